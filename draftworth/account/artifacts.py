@@ -39,7 +39,7 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class StoredKey:
-    """The objects under one artifact key, and the problems with its manifest."""
+    """The objects under one artifact key, and the manifest among them, with its problems."""
 
     key: str
     objects: Sequence[Entry]
@@ -59,7 +59,7 @@ class StoredKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Removal:
-    """Objects that can be deleted together, in this order, and the reason."""
+    """Objects that can be deleted together, in this order; `what`: their artifact key or folder."""
 
     what: str
     reason: str
@@ -104,7 +104,10 @@ def _stored_key(s3: Any, bucket: str, key: str, objects: Sequence[Entry]) -> Sto
 def removals(
     stored: Mapping[str, StoredKey], *, used: Set[str], refused: Set[str], now: datetime
 ) -> tuple[Removal, ...]:
-    """Return what can be deleted: objects of unused or `refused` keys, and interrupted uploads."""
+    """Return what can be deleted: objects of unused or `refused` keys, and interrupted uploads.
+
+    used: artifact keys that an experiment needs. refused: those that a server would refuse.
+    """
     found = []
     for key, entry in sorted(stored.items()):
         first, *others = sorted(entry.objects, key=lambda found: found["Key"] != manifest_key(key))
@@ -136,7 +139,7 @@ def _is_young(objects: Iterable[Entry], now: datetime) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Buckets:
-    """The buckets of an experiment's stack; `checkpoints` is None if `--bucket` was given."""
+    """The names of a stack's buckets; `checkpoints` is None if `--bucket` was given."""
 
     region: str
     artifacts: str
@@ -145,7 +148,11 @@ class Buckets:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The graph that a variant needs, what is stored, and why a server would refuse it."""
+    """The compiled graph that a variant needs, and what a start of its server would find.
+
+    stored: what the bucket has under the artifact key; None: nothing.
+    refusal: the reasons why a server would refuse the stored graph; empty if it would not.
+    """
 
     experiment: str
     variant: str
@@ -165,7 +172,10 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """The graphs that experiments need from a bucket, and what can be removed from the bucket."""
+    """The graphs that experiments need from a bucket, and what can be removed from the bucket.
+
+    others: the number of objects that are under no artifact key.
+    """
 
     buckets: Buckets
     wanted: Sequence[Wanted]

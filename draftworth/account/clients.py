@@ -62,7 +62,7 @@ def explained(doing: str, *, region: str = "") -> Iterator[None]:
 
 
 def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str = "") -> AwsError:
-    """Return an error that says what failed, in which region, and what to do next."""
+    """Return an error that says what failed ("could not" + `doing`), where, and what to do next."""
     code = error_code(error) if isinstance(error, ClientError) else ""
     names = {code, *(kind.__name__ for kind in type(error).__mro__)}
     advice = next(row for row in _ADVICE if names & {*row["errors"]})
@@ -83,7 +83,7 @@ def error_code(error: ClientError) -> str:
 
 
 def or_none(call: Callable[..., Any], *missing: str, **asked: Any) -> Any:
-    """Return a call's answer, or None if the call's error code begins with one of `missing`."""
+    """Return `call(**asked)`, or None if the code of AWS's error begins with one of `missing`."""
     try:
         return call(**asked)
     except ClientError as error:
@@ -149,7 +149,7 @@ class Region:
         return cache(lambda service: self.clients(service, self.name))
 
     def ask(self, doing: str, service: str, operation: str, *missing: str, **asked: Any) -> Any:
-        """Return a call's answer, or None if the call's error code begins with one of `missing`."""
+        """Return the operation's answer; None as in `or_none`; `doing`: as in `explained`."""
         with explained(doing, region=self._told):
             return or_none(getattr(self.client(service), operation), *missing, **asked)
 

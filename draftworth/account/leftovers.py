@@ -31,7 +31,7 @@ _TYPED = re.compile(r"(?P<kind>[^/:]+)[/:](?P<id>.+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The resources that were found, and the kinds that could not be listed, with the reason."""
+    """The resources that were found, and (kind, reason) of each kind that could not be listed."""
 
     leftovers: tuple[Leftover, ...]
     unseen: tuple[tuple[str, str], ...]
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def look(scope: Scope, rows: Sequence[Kind]) -> Report:
-    """List the resources of each kind; if a kind cannot be listed, use AWS's index of tags."""
+    """List the resources of the kinds `rows`, and by AWS's index of tags those of other types."""
     leftovers: list[Leftover] = []
     unseen: list[tuple[str, str]] = []
 
@@ -163,7 +163,7 @@ def parse_arn(arn: str) -> tuple[str, str]:
 
 
 def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Leftover]:
-    """Yield the resources in AWS's index of tags whose ARN type is not in `known_better`."""
+    """Yield the resources in AWS's index of tags whose ARN type has not been listed already."""
     index = scope.client("resourcegroupstaggingapi")
     wanted = [{"Key": EXPERIMENT_TAG, "Values": [scope.experiment.name]}]
     arns = "ResourceTagMappingList[].ResourceARN"

@@ -55,7 +55,7 @@ CHECKS: Sequence[Check] = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment file, `--find` and `--regions`."""
+    """Add the experiment file, `--find`, `--regions` and `--json`."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
     parser.add_argument(
         "--find",

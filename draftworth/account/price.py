@@ -59,7 +59,7 @@ def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = cl
 
 
 def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> Price:
-    """Return AWS's current Spot price in the zone, or on-demand price in the region."""
+    """Return AWS's current price of a node: Spot in the zone, or on demand in the region."""
     aws, kind = experiment.spec.aws, experiment.spec.instance_type
     if aws.capacity.kind == "spot":
         place, here = aws.availability_zone, Region(name=aws.region, clients=clients)

@@ -42,20 +42,21 @@ class Leftover:
 class Kind(strict.StrictModel):
     """One kind of resource: how its resources are listed, recognised, priced and removed.
 
-    Placeholders are `{project}`, `{assets}`, `{cluster}` and `{dashboard}` of the scope; in `id`,
-    `name` and `remove` also `{aws}` (`aws SERVICE --region REGION`) and the keys of the listed
-    entry. An entry that is a string has the keys `Ref` (the string) and `Name` (its last part).
+    Texts may have placeholders: `{project}`, `{assets}`, `{cluster}` and `{dashboard}` (`Names`);
+    in `id`, `name` and `remove` also `{aws}` (`aws SERVICE --region REGION`) and the keys of the
+    entry, as AWS lists it. An entry that is a string has the keys `Ref` (the string) and `Name`
+    (its last part).
 
     lists: the service, boto3's name of the listing, and the JMESPath of the entries in its answer.
     asks: the arguments of each call. filters: names in `FILTERS`, one call each, replacing `asks`.
-    ours: the function that recognises the experiment's entries.
+    ours: name in `OURS` of the function that recognises the experiment's entries.
     tags: the operation that reads a resource's tags (for `Scope.owns`), its argument, and the
     entry's key with the argument's value. Without `ours` and `tags` every entry is recognised.
     name: what is shown beside the id; if it is empty, the tag `Name`.
     created: the entry's key with the time of creation.
     usd: the name of a price in `assumptions.yaml`.
     amount: the entry's key with the number by which the price is multiplied.
-    amend: the function that completes the `Leftover` of this kind.
+    amend: name in `AMEND` of the function that completes each `Leftover` of this kind.
     covers: the ARN type (`service:type`) that need not be looked up in the tag index, which lists
     deleted resources for a while.
     """

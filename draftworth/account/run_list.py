@@ -31,7 +31,11 @@ _REASON_CHARACTERS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class ListedRun:
-    """A run's folder and facts of its `run.json`; without it, `begun` is the first file's time."""
+    """A run's folder (`address`) and facts of its `run.json`.
+
+    begun: the run's start; if `run.json` cannot be read, a file's time. blocks: the number of its
+        result files; None: unknown. reason: why the run ended so; empty: no reason is given.
+    """
 
     address: str
     begun: datetime

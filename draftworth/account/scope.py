@@ -48,9 +48,10 @@ class Scope:
         return self.here.list_all(doing, "ec2", "describe_vpcs", result, Filters=[tagged])
 
     def owns(self, name: str, tags: Callable[[], Mapping[str, str]]) -> bool:
-        """Return whether a resource is this experiment's: by its tag; by its name if untagged.
+        """Return whether a resource is this experiment's: by its tag, or without one by its name.
 
-        The tag comes first: CloudFormation cuts long stack names, so two experiments' may be equal.
+        tags: reads the resource's tags. The tag comes first: CloudFormation cuts long stack names,
+        so the names of two experiments' resources may begin alike.
         """
         if not name.startswith(f"{PROJECT}-"):
             return False
@@ -60,7 +61,7 @@ class Scope:
 
 
 def of_stack(stack: str, name: str) -> bool:
-    """Return whether `name` is the stack's, or was made from it as `STACK-LOGICALID-RANDOM`.
+    """Return whether `name` is the name `stack`, or made from it as `STACK-LOGICALID-RANDOM`.
 
     `draftworth-x-network-...` is of experiment `x-network`, not `x`: logical ids have no hyphens.
     """

@@ -52,7 +52,10 @@ class Nodes:
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerNotes:
-    """The controller's last decision and spending as `lines`; `desired`: the decided node count."""
+    """The controller's last decision and spending, as `lines` to print.
+
+    desired: the node count that it decided; 0 also if it left the count as it was.
+    """
 
     desired: int = 0
     lines: tuple[str, ...] = ()

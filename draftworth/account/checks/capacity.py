@@ -16,7 +16,7 @@ from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 
 @dataclass(frozen=True, kw_only=True)
 class VcpuQuota:
-    """A quota of Service Quotas, for the instance types that match the pattern `family`."""
+    """A quota of Service Quotas: vCPUs of all instance types that match the pattern `family`."""
 
     code: str
     name: str

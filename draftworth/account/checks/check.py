@@ -36,7 +36,7 @@ Runner = Callable[[tuple[str, ...]], tuple[int, str] | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Situation(Scope):
-    """What checks look at: the experiment, the account, this machine and the time."""
+    """What checks look at: experiment, account, time and this machine; `root`: the checkout."""
 
     run: Runner
     root: Path

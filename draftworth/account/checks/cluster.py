@@ -198,7 +198,7 @@ def _doubt(situation: check.Situation, pinned: str | None, releases: Mapping[str
 def _is_there(situation: check.Situation, release: str) -> bool:
     """Return whether EKS has the Neuron image of a release.
 
-    Its public parameter has the image's name; Karpenter finds pinned images so (AL2023, alias).
+    EKS names each image in a public SSM parameter, which Karpenter also reads for pinned images.
     """
     version, day = situation.experiment.spec.aws.kubernetes_version, release.rpartition("-")[2]
     name = f"amazon-eks-node-al2023-x86_64-neuron-{version}-v{day}"
@@ -206,7 +206,7 @@ def _is_there(situation: check.Situation, release: str) -> bool:
 
 
 def _parameter(situation: check.Situation, path: str) -> str:
-    """Return a public parameter of the images of Amazon Linux 2023; empty if there is none."""
+    """Return EKS's public SSM parameter on images of Amazon Linux 2023; empty if there is none."""
     version = situation.experiment.spec.aws.kubernetes_version
     name = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/{path}"
     doing = f"read the SSM parameter {name}"
@@ -231,7 +231,7 @@ def neuron_chart(_: check.Situation) -> check.CheckResult:
 
 
 def _chart_digest() -> str:
-    """Return the digest of the chart's tag, as the OCI Distribution Specification has it."""
+    """Ask the registry for the digest of the chart's tag (OCI Distribution Specification)."""
     token_url = f"{REGISTRY_URL}/token/?scope=repository:{NEURON_CHART}:pull"
     with urlopen(token_url, timeout=_REGISTRY_SECONDS) as answer:  # noqa: S310 (a constant)
         token = json.loads(read_at_most(answer))["token"]

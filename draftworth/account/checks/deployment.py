@@ -152,7 +152,7 @@ def not_stopped(situation: Situation) -> CheckResult:
 
 
 def _judged(found: str, state: str) -> CheckResult:
-    """Check that a deploy works with a stack in `state`, as CDK CLI 2.1148.1 treats such stacks."""
+    """Check whether CDK CLI 2.1148.1 deploys over a stack in `state`; `found`: what to show."""
     if state.endswith("_IN_PROGRESS") and state != "REVIEW_IN_PROGRESS":
         return failed(found, "wait until CloudFormation is done with it")
     if state == "DELETE_FAILED":

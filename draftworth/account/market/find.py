@@ -131,7 +131,7 @@ def _answers(
 
 
 def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, Price]) -> Found:
-    """Return what one region offers."""
+    """Return what one region offers; `prices`: the on-demand prices by region."""
     found = Found()
     kind = need.instance_type
     zones = found.attempt(region.name, "offerings", lambda: zones_that_offer(region, kind))
