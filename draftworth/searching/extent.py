@@ -38,7 +38,7 @@ class Extent:
 def extent(search: Search, *, reads_outputs: bool) -> Extent:
     """Return which candidates a search certainly measures, and which others it may measure.
 
-    reads_outputs: the draft models (not heads) read the baseline's outputs during the run.
+    reads_outputs: whether draft models (heads cannot) read the baseline's outputs during the run.
     """
     drafts = {candidate.draft for candidate in search.candidates}
     told = {c.draft for c in search.candidates if c.variant in search.forecast}
@@ -56,12 +56,12 @@ def extent(search: Search, *, reads_outputs: bool) -> Extent:
 
 
 def _certain(search: Search, told: Collection[str]) -> tuple[Candidate, ...]:
-    """Return what `SearchState.next` always measures: the candidates that are asked for, else the
-    first one; then one of each other draft whose tokens per step cannot be predicted.
+    """Return the candidates that a search measures in any case, in the order of measuring.
 
-    told: the drafts whose tokens per step can be predicted, so they need no measurement first.
-
-    A second candidate of a draft is not certain: the first may show that no more are needed.
+    They are those that are asked for, or else the first one; then one of each other draft whose
+    tokens per step cannot be predicted without a measurement. A draft's second candidate is not
+    certain: the first may show that no more are needed.
+    told: the drafts whose tokens per step can be predicted without a measurement.
     """
     asked_for = tuple(c for c in search.candidates if c.is_asked_for)
     certain = asked_for or (first_candidate(search.candidates),)

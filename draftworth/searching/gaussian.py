@@ -1,7 +1,7 @@
 """Estimates correlated numbers: a measurement of one number changes the estimates of all.
 
 A Gaussian process over finitely many points (Rasmussen and Williams 2006, "Gaussian Processes for
-Machine Learning", section 2.2), conditioned on one measurement after the other.
+Machine Learning", section 2.2), updated with one measurement after the other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _STANDARD = NormalDist()
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
-    """Normally distributed numbers. covariance[i][j]: the covariance of the numbers i and j."""
+    """Estimates of numbers, with normally distributed errors; covariance[i][j]: of i and j."""
 
     means: Sequence[float]
     covariance: Sequence[Sequence[float]]
@@ -50,7 +50,7 @@ class Gaussian:
 
 
 def chance_above_zero(number: NormalDist) -> float:
-    """Return the probability that the number is above 0; it may have no deviation."""
+    """Return the probability that the number is above 0; its standard deviation may be 0."""
     if number.stdev <= 0:
         return float(number.mean > 0)
     return _STANDARD.cdf(number.mean / number.stdev)

@@ -20,7 +20,7 @@ _LEAST_DEVIATION = 0.004
 def class_times(
     blocks: Iterable[BlockResult], traffic: Traffic, baseline: str
 ) -> dict[str, ClassTimes]:
-    """Return the baseline's times by prompt class, without classes that have no figures."""
+    """Return the baseline's seconds per token by prompt class; classes without any are left out."""
     measured = [block for block in blocks if block.variant == baseline]
     found = {}
     for group in traffic.groups:
@@ -40,7 +40,11 @@ def class_times(
 def measured_of(
     blocks: Sequence[BlockResult], traffic: Traffic, *, variant: str, baseline: str
 ) -> MeasuredCandidate | None:
-    """Return a candidate's cost, relative to the baseline's in the same rounds; None: not known."""
+    """Return a candidate's cost, relative to the baseline's in the same rounds.
+
+    None: a prompt class has no pair of requests that count, or the load's cost per token is not
+    known (Poisson).
+    """
     pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))
     ratio = log_cost_ratio(pairs, traffic)
     if ratio is None:
@@ -55,10 +59,10 @@ def measured_of(
 
 
 def deviation_between_rounds(parts: Sequence[Sample]) -> float:
-    """Return the standard deviation of a sum if the same prompts were measured again.
+    """Return the standard deviation of an estimate between measurements of the same prompts.
 
-    parts: what each request adds to the sum's error. All candidates answer the same prompts, so
-    differences between prompts are no error here.
+    parts: what each request adds to the estimate's error. All candidates answer the same prompts,
+    so differences between prompts are no error here. The result is at least `_LEAST_DEVIATION`.
     """
     strata: dict[str, list[Sample]] = {}
     for part in parts:
@@ -69,10 +73,11 @@ def deviation_between_rounds(parts: Sequence[Sample]) -> float:
 
 
 def _variance(parts: Sequence[Sample], clusters: Sequence[Hashable]) -> float:
-    """Return the variance of a stratum's sum due to its clusters; 0 if there is only one cluster.
+    """Return the variance of the sum of `parts` that comes from differences between clusters.
 
-    Each prompt's mean is subtracted. But if no prompt is in two clusters, the mean of all is, and
-    differences between prompts count as well, because they cannot be told apart.
+    clusters: the cluster (a block or a request) of each part; 0 is returned if there is only one.
+    Each prompt's mean is subtracted first. If no prompt is in two clusters, the mean of all parts
+    is subtracted instead: differences between prompts and between clusters cannot be told apart.
     """
     groups = [part.prompt for part in parts]
     visits = len({*zip(groups, clusters, strict=True)})
@@ -93,9 +98,10 @@ def _variance(parts: Sequence[Sample], clusters: Sequence[Hashable]) -> float:
 def longer_than(
     blocks: Iterable[BlockResult], traffic: Traffic, *, variant: str, checked: int
 ) -> dict[str, list[float]]:
-    """Return, by prompt class, which shares of a candidate's steps have more than 1, 2, ... tokens.
+    """Return, by prompt class, the shares of a candidate's steps with more than 1, 2, ... tokens.
 
-    The server's counters give the shares. Classes without counters are left out.
+    checked: the drafts that a step checks, so the last share is of steps with more than `checked`
+        tokens. The server's counters give the shares. Classes without counters are left out.
     """
     own = [block for block in blocks if block.variant == variant]
     counted = {
@@ -107,7 +113,7 @@ def longer_than(
 def chunk_means(
     blocks: Iterable[BlockResult], traffic: Traffic, *, variant: str
 ) -> dict[str, float]:
-    """Return a candidate's mean tokens of a chunk by prompt class; classes without are left out."""
+    """Return a candidate's mean tokens per chunk, by prompt class, for classes with chunks."""
     own = [block for block in blocks if block.variant == variant]
     means = {g.prompt_class: tokens_per_chunk(g.blocks(own, variant)) for g in traffic.groups}
     return {name: mean for name, mean in means.items() if mean}

@@ -4,8 +4,9 @@ Cost means the cost of a token with a candidate / without a draft: a part before
 plus step cost / tokens per step in each class. Tokens per step are predicted (`yields`). Step costs
 are fitted to all measured candidates, with correlated errors (`step_costs`). Of the candidates that
 may be cheaper than the best so far by more than `within`, the one with the lowest expected cost is
-next; if there is none, the search ends. At the start, the best cost is 1, without a draft.
-(`benchmarks/search.py` shows how good the results are, and how many candidates are measured.)
+next. If there is none, a candidate whose tokens per step cannot be predicted is next, and after
+those the search ends. At the start, the best cost is 1, without a draft. (`benchmarks/search.py`
+shows how good the results are, and how many candidates are measured.)
 """
 
 import math
@@ -24,9 +25,10 @@ NORMAL_95 = 1.96
 
 
 def least_chance(candidates: int) -> float:
-    """Return the probability of being better by `within` above which a candidate is measured.
+    """Return the probability that a candidate must exceed to be measured.
 
-    The more candidates there are, the more of them could be left out wrongly.
+    It is the probability that the candidate is cheaper than the best so far by more than `within`.
+    The more candidates a search has, the more of them could be left out wrongly.
     """
     return min(0.08, 1 / candidates)
 
@@ -69,8 +71,8 @@ class MeasuredCandidate:
 class SearchState:
     """A search with everything that was measured so far.
 
-    candidates: those that can be measured. baseline: times by prompt class. measured: in the order
-        of measuring. yields: tokens per step of each candidate for which they can be predicted.
+    candidates: those that can be measured. baseline: the baseline's times by prompt class.
+    measured: in the order of measuring. yields: predictions, without candidates that have none.
     """
 
     search: Search
@@ -89,7 +91,7 @@ class SearchState:
 
     @property
     def next(self) -> Candidate | None:
-        """Return the candidate to measure next; None if none is likely to be better by `within`."""
+        """Return the candidate to measure next; None: the search ends (the module says when)."""
         open_ones = [c for c in self.candidates if c not in self.measured]
         if not self.measured:
             return first_candidate(open_ones) if open_ones else None
@@ -105,7 +107,7 @@ class SearchState:
 
     @property
     def sureness(self) -> float:
-        """Return a lower bound of the chance that no candidate beats the best by over `within`.
+        """Return a lower bound of the probability that none beats the best by over `within`.
 
         Measured candidates count as well: their costs have an error.
         """
@@ -117,7 +119,7 @@ class SearchState:
         return {c: self._forecast(c) for c in self._known} if self.measured else {}
 
     def gain(self, candidate: Candidate) -> float:
-        """Return the expected improvement by a candidate, as a share of the baseline's cost."""
+        """Return the expected saving by a candidate over the best, as a share of baseline cost."""
         return mean_above_zero(self._lead(self._index[candidate]))
 
     @property
@@ -169,7 +171,7 @@ class SearchState:
         ]
 
     def _class_cost(self, candidate: Candidate, name: str, step_cost: float) -> float:
-        """Return the cost in one class; TTFT is assumed to grow by one factor in all classes."""
+        """Return the cost in the class `name`, if TTFT grows by the same factor in all classes."""
         own = self.baseline[name]
         first_s = math.fsum(t.weight * t.first_s for t in self.baseline.values())
         slower = self._first(candidate) * self.baseline_s / first_s if first_s else 1.0
@@ -181,7 +183,7 @@ class SearchState:
         return math.fsum(t.weight * t.seconds for t in self.baseline.values())
 
     def _first(self, candidate: Candidate) -> float:
-        """Return the cost before the first token: measured, or the mean of measured candidates."""
+        """Return the cost before the first token: its own if measured, else a mean of others'."""
         if candidate in self.measured:
             return self.measured[candidate].first
         own = [m.first for c, m in self.measured.items() if c.draft == candidate.draft]

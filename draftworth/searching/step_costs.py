@@ -2,8 +2,9 @@
 
 Published figures (`catalog.yaml`) say little, so a sum of parts with large deviations is assumed: a
 fixed part; a part per drafted token, mostly the same for all drafts; a part per checked token,
-which is large for a mixture of experts; a jump wherever a step exceeds a tile of the engine; and
-small differences between windows. Two to four measured windows determine all parts that matter.
+which is large for a mixture of experts; a jump where a step has more tokens than fit into one tile
+of the engine's matrix products; and small differences between windows. Two to four measured windows
+determine all parts that matter.
 """
 
 from collections.abc import Sequence

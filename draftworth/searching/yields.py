@@ -4,8 +4,9 @@ A draft model reads only the text, so one pass over the baseline's outputs gives
 of every window (`analysis/costs`). A head reads the target's hidden states: its n-th drafted token
 is assumed to be accepted as often as in a measured window. This is not exact, because steps begin
 at other positions of the text; the error is smaller if the two windows are of similar length. A
-server without counters tells only the mean tokens of a step. Two measured windows then determine an
-acceptance and how it falls with the depth; for one window, the usual fall is assumed.
+server without counters tells only the mean tokens of a step. Two measured windows then determine
+the acceptance of the first drafted token, and the factor by which it falls from one drafted token
+of a step to the next (the fall); for one window, the usual fall is assumed.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ _FALLS = 0.7, 1.2
 
 @dataclass(frozen=True, kw_only=True)
 class Yield:
-    """Tokens per step, by prompt class.
+    """A candidate's predicted tokens per step, by prompt class.
 
-    anchor: log(the nearest measured window). deviation: standard error of log(`tokens`).
+    anchor: log(the nearest measured window); 0: predicted from text. deviation: standard error of
+        log(`tokens`).
     """
 
     tokens: Mapping[str, float]
@@ -43,7 +45,7 @@ class Yield:
     deviation: float = FROM_TEXT
 
     def together(self, other: Yield, *, same_draft: bool) -> float:
-        """Return the covariance of log(tokens) with `other`; 0 if draft or anchor differ."""
+        """Return the covariance of the errors of log(tokens); 0 if draft or anchor differ."""
         if not same_draft or self.anchor != other.anchor:
             return 0.0
         return min(self.deviation, other.deviation) ** 2
@@ -52,7 +54,7 @@ class Yield:
 def from_measured(
     candidate: Candidate, longer_than: Mapping[Candidate, Mapping[str, Sequence[float]]]
 ) -> Yield | None:
-    """Predict a candidate from measured candidates of its draft; None if there are none.
+    """Predict a candidate's tokens from measured candidates of its draft; None without any.
 
     longer_than: for each measured candidate and prompt class, the shares of its steps with more
         than 1, 2, ... tokens.
@@ -80,10 +82,10 @@ def from_means(
     *,
     usual_fall: float = USUAL_FALL,
 ) -> Yield | None:
-    """Predict as `from_measured`, from only the mean tokens per step by prompt class.
+    """Predict as `from_measured`, where only the mean tokens per step are known.
 
-    usual_fall: what an acceptance is multiplied by from one depth to the next, if one window alone
-        is known.
+    means: for each measured candidate, its mean tokens per step by prompt class. usual_fall: the
+        fall (see the module) that is assumed if only one window is measured.
     """
     near = _near(candidate, means, least=2)
     if not near:
@@ -101,9 +103,9 @@ def from_means(
 def _continued(means: tuple[tuple[int, float], ...], wanted: int, usual_fall: float) -> float:
     """Return the mean tokens of a step that checks `wanted` drafts.
 
-    means: (checked drafts, mean tokens) of one or two windows. Two windows determine an acceptance
-        and its fall from one depth to the next. One window does not tell the fall: it is the usual
-        one, or if even an acceptance of 1 yields too little with it, the one that yields enough.
+    means: (checked drafts, mean tokens) of one or two measured windows. Two windows determine
+        acceptance and fall (see the module). With one window the usual fall is assumed; but if even
+        an acceptance of 1 then yields fewer tokens than measured, the fall that yields them.
     """
     (checked, mean), (further, other) = means[0], means[-1]
 
@@ -141,7 +143,8 @@ def _near(
 ) -> list[Candidate]:
     """Return the nearest measured windows of the same draft: the next shorter and the next longer.
 
-    least: so many are returned if there are so many, although none is on the other side.
+    least: the number of windows to return, if there are enough, where all are shorter or all are
+        longer. A measured candidate is returned alone.
     """
     own = sorted(
         (c for c in measured if c.draft == candidate.draft), key=lambda c: (c.checked, c.window)
@@ -162,7 +165,10 @@ def _yield(
     tokens: Mapping[str, float],
     errors: tuple[float, float],
 ) -> Yield:
-    """Return a prediction. errors: the deviations between the windows of `near`, and beyond."""
+    """Return the prediction `tokens` with its deviation.
+
+    errors: deviations as `_COUNTED` has them: up to the longest window of `near`, and beyond.
+    """
     own_place = math.log(candidate.window)
     anchor = min((math.log(c.window) for c in near), key=lambda place: abs(place - own_place))
     each = errors[max(c.checked for c in near) < candidate.checked]
@@ -170,7 +176,10 @@ def _yield(
 
 
 def _tokens(longer_than: Sequence[float], checked: int) -> float:
-    """Return 1 + the sum of the first `checked` shares; missing ones continue the last ratio."""
+    """Return a step's mean tokens: 1 + the sum of the first `checked` shares of `longer_than`.
+
+    Shares that are missing fall as the last two do, or each to half of the one before.
+    """
     parts = [*longer_than[:checked]]
     fall = longer_than[-1] / longer_than[-2] if len(longer_than) > 1 and longer_than[-2] else 0.5
     while len(parts) < checked:
@@ -179,7 +188,7 @@ def _tokens(longer_than: Sequence[float], checked: int) -> float:
 
 
 def _between(known: Sequence[tuple[float, float]], place: float) -> float:
-    """Return the value at `place`, interpolating log(value) between the known places (1 or 2)."""
+    """Return the value at `place`, interpolating log(value) between one or two (place, value)."""
     (first, value), (last, other) = known[0], known[-1]
     if last == first:
         return value
