@@ -84,7 +84,7 @@ def common_flags(experiment: Experiment) -> dict[str, str | None]:
 
 
 class NeuronDialect:
-    """The command line of Neuron servers for certain SDK releases: the catalogue says which.
+    """Base class of the dialects of Neuron servers; the catalogue names the dialect of a release.
 
     VERSION: a part of the artifact key, increased when new flags change the compiled graph.
     """
@@ -139,7 +139,7 @@ class NeuronDialect:
 def _kept(
     settings: Mapping[str, Any], experiment: NeuronExperiment, variant: Variant
 ) -> dict[str, Any]:
-    """Return the settings that a variant sets explicitly."""
+    """Return `settings`, for baseline as shipped without those that depend on speculation."""
     left_out = experiment.release_facts.depends_on_speculation
     kept = {name: value for name, value in settings.items() if name not in left_out}
     return kept if variant.keeps_engine_defaults else dict(settings)
@@ -150,8 +150,8 @@ def speculation_flags(
 ) -> Flags:
     """Return `--speculative-config` with draft, window and the dialect's `own` settings.
 
-    Where the release has a flag for it, the server also counts each request's accepted drafts. A
-    baseline gets no flags: vLLM refuses to start with this flag alone.
+    draft: the path of the draft's folder. Where the release has a flag to count each request's
+    accepted drafts, it is added. A baseline gets neither: vLLM refuses the second flag alone.
     """
     if variant.window is None:
         return {}

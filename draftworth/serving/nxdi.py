@@ -58,11 +58,11 @@ class NeuronV1(_Nxdi):
 
 
 def _buckets(experiment: NeuronExperiment) -> dict[str, list[int]]:
-    """Return one bucket for prompts and one for prompt + output if `buckets` is `one`, else none.
+    """Return the settings for `serving.buckets: one`; empty if the engine chooses the buckets.
 
-    By default the engine compiles graphs of both kinds for each power of two from 128 to
-    `max_model_len` (NxD Inference 0.6, modules/autobucketing.py). Every prompt that leaves room for
-    its output fits into the one bucket for prompts.
+    A bucket is a length for which a graph is compiled: of prompts or of prompt + output. By default
+    there is one for each power of two from 128 to `max_model_len` (NxD Inference 0.6,
+    modules/autobucketing.py). Every prompt that leaves room for its output fits the one of prompts.
     """
     if experiment.serving.buckets == "engine":
         return {}
