@@ -39,16 +39,17 @@ UNITS = {name: Unit(name, **row) for name, row in _DECLARED["unit"].items()}
 class Metric:
     """One figure: its names, its unit, and how it is computed and shown.
 
-    field: its attribute of a request record, if requests have it; its column in CSV files.
-    title: the full name. label: the short one; empty if not in the report's table of figures.
+    field: the figure's attribute of a request record, if requests have it, and column in CSV files.
+    title: the full name. label: the short name; empty: the report's table of figures has no column.
     formula, absent: how it is computed and when it is missing, for the table in `docs/metrics.md`.
     better: the direction that is better; None for a figure that is not compared.
     name: the name in CloudWatch; empty if the figure is not stored there.
     digits: the number of decimal places, where people read the figure.
-    of_request: each request has a value. every_request: also one that failed or is excluded.
-    has_speedup: the verdict states its ratio over pairs of requests.
-    speculative_only: the baseline does not have it.
-    stands_in_for: field of the figure that this one replaces in CloudWatch if a block lacks it.
+    of_request: whether each request has a value. every_request: whether CloudWatch also gets the
+        values of requests that failed or are excluded.
+    has_speedup: whether the verdict has its ratio of baseline and variant, by pairs of requests.
+    speculative_only: whether the baseline does not have it.
+    stands_in_for: field of the figure that this one replaces in CloudWatch if a block lacks that.
     pooled: computes a variant's figure from its blocks; None: the median over its requests.
     """
 
@@ -83,13 +84,13 @@ class Metric:
         return self.title if named else f"{self.title} ({self.unit.name})"
 
     def of(self, record: RequestRecord) -> float | None:
-        """Return a request's value as CloudWatch stores it; None if missing or not counted."""
+        """Return a request's value in the metric's unit; None if missing or not counted."""
         if not (record.counts or self.every_request):
             return None
         return self._stored(getattr(record, self.field))
 
     def of_block(self, block: BlockResult) -> float | None:
-        """Return a block's value as CloudWatch stores it; None for a figure of requests."""
+        """Return a block's value in the metric's unit; None: requests have it, or it is missing."""
         if self.stands_in_for and _BY_FIELD[self.stands_in_for].of_block(block) is not None:
             return None
         return self._stored(self.pooled([block], None)) if self.pooled else None
@@ -105,7 +106,7 @@ class Metric:
 def usd_per_million_tokens(
     price: Price | None, variant: str, throughput_token_per_s: float | None
 ) -> float | None:
-    """Return US dollars per million output tokens at this throughput; None without a price."""
+    """Return US dollars per million output tokens; None without a price or a throughput."""
     usd_per_second = slot_usd_per_second(price, variant)
     if usd_per_second is None or not throughput_token_per_s:
         return None
@@ -133,7 +134,7 @@ def _throughput(blocks: Sequence[BlockResult], _: Price | None = None) -> float 
 
 
 def _tokens_per_step(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
-    """Return tokens per step, by the server's steps if every request has them, else by chunks."""
+    """Return tokens per step; steps are counted by the server, or if it does not, are chunks."""
     counted = _decoded(blocks)
     if not counted or any(r.tokens_per_verification is None for r in counted):
         return tokens_per_chunk(blocks)
@@ -148,7 +149,8 @@ def _decoded(blocks: Sequence[BlockResult]) -> list[RequestRecord]:
 def tokens_per_chunk(blocks: Sequence[BlockResult]) -> float | None:
     """Return (output tokens after the first chunks) / (number of chunks after the first ones).
 
-    A chunk is one decoding step, unless several steps arrived as one chunk.
+    A chunk is one decoding step, unless several steps arrived as one chunk. None: every answer was
+    one chunk.
     """
     counted = _decoded(blocks)
     steps = sum(r.chunks - 1 for r in counted)
@@ -173,7 +175,7 @@ def _acceptance(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
 def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
     """Return accepted / drafted tokens, as the server reports them with each answer.
 
-    None if it does not report them. Excluded requests count too, as in the server's counters.
+    None if an answer lacks them. Excluded requests count too, as in the server's own counters.
     """
     done = [r for b in blocks for r in b.requests if not r.failed]
     if any(r.drafted_tokens is None for r in done):
@@ -183,7 +185,7 @@ def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
 
 
 def _acceptance_estimated(blocks: Sequence[BlockResult], price: Price | None) -> float | None:
-    """Return the acceptance that tokens per step imply; None if `max_tokens_per_step` varies."""
+    """Return the acceptance that tokens per step imply; None if windows vary or are not filled."""
     most, *others = {block.max_tokens_per_step for block in blocks} or {None}
     if others or not drafts_whole_windows(blocks, most):
         return None
@@ -193,7 +195,7 @@ def _acceptance_estimated(blocks: Sequence[BlockResult], price: Price | None) ->
 def drafts_whole_windows(blocks: Iterable[BlockResult], most: int | None) -> bool:
     """Return False if steps have clearly fewer drafts than a window, as with n-gram drafting.
 
-    Tokens per step then say nothing about the share of accepted drafts.
+    most: the most tokens that a step can yield. If False, tokens per step do not tell acceptance.
     """
     done = [r for b in blocks for r in b.requests if not r.failed and r.drafted_tokens is not None]
     drafted = sum(r.drafted_tokens or 0 for r in done)
@@ -257,7 +259,7 @@ def published() -> tuple[Metric, ...]:
 
 
 def charged(*, speculates: bool) -> tuple[Metric, ...]:
-    """Return the metrics that a run publishes for a variant, class and load; AWS charges each."""
+    """Return the metrics that AWS charges for each variant, prompt class and load of a run."""
     return tuple(
         metric
         for metric in published()
