@@ -23,7 +23,7 @@ _OF_AN_ESTIMATE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A figure with its 95% interval over prompts; low and high are None without one."""
+    """A figure with its 95% interval over prompts; None: the interval is not known."""
 
     value: float
     low: float | None = None
@@ -37,12 +37,13 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowAcceptance:
-    """What steps yield in one prompt class, if each checks so many drafts at most.
+    """What steps yield in one prompt class, if each step checks at most `drafts_checked` drafts.
 
-    tokens_per_step: mean tokens of a step, the target's own token included.
-    accepted: the share of all steps that accept the first draft, the first two, and so on; empty:
-        not known. Their sum is `tokens_per_step` - 1, but for outputs whose last step is cut off.
-    outputs, tokens: what was counted, without each output's first token; None: not known.
+    tokens_per_step: mean output tokens of a step, the target's own token included.
+    accepted: the share of all steps that accept at least 1 draft, at least 2, and so on; empty: not
+        known. Their sum is `tokens_per_step` - 1, but for outputs whose last step is cut off.
+    outputs, tokens: how many outputs were counted, and how many tokens in them without the first
+        one of each; None: not known.
     """
 
     drafts_checked: int
@@ -72,10 +73,11 @@ Windows = tuple[WindowAcceptance, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class DraftAcceptance:
-    """The acceptance of one draft, by prompt class.
+    """How many tokens of one draft the target accepts.
 
-    method: as in the catalogue, or another tool's word.
-    draft: hub id or folder; of n-gram drafting, how many tokens are looked up.
+    method: the drafting method, as the catalogue calls it; `not known` if the source lacks it.
+    draft: hub id or folder of the draft; of n-gram drafting, how many tokens it looks up, in words.
+    classes: by prompt class, what steps yield for each number of checked drafts.
     """
 
     method: str
@@ -88,9 +90,10 @@ class DraftAcceptance:
 class AcceptanceProfile:
     """What one target accepts of one or more drafts.
 
-    target: hub id or folder. source: what made the figures, in words.
-    temperature, text_sha256: of the target's outputs (`text_hash`); None: not known.
-    target_token_included: the one way in which tokens a step are counted here.
+    target: hub id or folder of the target. source: what made the figures, in words.
+    temperature: the temperature at which the target's outputs were made; None: not known.
+    text_sha256: the hash of these outputs' texts (`text_hash`); None: not known.
+    target_token_included: always true: tokens per step include the target's own token.
     """
 
     schema: str = "draftworth.acceptance/1"

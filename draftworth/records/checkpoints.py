@@ -45,7 +45,7 @@ class StoredFile(Checked):
 
 
 def is_below(path: str) -> bool:
-    """Tell whether a path is relative and has no `..`."""
+    """Tell whether a path is relative, not empty, and has no part `.` or `..`."""
     parts = PurePosixPath(path).parts
     return str(PurePosixPath(path)) == path and bool(parts) and not {"..", "/", "."} & set(parts)
 

@@ -22,7 +22,7 @@ class CanaryReport:
     job_name: the measuring Job of the deploy that the canary belongs to.
     ok: the canary has read every volume and reached the bucket.
     text: the steps that succeeded, or the error and the next step.
-    last_lines: the end of the canary's log, the newest line last.
+    last_lines: the last lines of the canary's log (at most `servers.LAST_LINES`), newest last.
     """
 
     schema: str = "draftworth.canary/1"
@@ -131,7 +131,11 @@ class CapacityPlan(Checked):
 def spent_usd(
     price_usd_per_node_hour: float, *, node_seconds: float, block_node_seconds: float | None
 ) -> float:
-    """Return the cost of the nodes so far; a Capacity Block is paid in full and in advance."""
+    """Return the cost of the accelerator nodes so far.
+
+    node_seconds: how long each node has existed, added up. block_node_seconds: the same for a whole
+    Capacity Block, which is paid in full and in advance; None: there is no Capacity Block.
+    """
     return max(node_seconds, block_node_seconds or 0.0) / 3600 * price_usd_per_node_hour
 
 

@@ -30,11 +30,13 @@ StepsBy = Literal["chunks", "tokens", "verification steps"]
 class StepCost:
     """The step latency of one variant at one load, over all prompt classes.
 
-    mean_context_tokens: mean of input tokens + half of the output tokens of a request; None: the
-        server does not count input tokens.
+    mean_context_tokens: mean over steps of a request's input tokens + half of its output tokens;
+        None: the server does not count input tokens, or no step was counted.
     step_latency_s: sum of (last chunk - first chunk) / sum of steps, with its 95% interval; None:
-        several steps arrived in one chunk, and the server does not count its steps.
-    requests, steps: the sample that the latency was computed from.
+        several steps arrived in one chunk and the server does not count its steps, or no request
+        was measured.
+    requests, steps: how many requests and steps the latency was computed from.
+    tokens_per_step: mean output tokens of a step, after the first chunk; None: no steps.
     """
 
     variant: str
@@ -121,9 +123,10 @@ class Finding:
     cost_ratio: the variant's cost of an output token divided by the baseline's, with its 95%
         interval; None if it is not known.
     sentence: the finding in words.
-    noise_floor_low, noise_floor_high: the 95% interval of the cost ratio of two servers without
-        speculation; None if it was not measured.
-    clears_noise_floor: whether the ratio's interval is outside the noise floor; None: not compared.
+    noise_floor_low, noise_floor_high: the 95% interval of the control's cost ratio (two servers
+        without speculation); None if it was not measured.
+    clears_noise_floor: whether the interval of `cost_ratio` is outside the noise floor; None: the
+        two were not compared.
     """
 
     traffic: str
@@ -145,7 +148,7 @@ ClaimAnswer = Literal["reproduced", "not reproduced", "inconclusive", "not compa
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimFinding:
-    """What a run says of a published figure; docs/claims.md says what the answers mean."""
+    """What a run says of the claim of this name; docs/claims.md says what each answer means."""
 
     claim: str
     answer: ClaimAnswer
@@ -154,7 +157,7 @@ class ClaimFinding:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """`verdict.json`: the answer in one sentence, its findings, and notes.
+    """`verdict.json`: the run's answer in one sentence (`headline`), its findings, and notes.
 
     findings: in the order of the report, those of the traffic mix first.
     notes: up to which load a variant is cheaper, or within the limits; doubts about the figures.

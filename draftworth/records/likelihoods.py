@@ -24,10 +24,11 @@ DRAFT_MARGIN_NATS = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class Likelihood:
-    """The likelihood of one variant's sampled outputs under the target model.
+    """How likely one variant's sampled outputs are under the target model.
 
-    deviation: log-likelihood minus expected log-likelihood, in standard errors.
-    per_token: this difference in nats, divided by `tokens`; below 0: less likely than expected.
+    deviation: the outputs' log-likelihood minus the mean log-likelihood of outputs that the target
+        itself samples, in standard errors.
+    per_token: the same difference in nats per token; below 0: less likely than expected.
     """
 
     kind: Literal["sampled_by_target"] = "sampled_by_target"
@@ -40,10 +41,11 @@ class Likelihood:
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyLikelihood:
-    """The likelihood of one variant's greedy outputs under the target, one output of each prompt.
+    """How likely one variant's greedy outputs are under the target, one output of each prompt.
 
-    beyond: number of outputs with a token more than NEAR_TIE_NATS below the most likely token.
-    farthest: the largest distance of a token below the most likely token, in nats.
+    beyond: number of outputs that have a token whose log-likelihood is more than NEAR_TIE_NATS
+        below that of the target's most likely token at the same position.
+    farthest: the largest such difference in all outputs, in nats.
     chance: probability that a correct server has this value of `beyond`, or a larger one.
     """
 
@@ -60,9 +62,10 @@ class GreedyLikelihood:
 class DraftLikelihood:
     """A variant's outputs compared with the baseline's by their likelihood under a draft model.
 
-    difference: the variant's mean log-likelihood a token minus the baseline's, in nats, over the
-        prompts of one class. low, high: the difference's interval, with 99% confidence for all
-        classes of the variant together; None with too few prompts.
+    prompts: number of compared prompts of the class. outputs: the variant's outputs to them.
+    difference: the variant's log-likelihood per token minus the baseline's, in nats, as the mean
+        over the prompts. low, high: the interval of this mean; the intervals of all classes of
+        the variant hold together with 99% confidence. None: too few prompts for an interval.
     """
 
     kind: Literal["by_draft"] = "by_draft"
@@ -99,10 +102,11 @@ PREDICTIONS_FILE = "predictions.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction(Checked):
-    """Predicted and measured tokens a step of one variant in one prompt class.
+    """Predicted and measured tokens per step of one variant in one prompt class.
 
-    requests: number of requests with a prediction for their prompt. predicted, measured: tokens a
-    step over these requests. shown: number of requests whose chunks show the tokens of each step.
+    requests: number of requests with a prediction for their prompt.
+    predicted, measured: mean tokens per step, over those of them whose steps can be counted.
+    shown: number of requests whose chunks show the tokens of each step.
     same_sequence: number of `shown` requests whose steps have exactly the predicted tokens.
     """
 

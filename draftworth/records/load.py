@@ -67,18 +67,19 @@ class ConcurrencyLoad(Checked):
         *,
         span_seconds: float,  # noqa: ARG002 (a server that is always full needs no clock)
     ) -> float:
-        """Return how long the server worked: sum of `request_seconds` / concurrency (Little's law).
+        """Return how many seconds the server worked: sum of `request_seconds` / concurrency.
 
-        span_seconds: seconds from the first start to the last end of all requests.
+        span_seconds: from the first start to the last end of all requests; not used here.
         """
         return sum(request_seconds) / self.concurrency
 
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:
         """Return, for each warm-up request of a block, the part of a full output it asks for.
 
-        At least `concurrency` warm-ups are sent, so the load is complete before the first measured
-        request. The first `concurrency` start together and ask for 1/c, 2/c, ... of an output. So
-        they end one after another, and the prefills of the next requests do not coincide.
+        wanted: how many warm-up requests the workload asks for. With a concurrency above 1, at
+        least `concurrency` are sent, so the load is complete before the first measured request.
+        The first `concurrency` start together and ask for 1/c, 2/c, ... of an output. So they end
+        one after another, and the prefills of the next requests do not coincide.
         """
         if self.concurrency == 1:
             return (1.0,) * wanted
@@ -92,9 +93,10 @@ class ConcurrencyLoad(Checked):
     def sending_seconds(
         self, requests: int, *, warmup: int, request_seconds: float, seats: int
     ) -> float:
-        """Estimate how long a block lasts on a server that decodes `seats` requests at once.
+        """Estimate the seconds of a block on a server that decodes `seats` requests at once.
 
-        Each request takes `request_seconds`, and the next one starts when a request has ended.
+        requests: number of measured requests. warmup: number of warm-up requests that the workload
+        asks for. Each request takes `request_seconds`; the next starts when a request has ended.
         """
         sent = len(self.warmup_shares(warmup)) + requests
         return sent / min(self.concurrency, seats) * request_seconds
@@ -159,7 +161,7 @@ class PoissonLoad(Checked):
     def sending_seconds(
         self, requests: int, *, warmup: int, request_seconds: float, seats: int
     ) -> float:
-        """Estimate the seconds until all requests have arrived and are decoded."""
+        """Estimate the seconds until all requests have arrived and are decoded, `seats` at once."""
         sent = warmup + requests
         arriving_seconds = sent / self.requests_per_second + request_seconds
         return max(arriving_seconds, math.ceil(sent / seats) * request_seconds)

@@ -91,7 +91,7 @@ class Case:
 def load_case(path: Path, *, prompt_class: str, most_tokens: int | None = None) -> Case:
     """Read one prompt file; raise PromptSetError if the file or a line is wrong.
 
-    most_tokens: the highest `max_tokens` that a line may have; None: any.
+    most_tokens: the highest `max_tokens` that a line may have; None: the limit of this module.
     """
     _check_names(path, prompt_class)
     try:
@@ -161,7 +161,7 @@ def _parse_line(line: bytes, where: str, most_tokens: int | None) -> Prompt:
 
 
 def prompt_of(value: Mapping[str, Any], *, most_tokens: int | None = None) -> Prompt:
-    """Return a line's prompt; raise NotSendableError without the prompt's text in its message."""
+    """Return a line's prompt; NotSendableError, without the prompt's text, if it is not allowed."""
     _check_keys(value)
     prompt_id = value["id"]
     if not (isinstance(prompt_id, str) and prompt_id.isprintable() and 0 < len(prompt_id) <= 200):
@@ -227,7 +227,7 @@ ANSWERS_FOLDER = "answers"
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedAnswer:
-    """A logged answer to the prompt `id`; `text` has the content, then the tool calls."""
+    """A logged answer to the prompt `id`; `text` is its content, followed by its tool calls."""
 
     id: str
     text: str

@@ -87,7 +87,7 @@ def read_end(folder: Path) -> results.RunResult:
 
 
 def is_file_name(name: str) -> bool:
-    """Tell whether a name stays in its folder and is neither hidden nor too long."""
+    """Tell whether a name is safe for a file: printable, no `/`, not hidden, at most 255 bytes."""
     fits = len(os.fsencode(name)) <= _LONGEST_NAME_BYTES
     return fits and name.isprintable() and "/" not in name and not name.startswith(".")
 

@@ -17,7 +17,8 @@ from draftworth.speculation import steps_of
 class Output:
     """One output of the target, with its prompt.
 
-    id: unique in its file. asked: `messages` (and `tools`) for the chat template, or `prompt`.
+    id: unique among the outputs of one pass.
+    asked: the prompt: `messages` (and `tools`) for the chat template, or the text `prompt`.
     token_ids: the output's token ids; None: unknown, so the text is tokenized again.
     """
 
@@ -31,9 +32,11 @@ class Output:
 
 
 class Replayed(Protocol):
-    """One output of the target, for which the steps of a way to draft are known.
+    """An output of the target for which it is known how many tokens a draft's steps would yield.
 
-    steps: yields the output tokens of each step, which checks so many drafts at most.
+    tokens_after_first: number of output tokens without the first one, which the prefill yields.
+    steps: yields the number of output tokens of each step, if a step checks at most `checked`
+        drafted tokens.
     """
 
     @property
@@ -54,10 +57,12 @@ class Reading:
 
     hits: a character for each output token after the first: `1` if it is the model's most likely
         next token, else `0`.
-    log_likelihood: sum over all output tokens, in nats. entropy: sum of the entropies of the
-        model's distributions at these tokens, in nats; an output sampled from the model has the
-        expected log-likelihood -entropy. variance: variance of this log-likelihood (nats squared).
-    farthest: the largest distance, in nats, of an output token from the model's most likely one.
+    log_likelihood: the output's log-likelihood under the model: the sum over its tokens, in nats.
+    entropy, variance: if each token were sampled from the model's distribution at its position,
+        the log-likelihood would have the mean -`entropy` (nats) and the variance `variance`
+        (nats squared). Both are sums over all output tokens.
+    farthest: the largest difference of log-likelihoods, in nats, between the model's most likely
+        token at a position and the output's token there.
     """
 
     id: str
@@ -79,18 +84,19 @@ class Reading:
         return len(self.hits)
 
     def steps(self, checked: int) -> Iterator[int]:
-        """Yield the output tokens of each step that checks so many drafts of this model."""
+        """Yield the number of output tokens of each step that checks `checked` drafted tokens."""
         return steps_of([hit == "1" for hit in self.hits], checked=checked)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PassSettings:
-    """What a pass is to do: the first line of the input of its program; outputs follow.
+    """The settings of a pass: the first line of its program's input, before the outputs.
 
     model: folder of the model that reads. target: folder with the tokenizer of the outputs' model.
-    folder: where files of readings are kept. precision: as PyTorch calls it, or "auto".
-    temperature: of the model's distribution.
-    fixed_length: the server could not end an output, so it never drew the tokens that end one.
+    folder: the folder for files of readings.
+    precision: type of the model's weights, as PyTorch calls it; "auto": that of the checkpoint.
+    temperature: divides the model's logits. enable_thinking: a variable of the chat template.
+    fixed_length: the outputs have a fixed length, so the server never drew the tokens that end one.
     """
 
     model: str
@@ -108,8 +114,8 @@ class Pass:
 
     model: folder name of the model. model_sha256: hash of its weights and configuration.
     tokenizer_sha256: hash of the target's tokenizer and chat template, which make the tokens.
-    outputs_sha256: hash of the file of outputs. temperature: temperature of the model's
-    distribution; 1 for greedy outputs.
+    outputs_sha256: hash of the outputs as JSON lines.
+    temperature: divides the model's logits; 1 for greedy outputs. options: other settings, by name.
     """
 
     schema: str = "draftworth.readings/2"

@@ -107,11 +107,13 @@ def result_file_events(bucket: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestRecord(Checked):
-    """One request; a failed request has no measured values.
+    """One request; a failed request has no latencies, and no figures computed from its chunks.
 
     The first nine fields have the names of llmperf's token_benchmark_ray.py at commit f1d6bed.
     inter_token_latency_s: (last chunk - first chunk) / (output tokens - tokens of the first chunk).
     tokens_per_step: output tokens after the first chunk / chunks after the first.
+    first_chunk_tokens: output tokens in the first chunk; 1 if the server does not count by chunk.
+    chunks: number of chunks with output. usage_source: which chunks carry the server's counts.
     run_queue_wait_s: how long the client was ready to run but had no core during this request.
     excluded: why the timing cannot be trusted; None if it can.
     llmperf_inter_token_latency_s: inter-token latency by llmperf's definition, for comparison only.
@@ -120,8 +122,8 @@ class RequestRecord(Checked):
         without drafts, which n-gram drafting has, are added to the server's count.
     seed: the seed of the request, which all variants share for a prompt in a round; None: unknown.
     timed_out_after_s: how long the client waited before it gave up; the end-to-end latency would
-        have been longer.
-    failed_after_s: how long a request took that failed otherwise; None if it is not known.
+        have been longer. None: the request did not time out.
+    failed_after_s: how long a request took that failed for another reason; None for other requests.
     """
 
     error_code: int | None
@@ -179,7 +181,7 @@ class RequestRecord(Checked):
 
     @property
     def tokens_per_verification(self) -> float | None:
-        """Output tokens for each verification step, without the first token (of the prefill)."""
+        """Output tokens per verification step, without the prefill's token; None: not counted."""
         if not self.verification_steps or not self.number_output_tokens:
             return None
         return (self.number_output_tokens - 1) / self.verification_steps
@@ -189,6 +191,7 @@ class RequestRecord(Checked):
 class SpeculationCounters:
     """The increase of a server's counters (vLLM `spec_decode_num_*_total`) during one block.
 
+    drafts: number of steps that had drafted tokens. draft_tokens: number of drafted tokens.
     accepted_per_position: accepted tokens at draft position 0, 1, ...; empty if not counted.
     """
 
@@ -235,6 +238,7 @@ class BlockResult(Checked):
     others: sums over warm-up and fillers, for the cross-check with the server's histograms.
     max_tokens_per_step: the most tokens that a step can yield, 1 without speculation; None:
         unknown. `run.json` has this value too.
+    speculation, server: what the server counted during the block; None: no usable counts.
     """
 
     schema: str = RESULT_SCHEMA
@@ -299,8 +303,8 @@ class BlockResult(Checked):
 class Limits(Checked):
     """The limits of the user's service; a variant that exceeds them is not chosen, however cheap.
 
-    ttft_p95_s, itl_p95_s, e2e_p95_s: upper limits over all requests; None: no limit.
-    failed_share: the part of all requests that may fail.
+    ttft_p95_s, itl_p95_s, e2e_p95_s: limits of 95th percentiles of all requests; None: no limit.
+    failed_share: the part of all requests that may fail, 0 to 1.
     """
 
     ttft_p95_s: Seconds | None = None
@@ -315,8 +319,9 @@ class Limits(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class Price(Checked):
-    """The dated price of a node, and each variant's share of a node.
+    """The price of a node, and each variant's share of a node.
 
+    as_of: the day on which the price was looked up, YYYY-MM-DD. source: where it was looked up.
     nodes: number of accelerator nodes, which are all billed while the run lasts.
     """
 
@@ -336,9 +341,10 @@ class Price(Checked):
 class Interruption(Checked):
     """A loss of servers or of the load generator, after which the run continued.
 
-    Kind `servers`: servers stopped answering, and `blocks` were measured again. `lost_s` is the
-        time of these blocks. Kind `load generator`: a pod ended early, and a new pod continued.
-        `lost_s` is the time from the old pod's last recorded work to the new pod's start.
+    Kind `servers`: servers stopped answering, and the blocks whose stems are in `blocks` were
+        measured again. `lost_s` is the time of these blocks in seconds.
+    Kind `load generator`: a measuring pod ended early, and a new pod continued. `lost_s` is the
+        time from the old pod's last recorded work to the new pod's start, in seconds.
     """
 
     kind: InterruptionKind
@@ -352,10 +358,10 @@ class Interruption(Checked):
 class TimeAccount:
     """The parts of a run's time, in seconds, from its first start to its end.
 
-    measuring_s: blocks that count, with their warm-ups.
-    waiting_s: waiting for servers that pull images, load models or compile.
-    lost_s: the sum of `lost_s` of all interruptions.
-    idle_s: the rest: reading the servers' metrics, writing files, statistics.
+    measuring_s: the time of blocks that count, with their warm-ups.
+    waiting_s: the time of waiting for servers that pull images, load models or compile.
+    lost_s: the time that all interruptions cost (`Interruption.lost_s`).
+    idle_s: all other time: reading the servers' metrics, writing files, computing statistics.
     """
 
     measuring_s: float = 0.0
@@ -368,8 +374,9 @@ class TimeAccount:
 class ServerStart(Checked):
     """Values that a server reports of its last start; None: the server does not report the value.
 
-    startup_s: from the start of the workers until the server is ready. compilation_s: time for all
-    `graphs`, with cached ones. load_s, load_bytes: time and size of copying weights to devices.
+    startup_s: seconds from the start of the server's workers until it is ready.
+    graphs: number of compiled graphs. compilation_s: seconds for all of them, with cached ones.
+    load_s, load_bytes: seconds and bytes of copying the weights to the devices.
     """
 
     startup_s: Seconds | None = None
@@ -381,9 +388,10 @@ class ServerStart(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class PassedGate(Checked):
-    """A gate that a run passed (`draftworth/measuring/gates.py`).
+    """A gate that a run passed: a check before the measuring, in which a server answers a prompt.
 
-    seconds: how long the answer took. tokens: output tokens of the answer; None if not counted.
+    gate: what had to work (`draftworth/measuring/gates.py`). variant: the server that answered.
+    seconds: how long its answer took. tokens: output tokens of the answer; None if not counted.
     """
 
     gate: str
@@ -399,15 +407,18 @@ class RunResult(Checked):
 
     If a run failed before it began, the fields have their defaults.
 
-    class_weights: each prompt class's part of the user's traffic; the parts add up to 1.
+    reason: why the run failed; empty if it is complete. blocks: stems of the blocks that count.
+    started_at_unix_s: the start of the first pod, if several pods measured the run.
+    max_tokens_per_step: the most tokens that a step can yield, by variant, where it is known.
+    target_interval_width: width of an interval, relative to its ratio, at which measuring ends.
     temperature: 0 means greedy, so that variant and baseline should give the same outputs.
+    class_weights: each prompt class's part of the traffic (sum: 1); empty without an experiment.
     scheduling: the Linux scheduling class of the client's process, in words.
     repetitions: the number in the experiment. shortened: why the run ended before the last
         repetition was complete; empty if it did not.
-    started_at_unix_s: the start of the first pod, if several pods measured the run.
     server_starts: by variant; a server that does not report its start is missing.
     self_tests: what each server's newest pod found on its node, by the server's name.
-    serving: None if the servers behind the endpoints are not known.
+    serving: what serves; None if the servers behind the endpoints are not known.
     gates: in the order of time; a gate is passed again after servers were changed.
     draftworth_version: the version that wrote the file, for the error if `schema` is not known.
     """
@@ -442,7 +453,7 @@ class RunResult(Checked):
 
     @property
     def of_own_servers(self) -> bool:
-        """Whether it is of `measure` or `compare`: no experiment says what serves, or the mix."""
+        """Whether `measure` or `compare` made the run: it has no experiment, so no traffic mix."""
         return not self.class_weights
 
     def __post_init__(self) -> None:
@@ -459,7 +470,7 @@ class RunResult(Checked):
 
 
 def claim_key(key: str) -> str:
-    """Return the key of the object that says how much of a result file is in CloudWatch."""
+    """Return the key of the object that says how much of the result file `key` is in CloudWatch."""
     return f"{CLAIMS_FOLDER}/{key}.json"
 
 

@@ -38,13 +38,13 @@ class Search:
     """The candidates of a search, and the conditions that end it.
 
     drafts_read_text: the drafts are models whose only input is text, so a pass over the baseline's
-        outputs predicts their tokens a step. (Heads need the target's hidden states.)
+        outputs predicts their tokens per step. (Heads need the target's hidden states.)
     step_cost_per_draft: lowest and highest published cost of a drafted token, in baseline steps.
     within: a candidate is measured only if it can be cheaper than the best by more than this share.
-    forecast: expected tokens a step by candidate and prompt class; empty without an estimate.
-    hours, usd: limits of the whole run, after which no further candidate begins.
-    tokens_per_day: output tokens of future traffic. days: its duration. A candidate is not measured
-        if its measurement costs more than the candidate is expected to save.
+    forecast: expected tokens per step by candidate and prompt class; empty without an estimate.
+    hours, usd: limits of the whole run, after which no further candidate begins; None: no limit.
+    tokens_per_day: output tokens of future traffic; None: not known. days: how long it lasts. A
+        candidate is not measured if its measurement costs more than the savings expected of it.
     """
 
     candidates: tuple[Candidate, ...]
@@ -85,12 +85,13 @@ class CostInterval:
 class CandidateResult(Checked):
     """The figures of one candidate at the end of a search; each cost is divided by the baseline's.
 
-    cost, cost_by_class: cost of a token, in the traffic mix and by prompt class; estimated from all
-        measurements, or predicted if the candidate was not measured.
+    cost: cost of a token in the traffic mix. cost_by_class: the same by prompt class. Both are
+        estimated from all measurements; those of other candidates predict an unmeasured one.
     measured: the cost from the candidate's own blocks alone; None: it was not measured.
     predicted: the cost that was expected when the candidate was chosen; None: nothing was known.
-    step_cost: time of a step in baseline steps. tokens_per_step: by prompt class.
-    chance: probability that the candidate is cheaper than the best one by more than `within`.
+    step_cost: time of a step in baseline steps. tokens_per_step: tokens per step by prompt class.
+    chance: probability that the candidate is cheaper than the best measured one, or than the
+        baseline if that is cheaper, by more than `Search.within`; 0 if it was measured.
     """
 
     variant: str
@@ -112,13 +113,14 @@ class CandidateResult(Checked):
 class SearchResult(Checked):
     """`search.json`: the result of a run's search.
 
-    load: the load's label. order: the candidates in the order of measuring.
+    load: label of the search's load. order: names of the candidates in the order of measuring.
     results: every candidate that was measured or can be predicted, in the experiment's order.
-    best: the cheapest measured candidate; empty if none was measured.
-    expected_to_pay: whether the middle of the best candidate's cost interval is below 1.
-    sureness: a lower limit of the probability that no candidate is cheaper than the best one, or
-        than the baseline, by more than `within`.
-    ended: why no further candidate was measured. failed: errors by the candidate's name.
+    best: name of the cheapest measured candidate; empty if none was measured.
+    expected_to_pay: whether the estimated cost of `best` is below the baseline's.
+    sureness: a lower limit of the probability that no candidate is cheaper than `best`, or than the
+        baseline if `best` is not expected to pay, by more than `Search.within`.
+    ended: why no further candidate was measured.
+    failed: the errors of candidates that could not be measured, by the candidate's name.
     """
 
     schema: str = "draftworth.search/1"

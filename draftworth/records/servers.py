@@ -20,8 +20,8 @@ CONTROL_PREFIX = "control/"
 class Decoding:
     """How one variant decodes; the method `none` has no window and no draft.
 
-    draft: hub id or folder.
-    artifact_key: the key of its compiled graphs; None without Neuron devices.
+    draft: hub id or folder of the draft; None also for n-gram drafting.
+    artifact_key: the key of the variant's compiled graphs; None without Neuron devices.
     """
 
     method: str
@@ -36,8 +36,9 @@ class ServingFacts:
     """Everything that the time of a step depends on, except the load.
 
     image: None if the engine does not run in a container. target_model: hub id or folder.
+    lnc: physical cores in a logical NeuronCore. slot_devices: number of devices of a slot.
     instance_type, tensor_parallel_size, lnc, slot_devices: None without Neuron devices.
-    decoding: by variant.
+    decoding: how each variant decodes, by variant.
     """
 
     release: str
@@ -91,7 +92,8 @@ class SelfTest(Checked):
 
     driver, runtime: versions of the Neuron driver and of the runtime library.
     devices: the numbers of the devices that the container has, as in /dev/neuron8.
-    init_s: how long `nrt_init` took. logical_cores: how many cores the runtime then shows.
+    init_s: seconds that the runtime's start (`nrt_init`) took.
+    logical_cores: how many logical NeuronCores the runtime then shows.
     read_mib_per_s: the speed at which a file of the target's checkpoint was read.
     memory_gib, disk_gib: what was free for the container and on the disk of its scratch folder.
     seconds: how long the test took. failed: why the server must not start; empty if it may.
@@ -122,15 +124,15 @@ class SelfTest(Checked):
 class ServerState(Checked):
     """`control/serving/SERVER.json`: the state of one server after its last change.
 
-    server: the name of its Deployment; a variant has two servers if servers swap slots. A server
-        that was stopped on purpose has the phase `ended`, or its last phase if it was killed.
-    pod: the pod's name; another pod counts its starts from 1 again.
-    start: number of this start in its pod, from 1.
+    server: the name of the server's Deployment; a variant has two servers if servers swap slots.
+    pod: the name of the server's pod.
+    start: how often the server was started in this pod, this time included.
+    phase: a server that was stopped on purpose has `ended`, or its last phase if it was killed.
     since_unix_s: when the phase began.
     exit_code: 128 + the number of a signal if a signal ended the process; None while it runs.
-    last_lines: the end of the server's log, the newest line last.
+    last_lines: the last lines of the pod's log (at most LAST_LINES), the newest line last.
     reason: why the phase is `given_up`; empty in every other phase.
-    self_test: of this pod; None until it has ended.
+    self_test: the result of this pod's self-test; None until the test has ended.
     """
 
     schema: str = "draftworth.server-state/3"
@@ -157,5 +159,5 @@ def server_state_key(server: str) -> str:
 
 
 def last_lines(log: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the end of a log, with every line printable."""
+    """Return the last LAST_LINES lines of a log, each printable and cut to the usual length."""
     return tuple(one_line(line) for line in log[-LAST_LINES:])

@@ -26,10 +26,11 @@ FREE_BYTES = 8 * MIB
 
 @dataclass(frozen=True, kw_only=True)
 class Transcript:
-    """One request's output text, and arrival times of its chunks in microseconds after sending.
+    """One request's output text and the arrival of its chunks.
 
-    chunk_tokens: tokens of each chunk; None if the server does not count them by chunk.
-    chunk_characters: length of each chunk's text.
+    chunk_offsets_us: when each chunk arrived, in microseconds after the request was sent.
+    chunk_tokens: number of tokens in each chunk; None if the server does not count them by chunk.
+    chunk_characters: number of characters in each chunk's text.
     token_ids: token ids of the output; None if they were not requested, or are incomplete.
     """
 
