@@ -28,7 +28,7 @@ _TONES = {"pays": "good", "cannot pay": "bad", "open": "open"}
 
 
 def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document.Document:
-    """Return a document with every draft's estimates, and its predictions compared with a run."""
+    """Return a document with each draft's estimates, and its predictions beside a run's figures."""
     sections: list[document.Section] = []
     numbered = enumerate(estimates, start=1)
     for draft, at_loads in groupby(numbered, key=lambda pair: pair[1].draft):

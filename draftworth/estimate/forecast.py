@@ -21,7 +21,7 @@ WINDOWS = range(1, 16)
 
 
 def windows_of(experiment: ResolvedExperiment, method: str) -> Mapping[int, int]:
-    """Return how many drafted tokens a step checks, by window: the usual and the experiment's."""
+    """Return how many drafted tokens a step checks, by window: for 1 to 15 and the experiment's."""
     served = experiment.spec.release_facts.methods[method]
     asked = {*WINDOWS, *(v.spec.window for v in experiment.variants if v.draft and v.spec.window)}
     windows = sorted(w for w in asked if w >= served.min_window)
@@ -32,8 +32,9 @@ def windows_of(experiment: ResolvedExperiment, method: str) -> Mapping[int, int]
 class WindowForecast:
     """The forecast of decoding with a draft and one window (`num_speculative_tokens`).
 
-    checked: how many drafted tokens a step checks. tokens_per_step: by prompt class.
-    cost_ratio: the cost of decoding a token, divided by the baseline's.
+    checked: how many drafted tokens a step checks. step_cost: its cost in baseline steps.
+    tokens_per_step: output tokens per step, by prompt class.
+    cost_ratio: the cost of decoding a token in the traffic mix, divided by the baseline's.
     is_measured: whether the step cost of exactly this window was measured.
     """
 
@@ -135,11 +136,11 @@ class DraftEstimate:
     """The estimate of one draft at one load.
 
     target: as the experiment names it. method: as in the catalogue.
-    draft: the draft's folder, or how n-grams are looked up.
-    acceptance: what it yields, by prompt class. weights: the classes' shares of output tokens.
+    draft: the draft's folder, or how n-grams are looked up, in words.
+    acceptance: what the draft yields, by prompt class. weights: the classes' parts of the tokens.
     windows: how many drafted tokens a step checks, by window (`num_speculative_tokens`).
-    source: a profile that tells the acceptance, in words; empty: outputs were read.
-    hit_rate: the share of tokens that the draft would have said; None: not known.
+    source: the acceptance profile that `acceptance` is from, in words; empty: outputs were read.
+    hit_rate: the share of tokens that the draft predicts; None: n-gram drafting, or a profile.
     predictions: predicted and measured tokens per step; empty unless the outputs are from a run
         that had this draft.
     settling: sentences on what to measure next, what that costs, and what the draft can save.
@@ -159,7 +160,7 @@ class DraftEstimate:
 
     @cached_property
     def forecasts(self) -> Sequence[WindowForecast]:
-        """The forecast of every window of which all classes have the acceptance."""
+        """The forecast of each window for which the acceptance in every class is known."""
         classes = {name: own for name, own in self.acceptance.items() if name in self.weights}
         found = []
         for window, checked in sorted(self.windows.items()):

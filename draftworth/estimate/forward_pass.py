@@ -31,7 +31,7 @@ LEAST = -100.0
 
 
 def load_tokenizer(target: Path, model: Path) -> PreTrainedTokenizerBase:
-    """Return the target's tokenizer; raise UserInputError if `model` has another vocabulary."""
+    """Return the target's tokenizer; UserInputError: unreadable, or `model` has other tokens."""
     own, read = _tokenizer(target), _tokenizer(model)
     ours, theirs = own.get_vocab(), read.get_vocab()
     if ours != theirs:
@@ -57,7 +57,10 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 
 def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase, precision: str) -> PreTrainedModel:
-    """Return a causal language model; raises UserInputError. "auto": the checkpoint's precision."""
+    """Return the causal language model in a folder; raise UserInputError.
+
+    precision: the type of the weights, as PyTorch calls it; "auto": the checkpoint's type.
+    """
     _check_fits(folder)
     logging.disable_progress_bar()
     try:
@@ -138,10 +141,10 @@ def read_outputs(
     temperature: float,
     forbidden: Sequence[int] = (),
 ) -> Iterator[list[Reading]]:
-    """Yield the pass's results batch by batch, shortest outputs first; skip empty outputs.
+    """Yield the readings batch by batch, shortest outputs first; skip empty outputs.
 
-    temperature: of the model's distribution. forbidden: ids of tokens that the server could not
-    sample, such as those that end an output if its length is fixed.
+    temperature: the temperature by which the model's logits are divided. forbidden: ids of tokens
+    that the server could not sample, such as those that end an output if its length is fixed.
     """
     known = sorted((o for o in outputs if o.output_ids), key=lambda o: o.length)
     for batch in _batches(known, model.config.vocab_size):

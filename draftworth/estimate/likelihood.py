@@ -1,12 +1,13 @@
 """Checks whether a run's outputs are the target's, by their likelihood under a model.
 
-docs/estimate.md describes the three checks. For sampled outputs under the target's distribution p,
-log p(token) + the entropy of p at that position is a martingale difference (Brown 1971). Its
-variance is computed from p, without clusters by prompt: a correct sampler draws the outputs to one
-prompt independently. With clusters the rate of false alarms is the same, but the variance has to be
-estimated from a few prompts (counted in tests/draftworth/estimate/test_likelihood.py). The check
-with a draft is made class by class: to a draft, wrong outputs (noise) are less likely than
-texts that it knows well, but more likely than other texts, so differences of classes may cancel.
+docs/estimate.md describes the three checks. If a token is sampled from the target's distribution p,
+log p(token) + the entropy of p has the mean 0, whatever the tokens before it are, and its variance
+follows from p. So sums over many tokens are nearly normal (central limit theorem for martingales,
+Brown 1971). The variances are added without clusters by prompt, because a correct sampler draws the
+outputs to one prompt independently. A variance that is estimated from the sums of a few prompts can
+hide even noise (tests/draftworth/estimate/test_likelihood.py). The check with a draft is made class
+by class: to a draft, wrong outputs (noise) are less likely than texts that it knows well, but more
+likely than other texts, so differences of classes may cancel.
 """
 
 import math
@@ -117,7 +118,7 @@ def _said(outputs: Sequence[Output]) -> set[tuple[object, ...]]:
 
 
 def likelihood_of(variant: str, readings: Sequence[Reading]) -> likelihoods.Likelihood | None:
-    """Check sampled outputs; None if the target is certain of every token (variance 0)."""
+    """Check sampled outputs; None without outputs, or if the target is certain of every token."""
     variance = math.fsum(r.variance for r in readings)
     if variance <= 0:
         return None

@@ -19,12 +19,12 @@ _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_con
 
 
 def check_tokenizer(folder: Path, *, given_by: str) -> None:
-    """Raise UserInputError if a folder cannot hold a tokenizer."""
+    """Raise UserInputError, which names `given_by` (an option or key), if no tokenizer is there."""
     _check_has(folder, _TOKENIZERS, "a tokenizer", given_by)
 
 
 def check_model(folder: Path, *, given_by: str) -> None:
-    """Raise UserInputError if a folder cannot hold a whole model."""
+    """Raise UserInputError, which names `given_by`, if a folder has no whole model."""
     check_tokenizer(folder, given_by=given_by)
     _check_has(folder, _CONFIGURATION, "a model's configuration", given_by)
     _check_has(folder, _WEIGHTS, "a model's weights", given_by)
@@ -58,12 +58,12 @@ def fits(folder: Path) -> bool:
 
 
 def weights_bytes(folder: Path) -> int:
-    """Return the size of a model's weights."""
+    """Return the size of a model's weights (`*.safetensors`) in bytes."""
     return sum(file.stat().st_size for file in folder.glob("*.safetensors"))
 
 
 def available_bytes(meminfo: Path) -> int:
-    """Return the memory that is free or that the page cache would give back."""
+    """Return how many bytes of memory are free, or would be if the page cache gave them back."""
     try:
         lines = meminfo.read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) * 2**10 for line in lines if line.startswith("MemAvail"))

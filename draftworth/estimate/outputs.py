@@ -31,7 +31,7 @@ class GivenOutputs:
 
     @property
     def greedy_run(self) -> Run | None:
-        """The run, if it was greedy: otherwise its baseline and variants have other outputs."""
+        """The run if it was greedy, or None: sampled variants do not say what the baseline says."""
         return self.run if self.run and not self.run.result.temperature else None
 
 
@@ -157,7 +157,7 @@ def outputs_of_blocks(
 def all_outputs(
     blocks: Iterable[BlockResult], transcripts: Transcripts, cases: Iterable[Case], *, variant: str
 ) -> Iterator[Output]:
-    """Yield every output of a variant."""
+    """Yield each output of a variant to an unchanged prompt of `cases`, if it has a transcript."""
     prompts = {(c.prompt_class, c.name, p.id): p for c in cases for p in c.prompts}
     # A load with `input_tokens` makes prompts longer or shorter, so they differ from the cases'.
     unchanged = (b for b in blocks if b.variant == variant and b.load.input_tokens is None)

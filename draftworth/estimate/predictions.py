@@ -26,7 +26,7 @@ from draftworth.records.transcripts import Transcripts
 
 
 def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tuple[Prediction, ...]:
-    """Predict tokens per step of each variant, and compare with the run; raise DraftworthError."""
+    """Predict tokens per step of a run's variants, beside the measured; raise DraftworthError."""
     given = given_outputs(experiment, run_folder)
     by_ngram = compare_ngram(experiment, given, TargetTokenizer(reader.target))
     by_draft = (
@@ -38,7 +38,7 @@ def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tupl
 
 
 def draft_folders(experiment: ResolvedLocal) -> list[Path]:
-    """Return the folders of the experiment's drafts that read text, each once."""
+    """Return the folders of the experiment's draft models (heads have no estimate), each once."""
     methods = catalog().methods
     drafts = (
         variant.draft
@@ -92,7 +92,7 @@ def predictions_of(
 
     Prompts that were made longer or shorter for a load have other outputs, and are left out.
 
-    outputs: replayed with what these variants draft with.
+    outputs: the baseline's outputs, with the steps that these variants' draft would make of them.
     checked: how many drafted tokens a step checks, by variant.
     """
     read = {(o.prompt_class, o.case, o.prompt_id): o for o in outputs}
@@ -118,7 +118,7 @@ def _prediction(
     prompt_class: str,
     checked: int,
 ) -> Prediction | None:
-    """Return a class's prediction; steps are counted by the server, or else as streamed chunks."""
+    """Return a class's prediction; None: no request whose steps the server or its chunks tell."""
     tokens = steps = same = shown = 0
     predicted_steps = 0.0
     for record, output in pairs:

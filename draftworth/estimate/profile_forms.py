@@ -1,6 +1,7 @@
-"""Reads and writes acceptance profiles, in our form and in those of other tools.
+"""Reads and writes acceptance profiles, as draftworth's JSON and in the formats of other tools.
 
-`profile_forms.toml` has the forms of other tools; where each is defined stands in docs/estimate.md.
+A format is called a form here. `profile_forms.toml` has the forms that other tools read;
+docs/estimate.md says where each is defined.
 """
 
 import csv
@@ -36,7 +37,7 @@ _NOT_KNOWN = "not known"
 
 
 def written(form: str, window: WindowAcceptance) -> str:
-    """Return one window in a form of `FORMS`; empty: it needs acceptance by position."""
+    """Return a window as text in a form of `FORMS`; empty: it lacks shares that the form needs."""
     template = FORMS[form]
     shares = [f"{share.value:.6g}" for share in window.accepted]
     return ((shares and template.get("shares")) or template.get("length", "")).format(
@@ -49,7 +50,7 @@ def written(form: str, window: WindowAcceptance) -> str:
 
 
 def inferencex(target: str, draft: DraftAcceptance) -> str:
-    """Return InferenceX' YAML: tokens a step with the target's own; its modes are our classes."""
+    """Return InferenceX' YAML, which has tokens per step by mode (a prompt class) and window."""
     lines = ["_metadata:", f"  draft-model: {draft.draft}", f"{target}:"]
     for name, windows in draft.classes.items():
         lines.append(f"  {name}:")
@@ -58,7 +59,7 @@ def inferencex(target: str, draft: DraftAcceptance) -> str:
 
 
 def read_profile(path: Path) -> AcceptanceProfile:
-    """Read a profile in any form; raise UserInputError for another file."""
+    """Read a profile in any form that the error message lists; raise UserInputError."""
     shown = one_line(str(path))
     try:
         return _read(path, read_file(path, LIMIT_BYTES))
@@ -105,7 +106,7 @@ def _of_inferencex(value: Mapping[str, Any], path: Path) -> AcceptanceProfile:
 
 
 def _of_metrics(text: str) -> WindowAcceptance:
-    """Return what a server has counted since its start."""
+    """Return the acceptance that a server's counters (its /metrics) show since its start."""
     totals = parse_metrics(text)
     counted = speculation_between(dict.fromkeys(totals, 0.0), totals)
     if counted is None or not counted.drafts:
@@ -133,7 +134,7 @@ def _profile(
 
 
 def write_profile(profile: AcceptanceProfile, path: Path) -> None:
-    """Write a profile in our form; raise UserInputError if the file cannot be written."""
+    """Write a profile as JSON; UserInputError: not a .json file, or it cannot be written."""
     if path.suffix != ".json":  # other suffixes are other forms for `read_profile`
         raise UserInputError(
             f"--profile: given {one_line(str(path))}, allowed: a name that ends with .json"

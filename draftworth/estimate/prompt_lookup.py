@@ -62,7 +62,7 @@ class LookedUp:
         return max(0, len(self.output_ids) - 1)
 
     def steps(self, checked: int) -> Iterator[int]:
-        """Yield the output tokens of each step after the prefill; a step checks so many drafts."""
+        """Yield each step's number of output tokens, if a step checks at most `checked` drafts."""
         tokens, ends = self._tokens, self._ends
         position = len(self.prompt_ids) + 1
         while position < len(tokens):
@@ -107,7 +107,7 @@ def looked_up(
 def tokens_per_step(
     outputs: Sequence[LookedUp], weights: Mapping[str, float], *, checked: int
 ) -> float:
-    """Return the traffic's tokens per step; `weights`: the classes' shares of the tokens."""
+    """Return the tokens per step of all classes; `weights`: their shares of the output tokens."""
     found = acceptance_of(outputs, [checked])
     own = {name: o.tokens_per_step.value for name, (o,) in found.items() if name in weights}
     total = fsum(weights[name] for name in own)

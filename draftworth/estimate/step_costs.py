@@ -21,9 +21,10 @@ class CostRange:
 
 @dataclass(frozen=True, kw_only=True)
 class StepCosts:
-    """Step costs by window, and the label of the load at which they were measured.
+    """What a step costs with a draft, in baseline steps.
 
-    load: None if the costs are published and were not measured.
+    known: the costs that are known, by window. source: where they are from, in words.
+    load: label of the load at which they were measured; None: they are published.
     """
 
     known: Mapping[int, CostRange]
@@ -37,10 +38,11 @@ class StepCosts:
         """Return the known cost, or a range that follows from the known windows.
 
         The cost of a step is a fixed part plus a part for each drafted token. If one window is
-        known, either part may be the whole cost, so the range goes from the known cost to a cost in
-        proportion to the tokens. If several windows are known, the cost is interpolated linearly
-        between neighbours, and extrapolated beyond the first and the last. A jump between two
-        windows (an engine may pad to the next size) is not seen.
+        known, the range goes from its cost (all of it is fixed) to a cost of which all above one
+        baseline step is in proportion to the window, but at least half of the known cost. If
+        several windows are known, the cost is interpolated linearly between neighbours, and
+        extrapolated beyond the first and the last. A jump between two windows (an engine may pad
+        to the next size) is not seen.
         """
         if window in self.known:
             return self.known[window]
@@ -77,8 +79,8 @@ def _scaled(measured: CostRange, part: float) -> CostRange:
 
 
 def step_costs_of(card: StepCostCard | None, method: str) -> Sequence[StepCosts]:
-    """Return what a step of the method costs in baseline steps: at each load of a card, or without
-    one as published. UserInputError: the card does not say it.
+    """Return what a step of the method costs in baseline steps: at each load of the card, or as
+    published without a card. UserInputError: the card does not say it.
     """
     if card is None:
         low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
@@ -156,7 +158,7 @@ _COPY_AGAIN = "next: copy the card again from the run's folder"
 
 
 def _in_baseline_steps(cost: StepCost, plain: StepCost | None) -> CostRange | None:
-    """Return the latency divided by the baseline's (widest range); None if one is unmeasured."""
+    """Return the widest range of (latency / the baseline's); None: one of them is not measured."""
     if plain is None or not plain.step_latency_s or not cost.step_latency_s:
         return None
     return CostRange(
