@@ -1,4 +1,4 @@
-"""The command line: `draftworth COMMAND ...`, or `draftworth COMMAND ...`.
+"""The command line: `draftworth COMMAND ...`.
 
 Exit codes: 0 done, 1 the command failed or was interrupted, 2 the input is wrong. A user's mistake
 gets a message, not a traceback. SIGTERM and SIGHUP do the same as Ctrl-C: the command ends every
@@ -120,7 +120,7 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
 
 
 def parser_of(*commands: str) -> argparse.ArgumentParser:
-    """Return the parser of all commands, with the arguments of these ones."""
+    """Return the parser of all commands; only the named `commands` have their arguments in it."""
     parser = argparse.ArgumentParser(
         prog="draftworth",
         description="Does speculative decoding pay for your prompts on AWS Trainium2?",

@@ -36,10 +36,10 @@ def print_answer(
     runs_at: Sequence[str],
     written_to: Path | None = None,
 ) -> None:
-    """Print the answer in the form that was asked for.
+    """Print the answer in the form that the options in `given` choose.
 
-    runs_at: the places of the runs, for the command that the reader can run next. written_to: the
-        folder of the written report, if there is one.
+    runs_at: the folders or S3 addresses of the runs, for the command that the reader can run next.
+    written_to: the folder of the written report; None: no report was written.
     """
     answer = answer_of(facts)
     if given.json:

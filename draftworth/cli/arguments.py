@@ -104,7 +104,7 @@ def model_name(text: str, *, option: str = "--model") -> str:
 
 
 def name_in_files(text: str, *, option: str = "--name") -> str:
-    """Return a name that file names and metrics can contain; raise UserInputError for another."""
+    """Return `text`, a name for files and metrics; raise UserInputError if it cannot be one."""
     if not is_plain_name(text):
         raise errors.UserInputError(
             f"{option}: given {_shown(text)}, allowed: {PLAIN_NAME_WORDS}, because it is part of "

@@ -1,4 +1,4 @@
-"""`draftworth compare` measures OpenAI-compatible servers in turn, and says which token costs less.
+"""`draftworth compare` measures OpenAI-compatible servers, and says whose tokens cost less.
 
 The servers are the user's own: their names, windows and prices are what the user says, and what
 the user does not say is not known. The requests are those of `measure`.
@@ -65,7 +65,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _name(text: str, taken: Collection[str]) -> str:
-    """Return the name in NAME=URL; raise UserInputError if it is missing, wrong or taken."""
+    """Return the name in NAME=URL; UserInputError: it is missing, wrong, or another server's."""
     name, equals, _ = text.partition("=")
     if not equals or "/" in name:
         # A password could be anywhere in what is not understood.
@@ -84,7 +84,7 @@ def _name(text: str, taken: Collection[str]) -> str:
 
 
 def _endpoint(name: str, option: str, text: str, usd_per_hour: dict[str, float | None]) -> Endpoint:
-    """Return the server in `text`; put what it costs, or None, into `usd_per_hour`."""
+    """Return the server `name` in `text`; put its price into `usd_per_hour` (None: not given)."""
     url, *settings = text.split(",")
     found: dict[str, float] = {}
     for setting in settings:

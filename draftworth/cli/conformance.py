@@ -17,7 +17,7 @@ _HEADINGS = ("trap", "figure", "truth", "the tool", "difference", "")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command of the tool, the form of its report, and the traps."""
+    """Add the load generator's command, the form of its report (`truth.reports`), and the traps."""
     add = parser.add_argument
     words = "after --: the tool; {url} becomes a server's base URL, {folder} a folder for its files"
     add("command", nargs="+", metavar="COMMAND", help=words)

@@ -227,7 +227,7 @@ def _kept(
     prices: Mapping[str, TokenPrice],
     found: Sequence[DraftEstimate],
 ) -> list[DraftEstimate]:
-    """Write predictions and the profile; return the estimates with what would settle each."""
+    """Write predictions and the profile; return the estimates, each with what to measure next."""
     predicted = dict.fromkeys(prediction for one in found for prediction in one.predictions)
     keep_predictions([*predicted], given, progress=_progress)
     if arguments.profile is not None:
@@ -257,9 +257,10 @@ def _ngram(
     *,
     by_position: bool,
 ) -> DraftEstimate:
-    """Return the estimate of n-gram drafting with the lookup lengths that yield most.
+    """Return the estimate of n-gram drafting with the lookup lengths that yield most tokens.
 
-    card: step costs, of which those at its first load are taken; None: the published range.
+    card: a run's step costs, of which those at the first load are taken; None, or a card without
+    n-gram drafting: the published range is taken.
     """
     thinking = experiment.spec.workload.enable_thinking
     shortest = looked_up(given.outputs, tokenizer, LOOKUPS[0], enable_thinking=thinking)

@@ -1,4 +1,4 @@
-"""`draftworth estimate`: by an acceptance profile (`--acceptance`), and into one (`--profile`)."""
+"""Reads and makes acceptance profiles for `draftworth estimate` (`--acceptance`, `--profile`)."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,8 @@ def estimates_by_profile(
     weights: Mapping[str, float],
     card: StepCostCard | None,
 ) -> Iterator[DraftEstimate]:
-    """Yield the estimate of each draft of a profile, with the step costs of the experiment's."""
+    """Yield the estimate of each draft in a profile, with the step costs of the experiment's method
+    at each load of the card, or as published without a card."""
     profile = read_profile(path)
     drafting = [v.spec.method for v in experiment.variants if v.draft]
     method = drafting[0] if drafting else NGRAM
@@ -76,7 +77,7 @@ def profile_of(
 def _drafts_of(
     experiment: ResolvedExperiment, estimates: Sequence[DraftEstimate]
 ) -> Iterator[DraftAcceptance]:
-    """Yield each draft once; a folder that is called like a hub model gets the model's id."""
+    """Yield each draft once; a folder with the name of a hub model is given the model's id."""
     models = (v.spec.hub_draft for v in experiment.variants)
     hub = {PurePath(model.given).name: model for model in models if model}
     for found in {own.draft: own for own in estimates}.values():

@@ -71,7 +71,7 @@ def settled(
     prices: Mapping[str, TokenPrice],
     tokens_per_day: int | None,
 ) -> DraftEstimate:
-    """Return the estimate with what to measure next; of n-gram drafting only with the traffic."""
+    """Return the estimate with what to measure next; without traffic, not n-gram drafting's."""
     if found.method == catalog.NGRAM and tokens_per_day is None:
         return found
     price = prices.get(found.step_costs.load or "")

@@ -52,9 +52,9 @@ def add_request_arguments(
     *,
     rounds: tuple[int, str],
 ) -> None:
-    """Add what `compare` has too: model, prompts, requests and the source of prices.
+    """Add the options that `compare` has too: model, prompts, requests and the source of prices.
 
-    load: gets `--concurrency`. rounds: the default of `--rounds`, and what it means.
+    load: the parser that gets `--concurrency`. rounds: the default and the help of `--rounds`.
     """
     parser.add_argument("--model", required=True, help="the name the server serves")
     parser.add_argument(
@@ -134,7 +134,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def measure_and_print(given: argparse.Namespace, spec: RunSpec, options: Mapping[str, str]) -> int:
-    """Measure, and print the answer; `options`: the option in which each server was given."""
+    """Measure, and print the answer; `options`: by variant, the option that named its server."""
     arguments.check_api_key()
     sink = result_files.FolderSink(given.out)
     sink.check()
@@ -151,7 +151,7 @@ def measure_and_print(given: argparse.Namespace, spec: RunSpec, options: Mapping
 
 
 def _check_servers(spec: RunSpec, options: Mapping[str, str]) -> None:
-    """Raise UserInputError if a server is not there, or serves other models."""
+    """Raise UserInputError if a server cannot be reached, or serves other models only."""
     for endpoint in spec.endpoints:
         option, model = options[endpoint.variant], spec.shape.model
         try:
@@ -218,7 +218,7 @@ def load_of(given: argparse.Namespace) -> Load:
 def price_of(
     given: argparse.Namespace, usd_per_hour: Mapping[str, float], *, next_step: str
 ) -> results.Price | None:
-    """Return the price of the variants' servers; None if none is given."""
+    """Return the servers' price, or None without one; refuse a source or a day without a price."""
     if not usd_per_hour:
         for option in ("price_source", "price_as_of"):
             if getattr(given, option) is not None:
@@ -247,9 +247,10 @@ def run_spec(
     *,
     may_end_early: bool = False,
 ) -> RunSpec:
-    """Return the run specification; `name`: of the command, which the run's id begins with.
+    """Return the run specification.
 
-    may_end_early: after two rounds, further ones only narrow intervals, as in an experiment.
+    name: the command's name, with which the run's id begins.
+    may_end_early: after two rounds the run ends as soon as its intervals are narrow enough.
     """
     requests = given.requests_per_case
     least_rounds = min(2, given.rounds) if may_end_early else given.rounds

@@ -33,7 +33,7 @@ def windows_text(windows: Sequence[int]) -> str:
 
 
 def amount_lines(run: RunForecast) -> Iterator[str]:
-    """Return the lines of a table of what so many candidates of a search need; none without."""
+    """Return a table's lines: a search's billed hours and USD by number of candidates measured."""
     return table_lines(
         [_amount_row(run, *amount) for amount in _amounts(run.search.extent)] if run.search else (),
         ("", "candidates", "billed hours", "USD"),
@@ -57,7 +57,7 @@ def _amount_row(run: RunForecast, name: str, candidates: float) -> tuple[str, ..
 
 
 def run_figures(run: RunForecast) -> dict[str, object]:
-    """Return the best and the worst case of a run for programs; USD is None without a price."""
+    """Return a run's best and worst case for `--json`; `usd` is None without a price."""
     aws = run.experiment.spec.aws
     figures = {
         "usd": None if aws.price is None else run.usd(run.billed_minutes),

@@ -27,7 +27,7 @@ _MORE = "raise it, or ask for less (max_requests, concurrency, cases, output_tok
 def notes(
     experiment: ResolvedExperiment, *, run: RunForecast | None = None, today: date
 ) -> list[str]:
-    """Return all notes of an experiment, each once; `run` is its forecast if it runs on AWS."""
+    """Return all notes of an experiment, each once; `run`: its forecast; None: it is local."""
     prompts = (prompt for case in experiment.cases for prompt in case.prompts)
     values: dict[str, object] = {
         "experiment": experiment,
@@ -83,7 +83,7 @@ def _run_values(run: RunForecast) -> Mapping[str, Any]:
 
 
 def _needed(run: RunForecast, needed: Bounds) -> Iterator[Bounds]:
-    """Yield the minutes that a run needs; for a search the shortest, an average and the longest."""
+    """Yield the minutes a run needs; for a search, with the fewest, average and most candidates."""
     if search := run.search:
         certain = needed.worst - run.others_minutes.worst
         average = certain + search.further_minutes(search.extent.average).worst

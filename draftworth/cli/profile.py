@@ -1,4 +1,4 @@
-"""`draftworth profile`: an acceptance profile in the form that another tool takes, and from it."""
+"""`draftworth profile`: converts acceptance profiles to and from the formats of other tools."""
 
 import argparse
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the file, the form, and what to take of the file."""
+    """Add the file, the form to print (`profile_forms`), and what to take of the file."""
     parser.add_argument(
         "profile",
         metavar="FILE",

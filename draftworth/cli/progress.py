@@ -17,8 +17,8 @@ from draftworth.measuring.schedule import PlannedBlocks
 class RunProgress:
     """The progress of one run.
 
-    bar: of a terminal; None: standard error is a file or a pipe. started_seconds: of the monotonic
-        clock; each line then begins with the time since.
+    bar: the progress bar in a terminal; None: standard error is a file or a pipe.
+    started_seconds: the run's start on the monotonic clock, for each line's time; None: no times.
     """
 
     bar: Progress | None
@@ -40,7 +40,7 @@ class RunProgress:
             self.bar.stop()
 
     def advanced(self, done: int, planned: PlannedBlocks) -> None:
-        """Show how many blocks are measured, and how long the others take at the same speed."""
+        """Show that `done` blocks are measured, and how long the others take at the same speed."""
         if self.bar is None:
             return
         if not self.bar.tasks:
@@ -56,7 +56,7 @@ class RunProgress:
 def time_left(planned: PlannedBlocks, done: int, timed: int, took_s: float) -> str:
     """Return how long the other blocks take, as `, 2 to 9 min left`; empty if it is not known.
 
-    timed: the number of blocks that took `took_s`.
+    done: the number of measured blocks. timed: how many of them took `took_s` seconds together.
     """
     if not timed:
         return ""
@@ -67,7 +67,7 @@ def time_left(planned: PlannedBlocks, done: int, timed: int, took_s: float) -> s
 
 @contextmanager
 def shown_progress(*, with_time: bool = False) -> Iterator[RunProgress]:
-    """Show the progress of a run; the bar goes when the block ends."""
+    """Show a run's progress until the `with` block ends; `with_time`: each line tells the time."""
     started_seconds = time.monotonic() if with_time else None
     console = terminal.console_of(sys.stderr)
     if not console.is_terminal:

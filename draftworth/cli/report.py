@@ -46,7 +46,7 @@ _SCORES = '{"baseline": NUMBER, "variant": NUMBER}'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the runs, the runs to compare them with, and the output folder."""
+    """Add the runs, the runs to compare them with, and what else to show or write."""
     parser.add_argument(
         "runs",
         metavar="RUN",

@@ -17,7 +17,7 @@ TEMPLATES.globals["counted"] = counted
 
 
 def filled(template: str, values: Mapping[str, object]) -> str:
-    """Return the text of a template; a value that it names and that is not given is an error."""
+    """Return a template's text; a value that it names must be in `values`, else jinja2 raises."""
     return TEMPLATES.get_template(template).render(values)
 
 
