@@ -28,7 +28,7 @@ class RequestTruth:
     arrived_ns: when the kernel had received the request's last bytes. The wait until `handled_ns`
         is in the server's queue, so it is part of the server's time, not the client's.
     handled_ns: when the server had read the request; the timeline starts then.
-    complete: the whole stream was written while the client was still connected.
+    complete: the client was still connected when the last write began.
     """
 
     prompt: str
@@ -61,7 +61,7 @@ class RequestTruth:
 
     @property
     def itl_ms(self) -> float | None:
-        """The time per token after the first chunk; None if there is only one chunk."""
+        """The milliseconds per token after the first chunk; None if there is only one chunk."""
         later = self.output_tokens - self.chunks[0].tokens
         return (self.e2e_ms - self.ttft_ms) / later if later else None
 
@@ -71,7 +71,7 @@ class RequestTruth:
 
 
 def read_log(path: Path) -> list[RequestTruth]:
-    """Read the requests of a log that were completed."""
+    """Return the requests of a log whose stream is `complete`."""
     requests = []
     for line in read_file(path, _LIMIT_BYTES).splitlines():
         value = json.loads(line)

@@ -42,7 +42,7 @@ def run_measured(
     environment: Mapping[str, str] | None = None,
 ) -> Finished:
     """Run a command in its own process group, with its output in files in `folder`; raise
-    DraftworthError, with the end of its error output, if it failed or exceeded its time."""
+    UserInputError if it cannot be started, DraftworthError if it failed or exceeded its time."""
     started = time.monotonic()
     with (folder / STDOUT).open("wb") as out, (folder / "stderr").open("wb") as err:
         try:
@@ -104,7 +104,7 @@ def _watch(child: subprocess.Popen[bytes], deadline: float) -> tuple[float, int,
 
 
 def family(pid: int) -> list[int]:
-    """Return the ids of a process and its descendants, without children of ended processes."""
+    """Return the ids of a process and its descendants, without those whose parent has ended."""
     children: list[str] = []
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():

@@ -1,6 +1,7 @@
 """Reads what a load generator says of each request, from its own files or from JSON lines.
 
-`reports.toml` has the forms that are known, docs/fidelity.md the contract for other tools.
+A form is the format of one tool's report: where each figure stands. `reports.toml` has the known
+forms; docs/fidelity.md says what other tools have to print.
 """
 
 import statistics
@@ -28,9 +29,12 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Medians over `completed` of the `sent` requests that a result file knows of.
+    """The medians of one tool's result file.
 
-    loads: how many the file has; the first one is read. in_flight: the concurrency, if it is told.
+    form: the file's form, a key of `FORMS`. figures: the median of each figure (`FIGURES`).
+    completed: how many requests the medians are of. sent: how many requests the tool sent.
+    loads: how many loads the file has; only the first is read.
+    in_flight: the concurrency of this load; None: the file does not say it.
     """
 
     form: str
@@ -42,7 +46,7 @@ class Report:
 
 
 def recognized(path: Path) -> Report:
-    """Read a result file in the form that it is found to have; raise UserInputError."""
+    """Read a result file in the first form of `FORMS` that fits; UserInputError: none does."""
     with suppress(OSError, *_WRONG_FORM):
         document = _document(path)
         for form in FORMS:
@@ -56,7 +60,7 @@ def recognized(path: Path) -> Report:
 
 
 def read(form: str, folder: Path) -> list[Row]:
-    """Read a report of a form in a folder; raise DraftworthError."""
+    """Return the requests of the one report of this form in `folder`; raise DraftworthError."""
     try:
         return _rows(form, _document(_found(folder, FORMS[form]["file"])))
     except (OSError, *_WRONG_FORM) as error:
@@ -109,7 +113,7 @@ def _requests(found: Any, names: Sequence[str]) -> Sequence[Any]:
 
 
 def _at(value: Any, path: str) -> Any:
-    """Follow a path; None where a key of it is missing."""
+    """Return the item at a path such as `metrics.0.value`; None if an object lacks a key of it."""
     for key in path.split(".") if path else ():
         value = value[int(key)] if isinstance(value, list) else (value or {}).get(key)
     return value

@@ -1,7 +1,7 @@
 """Token timelines: which chunks the truth server emits, when, and which traps they hold.
 
-A timeline with a seed determines the chunks of each request. Request n of a server has those of n
-modulo `POOL`, so the server can encode all of them before the first request.
+A timeline with a seed determines the chunks of each request. Request n of a server has the chunks
+of request n modulo `POOL`, so the server can encode all of them before the first request.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ class Chunk:
 class TimelineSpec:
     """The distribution that the chunks of requests are drawn from.
 
-    chunk_tokens: (smallest, largest) number of tokens in a chunk; uniform.
+    chunk_tokens: (smallest, largest) number of tokens in a chunk, drawn uniformly.
     first_chunk_tokens: tokens of the first chunk; None: drawn as for the other chunks.
-    jitter: each wait, including that for the first token, is multiplied by 1 +- jitter, uniform.
-    role_chunk: an empty chunk comes at once.
+    ttft_seconds: wait for the first chunk. gap_seconds: wait between two chunks.
+    jitter: each wait is multiplied by a number drawn uniformly from 1 - jitter to 1 + jitter.
+    role_chunk: whether an empty chunk with the role is sent at once.
     usage: the chunks that report token counts; fewer chunks do if the request asks for fewer.
     reasoning_tokens: how many of the first tokens are sent as reasoning deltas.
-    keep_alive: a comment comes at once, and one between two writes.
+    keep_alive: whether a comment is sent at once, and one between two writes.
     chunks_a_write: how many chunks after the first are written together, when the last is due.
     """
 
@@ -83,7 +84,7 @@ class TimelineSpec:
             raise ValueError(f"allowed: 0 to {_MOST_SECONDS:g} seconds, a jitter from 0 to below 1")
 
     def changed(self, text: str) -> TimelineSpec:
-        """Return the timeline with the fields of a JSON object; raise UserInputError."""
+        """Return the timeline with the fields that a JSON object replaces; raise UserInputError."""
         try:
             fields = load_object(text)
             if unknown := fields.keys() - vars(self).keys():
@@ -97,7 +98,7 @@ class TimelineSpec:
 
 
 class Trap(NamedTuple):
-    """A timeline of `traps.toml`, and what a load generator gets wrong there."""
+    """A timeline of `traps.toml`, and the mistake of a load generator that misreads it."""
 
     spec: TimelineSpec
     mistake: str
@@ -163,7 +164,7 @@ def events_of(chunks: Sequence[Chunk], *, usage: Usage) -> Iterator[Event]:
 
 
 def writes_of(spec: TimelineSpec, index: int, usage: Usage) -> tuple[Event, ...]:
-    """Return what is written for request `index`: its events, some together, and comments."""
+    """Return the writes for request `index`: its events, some of them joined, and comments."""
     chunks = chunks_of(spec, index)
     events = tuple(events_of(chunks, usage=usage))
     first, end = 1 + spec.role_chunk, len(chunks)

@@ -29,7 +29,7 @@ def filled(text: str, **values: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """The server's record of the requests, what the tool said of them, and what it cost."""
+    """The server's record of the requests, the tool's report of them, and what the tool used up."""
 
     truths: Sequence[RequestTruth]
     rows: Sequence[reports.Row]
@@ -53,11 +53,12 @@ def attempt(
     timeout_seconds: float,
     requests: int = 0,
 ) -> Trial:
-    """Run a load generator against a server of its own, with all files in `folder`; raise
-    DraftworthError if it failed, took too long, or said nothing that can be read.
+    """Run a load generator against a truth server of its own, with all files in `folder`.
 
-    command: with {url} and {folder} (`filled`). form: that of its report, a key of `reports.FORMS`.
-    requests: how many of the last completed ones count, without a tool's probes; 0: each.
+    command: with {url} and {folder} in it (`filled`). form: that of its report (`reports.FORMS`).
+    requests: how many of the last completed requests count (a tool may send probes first); 0: all.
+    DraftworthError: the tool failed, took too long, completed too few requests, or wrote no report
+    that can be read.
     """
     log = folder / "truth.log"
     with truth_server(spec, log, most_seconds=timeout_seconds + 60) as url:
@@ -89,7 +90,7 @@ def truth_server(spec: TimelineSpec, log: Path, most_seconds: float = 600.0) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """The true median of a figure over the requests, that of the tool, and whether it is right."""
+    """A figure's true median, the median that the tool `told`, and whether that is right."""
 
     figure: str
     truth: float
@@ -102,8 +103,8 @@ class Judgement:
 
 
 def judged(trial: Trial, tolerance_percent: float = TOLERANCE_PERCENT) -> list[Judgement]:
-    """Judge each figure that the tool gives, of which tokens are exact; raise DraftworthError if
-    it gives none."""
+    """Judge each figure that the tool gives; a number of tokens must be exact. DraftworthError: the
+    tool gives no figure."""
     found = []
     for figure in reports.FIGURES:
         if said := trial.told(figure):
