@@ -27,7 +27,7 @@ class Logged:
 
     line: the request as a line of a prompt file, without an id.
     answer: the text of the answer; None: the log has no answer as text.
-    case: the request's category, if the set has categories.
+    case: the request's category; None: the set has no categories.
     notes: what was changed or left out, in a few words without the user's text.
     """
 
@@ -38,7 +38,7 @@ class Logged:
 
 
 def logged(request: object, response: object) -> Logged:
-    """Read the bodies of a request and its response; raise NotSendableError for a bad request."""
+    """Read the bodies of a request and its response (None: not logged); raise NotSendableError."""
     if not isinstance(request, dict):
         raise NotSendableError("without a request", "the request is not an object")
     if "messages" in request:

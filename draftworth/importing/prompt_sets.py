@@ -29,7 +29,7 @@ Progress = Callable[[int], None]
 class ImportOrder:
     """The options of an import, which samples at most `max_prompts` prompts of each case.
 
-    case: the name of the only case. None: one case for each category, or for the source.
+    case: the name of the only case; None: a case for each category, or if there is none, just one.
     """
 
     source: Path
@@ -56,7 +56,8 @@ class Count:
 class Imported:
     """The result of an import.
 
-    samples: by case. left_out: records left out, by reason. notes: records changed, by note.
+    records: how many were read. samples: the drawn prompts by case.
+    left_out: the records that were left out, by reason. notes: those that were changed, by note.
     """
 
     records: int = 0

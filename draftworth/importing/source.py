@@ -34,7 +34,7 @@ _OTHERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """An entry of a log, or why it is unusable (`problem`); `number` counts across all files."""
+    """An entry of a log, numbered across all files; `problem`: why it is unusable, or empty."""
 
     number: int
     place: str
@@ -150,7 +150,7 @@ class _Window:
         return found
 
     def element(self) -> str | None:
-        """Consume and return the text of the next JSON value; None if it is missing or too long."""
+        """Consume and return the next JSON value's text; None: missing, too deep or too long."""
         while True:
             try:
                 end = self._decoder.raw_decode(self._text, self._at)[1]
