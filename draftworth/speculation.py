@@ -38,7 +38,7 @@ def step_cost(window: float, *, per_drafted: float) -> float:
 
 
 def steps_of(hits: Sequence[bool], *, checked: int) -> Iterator[int]:
-    """Yield the output tokens of each verification step; the last ends where the output ends.
+    """Yield each verification step's number of output tokens; the last ends with the output.
 
     Args:
         hits: whether the draft predicts each output token after the first. The prefill yields the
@@ -72,7 +72,10 @@ def expected_tokens_per_step(acceptance: float, *, checked: int, fall: float = 1
 
 
 def explained_acceptance(tokens_per_step: float | None, *, most: int | None) -> float | None:
-    """Return accepted drafts / checked drafts of a mean step; None if unknown or not 0 to 1."""
+    """Return a mean step's accepted drafts / checked drafts; None: unknown, or not from 0 to 1.
+
+    most: the most tokens that a step can yield; None: unknown.
+    """
     accepted = None if tokens_per_step is None else tokens_per_step - 1
     drafted = (most or 1) - 1
     if accepted is None or drafted < 1 or not 0 <= accepted <= drafted:

@@ -49,9 +49,9 @@ def escaped(text: str, stream: IO[str]) -> str:
 
 
 def console_of(stream: TextIO) -> Console:
-    """Return rich's console of a stream: it has colour in a terminal alone, and obeys NO_COLOR.
+    """Return a console of the library rich: it has colour in a terminal alone, and obeys NO_COLOR.
 
-    What is printed there has to be `escaped`.
+    The caller has to escape what it prints there (`escaped`).
     """
     return Console(file=stream.stream if isinstance(stream, TextOnly) else stream, highlight=False)
 
