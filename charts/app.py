@@ -44,6 +44,6 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
 
 
 def in_steps(charts: Sequence[cdk8s.Chart]) -> Iterator[list[cdk8s.Chart]]:
-    """Group the charts into steps: a chart needs charts of earlier steps only."""
+    """Yield groups of charts, in the order to apply; a chart needs those of earlier groups only."""
     for _, step in groupby(charts, lambda c: isinstance(c, CandidateChart) or c.node.id):
         yield [*step]

@@ -17,9 +17,9 @@ RETRIES = 8
 def canary_chart(
     scope: Construct, *, experiment: ResolvedNeuron, bindings: names.Bindings, job_name: str
 ) -> cdk8s.Chart:
-    """Make a Job for each of `experiment.canaries`, with its server's service account and volumes.
+    """Make a Job with the service account and the volumes of each variant in `experiment.canaries`.
 
-    job_name: the measuring Job's name. A new measuring Job makes new canaries, which test again.
+    job_name: the measuring Job's name. A new measuring Job gets new canaries, which test again.
     """
     labels = names.component_labels("canary", names.CANARY_COMPONENT, experiment)
     chart = cdk8s.Chart(scope, "canary", labels=labels)

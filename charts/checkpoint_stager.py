@@ -62,6 +62,6 @@ def staging_chart(
 
 
 def scratch_gib(model: HubModel) -> int:
-    """Return the disk space for a copy, in GiB: the checkpoint's size, up to MAX_SCRATCH_GIB."""
+    """Return the GiB of disk for a copy: one more than the checkpoint, at most MAX_SCRATCH_GIB."""
     size = model.facts and model.facts.checkpoint_gib
     return min(MAX_SCRATCH_GIB, math.ceil(size) + 1) if size else MAX_SCRATCH_GIB

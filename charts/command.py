@@ -87,7 +87,7 @@ def write_manifests(
     """Write a YAML file for each chart, numbered in the order to apply, and the run specification.
 
     It returns the next steps as text.
-    given: by key of `VARIABLES`, its value; the files have a placeholder for each missing one.
+    given: the user's values, by key of `VARIABLES`; the files have placeholders for missing ones.
     """
     experiment = with_looked_up_price(load_neuron(experiment_path))
     file = run_spec_file(experiment)

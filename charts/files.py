@@ -21,9 +21,10 @@ def placeholder(variable: str) -> str:
 
 
 def next_steps(package: str, text: str, variables: Iterable[str], **values: Any) -> str:
-    """Fill `next_steps.txt.jinja` of a package.
+    """Return a user's next steps as text, from the template `next_steps.txt.jinja` of a package.
 
-    text: what was written; those of the `variables` whose placeholders are in it are to be given.
+    text: the content of all written files.
+    variables: the user must set those environment variables whose placeholders are in `text`.
     """
     missing = [variable for variable in variables if placeholder(variable) in text]
     # envsubst may replace only these variables: programs in the manifests have $ signs too.
@@ -34,7 +35,10 @@ def next_steps(package: str, text: str, variables: Iterable[str], **values: Any)
 
 
 def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Write files into `out`, which is created if missing; other files in it stay unchanged."""
+    """Write `contents` (bytes by file name) into the folder `out`; return the paths of the files.
+
+    If the folder is missing, it is created.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
         return [replace_file(out / name, data) for name, data in contents.items()]

@@ -1,7 +1,7 @@
 """The measuring Job and its run specification.
 
-The specification is a file outside manifests and template: prompts may be personal or large, or
-have text that CloudFormation or `envsubst` would replace.
+The specification is not in the manifests or the CloudFormation template but in a file of its own:
+prompts may be personal or large, or have text that CloudFormation or `envsubst` would replace.
 """
 
 import hashlib
@@ -26,9 +26,10 @@ from draftworth.records.servers import START_ALLOWANCE_MINUTES
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpecFile:
-    """The run specification's bytes, and their hash, which the pod checks.
+    """The bytes of a run specification, and their SHA-256 in hexadecimal.
 
-    The file's key in S3 has the hash, so no deploy replaces an object that a pod still needs.
+    The measuring Job's pod checks the hash. The file's key in S3 contains the hash, so no deploy
+    replaces an object that a pod still needs.
     """
 
     data: bytes

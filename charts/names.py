@@ -61,17 +61,18 @@ _CDK_TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
 
 def service_name(variant_name: str) -> str:
-    """Return a variant's service account name, and its server's name in the slot it starts in."""
+    """Return the name of a variant's service account, and of its server in the home slot."""
     return f"vllm-{dns_label(variant_name)}"
 
 
 def server_name(slot: PlacedSlot) -> str:
-    """Return the name of a variant's Deployment and Service in a slot, as `slot1-vllm-baseline`.
+    """Return the name of the Deployment and the Service of a variant's server in a slot.
 
-    In the home slot, where a server runs from the start, the name is `service_name`. It begins with
-    `vllm-`, so no variant's second server has it. A search's candidate has no home slot, so its
-    server's name has the slot. If a later deploy measures that variant without a search, its server
-    gets a new name, so CloudFormation, which deletes old objects last, does not delete it.
+    In the home slot, where the server runs from the start, the name is `service_name`, for example
+    `vllm-baseline`. In another slot it is `slot1-vllm-baseline`, which is never a `service_name`.
+    A search's candidate has no home slot, so its server's name has the slot. If a later deploy
+    measures the variant without a search, its server gets a new name: with the old name,
+    CloudFormation, which deletes old objects last, would delete the new server.
     """
     home = service_name(slot.variant)
     return home if slot.is_home else f"slot{slot.number}-{home}"
@@ -112,9 +113,9 @@ def server_labels(experiment: ResolvedNeuron, slot: PlacedSlot) -> dict[str, str
 def component_labels(
     name: str, component: Mapping[str, str], experiment: ResolvedNeuron
 ) -> dict[str, str]:
-    """Return the labels of the objects of a component.
+    """Return the labels of a component's objects: its `name`, its own labels, the experiment's.
 
-    A canary has no label of the variant's server, so the server's Service never selects it.
+    A canary gets no label that a server's Service selects.
     """
     return {"app.kubernetes.io/name": name, **component, **experiment_labels(experiment)}
 
@@ -128,7 +129,7 @@ def content_name(prefix: str, content: Any) -> str:
 
 
 def stable_hash(content: Any, *, length: int) -> str:
-    """Return a hash of the content, for which all CDK tokens count as equal."""
+    """Return `length` hex digits of a hash of the content; all CDK tokens in it count as equal."""
     return content_hash(_masked(content), length=length)
 
 

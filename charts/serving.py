@@ -32,7 +32,8 @@ class ServingChart(cdk8s.Chart):
     There is no PodDisruptionBudget: EKS ends a Spot node that EC2 reclaims, or one that is scaled
     down, after about 15 minutes in spite of a budget, which would only make that node cost more.
 
-    content: the specs of all Deployments, as plain data.
+    content: all Deployments without their metadata, as plain data.
+    candidates: a chart for each candidate of a search; empty without a search.
     """
 
     def __init__(
@@ -94,8 +95,12 @@ def _asked_place(experiment: ResolvedNeuron, slot: PlacedSlot) -> int | None:
 
 
 def claim_template(experiment: ResolvedNeuron, place: int | None) -> Object:
-    """Return the template of a server's device claim, as an object without metadata."""
-    # A corner device of each other place, from which no device may be.
+    """Return the template of a server's device claim, as an object without metadata.
+
+    place: the place on a node (`Placement.place`) to which the claim is limited; None: the claim
+        may get any free devices.
+    """
+    # The claim may not get these devices: one device of each other place is enough.
     corners = enumerate(experiment.placement.corner_devices())
     others = [device for number, device in corners if place not in (None, number)]
     template: Object = objects_in(

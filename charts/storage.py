@@ -25,10 +25,11 @@ class BucketVolume:
     """A bucket, or a prefix of it, as a read-only volume.
 
     role: target, draft or artifacts.
-    path: where all pods mount it, because compiled graphs store the paths.
-    name: of the PersistentVolume, of its claim and its volume handle. It has the experiment's name,
-        because PersistentVolumes have no namespace, and a content hash, because neither
-        PersistentVolume nor claim can be changed in place.
+    path: where pods mount the volume; the same in all pods, because compiled graphs store paths.
+    options: mount options for the S3 CSI driver.
+    name: the name of the PersistentVolume, of its claim and its volume handle. It contains the
+        experiment's name, because PersistentVolumes have no namespace, and a content hash, because
+        neither PersistentVolume nor claim can be changed in place.
     """
 
     role: str

@@ -26,7 +26,7 @@ def objects_in(package: str, template: str, **values: Any) -> Any:
 
 
 def filled(package: str, template: str, values: Mapping[str, Any]) -> str:
-    """Return the text of a template of a package, filled with values; each must be given."""
+    """Return the text of a package's template, filled with values; a missing value is an error."""
     return _environment(package).get_template(template).render(values)
 
 

@@ -1,4 +1,4 @@
-"""A vLLM server: what the template of its Deployment, pod and Service is told.
+"""Makes the Deployment and the Service of a vLLM server, by filling their template.
 
 The variant decides only the speculation flags, the draft's mount, the artifact key and the names.
 All else comes from the experiment and is equal for all variants, so the comparison is fair.

@@ -22,10 +22,11 @@ LEAST_STEPS = 1000
 
 
 def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
-    """Return (figures, break-even) of the load to watch; None if no break-even is known.
+    """Return (figures, break-even) of the load whose break-even is the threshold of the alarm.
 
     Of the loads at which the winner was cheaper, it is the one with the lowest break-even: how many
     requests will be in flight is unknown, and below the lowest break-even no load is cheaper.
+    None: the winner is the baseline, or no break-even is known.
     """
     winner = measured.winner
     if not winner.speculates or not winner.has_counters:

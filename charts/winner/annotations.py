@@ -1,6 +1,7 @@
 """Annotations of the exported objects: what was measured, when, and at which loads.
 
-A value is text with a figure for each prompt class (or the mix) and load; the name has the unit.
+A measured value is text with a number for each load and each prompt class, or for all classes
+together; the annotation's name has the unit.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -85,7 +86,7 @@ def _number(value: float | None) -> str:
 
 
 def ratio_words(ratio: Estimate | None) -> str:
-    """Return the estimate with its 95% interval in brackets, as text."""
+    """Return an estimate with its 95% interval in brackets; `not measured` for None."""
     if ratio is None:
         return NOT_MEASURED
     interval = "no interval"

@@ -79,7 +79,10 @@ def write_winner(arguments: argparse.Namespace) -> str:
 
 
 def refuse(beside: str, allowed: str, **options: str | None) -> None:
-    """Raise UserInputError if one of the options is given; with `beside` it has no effect."""
+    """Raise UserInputError if one of the options is given (not None) where it has no effect.
+
+    beside, allowed: words for the message: with what it has no effect, and where it is allowed.
+    """
     for name, value in options.items():
         if value is not None:
             raise UserInputError(

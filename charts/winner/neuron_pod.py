@@ -55,7 +55,7 @@ def local_pod(
 
 
 def checkpoints_claim(name: str) -> str:
-    """Return the name of a claim that the user makes, with the folders `target` and `draft`."""
+    """Return the name of the user's PersistentVolumeClaim, with folders `target` and `draft`."""
     return f"{name}-checkpoints"
 
 
@@ -112,7 +112,7 @@ def neuron_pod(
 def volumes_of(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
 ) -> list[BucketVolume]:
-    """Return the server's volumes, with names of their own.
+    """Return the server's volumes, with other names than in the experiment.
 
     PersistentVolumes have no namespace, and those of the experiment may be in the same cluster.
     """
@@ -131,7 +131,11 @@ def named_claim_template(experiment: ResolvedNeuron, namespace: str) -> Object:
 
 
 def _graph_variables(experiment: ResolvedNeuron) -> Iterator[tuple[str, str]]:
-    """Yield (name, value): the graphs' path and, if the engine has it, a switch to exit without."""
+    """Yield environment variables (name, value) for the engine.
+
+    The first is the path of the compiled graphs. The second, if the engine has such a variable,
+    makes the engine exit if a graph is missing.
+    """
     match experiment.spec.release_facts.compiled_graphs:
         case ArtifactFolder(variable=variable):
             yield variable, GRAPHS_PATH
