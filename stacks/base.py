@@ -14,8 +14,8 @@ _TAGS_AS_MAPPING = {"AWS::SSM::Parameter"}
 class StackPart(Construct):
     """A part of an experiment's stack; all resources in it get the part's tags.
 
-    The region is the experiment's. The stack names no account: with one, CDK would look up its
-    zones. The experiment names the zones instead, so synthesis needs no credentials.
+    The region is the experiment's. The stack names no account: with an account, CDK would look up
+    availability zones. The experiment names the zones, so synthesis needs no credentials.
     """
 
     def __init__(self, scope: Stack, part: str, *, experiment: ResolvedNeuron) -> None:
@@ -44,7 +44,7 @@ def stands_on(part: StackPart, *others: StackPart) -> None:
 def tag_raw_resources(construct: IConstruct, tags: Mapping[str, str]) -> None:
     """Tag a construct and its direct children, for resources that CDK itself cannot tag.
 
-    CloudFormation adds the stack's tags only at deployment; in the template a test can check them.
+    CloudFormation adds the stack's tags only at deployment; tags in the template can be tested.
     """
     listed = [{"Key": key, "Value": value} for key, value in tags.items()]
     for child in (construct, *construct.node.children):

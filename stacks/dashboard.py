@@ -1,7 +1,7 @@
 """The dashboard's body compares the baseline with speculation for each prompt class and load.
 
-It is plain data without CDK, as CloudWatch gets it. If sections for all classes and loads exceed
-`MAX_METRICS`, there are fewer sections, for a load (and class) picked from a list.
+It is plain data without CDK, as CloudWatch gets it. If there would be more metrics than
+`MAX_METRICS`, there are fewer sections, and the user picks the load (and class) from a list.
 """
 
 from collections.abc import Iterator, Mapping
@@ -120,7 +120,7 @@ def _metric_count(graph: Graph) -> int:
 
 
 def _shown(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[tuple[str, Load]]:
-    """Return the (class, load) pairs to show; only the first value of what the user can pick."""
+    """Return the (class, load) pairs with a section: of a picked dimension only the first value."""
     classes = [c.name for c in experiment.spec.workload.classes]
     return product(
         classes[:1] if "PromptClass" in picked else classes,

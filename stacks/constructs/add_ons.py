@@ -63,8 +63,8 @@ def node_add_ons(
 ) -> Construct:
     """Add the add-ons that a node needs to become ready; they are created before the node groups.
 
-    They are deleted after the nodes. The network plugin must be the last: it deletes a pod's
-    network interface with the pod; a subnet or security group in use cannot be deleted.
+    They are deleted after the nodes, because the network plugin deletes a pod's network interface
+    with the pod. A subnet or security group that an interface uses cannot be deleted.
     """
     layer = Construct(scope, "NodeAddOns")
     agent = _add_on(layer, cluster, "eks-pod-identity-agent", versions)
@@ -177,7 +177,7 @@ def _add_on(
 def _pod_identity(
     scope: Construct, cluster: eks.ICluster, name: str, policy: str, *, pods: tuple[str, str]
 ) -> eks.CfnAddon.PodIdentityAssociationProperty:
-    """Return a role with one AWS managed policy for `pods`: their namespace and service account."""
+    """Associate an add-on's pods (namespace, service account) with a new role with one policy."""
     namespace, account = pods
     role = pod_role(
         scope,

@@ -44,7 +44,7 @@ def private_bucket(
 
     kept: the bucket and its policy outlive the stack; otherwise the bucket is emptied and deleted.
         If the deploy that creates a kept bucket fails, the bucket, still empty, is deleted.
-    rarely_read: a folder whose files are kept for reference.
+    rarely_read: a folder whose files move to the storage class Infrequent Access; None: no folder.
 
     The bucket is encrypted with S3's own keys: a KMS key of ours would cost money after a destroy
     (KMS deletes a key after a week at the earliest) and would not protect better than the roles. It

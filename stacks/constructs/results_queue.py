@@ -1,9 +1,10 @@
 """The queue of result files that are not yet published as metrics.
 
-It is in the same part of the stack as the results bucket, not as the publisher function: result
-files that arrive while the function is replaced or fails wait in the queue. No deploy replaces the
-queue, with what waits in it: CloudFormation does so only for another name or kind (FIFO), and both
-are left to it. Nothing of an experiment is a property of the queue.
+The queue is in the same part of the stack as the results bucket, not in the part of the publisher
+function: result files that arrive while the function is replaced or fails wait in the queue. No
+deploy replaces the queue, which would lose the waiting files: CloudFormation replaces a queue only
+if its name or its type (FIFO) changes, and the template sets neither. No property of the queue
+depends on the experiment.
 """
 
 from typing import Any, cast
