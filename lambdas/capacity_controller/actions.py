@@ -107,7 +107,10 @@ _VISIBLE = "[!-~]*"  # printable ASCII without spaces
 def send_response(
     event: Mapping[str, Any], *, error: str | None, opener: OpenerDirector | None = None
 ) -> bool:
-    """Tell CloudFormation how its request ended; return False if the URL is not its own."""
+    """Tell CloudFormation how its request ended; return False if its URL is not CloudFormation's.
+
+    error: why the request failed; None: it succeeded. opener: sends the response; None: urllib's.
+    """
     url, stack_id = event["ResponseURL"], str(event["StackId"])
     if not is_cloudformations(url, stack_id):
         return False

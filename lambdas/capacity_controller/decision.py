@@ -82,9 +82,10 @@ _BLOCK_NOT_STARTED = {"scheduled", "pending", "payment-pending", "assessing", "d
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """A desired size and its reason.
+    """The number of nodes that the node group must have, and why.
 
-    desired_size: None leaves the node group as it is. last_lines: the end of the log that says why.
+    desired_size: the number of nodes; None: the node group is left as it is.
+    last_lines: the end of the log of the server or canary that failed; empty for other reasons.
     """
 
     desired_size: int | None
@@ -142,7 +143,7 @@ def utc(unix_s: float) -> str:
 def _reasons_against(
     deployment: Deployment, status: Status, observation: Observation, now: float
 ) -> Iterator[Decision]:
-    """Yield the reasons for zero nodes, the strongest first."""
+    """Yield a decision for each reason against nodes, the strongest first."""
     yield from _without_a_node_group(deployment, observation)
     if status == "ended":
         yield _decided(0, "ended")
@@ -200,7 +201,7 @@ def _failed(observation: Observation) -> Iterator[Decision]:
 
 
 def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Yield zero nodes if a server gave up; comes before `_failed` to quote the server's log."""
+    """Yield a decision if a server was given up; comes before `_failed` to quote its log."""
     if deployment.servers.gave_up:
         servers = observation.servers
         lines = () if isinstance(servers, Unknown) else servers.last_lines
@@ -220,12 +221,12 @@ def limits_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
 
 
 def _self_test_silent(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Yield zero nodes if no pod of a server has ended its self-test since the deploy.
+    """Yield a decision if no server's pod has ended its self-test, and too much node time is paid.
 
-    A result is evidence too, of a server that cannot report its states. Later nodes have the longer
-    time of `_no_server_ready`: one of two may wait for capacity while the other one is paid for. So
-    have nodes from before the deploy: a server that another Job does not change may be compiling on
-    them, and said so to the Job before.
+    A measured result counts as the ended self-test of a server that cannot report its state. After
+    the first self-test only the longer limit of `_no_server_ready` holds, because one of two nodes
+    may wait for capacity while the other is paid for. Nodes from before the deploy have only that
+    limit too: a server that the deploy left unchanged may still compile there.
     """
     plan, waited = deployment.plan, deployment.without_server_seconds
     servers, run = observation.servers, observation.run
@@ -249,7 +250,7 @@ def _not_begun(deployment: Deployment, observation: Observation) -> Iterator[Dec
 
 
 def _no_server_ready(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Yield zero nodes once too much is paid without a ready server, whatever the Job reports."""
+    """Yield a decision if the plan's `startup_minutes` a node are paid without a ready server."""
     plan, waited = deployment.plan, deployment.without_server_seconds
     if isinstance(observation.servers, Unknown) or isinstance(observation.run, Unknown):
         return
@@ -293,7 +294,7 @@ def _not_staged(observation: Observation) -> Iterator[Decision]:
 
 
 def _not_tried(deployment: Deployment, observation: Observation, now: float) -> Iterator[Decision]:
-    """Yield zero nodes until the canaries are well; nodes that exist stay for the first minutes."""
+    """Yield a decision until all canaries are well; nodes stay until one fails or is silent."""
     canaries, nodes_up = observation.canaries, observation.nodes.desired_size
     if isinstance(canaries, Unknown) or canaries.state == "ok":
         return
@@ -307,7 +308,7 @@ def _not_tried(deployment: Deployment, observation: Observation, now: float) -> 
 
 
 def canary_is_silent(deployment: Deployment, observation: Observation, now: float) -> bool:
-    """Return whether a canary has not reported for minutes although its models are staged."""
+    """Return whether a canary has not reported SILENT_AFTER_SECONDS after deploy and staging."""
     canaries, models = observation.canaries, observation.models
     if isinstance(canaries, Unknown) or isinstance(models, Unknown):
         return False

@@ -30,7 +30,7 @@ class DeploymentError(Exception):
 def handle_request(
     event: Mapping[str, Any], controller: Controller, *, function_arn: str, ends_unix_s: float
 ) -> None:
-    """Record a deploy, or at Delete reach zero nodes by `ends_unix_s`; else DeploymentError."""
+    """Record a deploy; at a Delete, reach zero nodes by `ends_unix_s`, or raise DeploymentError."""
     plan, kind = _plan(event), event["RequestType"]
     if kind == "Delete":
         _delete(event, plan, controller, function_arn, ends_unix_s)

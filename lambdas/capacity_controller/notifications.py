@@ -24,9 +24,10 @@ MAX_SUBJECT_CHARACTERS = 99
 
 
 class Mail(StrEnum):
-    """Mails, except those of decisions and missing nodes; docs/operations.md lists all.
+    """Mails, except those about decisions and missing nodes; docs/operations.md lists all.
 
-    A problem that the controller finds itself has the value as its kind (`State.problems`).
+    The value is the mail's key in `mails.toml`. `State.problems` has the values of mails about
+    problems that the controller found itself.
     """
 
     LOST_NODES = auto()
@@ -60,7 +61,7 @@ def of_decision(
     before: LastDecision | None,
     now: float,
 ) -> Notification:
-    """Return the mail about a decision: its number of nodes and its reason."""
+    """Return the mail about a decision. before: the previous decision; None: there was none."""
     was = "-" if before is None or before.desired_size is None else before.desired_size
     size = "unchanged" if decision.desired_size is None else str(decision.desired_size)
     lines = [
@@ -91,7 +92,7 @@ def _answer(observation: Observation) -> Iterator[str]:
 
 
 def of_problem(deployment: Deployment, problem: Problem, *, now: float) -> Notification:
-    """Return the mail that desired nodes are missing."""
+    """Return the mail that says that desired nodes are missing, and why (`problem`)."""
     plan, words = deployment.plan, _PROBLEMS.get(problem.kind, _PROBLEMS[LAUNCH])
     text = TEXTS["missing_nodes"].format(
         plan=plan,
@@ -112,7 +113,11 @@ def of_mail(
     error: str = "",
     now: float,
 ) -> Notification:
-    """Return this mail. number: how many nodes were lost, or the desired size."""
+    """Return the mail of this kind.
+
+    observation: what the text quotes; None: it quotes nothing that was observed.
+    number: how many nodes were lost (LOST_NODES), or the desired size. error: AWS's answer.
+    """
     plan = deployment.plan
     deadline, values = deployment.own_deadline_unix_s, dict[str, object]()
     if observation is not None:
@@ -138,7 +143,10 @@ def of_mail(
 def of_lost_state(
     plan: CapacityPlan, why: str, nodes: NodeGroup, end: Decision | None, *, now: float
 ) -> Notification:
-    """Return the mail about an unusable state. end: why nodes go to zero; None if they stay."""
+    """Return the mail about a state that cannot be used.
+
+    why: what is wrong with the state. end: the decision for zero nodes; None: the nodes stay.
+    """
     modified = nodes.modified_at_unix_s
     text = TEXTS[Mail.STATE_LOST].format(
         error=one_line(why),
@@ -163,7 +171,7 @@ def _facts(deployment: Deployment, deadline: float) -> str:
 
 
 def _notification(plan: CapacityPlan, subject: str, lines: list[str], now: float) -> Notification:
-    """Return a mail; its id is a hash of text and time, so the same text is sent again later."""
+    """Return a mail. The id is a hash of text and time, so a later mail of equal text is sent."""
     subject = f"draftworth {plan.experiment}: {subject}"[:MAX_SUBJECT_CHARACTERS]
     text = "\n".join(lines)
     identity = hashlib.sha256(f"{subject}{text}{now}".encode()).hexdigest()[:16]

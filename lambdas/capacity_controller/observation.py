@@ -21,11 +21,13 @@ class Unknown:
 
 @dataclass(frozen=True, kw_only=True)
 class Models:
-    """Whether the needed checkpoints are staged. `text` explains every state but `ready`.
+    """Whether all checkpoints that the plan names are staged.
 
-    failed: a staging Job has given up since the deploy. mismatch: a draft's tokenizer differs.
-    unreadable: a `_READY.json` is not valid; then no node is started and no run is ended.
-    silent: the missing checkpoints of which the bucket has nothing: their stagers have not begun.
+    staging: `failed`: a staging Job has given up since the deploy. `mismatch`: the tokenizers of
+        target and draft differ. `unreadable`: a `_READY.json` is not valid; then no node is started
+        and no run is ended.
+    text: the explanation of every state but `ready`.
+    silent: the names of missing checkpoints of which the bucket has no file yet; empty: none.
     staged_at_unix_s: when the last checkpoint was staged; 0 if `staging` is not `ready`.
     """
 
@@ -50,12 +52,12 @@ class Canaries:
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
-    """The states that the needed servers have reported since the deploy.
+    """What the servers of the plan have reported since the deploy, summarized.
 
     gave_up: why a server was given up, empty if none was; `last_lines`: the end of its log.
-    healthy_since_unix_s: when a server last became healthy; None: no server is healthy.
-    said_at_unix_s: the time of the oldest of these states; None: no server has reported.
-    is_tested: a server's pod has ended its self-test.
+    healthy_since_unix_s: when the newest healthy server became healthy; None: none is healthy.
+    said_at_unix_s: the beginning of the oldest reported state; None: no server has reported.
+    is_tested: whether at least one server's pod has ended its self-test.
     """
 
     gave_up: str = ""
@@ -67,11 +69,11 @@ class Servers:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedRun:
-    """The run of the deployed Job; `text` says why it failed, from its `run.json`.
+    """The run of the deployed measuring Job; the texts are empty until the run is over.
 
-    address: the folder of a run that is over. answer: the sentences of a complete run's verdict, or
-        why these are not known.
-    measured_at_unix_s: the time of the newest result while the run goes on; None: no result.
+    text: why the run failed, from its `run.json`. address: the run's folder, as `s3://...`.
+    answer: the sentences of a complete run's verdict, or why the verdict is not known.
+    measured_at_unix_s: when the newest result was written; None: there is none, or the run is over.
     """
 
     state: Literal["none", "begun", "complete", "failed"]
@@ -94,7 +96,7 @@ class CapacityBlock:
 
 @dataclass(frozen=True, kw_only=True)
 class NoCapacityBlock:
-    """There is no such Capacity Block; `why` quotes EC2."""
+    """EC2 has no Capacity Block with the plan's reservation id; `why` is a sentence about it."""
 
     why: str
 
@@ -111,9 +113,11 @@ class Problem:
 class NodeGroup:
     """The accelerator node group.
 
+    ownership: `foreign`: the group lacks the plan's tags. `missing`: there is no such group.
     desired_size: the size that EKS was last asked for; None: unknown.
     instances: number of instances that exist and are paid for; None: it cannot be observed.
     draining: ids of instances that EKS drains before they are terminated.
+    modified_at_unix_s: when the group was last changed, as EKS says; None: unknown.
     """
 
     ownership: Literal["ours", "foreign", "missing"]
@@ -159,7 +163,7 @@ def problems_of(
 ) -> tuple[Problem, ...]:
     """Return why nodes are missing, one problem for each kind.
 
-    issues: the node group's, from EKS. activities: its Auto Scaling group's, newest first.
+    issues: the node group's health issues. activities: its Auto Scaling history, newest first.
     since: activities that started before this Unix time are ignored.
     """
     finished = [

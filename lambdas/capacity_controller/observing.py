@@ -89,6 +89,7 @@ def tokenizer_mismatch(
 
     The target verifies the token ids that the draft proposes. With another vocabulary, or the same
     vocabulary in another order, it would reject nearly all ids, or read them as other words.
+    vocabulary: with `own_or_none`, a draft without a tokenizer also agrees.
     """
     fingerprint = draft.tokenizer_fingerprint
     if fingerprint is None and vocabulary == "own_or_none":
@@ -145,8 +146,8 @@ def servers_of(
 ) -> observation.Servers:
     """Observe the states that these servers have reported since this Unix time.
 
-    The phase `ended` is ignored: a run starts and stops servers on purpose. An unreadable state is
-    ignored too, so the paid time without a ready server grows.
+    The phase `ended` is no failure: a run starts and stops servers on purpose. An unreadable state
+    is ignored, so the paid time without a ready server grows.
     """
     found = [_readable(ServerState, s3, bucket, server_state_key(server)) for server in names]
     states = [state for state in found if state is not None and state.since_unix_s >= since]
@@ -327,7 +328,7 @@ def _block(
 
 
 def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGroup:
-    """Observe the node group and its instances."""
+    """Observe the node group and its instances. since: as in `observe`."""
     try:
         group = clients.eks.describe_nodegroup(
             clusterName=plan.cluster_name, nodegroupName=plan.nodegroup_name

@@ -52,12 +52,13 @@ class NodeTime(Checked):
     def observed(
         self, instances: int | None, *, were_desired: bool, now: float, unseen: int = 0
     ) -> NodeTime:
-        """Add the time since the last observation, times the higher of the old and new `instances`.
+        """Return the node time with the time from the last observation until `now` added.
 
-        instances: None if they could not be observed. Then the old number is kept, and the time is
-            counted for `unseen` instances if `unseen` is higher than the old number.
-        were_desired: nodes were desired since the last observation. If not, and there was and is
-            no instance, nothing is paid, and this object is returned unchanged.
+        This time counts for each instance, of the old or the new number, whichever is higher. It
+        does not count if there was no instance and `were_desired` is False.
+        instances: the new number; None: it could not be observed. Then the old number is kept, and
+            the time counts for `unseen` instances if `unseen` is higher than the old number.
+        were_desired: whether nodes were desired since the last observation.
         """
         paid = max(self.instances, unseen) if instances is None else instances
         instances = self.instances if instances is None else instances
@@ -76,8 +77,8 @@ class NodeTime(Checked):
 class ServerWait(Checked):
     """The time from which nodes are paid for without a ready server.
 
-    from_node_seconds: the paid node time when a server was last ready, a node was last lost or
-        nodes were last asked for; the time that servers may take to start counts from here.
+    from_node_seconds: what `NodeTime.node_seconds` was when a server was last ready, a node was
+        last lost or nodes were last asked for; the time for servers to start counts from here.
     nodes_since_unix_s: server states from before this time are of nodes that no longer exist.
     gave_up: why a server was given up; empty if none was. The reason is kept here because a new
         pod overwrites the server's state, and nodes would start for the same failure again.

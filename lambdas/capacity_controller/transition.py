@@ -130,7 +130,11 @@ def _observed(
 
 
 def _nodes_lost(deployment: Deployment, instances: int | None, *, of: int) -> int:
-    """Count the lost nodes; a node that was replaced before it ended is not lost."""
+    """Return how many nodes are gone since the last observation, of the `of` that should exist.
+
+    More nodes than `of`, then or now, are not counted: a node that was replaced before it ended is
+    not lost. instances: the number now; None: it is unknown, so no node is lost.
+    """
     if instances is None:
         return 0
     return max(min(deployment.node_time.instances, of) - min(instances, of), 0)
@@ -186,7 +190,7 @@ def _job_is_silent(observation: Observation, now: float) -> bool:
 def _schedule(
     state: State, deployment: Deployment, decision: Decision, observation: Observation, now: float
 ) -> float | None:
-    """Return the deadline, rounded up to a full minute as schedules need; None: no schedule."""
+    """Return the deadline, rounded up to a minute; None: it or the deployment is over."""
     if decision.reason == "unknown":
         return state.schedule_at_unix_s
     end = deadline_unix_s(deployment, observation)

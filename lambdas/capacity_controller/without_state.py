@@ -89,7 +89,10 @@ def _end(
 
 
 def _tell_once(controller: Controller, notification: Notification, *, about: str) -> None:
-    """Report a lost state, unless the last report, recorded in TOLD_KEY, had the same `about`."""
+    """Report a lost state, unless the last report was about the same one (recorded in TOLD_KEY).
+
+    about: the ETag of a state that cannot be read; `none` if there is no state.
+    """
     s3, bucket = controller.clients.s3, controller.settings.results_bucket
     try:
         if read_object(s3, bucket, TOLD_KEY) == about.encode():
