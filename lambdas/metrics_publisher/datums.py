@@ -7,10 +7,9 @@ gives the same calls in the same order, so a later delivery can go on where an e
 
 Limits (API reference of PutMetricData and MetricDatum, read from botocore 1.44's service model):
 150 unique values in a datum's array; 1000 data and 1 MB in a call; values within +-2**360;
-timestamps that are dates, as our records' times are (`records.results`). The reference states the
-150 "per metric with one PutMetricData request"; the service checks it for each datum
-("MetricData.member.13.Values must not have a size greater than 150", aws/aws-sdk-java-v2 issue
-3080), and AWS's CloudWatch agent puts several data of a metric, of 150 values each, into a call.
+timestamps that are valid dates, which `records.results` already checks. The reference says 150 "per
+metric with one PutMetricData request", but the service checks each datum (aws/aws-sdk-java-v2 issue
+3080), and AWS's CloudWatch agent, too, sends several data of a metric, of 150 values, in one call.
 """
 
 from __future__ import annotations
@@ -46,9 +45,11 @@ Call = tuple["MetricDatumTypeDef", ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The calls that publish one file; its first and last minute (Unix seconds; None: no data).
+    """The PutMetricData calls that publish one file.
 
-    words: a verdict's headline, then the sentences of its findings.
+    sha256: the hash of all calls, in hexadecimal: another grouping of the values has another hash.
+    first_minute, last_minute: the first and last timestamp, in Unix seconds; None: no data.
+    words: a verdict's headline, then the sentences of its findings; empty for a block.
     """
 
     calls: tuple[Call, ...]
@@ -66,7 +67,7 @@ def plan_block(block: BlockResult) -> Plan:
 
 
 def plan_verdict(verdict: Verdict, *, written_at_unix_s: float) -> Plan:
-    """Plan the calls for a verdict's cost ratios, with the time at which its file was written."""
+    """Plan the calls for a verdict's cost ratios; the time of writing becomes their timestamp."""
     minute = _minute(written_at_unix_s)
     found = [*definitions.published_findings(verdict)]
     data = (

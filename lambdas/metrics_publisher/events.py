@@ -17,9 +17,10 @@ _REASONS = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text(enco
 
 
 class PublishError(Exception):
-    """The message is not done; the text of its reason, from `reasons.toml`, is logged.
+    """A message's file was not published. reason: the key of the logged text in `reasons.toml`.
 
     SQS delivers the message again; after `maxReceiveCount` tries it is a dead letter.
+    retry_helps: whether another delivery can succeed.
     """
 
     retry_helps = False
@@ -29,7 +30,7 @@ class PublishError(Exception):
 
 
 class UnusableError(PublishError):
-    """The message or its file cannot be used, or its figures are too old or too new."""
+    """The message or file cannot be used, or its figures are too old or too new for CloudWatch."""
 
 
 class NotNowError(PublishError):
