@@ -84,7 +84,7 @@ class MountedModel:
 def read_artifacts(
     folder: Path, key: str, inputs: Mapping[str, Any], models: Mapping[str, MountedModel]
 ) -> str:
-    """Read the mounted artifacts bucket, and return a line about it for the log.
+    """Read the artifacts bucket, mounted at `folder`, and return a line about it for the log.
 
     It raises RefusedGraphsError if the bucket has graphs that the server would refuse.
     key, inputs: the artifact key of the graphs that the server needs, and the key's inputs.

@@ -54,7 +54,10 @@ class HubFile:
 def served_files(
     files: Sequence[HubFile], model: str, *, allow_pickle: bool = False
 ) -> tuple[HubFile, ...]:
-    """Return the files to stage, in order of path."""
+    """Return the files to stage, sorted by path; raise UserInputError if they cannot be served.
+
+    model: the name for messages. allow_pickle: whether weights may be Python pickles.
+    """
     root = [file.path for file in files if "/" not in file.path]
     weights = next((kind for kind in SERVED_WEIGHTS if kind in map(_suffix, root)), None)
     if weights is None:
@@ -122,7 +125,7 @@ def _suffix(path: str) -> str:
 
 
 def checked_sha256(path: Path, file: HubFile) -> str:
-    """Return the SHA-256 of a downloaded file, if its size and hash are those of the hub."""
+    """Return a downloaded file's SHA-256; raise CorruptFileError if it is not what the hub has."""
     size = path.stat().st_size
     if size != file.size_bytes:
         raise CorruptFileError(

@@ -179,7 +179,8 @@ class Staging:
         raise AssertionError  # the last try returns or raises
 
     def _fingerprint(self, staged: Sequence[checkpoints.StoredFile]) -> str | None:
-        """Hash the tokenizer that is in the bucket: its files may come from an earlier try."""
+        """Return the fingerprint of the tokenizer in the bucket; None: the model has none."""
+        # The downloaded files are not enough: an earlier try may have staged the tokenizer.
         wanted = [file for file in staged if file.path in checkpoints.TOKENIZER_FILES]
         with self.scratch.room_for(sum(file.size_bytes for file in wanted)) as folder:
             for file in wanted:

@@ -35,7 +35,7 @@ class GivenUpError(Exception):
 
 @dataclass(kw_only=True)
 class Parent:
-    """Starts the server once, watches it until it ends, and says what its end means.
+    """Starts the server once, watches it until it ends, and decides whether it is given up.
 
     arguments: the command line of `start`. The limits in minutes count from
         `Starts.first_at_seconds`.

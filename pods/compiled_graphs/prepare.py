@@ -25,6 +25,7 @@ from pods.log import log_line
 class Order:
     """The graphs and checkpoints that a server needs, and how its engine finds the graphs.
 
+    key, inputs: the artifact key of the graphs, and the values that it is a hash of.
     variable: the environment variable that names the root folder of the engine's graphs.
     cache: the engine's cache, a folder below the root. The engine writes and locks it, so graphs
         are copied there. The engine finds a graph by a hash that it computes itself, and compiles

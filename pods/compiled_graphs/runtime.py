@@ -5,10 +5,10 @@ vLLM with it, and because the devices are free again once a process has ended.
 
 The C API is that of AWS Neuron SDK (API reference, `nrt.h` and `nrt_version.h`): `nrt_init` takes a
 framework (1: no framework) and two version texts, and returns 0 if it succeeds; `nrt_get_version`
-fills a structure that begins with four 64-bit numbers; the counts of visible cores are logical
-ones, and the newer of their two names is not in every version. The library's real file has the
-version of its package in its name (libnrt.so.2.31.24.0), which is more than the header promises of
-`nrt_get_version`; so the name is preferred.
+fills a structure that begins with four 64-bit numbers. Two functions count the visible logical
+cores; the newer one is not in every version of the library. The package's version is read from the
+name of the library's real file (libnrt.so.2.31.24.0), because the header does not promise that
+`nrt_get_version` returns it.
 """
 
 import ctypes
@@ -41,10 +41,12 @@ class _Version(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """This is what is known so far. Each step replaces the file, because the next one may hang.
+    """What is known so far. Each step writes the file anew, because the next step may hang.
 
-    missing: why there is no library. unfit: why driver and runtime do not fit; both empty if well.
-    has_begun: `nrt_init` was called. status: what it returned. init_s: how long it took.
+    missing: why the runtime's library was not found; empty: it was. version: the runtime's.
+    unfit: why driver and runtime do not fit; empty: they fit, or a version is not known.
+    has_begun: whether `nrt_init` was called. status: what it returned; None: it has not returned.
+    init_s: how long it took, in seconds. logical_cores: how many the runtime shows; None: unknown.
     """
 
     missing: str = ""

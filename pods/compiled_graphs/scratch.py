@@ -90,6 +90,8 @@ def _read(kind: type[R], path: Path) -> R | None:
 class StartRecord:
     """One start of the server.
 
+    key, inputs: the artifact key of its graphs, and the values that the key is a hash of.
+    checkpoints: the commits of the mounted checkpoints that are known, by role.
     origin: `bucket` if the bucket had the graphs, `compiled` if this pod compiled them.
     graphs: the path of the folder with the graphs, in the pod.
     """

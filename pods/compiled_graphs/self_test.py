@@ -1,12 +1,12 @@
 """Tests what a server needs on its node, in the server's own container, before the server starts.
 
-Driver, runtime, devices and the mounted checkpoint are looked at in that order. Each way to fail
-ends the run (docs/operations.md has them). What cannot be told is left out of the record and fails
-nothing: it may cost minutes, and never an answer.
+Driver, devices, runtime and the mounted checkpoint are tested in that order. A failed test ends the
+run (docs/operations.md lists the failures). What cannot be found out is left out of the record, and
+is no failure.
 
-This takes seconds if all is well. The limits are longer than what a driver and a mount can still
-recover from: Neuron's driver waits up to 480 seconds for a Trainium2 device that resets, and the
-S3 client of the mount gives up a dead connection after 30 seconds and reads again.
+This takes seconds if all is well. The time limits are longer than a driver or a mount may need to
+recover: Neuron's driver waits up to 480 seconds for a Trainium2 device that resets, and the S3
+client of the mount gives up a dead connection after 30 seconds and reads again.
 """
 
 import contextlib
@@ -30,8 +30,8 @@ from draftworth.untrusted import MIB, TooLargeError, one_line, open_file, read_f
 from pods.compiled_graphs.runtime import Found
 
 # The longest time of `nrt_init` and of reading. A process or a mount that hangs in the kernel
-# cannot be ended, so a step is left behind after the grace time more. All steps together take at
-# most `SELF_TEST_LIMIT_MINUTES`.
+# cannot be ended, so GRACE_SECONDS later the test fails without waiting for that step. All steps
+# together take at most `SELF_TEST_LIMIT_MINUTES`.
 INIT_SECONDS = 500.0
 READ_SECONDS = 60.0
 MOST_READ_BYTES = 4 * 1024 * MIB
@@ -216,7 +216,7 @@ def _file_sizes(checkpoint: Path) -> dict[Path, int]:
 
 
 def _free_memory_bytes(root: Path) -> int | None:
-    """Return what the node or the container's limit leaves, whichever is less."""
+    """Return the free memory of the node or, if that is less, what the container's limit leaves."""
     free = []
     with contextlib.suppress(OSError, ValueError, IndexError):
         text = (root / "proc/meminfo").read_text(encoding="utf-8")

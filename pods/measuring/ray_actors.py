@@ -95,7 +95,8 @@ class LaunchedActor:
         self._launcher = RequestsLauncher([handle])
 
     def measure(self, client: Client, request: Planned) -> Measured | None:
-        """Wait until the request has ended; return its record, as failed if the actor was lost."""
+        """Send the request and wait for its end; return its record, also if the actor was lost, or
+        None if it was cancelled."""
         started_at_unix_s = client.wall_clock()
         # llmperf's launcher needs the first three fields; our client reads only `metadata`.
         config = RequestConfig(
