@@ -88,7 +88,8 @@ class Measurer:
     earlier: the blocks that earlier pods measured; they are used unchanged.
     numbers: yields the block numbers that no file has yet.
     blocks: all blocks measured so far, in the order of measuring.
-    replayed: the last stage in which a block of `earlier` was used.
+    stage: the last stage whose servers were started or found; None: this pod needed none yet.
+    replayed: the last stage in which a block of `earlier` was used; None: none was used.
     doing: what the run does now, in words for an error message.
     """
 
@@ -146,8 +147,8 @@ class Measurer:
         await self.gates.pass_all(stage.running, wait=lambda: self.servers.again(stage.running))
 
     async def _measure_together(self, case_round: CaseRound, endpoints: Sequence[Endpoint]) -> None:
-        """Send a case to all `endpoints` at the same time, unless earlier pods have measured this;
-        measure it again if a server was lost."""
+        """Send a case to all `endpoints` at the same time, and again if a server was lost; send
+        nothing if earlier pods have measured all these blocks."""
         keys = [case_round.key(endpoint) for endpoint in endpoints]
         if all(key in self.earlier for key in keys):
             self.blocks += [self.earlier[key] for key in keys]
@@ -295,8 +296,8 @@ class Measurer:
         return [task.result() for task in tasks]
 
     async def _give_up(self, sent: Sequence[Sent], started_at_unix_s: float, reason: str) -> None:
-        """Write the evidence of blocks whose servers were lost; raise DraftworthError after
-        `MAX_LOSSES_OF_A_BLOCK` losses of the same block."""
+        """Write the results of blocks whose servers were lost, which no verdict uses; raise
+        DraftworthError after `MAX_LOSSES_OF_A_BLOCK` losses of the same block."""
         for s in sent:
             await in_thread(self.files.write_lost, s.block, s.measured)
         stems = tuple(s.block.stem for s in sent)

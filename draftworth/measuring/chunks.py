@@ -48,9 +48,10 @@ class Acceptance:
     def of_answer(self, *, output_tokens: int, chunks: int) -> dict[str, int]:
         """Return the counts for an answer, by their names in `RequestRecord`.
 
-        vLLM counts only the steps that had drafts, and n-gram drafting often finds none. Each step
-        sends at most one chunk, and adds one token that is no accepted draft. (Accepted drafts
-        include some after the output's end, so the chunks may show steps that the tokens do not.)
+        vLLM counts only the steps that had drafted tokens, and n-gram drafting often finds none. A
+        step sends at most one chunk, and exactly one of its tokens is no accepted draft. So after
+        the first chunk and token, there are at least as many steps as chunks, and as such tokens.
+        (vLLM also counts drafts accepted after the output's end, so the tokens may show too few.)
         """
         own_tokens = output_tokens - self.accepted_tokens
         steps = max(self.verification_steps, own_tokens - 1, chunks - 1)
@@ -66,7 +67,8 @@ class Timeline:
     """The content of a stream: arrival times (ns), tokens of each chunk, text, totals.
 
     chunk_tokens: None if the server did not send the number of tokens with each chunk.
-    chunk_characters: the length of each chunk's text.
+    chunk_characters: the length of each chunk's text, in characters.
+    ended: whether a finish reason or `[DONE]` arrived. events: the number of JSON events.
     acceptance: None if the server sent no counts of drafted tokens, or impossible ones.
     token_ids: None unless the server sent the id of every output token.
     """
@@ -208,7 +210,8 @@ class ChunkReader:
         return BadStreamError(f"more {what} than {self._max_tokens:,} tokens can have")
 
     def _usage(self, usage: dict[str, Any] | None, *, in_stream: bool) -> int | None:
-        """Return the number of tokens that an event adds; None if the event has no usage."""
+        """Return the number of output tokens that an event adds; None if the event has no usage.
+        An event without choices (`in_stream` is false) only tells the total, so it adds 0."""
         if not usage:
             return None
         line = self._so_far
@@ -244,7 +247,7 @@ class ChunkReader:
 
 
 def _decoded(text: str) -> Any:
-    """Return a JSON value in three quarters of the time of `json.loads`, which skips blanks too."""
+    """Decode a JSON value in three quarters of the time of `json.loads`, which skips blanks too."""
     value, end = _decode(text)
     if end < len(text):
         raise ValueError("more than one value")
@@ -270,8 +273,9 @@ def _count(name: str, value: Any, most: int) -> int:
 
 
 def _acceptance(told: Any, most: int) -> Acceptance | None:
-    """Return the counts of steps and draft tokens; None if they are impossible or have another
-    format. Neither fails the request, because vLLM calls the format experimental."""
+    """Return a request's counts of steps and drafted tokens; None if they are impossible or have
+    another format, which does not fail the request, because vLLM calls the format experimental.
+    `most` is the most output tokens of the request, so also the most steps."""
     of_drafts = told.get("speculative_decoding") if isinstance(told, dict) else None
     if not isinstance(of_drafts, dict):
         return None

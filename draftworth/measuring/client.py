@@ -33,7 +33,7 @@ from draftworth.untrusted import one_line
 
 
 def max_tokens_of(shape: RequestShape, prompt: Prompt) -> int:
-    """Return the limit of a prompt's output: `prompt.max_tokens`, or else `shape.output_tokens`."""
+    """Return the most tokens of a prompt's output: its own limit, else `shape.output_tokens`."""
     return shape.output_tokens if prompt.max_tokens is None else prompt.max_tokens
 
 
@@ -217,8 +217,8 @@ class _Stream:
 
     @cached_property
     def waits_ns(self) -> tuple[int, int] | None:
-        """How long the client waited for a core up to the first chunk, and after it (until this
-        property is first read); None if waits are not counted, or no chunk arrived."""
+        """The time that the client waited for a core until the first chunk arrived, and from then
+        until this property is first read; None if waits are not counted, or no chunk arrived."""
         end = self._read_wait()
         start, first = self._wait_at_start_ns, self._wait_at_first_ns
         if start is None or first is None or end is None:
@@ -226,7 +226,7 @@ class _Stream:
         return first - start, end - first
 
     def excluded(self, response: http.Response) -> str | None:
-        """Return why a complete answer's timing cannot be trusted; None if it can."""
+        """Return why an answer's timing cannot be trusted; None if it can, or waits are unknown."""
         waits = self.waits_ns
         if waits is None:
             return None
@@ -301,7 +301,7 @@ def _measured(
 
 
 def figures_of(timeline: Timeline, sent_ns: int) -> dict[str, Any]:
-    """Compute TTFT, ITL and so on of a complete answer, by the field names of `RequestRecord`."""
+    """Return TTFT, ITL and the other figures of a complete answer, by field of `RequestRecord`."""
     times = timeline.chunk_times_ns
     first_ns, last_ns = times[0], times[-1]
     total = timeline.output_tokens

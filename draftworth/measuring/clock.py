@@ -107,7 +107,8 @@ def exclusion_reason(
 
     A chunk's time is exact if the kernel stamped it and no later chunk was read with it. Otherwise
     it may be too late by the client's wait for a core. The request is excluded if this wait is more
-    than `MAX_WAIT_SHARE` of TTFT or of the decoding time.
+    than `MAX_WAIT_SHARE` of TTFT (`to_first_ns`) or of the decoding time (`after_first_ns`), or if
+    sending it lasted longer than this share of TTFT.
     """
     most_before = MAX_WAIT_SHARE * min(to_first_ns, after_first_ns or to_first_ns)
     if sending_ns > MAX_WAIT_SHARE * to_first_ns:

@@ -184,7 +184,7 @@ def _stamped(wanted: socket.socket) -> socket.socket:
 
 @cache
 def keep_stamping() -> socket.socket:
-    """Switch the kernel's timestamps on until this process ends; return when they have begun.
+    """Switch the kernel's timestamps on until this process ends, and wait until they have begun.
 
     Linux begins some time after the first socket sets the option (net_enable_timestamp), and
     stops when the last such socket is closed. Without this, a fifth of single connections got their
@@ -212,9 +212,10 @@ def keep_stamping() -> socket.socket:
 
 
 async def _first_to_answer(host: str, port: int) -> socket.socket:
-    """Connect to the addresses of a name in turn, each with a head start before the next one.
+    """Return a socket that is connected to the first address of `host` that answers.
 
-    The `happy_eyeballs_delay` of asyncio does the same, but leaks a socket if it is cancelled.
+    If an address has not answered after `_HEAD_START_SECONDS`, the next one is tried beside it. The
+    `happy_eyeballs_delay` of asyncio does the same, but leaks a socket if it is cancelled.
     """
     loop = asyncio.get_running_loop()
     if sys.platform == "linux":

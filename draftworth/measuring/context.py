@@ -100,7 +100,8 @@ class ContextCases:
     async def of(
         self, case: Case, load: Load, *, baseline: Endpoint, wait: Callable[[], Awaitable[None]]
     ) -> Case:
-        """Return `case` with prompts of `load.input_tokens`; `wait` waits for a lost server."""
+        """Return `case` with prompts of `load.input_tokens` tokens (None: unchanged). The server of
+        `baseline` counts the tokens; `wait` waits until this server is ready again."""
         if self._made is None:
             self._made = await self._make(baseline, wait)
         return self._made[load.input_tokens][self.spec.cases.index(case)]
@@ -129,7 +130,8 @@ async def fitted_cases(
 ) -> dict[int | None, tuple[Case, ...]]:
     """Return, for each `Load.input_tokens`, cases with prompts of this length (None: unchanged).
 
-    DraftworthError: a prompt cannot get this length. It raises the errors of `Tokenizer.count` too.
+    New cases have only as many prompts as the run can measure. DraftworthError: a prompt cannot get
+    this length. HttpError, TimeoutError: the server does not count tokens.
     """
     found: dict[int | None, tuple[Case, ...]] = {None: spec.cases}
     # The most requests that can be sent.
@@ -185,7 +187,8 @@ class _Fit:
     tokenizer: Tokenizer
 
     async def to(self, length: int, where: str) -> Prompt:
-        """Return the prompt, cut or padded to `length` tokens or slightly fewer (`TOLERANCE`)."""
+        """Return the prompt, cut or padded to `length` tokens or slightly fewer (`TOLERANCE`);
+        DraftworthError: it cannot get this length (`where` names it in the message)."""
         low, low_count = 1, await self._count(1)
         if low_count > length:
             raise DraftworthError(

@@ -2,11 +2,11 @@
 
 vLLM V1 publishes speculation counters (`vllm:spec_decode_num_*_total`) and a histogram of the time
 per output token; the V0 Neuron fork may not have them. llama.cpp (August 2026) has the same
-speculation counters under its own prefix. SGLang has none of drafted or accepted tokens, only
-means over a window of its own, so nothing of it is read. vLLM Neuron has gauges of its own start:
-the whole time, each graph's compilation, and loading the weights onto the devices. A metric that a
-server does not have is None. So is a metric with a line that cannot be read, because its sum would
-be wrong.
+speculation counters under its own prefix. SGLang does not count drafted or accepted tokens: it has
+only means over a time that it chooses, so nothing of it is read. vLLM Neuron has gauges of a
+server's start: the seconds of all of it, of each graph's compilation and of loading the weights. A
+metric that a server does not have is left out; so is a metric with a line that cannot be read,
+because its sum would be wrong.
 """
 
 import math
@@ -71,7 +71,7 @@ def parse_metrics(text: str) -> ServerMetrics:
 
 
 def _key(name: str, line: str) -> str | None:
-    """Return the key under which a line's value is added up; None for a wrong draft position."""
+    """Return the key to which a line's value is added; None if its draft position is not usable."""
     if name != _ACCEPTED_AT:
         return name
     found = _POSITION.search(line)
@@ -152,7 +152,7 @@ def speculation_between(before: ServerMetrics, after: ServerMetrics) -> Speculat
 
 
 def timings_between(before: ServerMetrics, after: ServerMetrics) -> ServerTimings | None:
-    """Return the server's own latencies between two readings; None without such a histogram."""
+    """Return the server's latencies between two readings; None without them or after a restart."""
     added = _added(before, after, _TIMINGS)
     if added is None:
         return None

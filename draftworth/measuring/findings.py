@@ -31,7 +31,8 @@ from draftworth.records.results import CONTROL, BlockResult, RunResult, RunStatu
 def shortfall_reason(blocks: Sequence[BlockResult]) -> str:
     """Return why a run that measured every block is not complete; empty if it is complete.
 
-    A control does not change the variants' figures, so a run whose control failed is complete.
+    It is not complete if all requests of a block failed. Blocks of a control do not count, because
+    they do not change the variants' figures.
     """
     measured, _ = without_control(blocks)
     empty = [b for b in measured if all(r.failed for r in b.requests)]
@@ -54,7 +55,8 @@ def run_result(
     scheduling: str,
     shortened: str,
 ) -> RunResult:
-    """Return the content of `run.json`. reason: why the run failed; empty if it is complete."""
+    """Return the content of `run.json`. reason: why the run failed; empty if it is complete.
+    shortened: why a complete run ended before the end of its plan; empty if it did not."""
     status: RunStatus = "failed" if reason else "complete"
     variants = [e.variant for e in spec.variants]
     if spec.search:  # most candidates are not measured
@@ -101,7 +103,7 @@ T = TypeVar("T")
 
 
 def write_findings(run: Run, files: RunFiles) -> None:
-    """Write the verdict and the step-cost card; what cannot be written is told and left out."""
+    """Write the verdict and the step-cost card; one that fails is left out, with a message."""
     # A verdict compares variants, so a run with one variant has none.
     if len(run.result.variants) > 1:
         write_if_possible(files, VERDICT_FILE, lambda: verdict_of(facts_of(run, files.token_ids)))

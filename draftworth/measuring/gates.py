@@ -41,7 +41,7 @@ def gate_error(why: str, *, is_baseline: bool) -> DraftworthError:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerGates:
-    """Asks each server for one short answer to a real prompt, and notes the answers."""
+    """Asks each server for one short answer to a real prompt, and notes it in the journal."""
 
     spec: RunSpec
     environment: Environment

@@ -173,8 +173,8 @@ async def exchange(
     """Send one request. `on_head` gets the head of the response, then `on_body` gets every piece of
     its body with the arrival time. An exception in either function ends the exchange.
 
-    ConnectError: no connection within `CONNECT_TIMEOUT_SECONDS`. HttpError: the response ended
-    early or is not HTTP. TooLongAnswerError: it has more than `limit_bytes`, headers included.
+    ConnectError: no connection within `CONNECT_TIMEOUT_SECONDS`. HttpError: sending failed, or the
+    response ended early or is not HTTP. TooLongAnswerError: it exceeds `limit_bytes`, with headers.
     """
     response = _Exchange(on_head, on_body, limit_bytes)
     connection = await _connected(response, url, clock)
@@ -245,7 +245,7 @@ def _request_bytes(method: str, url: str, headers: Mapping[str, str], body: byte
 
 
 def bearer(api_key: str | None) -> dict[str, str]:
-    """Return an API key's HTTP header, empty without a key; raise UserInputError for a bad key."""
+    """Return an API key's HTTP header (empty: no key); UserInputError: no header can carry it."""
     if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
         raise UserInputError(
             f"environment variable {API_KEY_VARIABLE}: given a key (not shown) with a line break, "
@@ -263,7 +263,8 @@ async def ask(
     api_key: str | None = None,
     body: bytes = b"",
 ) -> tuple[Head, str]:
-    """Send a GET, or POST `body` (JSON); return head and text; raise HttpError or TimeoutError."""
+    """Send a GET, or a POST if there is a `body` (JSON); return the response's head and text, or
+    raise HttpError or TimeoutError."""
     pieces: list[bytes] = []
     content_type = {"Content-Type": "application/json"} if body else {}
     async with asyncio.timeout(timeout_seconds):

@@ -39,10 +39,12 @@ UNRECORDED_END = "its pod ended and recorded no reason: killed, out of memory, o
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What a pod did in one period. reason: why blocks were lost, or why the pod ended.
+    """What a pod did in one period.
 
-    blocks: stems of file names. starts: what the blocks' servers reported of a start, by variant.
-    gates: the gates that were passed.
+    attempt: the pod's number, from 1. number: the entry's number in its pod, from 0.
+    blocks: the blocks that were measured or lost, by the stems of their file names.
+    reason: why blocks were lost, or why the pod ended; empty in other entries.
+    starts: what the blocks' servers reported of their last start, by variant.
     self_tests: what the servers' pods found on their nodes, by the server's name.
     """
 
@@ -69,7 +71,7 @@ class Entry:
 
 @dataclass(kw_only=True)
 class Journal:
-    """The entries of all pods, also of this one. `write` stores an entry for later pods."""
+    """The entries of all pods. `attempt` is this pod's number; `write` stores its entries."""
 
     entries: list[Entry]
     attempt: int
@@ -111,7 +113,7 @@ def unrecorded_ends(entries: Sequence[Entry]) -> int:
 
 
 def times_lost(entries: Sequence[Entry], subject: str) -> int:
-    """Count how often, in all pods, a block with this `subject_of` was lost with its server."""
+    """Count how often, in all pods, the block `subject` (its stem, without number) was lost."""
     stems = (stem for entry in entries if entry.kind == "lost" for stem in entry.blocks)
     return sum(subject_of(stem) == subject for stem in stems)
 

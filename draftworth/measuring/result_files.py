@@ -70,7 +70,7 @@ class FolderSink:
     folder: Path
 
     def check(self) -> None:
-        """Write and remove a test file before a run begins; raises UserInputError."""
+        """Write and remove a test file before a run begins; UserInputError: this failed."""
         probe = f".probe-{secrets.token_hex(4)}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -253,7 +253,7 @@ class RunFiles:
         self.write(f"{stem}{results.INTERRUPTED_SUFFIX}", dump_record(block))
 
     def complete(self, blocks: Sequence[results.BlockResult], names: frozenset[str]) -> None:
-        """Write those llmperf files of `blocks` that are not in `names`, the existing files."""
+        """Write those llmperf files of `blocks` that are not among the existing files, `names`."""
         for name, data in (file for block in blocks for file in _derived(block)):
             if name not in names:
                 self.write(name, data)

@@ -25,8 +25,9 @@ class Endpoint:
     """A variant's OpenAI-compatible server in one slot (the devices that it claims).
 
     base_url: without the trailing `/v1`.
-    max_tokens_per_step: None if the server's settings are not known.
-    slot: None if it is not known.
+    max_tokens_per_step: the most tokens that a decoding step can yield, 1 without speculation;
+        None: the server's settings are not known.
+    slot: the slot's number; None: it is not known.
     server: the name by which the server is started and stopped (`servers.Servers`); empty if it
         already runs and is never started or stopped.
     """
@@ -44,8 +45,9 @@ class RequestShape(Checked):
     """The settings that all requests share.
 
     output_tokens: the most tokens of an output; a prompt's own `max_tokens` is not larger.
-    fixed_output_length: outputs always have `max_tokens`, as the model cannot end them earlier.
+    fixed_output_length: whether outputs always have `max_tokens` tokens: the model cannot end them.
     seed: the source of random arrival times and of the requests' seeds (`request_seed`).
+    timeout_seconds: the longest time of a request, from opening its connection to its end.
     token_ids: whether requests ask the server for the ids of output tokens.
     """
 
@@ -63,10 +65,11 @@ class RequestShape(Checked):
 class Sampling:
     """The number of requests, which depends on how narrow the intervals have to be.
 
-    All counts are of measured requests of one case and variant. A round adds `requests_per_round`
-    at one load. Rounds continue until every class has `min_requests` at every load and an interval
-    no wider than `target_interval_width` (relative to the cost ratio), or until it has
-    `max_requests` at all loads and in all repetitions together.
+    The first three counts are of measured requests of one case and variant. A round adds
+    `requests_per_round` at one load. Rounds continue until every class has `min_requests` at every
+    load and an interval no wider than `target_interval_width` (relative to the cost ratio), or
+    until it has `max_requests` at all loads and in all repetitions together. Each block begins with
+    at least `warmup_requests` requests that are not measured.
     """
 
     requests_per_round: int
@@ -81,13 +84,15 @@ class RunSpec:
     """A run: it measures every case against every variant, at every load, in every repetition.
 
     endpoints: one for each variant and slot; the repetitions use a variant's endpoints in turn.
+    parallel: whether a case's requests go to all variants at the same time.
+    class_weights: each prompt class's share of the output tokens.
     control: whether the baseline is also measured against itself in its other slot.
     search: the candidates that are measured one by one beside the baseline; None: every variant is
         measured.
     serving: the software that serves the endpoints; None if it is not known.
-    ready_deadline_seconds: the longest wait for servers; None: until the run's deadline.
-    start_allowance_seconds: the longest wait, from the run's start, for servers that have never
-        been ready; None: the same limit as for servers that were ready.
+    ready_deadline_seconds: the longest wait for servers; None: until the run's deadline, but for
+        the servers of a new stage at most `start_allowance_seconds`.
+    start_allowance_seconds: see above; in the first stage it counts from the run's start.
     """
 
     schema: str = RUN_SPEC_SCHEMA

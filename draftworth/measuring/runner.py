@@ -145,7 +145,7 @@ class Runner:
         return self._finish(ending)
 
     def fail(self, reason: str) -> RunResult:
-        """Write `run.json` of a run that cannot begin: servers are paid for until it exists."""
+        """Write `run.json` of a run that cannot begin: nodes are paid for until the file exists."""
         self._begin()
         return self._finish(Ending(reason=reason))
 

@@ -3,15 +3,15 @@
 Each repetition begins with one start of all servers, and in every second one each variant runs in
 its other slot (decisions 18 and 19). In a search, each candidate has its own stage beside the
 baseline, whose server keeps running (`search`). In a control, a second baseline server runs in the
-baseline's other slot, and the variant of that slot is stopped; all its servers are newly started.
+baseline's other slot, and the variant of that slot is stopped. A control starts all servers anew.
 
 A round sends `requests_per_round` requests of each case to each variant at one load. In each
 repetition every load and class first gets what `min_requests` asks for. Then each round goes to the
 load whose cost ratio has the widest interval, until all intervals were narrow enough after two
 rounds in a row or the repetition's part of the budget (`max_requests`) is spent. One narrow
-interval may be luck: where blocks differ by 6%, runs that stopped at the first one held the true
-ratio in 91% and not in 95%. Only widths decide: a run that stopped as soon as a ratio looked good
-would claim too much (`benchmarks/calibration.py`).
+interval may be luck: where blocks differ by 6%, and runs stop at their first narrow interval, only
+91% of these intervals hold the true ratio, not 95%. Only widths decide: a run that stopped as soon
+as a ratio looked good would claim too much (`benchmarks/calibration.py`).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _control(spec: RunSpec, repetition: int, running: tuple[Endpoint, ...]) -> S
 
 @dataclass(frozen=True, kw_only=True)
 class RoundCounts:
-    """The number of rounds of a run.
+    """The number of rounds of a run, from its sampling and its numbers of repetitions and loads.
 
     A run ends after the least number of rounds if its confidence intervals are narrow enough then.
     If they stay wide, it uses its whole budget of requests (`max_requests`).
@@ -123,22 +123,23 @@ class RoundCounts:
 
     @property
     def most(self) -> int:
-        """The most rounds that a class can get, at all loads and in all repetitions."""
+        """The most rounds that a class can get, at all loads and in all repetitions together."""
         return max(self._room, self.all_least)
 
     def until(self, repetition: int) -> int:
-        """Return the part of `most` that is for this repetition and the earlier ones."""
+        """Return how many of the `most` rounds a class may have got when this repetition ends."""
         return self.most * repetition // self.repetitions
 
     def further(self, repetition: int) -> int:
-        """Return how many rounds after `least` a repetition's own part of the budget allows."""
+        """Return how many rounds a repetition may add, at all loads together, to each `least`."""
         own = self.until(repetition) - self.until(repetition - 1)
         return own - self.least * self.loads
 
     def needed_further(self, repetition: int) -> int:
-        """Return how many rounds beyond `least` a run needs to compute any confidence interval.
+        """Return how many of `further` rounds are needed to compute any confidence interval.
 
-        One round of a load gives no interval, so each load gets a second round if budget is left.
+        One round of a load gives no interval. So if `least` is 1, each load gets a second round in
+        the first repetition, if budget is left.
         """
         is_lone = self.least == 1 and repetition == 1
         return min(self.further(repetition), self.loads) if is_lone else 0
@@ -158,7 +159,7 @@ class RoundCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One round: all cases of `classes` are measured at `load`.
+    """One round: all cases of the prompt classes `classes` are measured at `load`.
 
     number: the number of this round among all rounds at its load, from 1.
     """
@@ -169,11 +170,11 @@ class Round:
     classes: frozenset[str]
 
     def order(self, prompt_class: str, case: str, *, run_id: str) -> Sequence[Endpoint]:
-        """The measured endpoints in the order in which they get a case's requests.
+        """Return the measured endpoints in the random order in which they get a case's requests.
 
-        It is random: any fixed order would meet a disturbance that repeats in the same rhythm, and
-        the variant would always be measured in its bad moments. It follows from the arguments and
-        the round, so a pod that continues a run has the same order.
+        In a fixed order, a disturbance that repeats in the same rhythm could always meet the same
+        variant. The random order follows from the arguments and the round alone, so a pod that
+        continues a run has the same order.
         """
         seed = f"{run_id}/{self.load.label}/{self.number}/{prompt_class}/{case}"
         measured = self.stage.measured
@@ -220,7 +221,7 @@ class Plan(ABC):
 
     @abstractmethod
     def has_answer(self, stage: Stage) -> bool:
-        """Return whether a run that ends during this stage has measured enough for an answer."""
+        """Return whether a run that ends during `stage` has measured enough for an answer."""
 
     def leave_out(self, _stage: Stage, _reason: str) -> bool:
         """Leave out a stage that cannot be measured; return whether the run goes on without it."""
@@ -261,7 +262,8 @@ class Rounds(Plan):
                 self.report_missing(group)
 
     def has_answer(self, stage: Stage) -> bool:
-        """Return whether the first stage is complete; later stages only narrow the intervals."""
+        """Return whether a run that ends during `stage` has completed its first stage, which is
+        enough for an answer: later stages only narrow the intervals."""
         return stage != self.stages[0]
 
     @property
@@ -279,8 +281,9 @@ class Rounds(Plan):
                 yield self._next(stage, load, self._classes)
 
     def _more(self, stage: Stage) -> Iterator[Round]:
-        """Yield rounds. Each measures all open groups (class and load) of one load: the load of the
-        group with the widest interval. A group closes when it is precise or has no budget."""
+        """Yield the rounds after the least ones. Each measures, at one load, all groups (class and
+        load) that are still open: the load of the group with the widest interval. A group closes
+        when its intervals are narrow enough, or its class has no budget left in this repetition."""
         open_groups = self._groups
         changed = set(self.spec.loads)
         while True:
@@ -320,8 +323,9 @@ class Rounds(Plan):
         return max(groups, key=lambda g: (self.width(g), -self._measured[g]))
 
     def needs_no_more(self, group: Group, *, requests: int) -> bool:
-        """Whether a group's intervals were narrow enough at the last `NARROW_ROUNDS` calls, or
-        further rounds cannot narrow them."""
+        """Return whether a group's intervals were narrow enough at the last `NARROW_ROUNDS` calls,
+        or further rounds cannot narrow them. `requests` is the number of the group's measured
+        requests of one case and variant."""
         target = self.spec.sampling.target_interval_width
         missing = [
             (ratio, shortfall(ratio, target_width=target)) for ratio in self._ratios(group).values()
@@ -340,7 +344,7 @@ class Rounds(Plan):
         return True
 
     def width(self, group: Group) -> float:
-        """Return the relative width of a group's widest interval; infinite if one is missing."""
+        """Return a group's largest interval width / cost ratio; infinite if one is not known."""
         widths = [ratio.relative_width if ratio else None for ratio in self._ratios(group).values()]
         return max((math.inf if width is None else width for width in widths), default=0.0)
 
@@ -360,7 +364,8 @@ class Rounds(Plan):
         missing: Sequence[tuple[Estimate | None, Shortfall | None]],
         requests: int,
     ) -> bool:
-        """Return whether only more prompts or repetitions could narrow a group's intervals."""
+        """Return whether only more prompts or repetitions could narrow a group's intervals.
+        `missing` has each variant's cost ratio, and what is missing for the wanted width."""
         target = self.spec.sampling.target_interval_width
         cases = [case for case in self.spec.cases if case.prompt_class == group.prompt_class]
         if any(requests < len(case.prompts) for case in cases):

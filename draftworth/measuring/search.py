@@ -1,8 +1,9 @@
 """The plan of a search: which candidate is measured next, and when the search ends.
 
-Both depend on the measured blocks, and on the tokens a step that the drafts promise: a forecast
-gives them, or passes of the drafts over the baseline's outputs. A pod that continues a run first
-measures the candidates that earlier pods began, in the same order.
+Both depend on the measured blocks, and on how many tokens a step of each candidate is expected to
+yield. A forecast tells this, else passes of the drafts over the baseline's outputs, else the
+measured candidates. A pod that continues a run first measures the candidates that earlier pods
+began, in the same order.
 """
 
 from collections import Counter
@@ -32,11 +33,12 @@ def why_over(
     variant: str,
     gain: float | None,
 ) -> str:
-    """Return why a search has no time or money for another candidate; empty if it has both.
+    """Return why a search has no time or money for its next candidate, or why measuring it costs
+    more than it can be expected to save; empty if it should be measured.
 
     elapsed_s: seconds since the run began, including all starts of servers.
-    variant, gain: the next candidate, and what it is expected to gain (`SearchState.gain`); None
-        where there is no forecast yet.
+    variant: the next candidate. gain: its expected saving, as a share of the baseline's cost
+        (`SearchState.gain`); None: there is no forecast of it yet.
     """
     hours, limit = elapsed_s / definitions.SECONDS_PER_HOUR, state.search
     if limit.hours is not None and hours >= limit.hours:

@@ -69,7 +69,7 @@ ReadRunsOutputs = Callable[[str, Sequence[BlockResult]], Mapping[str, Sequence[R
 
 
 def reads_nothing(_run_id: str, _blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
-    """Return no readings, for a process without draft models: it searches by its blocks only."""
+    """Return no readings, in a process without draft models: its searches use only the blocks."""
     return {}
 
 
@@ -110,7 +110,7 @@ async def wait_until_ready(
     """Wait until `/health` of every server answers that the server is ready.
 
     at_most_seconds: the longest time to wait; None: no limit.
-    since_unix_s: server states from before this time are of an earlier start, and are ignored.
+    since_unix_s: server states from before this time are of an earlier run, and are ignored.
     ServersError: a server was not ready in time, or its state is `given_up`.
     """
     waiting = asyncio.ensure_future(_all_ready(endpoints, environment, at_most_seconds))
@@ -180,7 +180,8 @@ async def health(endpoint: Endpoint, api_key: str | None) -> str:
 
 
 async def served_models(base_url: str, api_key: str | None) -> tuple[str, ...]:
-    """Return the names in `/v1/models`, if the server says them; ConnectError: it is not there."""
+    """Return the names of the models that `/v1/models` lists; empty if the server has no such list.
+    ConnectError: no connection to the server could be opened."""
     try:
         head, text = await ask(
             f"{base_url}/v1/models",
@@ -200,7 +201,8 @@ async def served_models(base_url: str, api_key: str | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class StageServers:
-    """Starts servers, waits for them, and writes the waiting time into the journal."""
+    """Starts servers, waits for them, and writes the waiting time into the journal.
+    `spec.ready_deadline_seconds`, if given, replaces the limits of a wait that a method names."""
 
     spec: RunSpec
     environment: Environment
