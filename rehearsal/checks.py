@@ -1,4 +1,4 @@
-"""Checks a greedy run: token ids as the baseline's, and steps of every request as predicted."""
+"""Checks that a greedy run's variants gave the baseline's token ids, in the predicted steps."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from draftworth.records.transcripts import Transcript, Transcripts
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """How many requests of a variant are as they must be; `requests`: how many it got."""
+    """How many (`right`) of all `requests` of a variant pass a check; `what` names the check."""
 
     what: str
     variant: str
@@ -36,9 +36,9 @@ class Check:
 def checks_of(
     experiment: ResolvedLocal, run: Run, transcripts: Transcripts, reader: Reader
 ) -> Iterator[Check]:
-    """Yield two checks of each variant with speculation.
+    """Yield two checks of each variant with speculation: of its token ids and of its steps.
 
-    Raises DraftworthError: the outputs are not there, or the draft cannot read them.
+    DraftworthError: the baseline's outputs are not there, or the draft cannot read them.
     """
     outputs = outputs_of_run(run, transcripts, experiment.cases)
     ids = {_place(output): output.token_ids for output in outputs}
@@ -73,6 +73,7 @@ def _replayed(
 
 
 def _went_by(steps: tuple[int, ...], record: RequestRecord, transcript: Transcript) -> bool:
-    """Compare each step's tokens; only the server's number of steps if chunks were merged."""
+    """Return whether a request's steps had the tokens `steps`; if there are fewer chunks than steps
+    (some were merged), only the number of steps that the server counted is compared."""
     chunks = (transcript.chunk_tokens or ())[1:]
     return chunks == steps if len(chunks) >= len(steps) else record.verification_steps == len(steps)

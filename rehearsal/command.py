@@ -163,6 +163,7 @@ class _Rehearsal:
         """Run the local models on the run's outputs; write the results into the run's folder.
 
         The target shows whether it would give these outputs; a draft shows what it would propose.
+        Return the predictions; empty if the temperature is not 0, or the outputs cannot be read.
         """
         local, reader = self.experiment, self._reader()
         run_folder = self.arguments.out / run_id
@@ -186,7 +187,7 @@ class _Rehearsal:
         return predicted
 
     def is_as_predicted(self, run: reading.Run, texts: Transcripts) -> bool:
-        """Print the checks of a trained pair, and tell whether they hold; True for others."""
+        """Print the checks of a trained pair; return whether they hold (True without a pair)."""
         if self.arguments.pair is None:
             return True
         found = list(checks_of(self.experiment, run, texts, self._reader()))
@@ -231,7 +232,7 @@ class _Rehearsal:
 
 
 def _fetched(arguments: argparse.Namespace, progress: Progress) -> Path:
-    """Say what a trained pair takes, fetch it, and return its experiment file."""
+    """Tell how much space and time a trained pair takes; fetch it; return its experiment file."""
     pair = fetching.PAIRS[arguments.pair]
     engine = "" if (arguments.engine / install.STAMP_NAME).is_file() else _ENGINE_TAKES
     fetches = f"fetches {fetching.missing_gb(pair):.1f} GB, takes {pair.takes}{engine}"

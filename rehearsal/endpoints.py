@@ -21,7 +21,8 @@ READY_DEADLINE_SECONDS = 60.0
 def local_engines(
     experiment: ResolvedLocal, engine_dir: Path, *, progress: Progress
 ) -> Iterator[tuple[RunSpec, Servers]]:
-    """Install the engine if needed; run the variants' servers. Raises DraftworthError."""
+    """Install the engine in `engine_dir` if needed, and run the variants' servers; yield the run
+    specification and the manager of the servers. DraftworthError: an engine cannot start."""
     python = install_engine(engine_dir, progress=progress)
     engines: dict[str, EngineServer] = {}
     servers: dict[str, list[Server]] = {}

@@ -40,7 +40,7 @@ _EXCEPTION = re.compile(r"\b[A-Za-z_][\w.]*(Error|Exception): .")
 
 
 class EngineUnavailableError(DraftworthError):
-    """The engine could not be installed, or one of its servers did not become ready."""
+    """The engine or its models could not be installed, or a server did not become ready."""
 
     def __init__(self, what: str, *, log_path: Path, next_step: str = NEXT_STEP) -> None:
         self.log_path = log_path
@@ -77,7 +77,7 @@ class EngineServer:
     python: interpreter of the engine's environment, as `install_engine` returns it.
     name: the server's name in progress lines.
     arguments: arguments of ``vllm serve``, without host and port.
-    environment: variables in addition to those of this process.
+    environment: environment variables in addition to those of this process.
     log_path: file for the server's output, which is overwritten.
     startup_timeout_seconds: the longest time from `start` until the server is healthy.
     stop_grace_seconds: time between SIGTERM and SIGKILL.
@@ -193,7 +193,7 @@ class ProcessServers:
 def process_servers(
     by_name: Mapping[str, EngineServer], first: Set[str]
 ) -> Iterator[ProcessServers]:
-    """Start the servers named in `first`; stop all at the end. Raises EngineUnavailableError."""
+    """Start the servers in `first`; stop all at the end. EngineUnavailableError: a start failed."""
     servers = ProcessServers(by_name=by_name)
     with ExitStack() as stack:
         for server in by_name.values():

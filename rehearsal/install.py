@@ -37,7 +37,7 @@ _INSTALL_FLAGS = ("install", "--no-compile", "--no-input", "--progress-bar", "of
 class EnginePins:
     """The packages of an engine environment.
 
-    torch_index: PyTorch's own index of CPU builds.
+    torch_cpu: the CPU build of torch. torch_index: PyTorch's own package index of such builds.
     torch_fallback: used if no CPU build of torch can be found.
     requirements: file that pins all other packages, including vLLM.
     """
@@ -193,7 +193,8 @@ def _alias_vllm(venv_dir: Path, run: StepRunner) -> None:
 class StepRunner:
     """Runs programs that may take minutes, and tells every few seconds what is being done.
 
-    subject: the first word of each line. next_step: of the error if a program fails.
+    subject: the first word of each line that it tells, and of the error if a program fails.
+    next_step: what this error advises.
     """
 
     log_path: Path

@@ -17,7 +17,7 @@ _PERIOD_SECONDS = 60
 
 
 def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
-    """Publish all queued result files; raise DraftworthError if CloudWatch lacks samples."""
+    """Publish all queued result files. DraftworthError: not all samples got into CloudWatch."""
     published = _feed(emulator, progress)
     results = [key for key in published if key.endswith(RESULT_SUFFIX)]
     verdict = " and the verdict" if len(results) < len(published) else ""

@@ -36,7 +36,7 @@ class Example:
 
 
 class UnknownPrompt(Exception):  # noqa: N818  (it is the prompt that is unknown)
-    """A shipped prompt has a form for which this module can generate no answer."""
+    """A shipped prompt belongs to an unknown case, or does not match its case's pattern."""
 
 
 def _code(found: re.Match[str]) -> str:

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / ".models"  # beside the engine's environment; the experiment files name it
 _SOURCES = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
 HUMAN_EVAL, IF_BENCH = "HumanEval.jsonl.gz", "IFBench_test.jsonl"
-# Of a task with its solution. With longer ones, most of the time would be spent on prompts.
+# Limit of a task with its solution: with longer ones, most of the time is spent on prompts.
 MOST_CHARACTERS = 600
 _NEXT_STEP = (
     "run again when pip's package index can be reached; `make rehearse` needs no trained model"
@@ -34,7 +34,8 @@ _NEXT_STEP = (
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A file in a package; with `parts`, a file that is cut into parts in as many packages."""
+    """A file that is in a package, or in `parts` packages with a part each. In `package` and `file`
+    (the path in it), `{part}` stands for a part's number. `sha256` is that of the joined file."""
 
     package: str
     file: str
@@ -45,7 +46,8 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A trained target with a way to draft. takes: space and time. origin: who vouches for it."""
+    """A trained target with a way to draft, and the experiment file that measures it. `takes` says
+    in words how much space and time the experiment needs, `origin` who made the models."""
 
     experiment: str
     models: Sequence[str]
@@ -67,7 +69,7 @@ def prepare(pair: Pair, python: Path, *, progress: Progress, folder: Path = MODE
     """Fetch the pair's models and the prompts into `folder`, unless they are there.
 
     python: the engine's interpreter, which converts the models.
-    Raises EngineUnavailableError: a file cannot be fetched or converted, or is another one.
+    EngineUnavailableError: a file cannot be fetched or converted, or has an unexpected SHA-256.
     """
     sets = folder / "sets"
     sets.mkdir(parents=True, exist_ok=True)
@@ -89,7 +91,7 @@ def prepare(pair: Pair, python: Path, *, progress: Progress, folder: Path = MODE
 
 
 def _fetch(source: Source, path: Path, python: Path, run: StepRunner) -> None:
-    """Get the packages of a file, and write it if it is the one of `sources.toml`."""
+    """Download a file's packages, and write it to `path` if its SHA-256 is the expected one."""
     packages = [source.package.format(part=n + 1) for n in range(source.parts)]
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         # Only wheels: of another form of package, pip would run a program.
@@ -122,9 +124,10 @@ def _read(source: Source, part: int, package: str, wheels: Path) -> bytes:
 
 
 def write_prompts(sets: Path, folder: Path, cases: Mapping[str, Any]) -> None:
-    """Write CLASS/CASE.jsonl into `folder` anew, of the sets' files and cases of `sources.toml`.
+    """Write CLASS/CASE.jsonl into `folder`, in place of all files there, from the files in `sets`.
 
-    cases: the wish of each case of `edits`, and the key of each case of `open_ended`.
+    cases: as in `sources.toml`: by case, for `edits` what is asked of the code of a HumanEval task,
+        and for `open_ended` the key of a prompt of IFBench.
     """
     shutil.rmtree(folder, ignore_errors=True)  # cases that are no longer chosen
     for name, key, text in _prompts(sets, **cases):
