@@ -191,7 +191,8 @@ def _why_unseen(cell: Cell) -> str:
 
 
 def _told(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> Iterator[str]:
-    """Yield the summary of a table, and then what is not reached of what is asked."""
+    """Yield a summary of a table, a line for each cell that misses `_LEAST_COVERAGE` or
+    `_MOST_FALSE`, and how many cells miss them for a known reason (`_why_unseen`)."""
     coverage, false, missed = [], [], []
     unseen: Counter[str] = Counter()
     for cell, found in results:

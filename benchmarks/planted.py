@@ -48,28 +48,31 @@ class Cell:
     unseen: why a usual run does not show what is special; empty if it does.
     cost_ratio: the variant's cost divided by the baseline's, averaged over prompts.
     gains: (factor, probability): each prompt's cost ratio is proportional to one of these factors;
-        empty: log-normal.
-    prompts: number in each case. drift: relative change of cost over a run. outliers: share of all
-        requests that take five times as long. errors: share of all requests that fail, at a random
-        moment. time_outs: share of the variant's requests that time out.
+        empty: the cost ratios are log-normal.
+    cases, prompts: the number of cases, and of prompts in each case.
+    spread: standard deviation of the logarithm of the prompts' cost ratios.
+    drift: relative change of cost from a run's first block to its last one.
+    outliers: share of all requests that take five times as long. errors: share of all requests that
+        fail, at a random moment. time_outs: share of the variant's requests that time out.
     failures: share of the variant's requests that take `FAILURE_FACTOR` times as long and then
         fail. The others are faster, so that `cost_ratio` stays true.
-    repetitions: number of starts. between: standard deviation of a start's factor. loads: number
-        of measured loads, which share the rounds.
-    slots: standard deviation of the second slot's factor, drawn for each run. The two servers of a
-        control differ by this factor and by that of a start.
-    weights: each case's share of the traffic; with weights each case is a prompt class.
+    repetitions: number of starts. between: standard deviation of the logarithm of the factor by
+        which a start changes the variant's cost. loads: number of measured loads, which share the
+        rounds.
+    slots: the same deviation of the factor by which the second slot changes cost, drawn for each
+        run. The two servers of a control differ by this factor and by that of a start.
+    weights: each case's share of the traffic, if each case is a prompt class; empty: one class.
     prompts_of, tokens_of: each case's number of prompts, and the factor on its output tokens.
     lengths: standard deviation of the logarithm of each case's own factor on its output tokens.
-    block_error: standard deviation of a block's random factor.
+    block_error: standard deviation of the logarithm of a block's random factor on cost.
     stalls: (share of the variant's requests that stall, factor on their time).
     slow_starts: (share of the variant's starts that are slow, factor on their cost).
     ttft_ratios: (factor, probability): a prompt's TTFT ratio is proportional to one of these
         factors; their geometric mean is at the margin, 1 + `TTFT_MARGIN`.
     in_flight: number of requests that a server decodes together (`shared_server`). Prefills
         take as long for variant and baseline; `cost_ratio` is that of prefills and decoding.
-    period: a disturbance repeats after so many blocks, at a phase that is drawn for each run; it
-        gives the logarithm of a block's cost a deviation of 10%.
+    period: number of blocks after which a disturbance repeats, from a phase that is drawn for each
+        run; it gives the logarithm of a block's cost a deviation of 0.1. 0: no disturbance.
     """
 
     cost_ratio: float
@@ -127,7 +130,8 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class PlantedPrompt:
-    """A prompt's output tokens, and the factors of its cost and TTFT."""
+    """A prompt with its output tokens. `ttft_factor` changes the TTFT of both sides; the ratios are
+    the variant's cost and TTFT divided by the baseline's."""
 
     id: str
     tokens: int
@@ -229,8 +233,8 @@ def _start(cell: Cell, generator: random.Random) -> float:
 
 
 def _rare(event: tuple[float, float], generator: random.Random) -> float:
-    """Draw a factor that is `times` as large in a share of the draws, given as (share, times); its
-    mean is 1."""
+    """Draw a factor whose mean is 1. `event` is (share, times): in this share of the draws, the
+    factor is `times` as large as in the others."""
     share, times = event
     if not share:
         return 1.0

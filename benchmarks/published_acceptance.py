@@ -1,11 +1,11 @@
-"""Predicts published acceptance from windows that are taken for measured, and shows the errors.
+"""Predicts published tokens per step of some windows from other windows, and shows the errors.
 
     python -m benchmarks.published_acceptance
 
 `published_acceptance.json` has the mean tokens of a step by window, for heads of five families of
-models. For each curve and each choice of one, two or three of its windows, the search's own
-`from_means` predicts the other windows. The usual fall of the acceptance is fitted to the other
-families, so no family predicts itself. docs/calibration.md explains the columns.
+models. From one, two or three windows of such a curve, the search's own `from_means` predicts the
+curve's other windows, for each choice of them. Its `usual_fall` is fitted to the other families, so
+no family predicts itself. docs/calibration.md explains the columns.
 """
 
 import json
@@ -35,7 +35,8 @@ Curve = Mapping[int, float]
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionError:
-    """A prediction for one window: log(predicted / published), and its claimed deviation.
+    """The error of a prediction for one window, log(predicted / published), and the standard
+    deviation that the prediction claims for it.
 
     is_beyond: the window is longer than every window that was taken for measured.
     """
@@ -57,7 +58,8 @@ def curves() -> Mapping[str, Sequence[Curve]]:
 
 
 def errors(curve: Curve, *, measured: int, usual_fall: float) -> Iterator[PredictionError]:
-    """Yield the errors for all choices of as many measured windows."""
+    """Predict a curve's windows from each choice of 1, 2, ... (`measured`) other windows, and yield
+    the errors. usual_fall: see `from_means`."""
     for windows in combinations(curve, measured):
         means = {_candidate(w): {_CLASS: curve[w]} for w in windows}
         for window in curve.keys() - set(windows):
@@ -71,8 +73,8 @@ def errors(curve: Curve, *, measured: int, usual_fall: float) -> Iterator[Predic
 
 
 def fitted_fall(left_out: str = "") -> float:
-    """Return the fall with the least mean absolute error from one measured window, for all families
-    but one."""
+    """Return the `usual_fall` whose predictions from one measured window have the least mean
+    absolute error, for all families but `left_out`."""
     known = [curve for family, own in curves().items() if family != left_out for curve in own]
 
     def mean_error(fall: float) -> float:

@@ -30,7 +30,8 @@ def prompt_files(description: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _prompt(description: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the instruction and as many lines as fit; llmperf cuts the last one by characters."""
+    """Return the instruction and as many lines as `prompt_tokens` allows; of the last one, as many
+    characters as tokens are left, because llmperf cuts it so."""
     prompt: str = description["instruction"]
     left = description["prompt_tokens"] - description["instruction_tokens"]
     for line in cycle(lines):

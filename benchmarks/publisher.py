@@ -74,8 +74,8 @@ def block_of(requests: int, seconds_per_request: float) -> BlockResult:
 
 
 def publish(requests: int, seconds_per_request: float) -> tuple[float, float, float, int, int, int]:
-    """Publish a file; return its MB, the seconds and how many times those of parsing its JSON they
-    are, the calls, and the RSS in KiB before and at the peak."""
+    """Publish a result file. Return its MB, the seconds, their ratio to the seconds of only parsing
+    the file's JSON, the CloudWatch calls, and the process's RSS (KiB) before and at its peak."""
     block = block_of(requests, seconds_per_request)
     data = dump_record(block)
     aws: Any = MemoryAws(block.key, data)

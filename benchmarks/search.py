@@ -65,9 +65,9 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A device. A step's cost, in units of a step without a draft, is computed by `step_cost`.
+    """A device with the parts of a step's cost (`step_cost`), in units of a step without a draft.
 
-    jump: what a step costs more if it has more than so many tokens, for each of `jump_at`.
+    jump: the part that is added for each number of `jump_at` that a step's tokens exceed.
     """
 
     name: str
@@ -92,6 +92,7 @@ class Device:
 class Kind:
     """A kind of search.
 
+    drafts: how many draft models (`reads_text`) or heads. prior: `Search.step_cost_per_draft`.
     share: the share of all candidates that may be measured, on average.
     has_forecast: whether there are estimates of accepted tokens before the search. Without them a
         draft model, like a head, is judged only by the tokens per step of its measured windows.
@@ -126,7 +127,7 @@ BASELINE = {n: ClassTimes(weight=w, first_s=0.003, decoding_s=0.045) for n, w in
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A search whose true costs are known; unchecked: drafted tokens of a step."""
+    """A search with known costs. unchecked: how many drafted tokens of a step are not checked."""
 
     kind: Kind
     text: Text
@@ -163,8 +164,10 @@ class SearchOutcome:
 
     regret: the chosen cost divided by the lowest cost, minus 1. for_new: the same for other
         prompts of the same kind.
-    sureness: as said. true: whether no candidate is cheaper by more than `WITHIN`, as is said.
-    near: the number of candidates within `WITHIN` of the best. found: whether one was measured.
+    sureness: the probability, as the search states it, that no candidate is cheaper than the chosen
+        one by more than `WITHIN`. true: whether this is so.
+    near: the number of candidates that cost at most `WITHIN` more than the lowest cost. found:
+        whether one of them was measured, or the baseline has the lowest cost.
     """
 
     kind: str
@@ -315,7 +318,7 @@ class Draft:
 
     accepted: by prompt class, of each prompt: how many tokens after each position of its output the
         draft gets right before a miss.
-    forecast: the draft as an estimate knows it before the search; None if nothing does.
+    forecast: the draft as an estimate predicts it before the search; None: it cannot be predicted.
     """
 
     def __init__(self, accepted: Accepted, forecast: "Draft | None" = None) -> None:
@@ -365,7 +368,7 @@ def _draft_model(text: Text, prompts: int, rng: random.Random) -> Draft:
 
 
 def _runs(hits: Mapping[str, Sequence[Sequence[bool]]]) -> Accepted:
-    """Count the hits that follow each other from each position on; the last token ends a step."""
+    """Count, from each position on, the hits before the next miss; the last token is no hit."""
 
     def of_output(own: Sequence[bool]) -> list[int]:
         return [*accumulate(own[-2::-1], lambda run, hit: run + 1 if hit else 0, initial=0)][::-1]

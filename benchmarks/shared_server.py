@@ -1,7 +1,7 @@
 """A server that several requests share: while it prefills one of them, no other one decodes.
 
-A fixed number of requests is in flight. Each takes its own decoding time and, in the mean, the
-prefill time of so many requests: blocked is whoever is in flight, and each request blocks once.
+A fixed number of requests is in flight. Each prefill holds up all of them, so on average a request
+takes its own decoding time and as many prefill times as requests are in flight.
 """
 
 import heapq
@@ -14,7 +14,7 @@ def served(
 ) -> list[tuple[float, float]]:
     """Serve requests with these decoding times; return TTFT and E2E (in s) of `measured` of them.
 
-    decoding_s: as many as are asked for; the first `in_flight` requests are the warm-up.
+    decoding_s: yields a time for each request; the first `in_flight` requests are the warm-up.
     """
     started_s = dict.fromkeys(range(in_flight), 0.0)
     waiting = deque(range(in_flight))
