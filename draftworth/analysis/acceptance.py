@@ -96,6 +96,7 @@ def profile_of(run: Run) -> AcceptanceProfile:
     requests = [request for block in run.blocks for request in block.requests]
     return AcceptanceProfile(
         target=serving.target_model if serving else run.blocks[0].model,
+        target_revision=serving.target_revision if serving else None,
         source=f"run {result.run_id} of {result.experiment}",
         temperature=result.temperature,
         text_sha256=text_hash(r.output_sha256 for r in requests if r.output_sha256),
@@ -103,6 +104,7 @@ def profile_of(run: Run) -> AcceptanceProfile:
             DraftAcceptance(
                 method=decoding.method,
                 draft=decoding.draft or decoding.method,
+                draft_revision=decoding.draft_revision,
                 classes={name: tuple(windows) for name, windows in classes.items()},
             )
             for decoding, classes in drafts.items()

@@ -89,6 +89,7 @@ def serving_facts(experiment: resolved.ResolvedExperiment) -> ServingFacts:
         image=release.image,
         vllm_version=release.vllm_version,
         target_model=spec.target.given,
+        target_revision=neuron.target.revision if neuron else None,
         instance_type=neuron.instance_type if neuron else None,
         tensor_parallel_size=neuron.tensor_parallel_size if neuron else None,
         lnc=neuron.serving.lnc if neuron else None,
@@ -104,6 +105,7 @@ def _decoding(variant: resolved.ResolvedVariant) -> Decoding:
         method=variant.spec.method,
         window=variant.spec.window,
         draft=variant.draft,
+        draft_revision=hub.revision if (hub := variant.spec.hub_draft) else None,
         artifact_key=variant.artifact_key if isinstance(variant, resolved.NeuronVariant) else None,
     )
 

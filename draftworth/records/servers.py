@@ -20,13 +20,15 @@ CONTROL_PREFIX = "control/"
 class Decoding:
     """How one variant decodes; the method `none` has no window and no draft.
 
-    draft: hub id or folder of the draft; None also for n-gram drafting.
+    draft: hub id or folder of the draft; None also for n-gram drafting. draft_revision: of the
+        hub, a commit, branch or tag; None: a folder, or a run of an earlier version.
     artifact_key: the key of the variant's compiled graphs; None without Neuron devices.
     """
 
     method: str
     window: int | None = None
     draft: str | None = None
+    draft_revision: str | None = None
     # Not compared: a step-cost card can be used with graphs of another key too.
     artifact_key: str | None = field(default=None, compare=False)
 
@@ -36,6 +38,7 @@ class ServingFacts:
     """Everything that the time of a step depends on, except the load.
 
     image: None if the engine does not run in a container. target_model: hub id or folder.
+    target_revision: of the hub; None: a folder, or a run of an earlier version.
     lnc: physical cores in a logical NeuronCore. slot_devices: number of devices of a slot.
     instance_type, tensor_parallel_size, lnc, slot_devices: None without Neuron devices.
     decoding: how each variant decodes, by variant.
@@ -53,6 +56,7 @@ class ServingFacts:
     max_num_seqs: int
     max_model_len: int
     decoding: Mapping[str, Decoding]
+    target_revision: str | None = None
 
 
 SERVERS_FOLDER = f"{CONTROL_PREFIX}serving/"

@@ -12,6 +12,7 @@ def make_serving_facts(**overrides: Any) -> ServingFacts:
         "image": None,
         "vllm_version": "0.9.1",
         "target_model": "Qwen/Qwen3-32B",
+        "target_revision": "main",
         "instance_type": "trn2.48xlarge",
         "tensor_parallel_size": 32,
         "lnc": 2,
@@ -20,7 +21,9 @@ def make_serving_facts(**overrides: Any) -> ServingFacts:
         "max_model_len": 1024,
         "decoding": {
             "baseline": Decoding(method="none"),
-            "k7": Decoding(method="fused_draft", window=7, draft="Qwen/Qwen3-1.7B"),
+            "k7": Decoding(
+                method="fused_draft", window=7, draft="Qwen/Qwen3-1.7B", draft_revision="abc1234"
+            ),
         },
     }
     return ServingFacts(**{**fields, **overrides})

@@ -48,8 +48,9 @@ def test_a_run_names_its_models_and_without_counters_it_has_no_positions() -> No
     profile = profile_of(
         make_run(blocks=blocks, serving=replace(facts, decoding={VARIANT: drafted}))
     )
-    assert profile.target == facts.target_model
-    assert profile.drafts[0].draft == drafted.draft
+    assert (profile.target, profile.target_revision) == (facts.target_model, "main")
+    draft = profile.drafts[0]
+    assert (draft.draft, draft.draft_revision) == (drafted.draft, "abc1234")
     assert profile.drafts[0].classes["structured"][0].accepted == ()
 
 

@@ -124,7 +124,7 @@ def test_a_card_says_what_served() -> None:
 
     assert (facts.instance_type, facts.tensor_parallel_size) == ("trn2.48xlarge", 32)
     assert facts.decoding["qwen3-1.7b-k7"] == Decoding(
-        method="fused_draft", window=7, draft="Qwen/Qwen3-1.7B"
+        method="fused_draft", window=7, draft="Qwen/Qwen3-1.7B", draft_revision="main"
     )
     assert facts.decoding["baseline"] == Decoding(method="none")
     keys = {name: how.artifact_key for name, how in facts.decoding.items()}
