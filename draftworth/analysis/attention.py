@@ -62,7 +62,8 @@ def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
     if acceptance.most != 1 and any(r.usage_source == "last_chunk" for r in variant.records):
         yield (
             f"{variant.label}: the server counts tokens at the end alone, so a first chunk is "
-            "taken for one token: one that held more makes the ITL too low (five of 150 by 2.7%)."
+            "taken for one token: one that held more makes the ITL too low, by 2.7% if it held "
+            "five of 150 tokens."
         )
     if acceptance.merged:
         yield _merged_chunks(variant.label, acceptance)

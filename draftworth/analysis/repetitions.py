@@ -85,14 +85,12 @@ class Shortfall:
         return bool(self.requests or self.prompts or self.repetitions)
 
     def words(self, target_width: float) -> str:
+        reached = f"would make the interval {target_width:.0%} wide"
         if not (self.prompts or self.repetitions):
-            return f"about {_so_many(self.requests, 'request')} would reach {target_width:.0%}"
+            return f"about {_so_many(self.requests, 'request')} {reached}"
         counts = {"prompt": self.prompts, "repetition": self.repetitions}
         more = " and ".join(_so_many(count, name) for name, count in counts.items() if count)
-        return (
-            f"about {more} would reach {target_width:.0%}: those measured differ too much among "
-            "themselves"
-        )
+        return f"about {more} {reached}: those measured differ too much among themselves"
 
 
 def _so_many(count: int, name: str) -> str:

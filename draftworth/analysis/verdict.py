@@ -154,11 +154,9 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
         return "inconclusive", "no prompt of each class has its tokens counted on both sides"
     ends = cost_ratio.interval
     if ends is None:
-        one = cost_ratio.samples == 1
-        given = "one pair is" if one else f"{cost_ratio.samples} pairs are"
         return "inconclusive", (
-            f"{given} too few: it takes {MIN_PROMPTS} prompts in two rounds; more where they "
-            "differ much"
+            f"too few prompts or rounds: it takes {MIN_PROMPTS} prompts in two rounds; more where "
+            "they differ much"
         )
     (low, high), where = ends, spoken_of(cost_ratio)
     if low > 1 + INDIFFERENCE:

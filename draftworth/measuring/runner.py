@@ -41,7 +41,7 @@ from draftworth.records.reading import Run
 from draftworth.records.results import RUN_FILE, RunResult
 from draftworth.records.search import SEARCH_FILE
 
-INTERRUPTED = "ended before the last block: interrupted"
+INTERRUPTED = "it was interrupted before its last block"
 DEFECT = "ended before the last block: a program error; see the log"
 TERMINATED = "its pod was terminated, as when its node is drained"
 

@@ -340,7 +340,7 @@ class Rounds(Plan):
             return False
         widths = [ratio.relative_width or 0.0 for ratio, _ in missing if ratio]
         if widths:
-            self._say(group, f"cost ratio known to {max(widths):.1%}", requests)
+            self._say(group, f"the interval of the cost ratio is {max(widths):.1%} wide", requests)
         return True
 
     def width(self, group: Group) -> float:
@@ -353,10 +353,10 @@ class Rounds(Plan):
         target = self.spec.sampling.target_interval_width
         for variant, ratio in self._ratios(group).items():
             width = ratio.relative_width if ratio else None
-            known = f"known to {width:.1%}" if width is not None else "not known"
+            known = "has no interval" if width is None else f"has an interval {width:.1%} wide"
             lacks = shortfall(ratio, target_width=target)
             more = f"; {lacks.words(target)}" if lacks else ""
-            self.progress(f"{group.label}: cost ratio of {variant} {known}{more}")
+            self.progress(f"{group.label}: the cost ratio of {variant} {known}{more}")
 
     def _is_at_its_best(
         self,

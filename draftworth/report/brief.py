@@ -3,7 +3,6 @@
 docs/json.md describes the record.
 """
 
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -134,7 +133,7 @@ def _served(facts: RunFacts, found: Handover) -> str | None:
 def _decision(facts: RunFacts, found: Handover) -> str:
     result = facts.run.result
     if result.status == "failed":
-        return f"No decision: the run failed: {one_line(result.reason).rstrip('.')}."
+        return f"No decision, the run is not complete: {one_line(result.reason).rstrip('.')}."
     if found.decision is None:
         if len(result.variants) == 1:
             return "One server was measured: there is nothing to compare it with."
@@ -274,10 +273,8 @@ def _tokens(answer: Answer) -> Iterator[str]:
 
 def _warnings(answer: Answer) -> Iterator[str]:
     if answer.attention:
-        first = f"Warning: {answer.attention[0].partition('. ')[0].rstrip('.')}"
-        more = len(answer.attention) - 1
-        rest = f" (and {more} more: --verbose)" if more else ""
-        if len(first) + len(rest) > COLUMNS:
-            rest = rest or " (all of it: --verbose)"
-            first = textwrap.shorten(first, COLUMNS - len(rest), placeholder=" ...")
-        yield first + rest
+        first, *others = answer.attention
+        more = f" (and {len(others)} more: --verbose)" if others else ""
+        told = f"Warning: {first.partition('. ')[0].rstrip('.')}{more}"
+        short = f"{counted(len(answer.attention), 'warning')} before you trust this: --verbose"
+        yield told if len(told) <= COLUMNS else short

@@ -175,6 +175,10 @@ def test_an_experiment_that_was_changed_since_is_refused_with_what_differs(
     path = write_experiment(tmp_path, put("serving", "max_model_len", value=2048))
     assert manifests(path, run, tmp_path / "out") == 2
     assert "max_model_len: measured 1024, in the file 2048" in capsys.readouterr().err
+    path = write_experiment(tmp_path, put("target", "revision", value="0" * 40))
+    assert manifests(path, run, tmp_path / "out") == 2
+    told = f"target_revision: measured main, in the file {'0' * 40}"
+    assert told in capsys.readouterr().err
     same_name = shipped(NEURON)["variants"][1] | {"name": "qwen3-1.7b-k7", "window": 5}
     path = write_experiment(tmp_path, put("variants", 1, value=same_name))
     assert manifests(path, run, tmp_path / "out") == 2
@@ -188,7 +192,6 @@ def test_an_experiment_that_was_changed_since_is_refused_with_what_differs(
     [
         put("serving", "buckets", value="one"),
         put("serving", "neuron_config", value={"is_block_kv_layout": False}),
-        put("target", "revision", value="0" * 40),
     ],
 )
 def test_flags_and_graphs_that_were_not_measured_are_refused(

@@ -145,4 +145,4 @@ def test_what_is_missing_is_counted_in_what_helps() -> None:
     # Both rounds are alike, so only prompts make the interval wide.
     said = missing_requests(narrow, narrow.speculative[0])
     assert said.startswith(" About ")
-    assert "more prompts would reach 1%" in said
+    assert "more prompts would make the interval 1% wide" in said

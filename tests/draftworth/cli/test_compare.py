@@ -166,7 +166,7 @@ def test_what_can_have_no_interval_is_told_first(compared: Compared) -> None:
     (compared.folder / "mails" / "inbox.jsonl").write_text(json.dumps(PROMPTS[0]) + "\n")
     told = compared("--baseline", "{}", "--variant", "fast={}")
     assert "an interval takes 6 prompts in two rounds, given 1 prompt in 3 rounds" in told
-    assert "No decision at c1: 24 pairs are too few: it takes 6 prompts in two rounds." in told
+    assert "No decision at c1: too few prompts or rounds: it takes 6 prompts in two rounds." in told
 
 
 def test_an_interrupted_comparison_tells_where_its_files_are(compared: Compared) -> None:
@@ -178,7 +178,9 @@ def test_an_interrupted_comparison_tells_where_its_files_are(compared: Compared)
     with stream_server(interrupting) as server:
         told = compared("--baseline", "{}", "--variant", f"fast={server.base_url}", code=1)
     (folder,) = (compared.folder / "runs").iterdir()
-    assert "No decision: the run failed: ended before the last block: interrupted.\n" in told
+    assert (
+        "No decision, the run is not complete: it was interrupted before its last block.\n" in told
+    )
     assert f"\nFiles: {folder}\n" in told
 
 

@@ -102,7 +102,7 @@ def test_a_measurement_that_gets_a_signal_ends_with_its_run_written(
     assert "Traceback" not in told
     (folder,) = tmp_path.iterdir()
     end = read_end(folder)
-    assert (end.status, end.reason) == ("failed", "ended before the last block: interrupted")
+    assert (end.status, end.reason) == ("failed", "it was interrupted before its last block")
 
 
 def test_a_report_that_gets_a_signal_leaves_no_copy_of_the_run(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_terminal_that_goes_away_ends_a_measurement(server: StreamServer, tmp_
     process.wait(timeout=HANGS_AFTER_SECONDS)
     assert process.returncode == 1
     (folder,) = tmp_path.iterdir()
-    assert read_end(folder).reason == "ended before the last block: interrupted"
+    assert read_end(folder).reason == "it was interrupted before its last block"
 
 
 def _take_terminal() -> None:

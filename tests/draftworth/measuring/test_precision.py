@@ -41,7 +41,7 @@ def test_rounds_go_on_until_the_interval_was_narrow_enough_twice(
     asking = rounds(spec(width=width), ALIKE, said)
     assert not asking.needs_no_more(GROUP, requests=24)
     assert asking.needs_no_more(GROUP, requests=24) is enough
-    assert [line for line in said if "cost ratio known to" in line] == (said if enough else [])
+    assert [line for line in said if "of the cost ratio is" in line] == (said if enough else [])
 
 
 def test_a_wide_interval_between_two_narrow_ones_is_counted_from_anew() -> None:
@@ -60,7 +60,7 @@ def test_a_run_stops_where_only_other_prompts_would_help_and_says_how_many() -> 
     assert asked(DIFFERING, of=spec(), requests=64, said=said)
     (line,) = said
     assert "more rounds would hardly narrow the interval" in line
-    assert "more prompts would reach 20%" in line
+    assert "more prompts would make the interval 20% wide" in line
 
 
 def test_but_not_before_every_prompt_was_sent() -> None:
@@ -78,8 +78,8 @@ def test_what_is_missing_at_the_end_is_told() -> None:
     said: list[str] = []
     rounds(spec(width=0.01), DIFFERING, said).report_missing(GROUP)
     (line,) = said
-    assert line.startswith("planted at c1: cost ratio of variant known to ")
-    assert "more prompts would reach 1%" in line
+    assert line.startswith("planted at c1: the cost ratio of variant has an interval ")
+    assert "more prompts would make the interval 1% wide" in line
 
 
 def test_a_run_stops_where_only_other_repetitions_would_help_and_says_how_many() -> None:
@@ -92,7 +92,7 @@ def test_a_run_stops_where_only_other_repetitions_would_help_and_says_how_many()
     assert asked(run.blocks, of=spec(), requests=64, said=said)
     (line,) = said
     assert "more rounds would hardly narrow the interval" in line
-    assert "more repetitions would reach 20%" in line
+    assert "more repetitions would make the interval 20% wide" in line
     # Of three, nothing can be said but what is true of them.
     few = [block for block in run.blocks if block.repetition < 4]
     said.clear()
