@@ -71,8 +71,10 @@ def settled(
     prices: Mapping[str, TokenPrice],
     tokens_per_day: int | None,
 ) -> DraftEstimate:
-    """Return the estimate with what to measure next; without traffic, not n-gram drafting's."""
-    if found.method == catalog.NGRAM and tokens_per_day is None:
+    """Return the estimate with what to measure next; not n-gram drafting's without traffic, or
+    where the release does not serve it."""
+    is_served = found.method in experiment.spec.release_facts.methods
+    if found.method == catalog.NGRAM and (tokens_per_day is None or not is_served):
         return found
     price = prices.get(found.step_costs.load or "")
     lines = settling(experiment, found.conclusion, price=price, tokens_per_day=tokens_per_day)

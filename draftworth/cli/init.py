@@ -63,6 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
     path = write_experiment(arguments, input if sys.stdin and sys.stdin.isatty() else None)
     shown = shlex.quote(str(path))
     print(f"{path}: written; each line that you may change has a comment. Next:")
+    if arguments.source:
+        print(f"  draftworth estimate {shown} --target DIR  # DIR has the target's tokenizer:")
+        print(
+            "                           # what n-gram drafting would yield, and what must beat it"
+        )
     print(f"  draftworth plan {shown}       # what it runs and costs; no AWS call")
     print(f"  draftworth preflight {shown}  # can your account run it? It only looks")
     print(f"  make deploy EXPERIMENT={shown}          # in a checkout: builds and runs it")

@@ -62,7 +62,10 @@ def _card(name: str, found: Conclusion) -> document.Card:
 def _section(estimate: DraftEstimate, index: int) -> document.Section:
     rate = estimate.hit_rate
     said = "" if rate is None else f", of which the draft would have said {rate:.1%}"
-    tokens = f", {counted(estimate.tokens, 'token')} after the first of each{said}"
+    tokens = (
+        f", {counted(estimate.tokens, 'token')} of the tokenizer in {estimate.tokenizer} after the "
+        f"first of each{said}"
+    )
     read = f"{_source(estimate)}{'' if estimate.source else tokens}. A step: "
     read += f"{estimate.step_costs.source}."
     sentence = estimate.conclusion.sentence
@@ -171,6 +174,7 @@ def _as_json(estimate: DraftEstimate) -> dict[str, object]:
         "windows_to_measure": estimate.conclusion.to_measure,
         "settling": estimate.settling,
         "source": estimate.source or None,
+        "tokenizer_folder": estimate.tokenizer or None,
         "outputs": estimate.outputs,
         "tokens": estimate.tokens,
         "hit_rate": estimate.hit_rate,

@@ -137,6 +137,7 @@ class DraftEstimate:
 
     target: as the experiment names it. method: as in the catalogue.
     draft: the draft's folder, or how n-grams are looked up, in words.
+    tokenizer: the folder whose tokenizer counted the tokens; empty: no output was read.
     acceptance: what the draft yields, by prompt class. weights: the classes' parts of the tokens.
     windows: how many drafted tokens a step checks, by window (`num_speculative_tokens`).
     source: the acceptance profile that `acceptance` is from, in words; empty: outputs were read.
@@ -154,6 +155,7 @@ class DraftEstimate:
     windows: Mapping[int, int]
     step_costs: StepCosts
     source: str = ""
+    tokenizer: str = ""
     hit_rate: float | None = None
     predictions: tuple[Prediction, ...] = ()
     settling: tuple[str, ...] = ()

@@ -28,8 +28,8 @@ class Decoding:
     method: str
     window: int | None = None
     draft: str | None = None
-    draft_revision: str | None = None
-    # Not compared: a step-cost card can be used with graphs of another key too.
+    # Not compared: a step-cost card can be used with another revision, and graphs of another key.
+    draft_revision: str | None = field(default=None, compare=False)
     artifact_key: str | None = field(default=None, compare=False)
 
 
@@ -56,7 +56,7 @@ class ServingFacts:
     max_num_seqs: int
     max_model_len: int
     decoding: Mapping[str, Decoding]
-    target_revision: str | None = None
+    target_revision: str | None = field(default=None, compare=False)
 
 
 SERVERS_FOLDER = f"{CONTROL_PREFIX}serving/"

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -124,6 +125,11 @@ def test_what_no_draft_can_read_is_refused_with_what_to_give(tmp_path: Path, ran
     told = ran("estimate", HUB_EXPERIMENT, *target, *answers)
     assert "the drafts are not read: " in told
     assert "n-gram drafting, " in told
+    assert f"tokens of the tokenizer in {TINY_PAIR.relative_to(ROOT) / 'target'} after" in told
+    assert re.search(r"A draft model must beat 1\.\d\d tokens a step \(window 5", told)
+    saved = ran("estimate", HUB_EXPERIMENT, *target, *answers, "--tokens-per-day", "9")
+    assert "so it saves nothing there; a vLLM of your own serves it" in saved
+    assert "What would settle it" not in saved
     assert "--draft DIR" in told
     assert "--draft s3://BUCKET/Qwen/Qwen3-1.7B/main (BUCKET: the stack's output" in told
     told = ran("estimate", HUB_EXPERIMENT, code=2)

@@ -147,7 +147,8 @@ def test_a_log_becomes_a_class_which_a_second_try_finds(
     told = ran("init", "a.yaml", "--yes", "--zone", "no", "--from", "My log.jsonl", code=2)
     assert "next: answer that anew with --from prompts/my_log; a.yaml was not written" in told
     (tmp_path / "prompts" / "other").mkdir()
-    ran("init", "a.yaml", "--yes", "--from", "prompts/my_log")
+    told = ran("init", "a.yaml", "--yes", "--from", "prompts/my_log")
+    assert "draftworth estimate a.yaml --target DIR" in told
     work = loaded(tmp_path / "a.yaml").workload
     assert [c.name for c in work.classes] == ["my_log"]
     assert (work.prompts_dir, work.output_tokens) == ("prompts", 70)

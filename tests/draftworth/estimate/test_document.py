@@ -28,6 +28,7 @@ def estimate(draft: str, load: str | None, *, outputs: int = 1) -> DraftEstimate
     costs = StepCosts(known={3: CostRange(low=1.1, high=1.2)}, source="measured", load=load)
     return DraftEstimate(
         target="target",
+        tokenizer="models/target",
         method="draft_model",
         draft=draft,
         acceptance=acceptance_of(readings, [3]),
