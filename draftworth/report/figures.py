@@ -135,7 +135,7 @@ def cross_checks(facts: RunFacts) -> Section:
                 ),
             ),
             *variant_table(
-                ("step ms", "tokens/step", "break-even", "most", "predicted ITL speedup"),
+                ("step ms", "tokens/step", "break-even by medians", "most", "predicted speedup"),
                 ((v, _break_even_cells(v.break_even)) for v in facts.speculative if v.break_even),
             ),
         ),

@@ -139,7 +139,7 @@ function costRatio(measured, weights, factor) {
   const repetitions = wholeRepetitions(samples), half = spread(samples, repetitions);
   const value = drafted.total / plain.total * factor;
   const interval = half !== null && half < 1 ? [value * (1 - half), value / (1 - half)] : null;
-  return { value, interval, samples: samples.length, repetitions: half === null ? 0 : repetitions };
+  return { value, interval, repetitions: half === null ? 0 : repetitions };
 }
 
 // ---- The verdict (verdict, limits, control) ----
@@ -180,11 +180,19 @@ function sure(end) {
 }
 
 // Ends as changes, such as -41% to -35% (changes, signed_percent).
-function changes(ends, digits) {
+function changes(ends) {
   return ends.map((end) => {
-    const text = percent(Math.abs(end - 1), digits);
+    const text = percent(Math.abs(end - 1), 1);
     return /[1-9]/.test(text) ? (end < 1 ? "-" : "+") + text : text;
   }).join(" to ");
+}
+
+// The same in words, rounded outwards, such as 35 to 41% less (spoken_changes).
+function spokenChanges(ends) {
+  const percents = ends.map((end) => Number((Math.abs(end - 1) * 100).toFixed(9)));
+  const [low, high] = ends.map((end) => end < 1 ? "less" : "more");
+  return low === high ? `${Math.floor(Math.min(...percents))} to ${Math.ceil(Math.max(...percents))}% ${low}` :
+    `${Math.ceil(percents[0])}% ${low} to ${Math.ceil(percents[1])}% ${high}`;
 }
 
 // The verdict on a cost ratio, and its reason (judge).
@@ -192,9 +200,8 @@ function judge(ratio, kept, reason) {
   if (kept === false) return ["outside the limits", reason];
   if (!ratio) return ["inconclusive", "no prompt of each class has its tokens counted on both sides"];
   if (!ratio.interval) {
-    const given = ratio.samples === 1 ? "one pair gives" : `${ratio.samples} pairs give`;
-    return ["inconclusive", `${given} no interval; it takes ${rules.min_prompts} prompts and two rounds, ` +
-      "and more where they differ much"];
+    return ["inconclusive", `too few prompts or rounds: it takes ${rules.min_prompts} prompts in two rounds; ` +
+      "more where they differ much"];
   }
   const [low, high] = ratio.interval, count = ratio.repetitions;
   const where = count >= rules.many_repetitions ? "" : count < 2 ? " in this run" : ` in these ${count} repetitions`;
@@ -204,7 +211,7 @@ function judge(ratio, kept, reason) {
   if (low >= 1 / (1 + rules.indifference) && high <= 1 + rules.indifference) {
     return ["no difference", `a token costs the same to ${percent(rules.indifference, 0)} either way${where}`];
   }
-  return ["inconclusive", `${changes(ratio.interval, 0)}${where} does not decide it`];
+  return ["inconclusive", `${spokenChanges(ratio.interval)}${where} does not decide it`];
 }
 
 // Why the noise floor makes a verdict inconclusive (why_not_decided).
@@ -213,7 +220,7 @@ function byFloor(judgement, ratio, floor) {
   if (!own || !noise || (noise[0] <= 1 && 1 <= noise[1])) return "";
   const clears = { "cheaper per token": own[1] < noise[0], "more expensive": noise[1] < own[0] };
   return clears[judgement] === false ? ", but on a second server without speculation it costs " +
-    `${changes(noise, 1)}: so much may be no effect of speculation` : "";
+    `${changes(noise)}: so much may be no effect of speculation` : "";
 }
 
 // A verdict and its reason, without the noise floor (_judged).
