@@ -38,7 +38,7 @@ def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document
             sections.append(replace(section, title=f"{section.title}: {draft}"))
     measured = any(e.step_costs.load for e in estimates)
     steps = "measured on servers with a draft" if measured else "published, not measured"
-    given = "acceptance that was given" if estimates[0].source else "the drafts' readings"
+    given = "acceptance that was given" if estimates[0].source else "outputs that were read"
     return document.Document(
         title=f"{experiment}: would speculation pay?",
         facts=(("status", f"a forecast by {given}; step costs are {steps}"),),

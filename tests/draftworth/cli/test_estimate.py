@@ -226,7 +226,7 @@ def test_a_card_and_a_price_say_what_an_hour_settles_and_what_a_day_can_save(
         " billed minutes x 1 node",
         "1,000,000 tokens a day x",
         "x 0.04 s a step /",
-        "status: a forecast by the drafts' readings; step costs are measured on servers with a",
+        "status: a forecast by outputs that were read; step costs are measured on servers with a",
     ):
         assert told in output
     assert "the assumptions of <code>plan</code>: " in page.read_text()
