@@ -25,7 +25,7 @@ from draftworth.records.results import BlockResult, OtherRequests, ServerStart
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """A block that was sent.
+    """A block that was sent. measured: records and transcripts of its measured requests.
 
     lost: why the server was lost during the block; empty if the server still runs.
     start: what the server's metrics say of its last start; None if they say nothing.
@@ -39,7 +39,7 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseRound:
-    """One case's part of a round: a block for each measured variant of the round's stage."""
+    """The blocks of one case in one round: one for each variant that the round's stage measures."""
 
     case: Case
     turn: Round
@@ -50,7 +50,7 @@ class CaseRound:
 
 
 def _shortened(shape: RequestShape, prompt: Prompt, share: float) -> Prompt:
-    """Reduce a prompt's output limit to `share` of it, but at least 2 tokens: one has no ITL."""
+    """Return a prompt with `share` of its output limit, at least 2 tokens: 1 token has no ITL."""
     tokens = max_tokens_of(shape, prompt)
     return replace(prompt, max_tokens=min(tokens, max(2, math.ceil(tokens * share))))
 
@@ -83,13 +83,13 @@ MAX_LOSSES_OF_A_BLOCK = 3
 
 @dataclass(kw_only=True)
 class Measurer:
-    """Starts the servers of a stage, sends its blocks and writes their files.
+    """Starts the servers of a stage, sends the requests of its blocks and writes their files.
 
     earlier: the blocks that earlier pods measured; they are used unchanged.
-    numbers: yields the block numbers that no file has yet.
+    numbers: yields the numbers of new blocks: the next numbers that no file has yet.
     blocks: all blocks measured so far, in the order of measuring.
-    stage: the last stage whose servers were started or found; None: this pod needed none yet.
-    replayed: the last stage in which a block of `earlier` was used; None: none was used.
+    stage: the last stage whose servers this pod started or found; None: it needed no server yet.
+    replayed: the last stage in which a block of `earlier` was used; None: no block was used yet.
     doing: what the run does now, in words for an error message.
     """
 
@@ -109,9 +109,9 @@ class Measurer:
     doing: str = ""
 
     async def measure(self, turn: Round) -> None:
-        """Send each case of the round's classes to each variant that the round's stage measures.
+        """Measure each case of the round's classes on each variant that its stage measures.
 
-        Without `spec.parallel`, variants follow each other, in the random order of `Round.order`.
+        Without `spec.parallel`, one variant follows another in the random order of `Round.order`.
         """
         for case in self.spec.cases:
             if case.prompt_class not in turn.classes:
@@ -147,8 +147,8 @@ class Measurer:
         await self.gates.pass_all(stage.running, wait=lambda: self.servers.again(stage.running))
 
     async def _measure_together(self, case_round: CaseRound, endpoints: Sequence[Endpoint]) -> None:
-        """Send a case to all `endpoints` at the same time, and again if a server was lost; send
-        nothing if earlier pods have measured all these blocks."""
+        """Send a case's requests to all `endpoints` at the same time; repeat this if a server was
+        lost. If earlier pods have measured all these blocks, use these blocks and send nothing."""
         keys = [case_round.key(endpoint) for endpoint in endpoints]
         if all(key in self.earlier for key in keys):
             self.blocks += [self.earlier[key] for key in keys]
@@ -296,8 +296,8 @@ class Measurer:
         return [task.result() for task in tasks]
 
     async def _give_up(self, sent: Sequence[Sent], started_at_unix_s: float, reason: str) -> None:
-        """Write the results of blocks whose servers were lost, which no verdict uses; raise
-        DraftworthError after `MAX_LOSSES_OF_A_BLOCK` losses of the same block."""
+        """Write blocks that were sent together when a server was lost, into files that no verdict
+        reads. DraftworthError: the same block was lost `MAX_LOSSES_OF_A_BLOCK` times."""
         for s in sent:
             await in_thread(self.files.write_lost, s.block, s.measured)
         stems = tuple(s.block.stem for s in sent)

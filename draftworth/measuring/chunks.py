@@ -46,12 +46,13 @@ class Acceptance:
     accepted_tokens: int
 
     def of_answer(self, *, output_tokens: int, chunks: int) -> dict[str, int]:
-        """Return the counts for an answer, by their names in `RequestRecord`.
+        """Return the counts by field of `RequestRecord`, with enough steps for the whole answer.
 
-        vLLM counts only the steps that had drafted tokens, and n-gram drafting often finds none. A
-        step sends at most one chunk, and exactly one of its tokens is no accepted draft. So after
-        the first chunk and token, there are at least as many steps as chunks, and as such tokens.
-        (vLLM also counts drafts accepted after the output's end, so the tokens may show too few.)
+        vLLM counts only steps with drafted tokens, and n-gram drafting often drafts none. A step
+        sends at most one chunk, and exactly one of its tokens is not an accepted drafted token. So
+        there are at least `chunks` - 1 steps (the prefill sends the first chunk), and at least as
+        many steps as tokens after the first that are not accepted drafts. vLLM also counts drafts
+        accepted after the output's end, so the second of these numbers may be too small.
         """
         own_tokens = output_tokens - self.accepted_tokens
         steps = max(self.verification_steps, own_tokens - 1, chunks - 1)
@@ -64,13 +65,13 @@ class BadStreamError(HttpError):
 
 @dataclass(kw_only=True)
 class Timeline:
-    """The content of a stream: arrival times (ns), tokens of each chunk, text, totals.
+    """The content of a stream: arrival times of its chunks (ns), text, totals.
 
-    chunk_tokens: None if the server did not send the number of tokens with each chunk.
+    chunk_tokens: each chunk's number of tokens; None if the server did not send it with each chunk.
     chunk_characters: the length of each chunk's text, in characters.
     ended: whether a finish reason or `[DONE]` arrived. events: the number of JSON events.
-    acceptance: None if the server sent no counts of drafted tokens, or impossible ones.
-    token_ids: None unless the server sent the id of every output token.
+    acceptance: the counts of drafted tokens; None if the server sent none, or impossible ones.
+    token_ids: the ids of all output tokens; None if the server did not send each of them.
     """
 
     chunk_times_ns: list[int] = field(default_factory=list)
@@ -98,7 +99,7 @@ def most_bytes(max_tokens: int) -> int:
 
 
 class ChunkReader:
-    """Parses a body: `feed` gets the bytes as they arrive, `timeline()` returns the content."""
+    """Parses a stream: `feed` gets its bytes as they arrive, `timeline` returns its content."""
 
     def __init__(self, max_tokens: int) -> None:
         self._max_tokens = max_tokens
@@ -247,7 +248,7 @@ class ChunkReader:
 
 
 def _decoded(text: str) -> Any:
-    """Decode a JSON value in three quarters of the time of `json.loads`, which skips blanks too."""
+    """Decode one JSON value, faster than `json.loads`; ValueError: no JSON, or text after it."""
     value, end = _decode(text)
     if end < len(text):
         raise ValueError("more than one value")

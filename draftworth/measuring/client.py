@@ -70,7 +70,7 @@ def request_body(shape: RequestShape, prompt: Prompt, *, seed: int) -> bytes:
 
 
 def asked_of(prompt: Prompt) -> dict[str, Any]:
-    """Return the prompt's fields of a request body: messages and tools, or a text to continue."""
+    """Return what a prompt adds to a request body: messages and tools, or a text to continue."""
     if prompt.text_to_continue is not None:
         return {"prompt": prompt.text_to_continue}
     beside = {
@@ -115,7 +115,7 @@ class Client:
     read_wait: WaitReader = run_queue_wait_ns
 
     async def measure(self, prompt: Prompt, *, request_id: str, seed: int) -> Measured:
-        """Send one request and measure it. A failure gives a record, never an exception."""
+        """Send one request and measure it. A failure is returned as a failed record, not raised."""
         stream = _Stream(self.read_wait, max_tokens_of(self.shape, prompt))
         response: http.Response | None = None
         called_at_unix_s, called_ns = self.wall_clock(), self.clock()
@@ -217,8 +217,8 @@ class _Stream:
 
     @cached_property
     def waits_ns(self) -> tuple[int, int] | None:
-        """The time that the client waited for a core until the first chunk arrived, and from then
-        until this property is first read; None if waits are not counted, or no chunk arrived."""
+        """How long (ns) the client's thread waited for a CPU core: before the first chunk, and then
+        until this property is first read. None: the waits are not known, or no chunk arrived."""
         end = self._read_wait()
         start, first = self._wait_at_start_ns, self._wait_at_first_ns
         if start is None or first is None or end is None:
@@ -226,7 +226,7 @@ class _Stream:
         return first - start, end - first
 
     def excluded(self, response: http.Response) -> str | None:
-        """Return why an answer's timing cannot be trusted; None if it can, or waits are unknown."""
+        """Return why an answer's timing cannot be trusted; None if no reason is known."""
         waits = self.waits_ns
         if waits is None:
             return None

@@ -67,7 +67,7 @@ WaitReader = Callable[[], int | None]
 
 
 def run_queue_wait_ns() -> int | None:
-    """Return the calling thread's total wait for a core so far; None if this is not counted."""
+    """Return the calling thread's total wait for a core (ns); None: the system counts no waits."""
     try:
         # Not `Path.read_text`, which takes twice as long: each request asks three times.
         with open(_SCHEDSTAT, "rb", buffering=0) as file:
@@ -106,9 +106,10 @@ def exclusion_reason(
     """Return why a request's timing cannot be trusted; None if it can be trusted.
 
     A chunk's time is exact if the kernel stamped it and no later chunk was read with it. Otherwise
-    it may be too late by the client's wait for a core. The request is excluded if this wait is more
-    than `MAX_WAIT_SHARE` of TTFT (`to_first_ns`) or of the decoding time (`after_first_ns`), or if
-    sending it lasted longer than this share of TTFT.
+    it may be too late by the client's wait for a core. A request is excluded if the wait before an
+    inexact first chunk is more than `MAX_WAIT_SHARE` of TTFT (`to_first_ns`) or of the decoding
+    time (`after_first_ns`); if the wait between the first and an inexact last chunk is more than
+    this share of the decoding time; or if the request was sent for longer than this share of TTFT.
     """
     most_before = MAX_WAIT_SHARE * min(to_first_ns, after_first_ns or to_first_ns)
     if sending_ns > MAX_WAIT_SHARE * to_first_ns:

@@ -38,7 +38,7 @@ class Receiver(Protocol):
     """Gets the bytes that arrive on a connection."""
 
     def arrived(self, at_ns: int, data: bytes) -> None:
-        """Handle `data`, which arrived at `at_ns`."""
+        """Handle `data`, which arrived at `at_ns` (nanoseconds of the connection's clock)."""
 
     def closed(self, exc: Exception | None) -> None:
         """Handle the connection's end: `exc` is its error, None if the server closed it."""
@@ -158,7 +158,7 @@ Connection = _PlainConnection | _TlsConnection
 async def connect(
     receiver: Receiver, host: str, port: int, *, secure: bool, clock: Clock
 ) -> Connection:
-    """Connect without a proxy, whatever the environment says; raises OSError or ValueError."""
+    """Connect directly, even if the environment names a proxy. OSError, ValueError: this failed."""
     connected = await _first_to_answer(host, port)
     if secure:
         _, tls = await asyncio.get_running_loop().create_connection(
@@ -173,7 +173,7 @@ async def connect(
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """Load the machine's certificate authorities, or SSL_CERT_FILE, only once: it takes 15 ms."""
+    """Load the certificate authorities of the machine or SSL_CERT_FILE once: this takes 15 ms."""
     return ssl.create_default_context()
 
 

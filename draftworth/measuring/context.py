@@ -91,7 +91,7 @@ class Tokenizer:
 
 @dataclass(kw_only=True)
 class ContextCases:
-    """Makes a run's cases with prompts of each load's length, at the first call of `of`."""
+    """Makes a run's cases with prompts as long as each load says, at the first call of `of`."""
 
     spec: RunSpec
     environment: Environment
@@ -179,7 +179,7 @@ def _with_text(prompt: Prompt, text: str) -> Prompt:
 
 @dataclass(frozen=True, kw_only=True)
 class _Fit:
-    """Fits one prompt to a length: `text` is its own text, `before` the text that pads it."""
+    """Cuts or pads a prompt. text: the prompt's own text. before: the text that comes before it."""
 
     prompt: Prompt
     text: str

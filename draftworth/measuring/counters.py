@@ -3,7 +3,7 @@
 vLLM V1 publishes speculation counters (`vllm:spec_decode_num_*_total`) and a histogram of the time
 per output token; the V0 Neuron fork may not have them. llama.cpp (August 2026) has the same
 speculation counters under its own prefix. SGLang does not count drafted or accepted tokens: it has
-only means over a time that it chooses, so nothing of it is read. vLLM Neuron has gauges of a
+only means over a time that it chooses, so its metrics are not read. vLLM Neuron has gauges of a
 server's start: the seconds of all of it, of each graph's compilation and of loading the weights. A
 metric that a server does not have is left out; so is a metric with a line that cannot be read,
 because its sum would be wrong.
@@ -71,7 +71,7 @@ def parse_metrics(text: str) -> ServerMetrics:
 
 
 def _key(name: str, line: str) -> str | None:
-    """Return the key to which a line's value is added; None if its draft position is not usable."""
+    """Return the name of a line's total; None: the draft position is missing or too large."""
     if name != _ACCEPTED_AT:
         return name
     found = _POSITION.search(line)
@@ -92,7 +92,7 @@ def _accepted_at(position: int) -> str:
 
 
 async def read_metrics(base_url: str, *, api_key: str | None = None) -> ServerMetrics:
-    """Read the server's metrics; empty if it has no such endpoint or the answer is too long."""
+    """Read a server's metrics; empty if it refuses, sends too much or does not answer in time."""
     try:
         head, text = await ask(
             f"{base_url}/metrics",
@@ -106,13 +106,13 @@ async def read_metrics(base_url: str, *, api_key: str | None = None) -> ServerMe
 
 
 def restarted(before: ServerMetrics, after: ServerMetrics) -> bool:
-    """Return whether the server restarted between two readings: then one of its counters fell."""
+    """Return whether the server restarted between `before` and `after`: then a counter fell."""
     counted = ((name, total) for name, total in before.items() if name.split()[0] not in _GAUGES)
     return any(after.get(name, total) < total for name, total in counted)
 
 
 def server_start(reading: ServerMetrics) -> ServerStart | None:
-    """Return durations and sizes of a server's start; None if they are missing or impossible."""
+    """Return what the metrics say of a server's start; None: nothing, or an impossible value."""
     if not any(name in reading for name in _GAUGES):
         return None
     graphs = reading.get(_GRAPHS)
@@ -129,9 +129,9 @@ def server_start(reading: ServerMetrics) -> ServerStart | None:
 
 
 def speculation_between(before: ServerMetrics, after: ServerMetrics) -> SpeculationCounters | None:
-    """Return how many tokens were drafted and accepted between two readings.
+    """Return how many tokens were drafted and accepted between two reads of the metrics.
 
-    None if the server has no such counters, was restarted in between, or has impossible counts
+    None if the server has no such counters, restarted between the reads, or has impossible counts
     (more tokens accepted than drafted).
     """
     added = _added(before, after, _COUNTERS)
@@ -152,7 +152,8 @@ def speculation_between(before: ServerMetrics, after: ServerMetrics) -> Speculat
 
 
 def timings_between(before: ServerMetrics, after: ServerMetrics) -> ServerTimings | None:
-    """Return the server's latencies between two readings; None without them or after a restart."""
+    """Return what vLLM's histogram of the time per output token gained between two reads of it;
+    None if the server has no such histogram, or restarted between the reads."""
     added = _added(before, after, _TIMINGS)
     if added is None:
         return None

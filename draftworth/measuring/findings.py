@@ -1,7 +1,7 @@
 """Makes the last files of a run: `run.json`, `verdict.json` and `step_costs.json`.
 
 A program that sees `run.json` expects the verdict too, so `run.json` is written last. The nodes are
-paid for until `run.json` exists, so nothing that fails here keeps it back.
+paid for until `run.json` exists, so it is written even if the other two files cannot be made.
 """
 
 from collections.abc import Callable, Sequence
@@ -103,7 +103,7 @@ T = TypeVar("T")
 
 
 def write_findings(run: Run, files: RunFiles) -> None:
-    """Write the verdict and the step-cost card; one that fails is left out, with a message."""
+    """Write the verdict and the step-cost card; report the error of one that cannot be made."""
     # A verdict compares variants, so a run with one variant has none.
     if len(run.result.variants) > 1:
         write_if_possible(files, VERDICT_FILE, lambda: verdict_of(facts_of(run, files.token_ids)))
@@ -111,7 +111,7 @@ def write_findings(run: Run, files: RunFiles) -> None:
 
 
 def write_if_possible(files: RunFiles, name: str, find: Callable[[], T | None]) -> T | None:
-    """Write the result of `find`, if any, to a file and return it; return None after an error."""
+    """Write the result of `find`, if any, to the file `name`; return it, or None after an error."""
     try:
         if found := find():
             files.write_now(name, dump_record(found, indent=2))

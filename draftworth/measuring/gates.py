@@ -1,7 +1,7 @@
 """The gates of a run: what must work before requests are measured (docs/operations.md, Gates).
 
 Between the self-test of the serving pods (`pods/compiled_graphs`) and the first blocks (`blocks`),
-the baseline answers one prompt, and then each variant does.
+the baseline's server answers one prompt, and then the server of each other variant does.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ class BaselineGateError(DraftworthError):
 
 
 def gate_error(why: str, *, is_baseline: bool) -> DraftworthError:
-    """Return the error of a run that cannot pass a gate."""
+    """Return the error of a variant that cannot pass a gate; `why` is its message."""
     return BaselineGateError(why) if is_baseline else DraftworthError(why)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerGates:
-    """Asks each server for one short answer to a real prompt, and notes it in the journal."""
+    """Asks each server for a short answer to a real prompt; notes each answer in the journal."""
 
     spec: RunSpec
     environment: Environment
@@ -51,9 +51,9 @@ class AnswerGates:
     async def pass_all(
         self, endpoints: Sequence[Endpoint], *, wait: Callable[[], Awaitable[None]]
     ) -> None:
-        """Ask the baseline first, and then the others; `wait` waits until servers are ready again.
+        """Ask the baseline's server first, then the others. wait: waits until all are ready again.
 
-        DraftworthError: a server cannot answer; a BaselineGateError if it is the baseline.
+        DraftworthError: a server cannot answer. BaselineGateError: the baseline's server cannot.
         """
         for endpoint in sorted(endpoints, key=lambda e: not e.is_baseline):
             await self._pass(endpoint, wait)

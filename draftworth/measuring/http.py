@@ -174,7 +174,7 @@ async def exchange(
     its body with the arrival time. An exception in either function ends the exchange.
 
     ConnectError: no connection within `CONNECT_TIMEOUT_SECONDS`. HttpError: sending failed, or the
-    response ended early or is not HTTP. TooLongAnswerError: it exceeds `limit_bytes`, with headers.
+    response ended early or is not HTTP. TooLongAnswerError: it has more than `limit_bytes` bytes.
     """
     response = _Exchange(on_head, on_body, limit_bytes)
     connection = await _connected(response, url, clock)
@@ -245,7 +245,7 @@ def _request_bytes(method: str, url: str, headers: Mapping[str, str], body: byte
 
 
 def bearer(api_key: str | None) -> dict[str, str]:
-    """Return an API key's HTTP header (empty: no key); UserInputError: no header can carry it."""
+    """Return the header for an API key, if there is one; UserInputError: no header can carry it."""
     if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
         raise UserInputError(
             f"environment variable {API_KEY_VARIABLE}: given a key (not shown) with a line break, "
@@ -263,8 +263,8 @@ async def ask(
     api_key: str | None = None,
     body: bytes = b"",
 ) -> tuple[Head, str]:
-    """Send a GET, or a POST if there is a `body` (JSON); return the response's head and text, or
-    raise HttpError or TimeoutError."""
+    """Send a GET, or a POST if there is a `body` (JSON); return the response's head and text.
+    TimeoutError: the response has not ended after `timeout_seconds`. HttpError: see `exchange`."""
     pieces: list[bytes] = []
     content_type = {"Content-Type": "application/json"} if body else {}
     async with asyncio.timeout(timeout_seconds):
@@ -327,7 +327,7 @@ def why_no_stream(head: Head) -> str:
 
 
 def no_stream(head: Head, body: bytes) -> str:
-    """Return the text of `why_no_stream`, and the body's beginning unless it is compressed."""
+    """Return the text of `why_no_stream`, then the body's beginning if it is not compressed."""
     return why_no_stream(head) + _after(_said(head, body))
 
 

@@ -45,7 +45,7 @@ class Entry:
     blocks: the blocks that were measured or lost, by the stems of their file names.
     reason: why blocks were lost, or why the pod ended; empty in other entries.
     starts: what the blocks' servers reported of their last start, by variant.
-    self_tests: what the servers' pods found on their nodes, by the server's name.
+    self_tests: the result of each serving pod's test of its node, by the server's name.
     """
 
     schema: str = JOURNAL_SCHEMA
@@ -71,7 +71,7 @@ class Entry:
 
 @dataclass(kw_only=True)
 class Journal:
-    """The entries of all pods. `attempt` is this pod's number; `write` stores its entries."""
+    """The entries of all pods of a run. attempt: this pod's number. write: stores a new entry."""
 
     entries: list[Entry]
     attempt: int
@@ -113,13 +113,13 @@ def unrecorded_ends(entries: Sequence[Entry]) -> int:
 
 
 def times_lost(entries: Sequence[Entry], subject: str) -> int:
-    """Count how often, in all pods, the block `subject` (its stem, without number) was lost."""
+    """Count how often a block was lost, in all pods. subject: what `subject_of` returns for it."""
     stems = (stem for entry in entries if entry.kind == "lost" for stem in entry.blocks)
     return sum(subject_of(stem) == subject for stem in stems)
 
 
 def subject_of(stem: str) -> str:
-    """Return a block's stem without its number: the same for all attempts to measure the block."""
+    """Return a block's stem (its file's name) without the number, which each new try changes."""
     return stem.partition("-")[2]
 
 
@@ -129,7 +129,7 @@ def server_starts(entries: Sequence[Entry]) -> dict[str, results.ServerStart]:
 
 
 def self_tests(entries: Sequence[Entry]) -> dict[str, SelfTest]:
-    """Return what the newest pod of each server found on its node, by the server's name."""
+    """Return the newest result of each server's test of its node, by the server's name."""
     return {name: test for entry in entries for name, test in entry.self_tests.items()}
 
 
@@ -148,9 +148,9 @@ def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> results.Time
 
 
 def elapsed_seconds(entries: Sequence[Entry], *, until_unix_s: float) -> float:
-    """Return the seconds from the first entry to `until_unix_s`, by the last pod's clock.
+    """Return the seconds from the first entry to `until_unix_s`, a time of the last pod's clock.
 
-    Each pod's part is measured by its own clock, so where the clocks of two machines differ, only
+    Each pod's part is measured by that pod's clock, so if the clocks of two machines differ, only
     the gap between two pods can be wrong. A negative gap counts as 0.
     """
     *earlier, last = _pods(entries)

@@ -3,9 +3,9 @@
 `AsyncioEngine` sends from one process; the measuring Job's pod may use llmperf on Ray instead
 (`pods/measuring/ray_engine.py`). Both send with `keep_load` and the same client.
 
-The load is complete before the first measured request is sent and until the last one has ended:
-measured requests start when warm-up requests end, and fillers follow the last measured request.
-Those that are in flight at the end are cancelled (`docs/decisions/0014-whole-loads.md`).
+The load is complete from the first measured request until the last measured request has ended:
+measured requests start when warm-up requests end, and fillers keep the load until that moment.
+Then the fillers in flight are cancelled (`docs/decisions/0014-whole-loads.md`).
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class LoadEngine(Protocol):
     """Sends the requests of a block at a given load."""
 
     async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> SentBatch:
-        """Send a batch at this load; a failed request gets a record too."""
+        """Send a batch; a failed request gets a record too. seed: see `keep_load`."""
 
 
 Measure = Callable[[Planned], Awaitable[Measured]]

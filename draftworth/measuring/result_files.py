@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 
 async def in_thread(work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-    """Call `work` in a thread and return its result; meanwhile the run can receive a signal.
+    """Call `work` in a thread and return its result; the event loop continues meanwhile.
 
     If the caller is cancelled meanwhile, CancelledError is raised only after `work` has returned.
     """
@@ -70,7 +70,7 @@ class FolderSink:
     folder: Path
 
     def check(self) -> None:
-        """Write and remove a test file before a run begins; UserInputError: this failed."""
+        """Write a test file and remove it; UserInputError: the folder does not allow both."""
         probe = f".probe-{secrets.token_hex(4)}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

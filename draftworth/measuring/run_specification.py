@@ -68,8 +68,8 @@ class Sampling:
     The first three counts are of measured requests of one case and variant. A round adds
     `requests_per_round` at one load. Rounds continue until every class has `min_requests` at every
     load and an interval no wider than `target_interval_width` (relative to the cost ratio), or
-    until it has `max_requests` at all loads and in all repetitions together. Each block begins with
-    at least `warmup_requests` requests that are not measured.
+    until the class has `max_requests` at all loads and in all repetitions together. Each block
+    begins with at least `warmup_requests` requests that are not measured.
     """
 
     requests_per_round: int
@@ -92,7 +92,8 @@ class RunSpec:
     serving: the software that serves the endpoints; None if it is not known.
     ready_deadline_seconds: the longest wait for servers; None: until the run's deadline, but for
         the servers of a new stage at most `start_allowance_seconds`.
-    start_allowance_seconds: see above; in the first stage it counts from the run's start.
+    start_allowance_seconds: the longest wait for the servers of a new stage, and in the first stage
+        the longest time from the run's start; None: until the run's deadline.
     """
 
     schema: str = RUN_SPEC_SCHEMA
@@ -188,12 +189,12 @@ POD_RETRIES = 10
 
 EXIT_COMPLETE = 0
 EXIT_FAILED = 1
-"""The run is over; its `run.json` says why."""
+"""The run is over and failed; its `run.json` says why."""
 EXIT_WRONG_INPUT = UserInputError.exit_code
 EXIT_NOT_RECORDED = 3
 """The specification or the results cannot be read or written: another pod may succeed."""
 EXIT_INTERRUPTED = 75
-"""Terminated before the run was over; another pod continues it. EX_TEMPFAIL of sysexits.h."""
+"""The pod was terminated early; another pod continues the run. EX_TEMPFAIL of sysexits.h."""
 
 
 def job_run_id(environment: Mapping[str, str]) -> str | None:

@@ -1,9 +1,9 @@
 """Runs a plan: measures its rounds one after the other, and writes the run's files.
 
 A block's result files are written when the block ends. `run.json` is written last, after the
-findings of a complete run. A run with a `history` continues in other pods: blocks that an earlier
-pod measured are used unchanged, at the same step of the plan, so every decision is the same as
-without an interruption. A pod that is terminated leaves the run open for the next pod.
+verdict and the step-cost card. A run with a `history` continues in other pods: blocks that an
+earlier pod measured are used unchanged, at the same step of the plan, so every decision is the same
+as without an interruption. A pod that is terminated leaves the run open for the next pod.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class Runner:
     """One run, with its files, its journal, its servers and its plan.
 
     sink: stores the run's files, whose names begin with the run's id.
-    history: what earlier pods wrote, empty for the first pod; None if no other pod may continue.
+    history: what earlier pods wrote, empty for the first pod; None: no pod can continue the run.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ def measure_here(
     servers: Servers | None = None,
     read_outputs: ReadRunsOutputs = reads_nothing,
 ) -> RunResult:
-    """Measure a run in this process; no other process continues the run."""
+    """Measure a run in this process; return its `run.json`. No later process can continue it."""
     environment = Environment(
         progress=progress,
         advanced=advanced,

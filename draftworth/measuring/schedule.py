@@ -100,10 +100,11 @@ def _control(spec: RunSpec, repetition: int, running: tuple[Endpoint, ...]) -> S
 
 @dataclass(frozen=True, kw_only=True)
 class RoundCounts:
-    """The number of rounds of a run, from its sampling and its numbers of repetitions and loads.
+    """How many rounds a run has at least and at most, from its sampling, repetitions and loads.
 
     A run ends after the least number of rounds if its confidence intervals are narrow enough then.
-    If they stay wide, it uses its whole budget of requests (`max_requests`).
+    If the intervals stay wide, the run ends after `max_requests` requests of each case and variant.
+    repetitions, loads: how many repetitions and how many loads the run has.
     """
 
     sampling: Sampling
@@ -116,27 +117,27 @@ class RoundCounts:
 
     @property
     def least(self) -> int:
-        """The rounds that each load always gets in each repetition; at least one."""
+        """The number of rounds that each load always gets in each repetition; at least one."""
         needed = math.ceil(self.sampling.min_requests / self.sampling.requests_per_round)
         room = self._room // (self.repetitions * self.loads)
         return max(1, min(math.ceil(needed / self.repetitions), room))
 
     @property
     def most(self) -> int:
-        """The most rounds that a class can get, at all loads and in all repetitions together."""
+        """The most rounds that a prompt class can get, at all loads and repetitions together."""
         return max(self._room, self.all_least)
 
     def until(self, repetition: int) -> int:
-        """Return how many of the `most` rounds a class may have got when this repetition ends."""
+        """Return how many rounds a class may have got when the repetition with this number ends."""
         return self.most * repetition // self.repetitions
 
     def further(self, repetition: int) -> int:
-        """Return how many rounds a repetition may add, at all loads together, to each `least`."""
+        """Return how many rounds a repetition may add to the least ones, at all loads together."""
         own = self.until(repetition) - self.until(repetition - 1)
         return own - self.least * self.loads
 
     def needed_further(self, repetition: int) -> int:
-        """Return how many of `further` rounds are needed to compute any confidence interval.
+        """Return how many of the `further` rounds are needed to compute any confidence interval.
 
         One round of a load gives no interval. So if `least` is 1, each load gets a second round in
         the first repetition, if budget is left.
@@ -236,10 +237,10 @@ class Plan(ABC):
 
 @dataclass(kw_only=True)
 class Rounds(Plan):
-    """The rounds of given stages.
+    """The rounds of the given stages of a run.
 
     blocks: all blocks measured so far; the list grows with every round.
-    numbers: the number of the last round at each load.
+    numbers: at each load, the number of its last round so far.
     """
 
     spec: RunSpec
@@ -281,9 +282,9 @@ class Rounds(Plan):
                 yield self._next(stage, load, self._classes)
 
     def _more(self, stage: Stage) -> Iterator[Round]:
-        """Yield the rounds after the least ones. Each measures, at one load, all groups (class and
-        load) that are still open: the load of the group with the widest interval. A group closes
-        when its intervals are narrow enough, or its class has no budget left in this repetition."""
+        """Yield the rounds after the least ones. Each takes the load of the open group (class and
+        load) with the widest interval, and measures all open groups at this load. A group closes
+        when its intervals are narrow enough, or its class has all rounds of this repetition."""
         open_groups = self._groups
         changed = set(self.spec.loads)
         while True:
@@ -344,7 +345,7 @@ class Rounds(Plan):
         return True
 
     def width(self, group: Group) -> float:
-        """Return a group's largest interval width / cost ratio; infinite if one is not known."""
+        """Return the largest interval width / cost ratio; infinite if a ratio has no interval."""
         widths = [ratio.relative_width if ratio else None for ratio in self._ratios(group).values()]
         return max((math.inf if width is None else width for width in widths), default=0.0)
 

@@ -33,12 +33,12 @@ def why_over(
     variant: str,
     gain: float | None,
 ) -> str:
-    """Return why a search has no time or money for its next candidate, or why measuring it costs
-    more than it can be expected to save; empty if it should be measured.
+    """Return why a search ends before its next candidate: no time or money is left, or to measure
+    the candidate costs more than the candidate is expected to save. Empty: measure the candidate.
 
     elapsed_s: seconds since the run began, including all starts of servers.
-    variant: the next candidate. gain: its expected saving, as a share of the baseline's cost
-        (`SearchState.gain`); None: there is no forecast of it yet.
+    variant: the next candidate. gain: what it is expected to save beside the best one so far, as a
+        share of the baseline's cost (`SearchState.gain`); None: this cannot be predicted yet.
     """
     hours, limit = elapsed_s / definitions.SECONDS_PER_HOUR, state.search
     if limit.hours is not None and hours >= limit.hours:
@@ -130,9 +130,9 @@ class SearchRounds(Plan):
         return bool(self.order)
 
     def leave_out(self, stage: Stage, reason: str) -> bool:
-        """Leave out the candidate of a stage that cannot be measured; return whether to go on.
+        """Leave out a stage's candidate, which failed; return whether the search goes on.
 
-        False after `MAX_FAILURES_IN_A_ROW`: then the candidate is probably not the cause.
+        False after `MAX_FAILURES_IN_A_ROW` failures: then a candidate is probably not the cause.
         """
         self._leave_out(stage.candidate, reason)
         self._failed_in_a_row += 1

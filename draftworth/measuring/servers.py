@@ -42,12 +42,12 @@ class Servers(Protocol):
     """Starts and stops the servers of endpoints, by the names in `Endpoint.server`."""
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """Stop every server but those of `endpoints`, then start those that do not run.
+        """Stop all servers but those of `endpoints`; then start those of `endpoints`.
 
-        Without `restart`, a second call changes nothing. The method returns when all starts are
-        requested, before the servers are ready.
+        Without `restart`, servers of `endpoints` that run are left alone. The method returns when
+        all starts are requested, before the servers are ready.
 
-        restart: whether also the servers of `endpoints` are stopped before they are started.
+        restart: whether the servers of `endpoints` are stopped first, so that all start anew.
         ServersError: a server cannot be started or stopped.
         """
 
@@ -69,7 +69,7 @@ ReadRunsOutputs = Callable[[str, Sequence[BlockResult]], Mapping[str, Sequence[R
 
 
 def reads_nothing(_run_id: str, _blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
-    """Return no readings, in a process without draft models: its searches use only the blocks."""
+    """Return no readings, as no model runs here: a search then predicts from its blocks alone."""
     return {}
 
 
@@ -158,7 +158,7 @@ async def _all_ready(
 
 
 async def health(endpoint: Endpoint, api_key: str | None) -> str:
-    """Return `READY`, or why the server is not ready; raise ServersError if it needs an API key."""
+    """Return `READY`, or why the server is not ready; ServersError: it needs another API key."""
     try:
         head, _ = await ask(
             f"{endpoint.base_url}/health",
@@ -201,8 +201,8 @@ async def served_models(base_url: str, api_key: str | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class StageServers:
-    """Starts servers, waits for them, and writes the waiting time into the journal.
-    `spec.ready_deadline_seconds`, if given, replaces the limits of a wait that a method names."""
+    """Starts servers, waits for them, and writes the waiting time into the journal. If
+    `spec.ready_deadline_seconds` is given, it replaces the limits that the methods name."""
 
     spec: RunSpec
     environment: Environment
