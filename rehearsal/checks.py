@@ -1,4 +1,4 @@
-"""Checks that a greedy run's variants gave the baseline's token ids, in the predicted steps."""
+"""Checks that greedy outputs have the baseline's token ids, and came in the predicted steps."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ def checks_of(
 ) -> Iterator[Check]:
     """Yield two checks of each variant with speculation: of its token ids and of its steps.
 
-    DraftworthError: the baseline's outputs are not there, or the draft cannot read them.
+    DraftworthError: the run has no outputs of the baseline, or a draft cannot run on them.
     """
     outputs = outputs_of_run(run, transcripts, experiment.cases)
     ids = {_place(output): output.token_ids for output in outputs}

@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Rehearse and print the verdict; return 1 if the run is not complete or a check is broken."""
+    """Rehearse and print the verdict; return 1 if the run is not complete or a check failed."""
     check_api_key()
     folder = FolderSink(arguments.out)
     # `readings` caches what drafts have read during a search, for `read_outputs` after the run.
@@ -152,7 +152,7 @@ class _Rehearsal:
         return result
 
     def tell_answer(self, run: reading.Run) -> None:
-        """Say the answer before the models read the outputs, which may take minutes."""
+        """Show a complete run's headline before its outputs are read, which may take minutes."""
         if run.result.status == "complete":
             self.progress(headline(facts_of(run, {})))
             self.progress(
@@ -187,7 +187,7 @@ class _Rehearsal:
         return predicted
 
     def is_as_predicted(self, run: reading.Run, texts: Transcripts) -> bool:
-        """Print the checks of a trained pair; return whether they hold (True without a pair)."""
+        """Print the checks of a run with `--pair`; return whether they hold (True without it)."""
         if self.arguments.pair is None:
             return True
         found = list(checks_of(self.experiment, run, texts, self._reader()))
@@ -198,7 +198,7 @@ class _Rehearsal:
     def _draft_reader(self) -> ReadRunsOutputs:
         """Return a function that runs each draft of a search on the baseline's outputs.
 
-        The function does nothing if outputs are not greedy, if a draft cannot run on a given text,
+        It returns no readings if outputs are not greedy, if a draft cannot run on a given text,
         or if loads change the prompts' length, because changed prompts are not stored.
         """
         local, search = self.experiment, self.experiment.search
@@ -232,7 +232,7 @@ class _Rehearsal:
 
 
 def _fetched(arguments: argparse.Namespace, progress: Progress) -> Path:
-    """Tell how much space and time a trained pair takes; fetch it; return its experiment file."""
+    """Print the GB and time that `--pair`'s models need; fetch them; return the experiment file."""
     pair = fetching.PAIRS[arguments.pair]
     engine = "" if (arguments.engine / install.STAMP_NAME).is_file() else _ENGINE_TAKES
     fetches = f"fetches {fetching.missing_gb(pair):.1f} GB, takes {pair.takes}{engine}"

@@ -52,7 +52,7 @@ class EngineUnavailableError(DraftworthError):
 def read_log_tail(log_path: Path, *, lines: int = 15) -> list[str]:
     """Return the last `lines` non-empty lines of a log; no lines if it cannot be read.
 
-    If the first exception is in an earlier line, that line is added, as it caused later failures.
+    If the log's first exception is in an earlier line, that line comes first, as the likely cause.
     """
     try:
         text = log_path.read_text(encoding="utf-8", errors="replace")
@@ -125,7 +125,7 @@ class EngineServer:
             )
 
     def is_ready(self) -> bool:
-        """Check the server's health once; raise EngineUnavailableError on exit or timeout."""
+        """Return whether the server is healthy; EngineUnavailableError: it ended or is too slow."""
         elapsed_seconds = time.monotonic() - self._started_at_seconds
         if self._is_healthy():
             self.progress(f"{self.name}: engine ready after {elapsed_seconds:.1f} s")
@@ -193,7 +193,7 @@ class ProcessServers:
 def process_servers(
     by_name: Mapping[str, EngineServer], first: Set[str]
 ) -> Iterator[ProcessServers]:
-    """Start the servers in `first`; stop all at the end. EngineUnavailableError: a start failed."""
+    """Start the servers `first`; at the end, stop all. EngineUnavailableError: a start failed."""
     servers = ProcessServers(by_name=by_name)
     with ExitStack() as stack:
         for server in by_name.values():

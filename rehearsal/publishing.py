@@ -1,4 +1,4 @@
-"""Sends a run's result files through the publisher function and reads its metrics back."""
+"""Sends a run's result files through the publisher function and reads the metrics back."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ _PERIOD_SECONDS = 60
 
 
 def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
-    """Publish all queued result files. DraftworthError: not all samples got into CloudWatch."""
+    """Publish all queued result files. DraftworthError: a file or a sample is not in CloudWatch."""
     published = _feed(emulator, progress)
     results = [key for key in published if key.endswith(RESULT_SUFFIX)]
     verdict = " and the verdict" if len(results) < len(published) else ""

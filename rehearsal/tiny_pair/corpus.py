@@ -112,7 +112,7 @@ def _open_ended(rng: random.Random, case: str, prompt: str) -> Example:
 
 
 def shipped_examples(prompts_dir: Path) -> list[Example]:
-    """Return all prompts of the rehearsal's classes with their answers; raise UnknownPrompt."""
+    """Return the rehearsal's prompts with their answers; UnknownPrompt: one has no answer."""
     files = sorted(file for name in CLASSES for file in (prompts_dir / name).glob("*.jsonl"))
     return [_shipped_example(path.stem, prompt) for path in files for prompt in _prompts(path)]
 
@@ -142,7 +142,7 @@ def structured_variations(prompts_dir: Path, rng: random.Random) -> Iterator[Exa
 
 
 def open_ended_variations(rng: random.Random) -> Iterator[Example]:
-    """Yield open-ended prompts on other topics with newly drawn answers, in an endless sequence."""
+    """Yield open-ended prompts on other topics with new random answers, in an endless sequence."""
     while True:
         case = rng.choice(list(SENTENCES))
         article = "an" if case == "essay" else "a"

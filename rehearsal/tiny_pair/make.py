@@ -46,8 +46,8 @@ RECIPE: dict[str, Any] = yaml.safe_load((HERE / "recipe.yaml").read_text(encodin
 CROSS_ENTROPY_SHARE = 0.3  # weight in the draft's loss; the rest is divergence from the target
 
 Row = tuple[list[int], list[int]]  # ids and labels of an example; those of its prompt are IGNORED
-Batch = tuple[torch.Tensor, torch.Tensor]  # the same of several
-Stage = Mapping[str, Any]  # as in the recipe
+Batch = tuple[torch.Tensor, torch.Tensor]  # ids and labels of several examples
+Stage = Mapping[str, Any]  # a stage of the training, as in `recipe.yaml`
 Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -88,7 +88,7 @@ def encode(tokenizer: PreTrainedTokenizerFast, example: corpus.Example) -> Row:
 
 
 def collate(rows: list[Row], padding: int) -> Batch:
-    """Return a batch, padded on the right, for which causal attention needs no mask."""
+    """Return rows as a batch. It is padded on the right, so causal attention needs no mask."""
     ids, labels = (
         pad_sequence(
             [torch.tensor(row[part]) for row in rows], batch_first=True, padding_value=value
@@ -143,7 +143,7 @@ def next_token_loss(logits: torch.Tensor, _ids: torch.Tensor, labels: torch.Tens
 def distillation_loss(
     target: Qwen3ForCausalLM, logits: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
-    """Return a weighted sum of cross-entropy and divergence from the target, in nats."""
+    """Return a weighted sum of cross-entropy and KL divergence from the target, in nats."""
     with torch.no_grad():
         wanted = target(ids).logits
     counted = labels[:, 1:] != IGNORED
@@ -158,7 +158,7 @@ def distillation_loss(
 
 
 def train(model: Qwen3ForCausalLM, data: Iterator[Batch], stage: Stage, loss_of: Loss) -> None:
-    """Train in place with AdamW, a linear warm-up and a cosine decay."""
+    """Train a model in place with AdamW, a linear warm-up and a cosine decay of the rate."""
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=stage["peak_learning_rate"], betas=(0.9, 0.98), weight_decay=0.01
     )
@@ -180,7 +180,7 @@ def train(model: Qwen3ForCausalLM, data: Iterator[Batch], stage: Stage, loss_of:
 
 
 def learning_rate(stage: Stage, step: int) -> float:
-    """Return a rate that rises linearly to the peak, then falls to 5 % of it as half a cosine."""
+    """Return a step's rate: it rises linearly, then falls as half a cosine to 5% of the peak."""
     peak, warm_up = stage["peak_learning_rate"], stage["warm_up_steps"]
     if step < warm_up:
         return float(peak * (step + 1) / warm_up)

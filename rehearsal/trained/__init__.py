@@ -1,1 +1,1 @@
-"""Trained models and prompts of others for `make rehearse-real`: fetched, checked, converted."""
+"""Fetches, checks and converts published models and prompts for `make rehearse-real`."""

