@@ -61,7 +61,8 @@ def synthesize(app: cdk.App) -> None:
 
 
 def named_experiment(context: Mapping[str, object]) -> str:
-    """Return the experiment file that the context names, else `DEFAULT_EXPERIMENT`."""
+    """Return the experiment file that the context names, else `DEFAULT_EXPERIMENT`.
+    UserInputError: a key of the context is misspelt, or its value is empty."""
     for key, value in (("experiment", "FILE"), (NEURON_CHART_CONTEXT, "FOLDER")):
         nearly = set(get_close_matches(key, context, n=9, cutoff=0.8)) - {key}
         if nearly:
@@ -79,9 +80,9 @@ def named_experiment(context: Mapping[str, object]) -> str:
 def check_cli(environment: Mapping[str, str]) -> None:
     """Check that the CDK command line can read the cloud assembly that aws-cdk-lib writes.
 
-    The command line sets the version of its assembly schema in the environment; if none is set, it
-    did not start this app. Without this check the command line would fail after the synthesis and
-    advise an upgrade to npm's `latest`, which is too old.
+    The command line sets the version of its assembly schema in the environment; without a version,
+    the command line did not start this app. Without this check the command line would fail after
+    the synthesis and advise an upgrade to npm's `latest`, which is too old.
     """
     reads, writes = environment.get("CDK_CLI_ASM_VERSION", ""), Manifest.version()
     newest = reads.partition(".")[0]

@@ -1,1 +1,1 @@
-"""Measurements of draftworth itself: its client, verdict, search, synthesis and publisher."""
+"""Measures draftworth itself: its client, verdict, search, CDK synthesis and metrics publisher."""

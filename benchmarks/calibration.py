@@ -2,10 +2,10 @@
 
     python -m benchmarks.calibration [--runs 400] [--processes 2] [--table starts]
 
-`cells.yaml` has the tables: a cell is a row, settings of `planted.Cell`. For each cell, runs are
-drawn round by round until the deployed stopping rule (`Rounds`) ends them, and the deployed verdict
-judges them. docs/calibration.md explains the columns. All draws are seeded, so a table is the same
-each time.
+`cells.yaml` has the tables: a row is a `planted.Cell` with its settings. For each cell, runs are
+simulated round by round until the deployed stopping rule (`Rounds`) ends them, and the deployed
+verdict judges them. docs/calibration.md explains the columns. All random numbers are seeded, so a
+table is the same each time.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from draftworth.records.findings import Judgement
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedRun:
-    """The verdict of a planted run at one load, and the number of rounds measured at that load.
+    """The verdict of a simulated run at one load, and the number of rounds at that load.
 
     truth: the true cost ratio, averaged over the repetitions that were measured.
     """
@@ -49,7 +49,7 @@ Column = Callable[[Cell, Sequence[JudgedRun]], str]
 
 
 def planted_run(cell: Cell, seed: int) -> tuple[JudgedRun, ...]:
-    """Draw a run until the deployed stopping rule ends it; return the verdict at each load."""
+    """Simulate a run until the deployed stopping rule ends it; return the verdict at each load."""
     run = PlantedRun(cell, seed)
     run.measure()
     measured, control = without_control(run.blocks)
@@ -70,7 +70,7 @@ def planted_run(cell: Cell, seed: int) -> tuple[JudgedRun, ...]:
 
 
 def outcomes(cell: Cell, runs: int, *, processes: int = 1) -> list[JudgedRun]:
-    """Draw and judge `runs` runs of a cell, with the seeds 0, 1, 2, ..."""
+    """Simulate and judge `runs` runs of a cell (a table's row), with the seeds 0, 1, 2, ..."""
     seeds = range(runs)
     if processes == 1:
         return [*chain.from_iterable(planted_run(cell, seed) for seed in seeds)]
@@ -85,7 +85,7 @@ TABLES: Mapping[str, Any] = yaml.safe_load(
 
 
 def cells_of(table: str) -> Iterator[Cell]:
-    """Yield the cells of a table."""
+    """Yield the cells (the settings of the simulated runs of a row) of a table in `cells.yaml`."""
     for group in TABLES[table]["cells"]:
         for chosen in product(*group):
             names = [part["name"] for part in chosen if "name" in part]
@@ -191,7 +191,7 @@ def _why_unseen(cell: Cell) -> str:
 
 
 def _told(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> Iterator[str]:
-    """Yield a summary of a table, a line for each cell that misses `_LEAST_COVERAGE` or
+    """Yield a summary of a table, a line for each cell (row) that misses `_LEAST_COVERAGE` or
     `_MOST_FALSE`, and how many cells miss them for a known reason (`_why_unseen`)."""
     coverage, false, missed = [], [], []
     unseen: Counter[str] = Counter()

@@ -40,7 +40,7 @@ TIMEOUT_SECONDS = 180.0  # for one client in one table
 
 
 def tried(client: str, spec: TimelineSpec, streams: int, requests: int) -> Trial:
-    """Run a client against a timeline; raise DraftworthError if it cannot run, or failed."""
+    """Run a client against the truth server; DraftworthError: the client failed or cannot run."""
     about = CLIENTS[client]
     if streams > about.get("most_streams", streams):
         raise DraftworthError(f"one machine gets at most {about['most_streams']} streams")

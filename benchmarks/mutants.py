@@ -29,7 +29,7 @@ SUBJECTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding=
 
 
 def main() -> None:
-    """Print a table with a row for each of `SUBJECTS`."""
+    """Print how many mutants the tests caught, with a row for each file of `SUBJECTS`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--of", choices=SUBJECTS, nargs="+", default=[*SUBJECTS])
     parser.add_argument("--sample", type=int, default=SAMPLE, help="mutants of each file")

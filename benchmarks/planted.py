@@ -1,6 +1,6 @@
-"""Draws runs whose true cost ratio is known: the blocks that a load generator would write.
+"""Simulates runs whose true cost ratio is known: the blocks that a load generator would write.
 
-The cost ratio is log-normal over prompts with the planted ratio as its mean, so that a few prompts
+The prompts' cost ratios are log-normal with the cell's `cost_ratio` as their mean, so a few prompts
 differ much. Output lengths vary by prompt. Each block's cost has a random error (3%), and so has
 each request's (2%). With a drift, costs rise (in half of the runs) or fall from the first block to
 the last. Each start of the servers multiplies the variant's cost by a log-normal factor (mean 1).
@@ -42,10 +42,10 @@ _BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Holds the known truth of planted runs and the disturbances that are added to it.
+    """Holds the known truth of simulated runs and the disturbances that are added to it.
 
     name: what is special about this cell, in words.
-    unseen: why a usual run does not show what is special; empty if it does.
+    unseen: why a run of ordinary size cannot show what is special; empty if it can.
     cost_ratio: the variant's cost divided by the baseline's, averaged over prompts.
     gains: (factor, probability): each prompt's cost ratio is proportional to one of these factors;
         empty: the cost ratios are log-normal.
@@ -59,10 +59,11 @@ class Cell:
     repetitions: number of starts. between: standard deviation of the logarithm of the factor by
         which a start changes the variant's cost. loads: number of measured loads, which share the
         rounds.
-    slots: the same deviation of the factor by which the second slot changes cost, drawn for each
-        run. The two servers of a control differ by this factor and by that of a start.
+    slots: standard deviation of the logarithm of a run's factor on cost in the second slot. The
+        two servers of a control differ by this factor and by that of a start.
     weights: each case's share of the traffic, if each case is a prompt class; empty: one class.
-    prompts_of, tokens_of: each case's number of prompts, and the factor on its output tokens.
+    prompts_of, tokens_of: each case's number of prompts, and the factor on its output tokens;
+        empty: `prompts`, and 1.
     lengths: standard deviation of the logarithm of each case's own factor on its output tokens.
     block_error: standard deviation of the logarithm of a block's random factor on cost.
     stalls: (share of the variant's requests that stall, factor on their time).
@@ -70,9 +71,9 @@ class Cell:
     ttft_ratios: (factor, probability): a prompt's TTFT ratio is proportional to one of these
         factors; their geometric mean is at the margin, 1 + `TTFT_MARGIN`.
     in_flight: number of requests that a server decodes together (`shared_server`). Prefills
-        take as long for variant and baseline; `cost_ratio` is that of prefills and decoding.
-    period: number of blocks after which a disturbance repeats, from a phase that is drawn for each
-        run; it gives the logarithm of a block's cost a deviation of 0.1. 0: no disturbance.
+        take as long for variant and baseline; `cost_ratio` is of prefills and decoding together.
+    period: number of blocks after which a disturbance of cost repeats; 0: no disturbance. It gives
+        the logarithm of a block's cost a standard deviation of 0.1; each run has a random phase.
     """
 
     cost_ratio: float
@@ -106,7 +107,7 @@ class Cell:
 
     @property
     def traffic(self) -> Mapping[str, float]:
-        """Each class's share of the output tokens."""
+        """Each prompt class's share of the output tokens."""
         return {f"{CLASS}-{i}": w for i, w in enumerate(self.weights)} or {CLASS: 1.0}
 
     @property
@@ -124,14 +125,14 @@ class Cell:
 
     @property
     def rounds(self) -> int:
-        """The most rounds of a run."""
+        """The most rounds that a run can have, at all loads and in all repetitions together."""
         return RoundCounts.of(planted_spec(self)).most
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlantedPrompt:
-    """A prompt with its output tokens. `ttft_factor` changes the TTFT of both sides; the ratios are
-    the variant's cost and TTFT divided by the baseline's."""
+    """A prompt. tokens: number of output tokens. ttft_factor: factor on the TTFT of baseline and
+    variant. cost_ratio, ttft_ratio: the variant's cost and TTFT divided by the baseline's."""
 
     id: str
     tokens: int
@@ -141,9 +142,9 @@ class PlantedPrompt:
 
 
 class PlantedRun:
-    """A run of a cell; each round that is drawn adds its blocks to `blocks`.
+    """A simulated run of a cell; each simulated round adds its blocks to `blocks`.
 
-    starts: for each repetition, the factor on the variant's cost.
+    starts: for each repetition, the factor by which its start changes the variant's cost.
     """
 
     def __init__(self, cell: Cell, seed: int) -> None:
@@ -168,7 +169,7 @@ class PlantedRun:
             self.add(turn)
 
     def add(self, turn: Round) -> None:
-        """Draw the blocks of a round, in the order of a deployed run."""
+        """Simulate a round's blocks in a deployed run's order; append the blocks to `blocks`."""
         cell = self.cell
         per_round = cell.sampling.requests_per_round
         last = cell.rounds * len(self._cases) * 2
@@ -217,7 +218,7 @@ class PlantedRun:
 
 
 def planted_blocks(cell: Cell, *, rounds: int, seed: int) -> list[BlockResult]:
-    """Return the blocks of a cell's first `rounds` rounds, without a stopping rule."""
+    """Return the blocks of a simulated run of exactly `rounds` rounds: no stopping rule is used."""
     run = PlantedRun(cell, seed)
     (stage,) = stages(planted_spec(cell))
     for number in range(1, rounds + 1):
@@ -227,14 +228,14 @@ def planted_blocks(cell: Cell, *, rounds: int, seed: int) -> list[BlockResult]:
 
 
 def _start(cell: Cell, generator: random.Random) -> float:
-    """Draw the factor by which a start of the variant's server changes its cost; its mean is 1."""
+    """Return a random factor, with mean 1, by which a server's start changes the variant's cost."""
     factor = generator.lognormvariate(-(cell.between**2) / 2, cell.between)
     return factor * _rare(cell.slow_starts, generator)
 
 
 def _rare(event: tuple[float, float], generator: random.Random) -> float:
-    """Draw a factor whose mean is 1. `event` is (share, times): in this share of the draws, the
-    factor is `times` as large as in the others."""
+    """Return a random factor whose mean is 1. `event` is (share, times): in this share of all
+    calls, the factor is `times` as large as in the others."""
     share, times = event
     if not share:
         return 1.0
@@ -312,7 +313,7 @@ def _record(
 
 
 def _together(cell: Cell, sent: Iterator[RequestRecord]) -> Iterator[RequestRecord]:
-    """Yield the measured requests of a block with the latencies of a server that they share."""
+    """Yield a block's measured requests, with latencies as on a server that requests share."""
     known: list[RequestRecord] = []
 
     def decoding_s() -> Iterator[float]:

@@ -2,10 +2,10 @@
 
     python -m benchmarks.published_acceptance
 
-`published_acceptance.json` has the mean tokens of a step by window, for heads of five families of
-models. From one, two or three windows of such a curve, the search's own `from_means` predicts the
-curve's other windows, for each choice of them. Its `usual_fall` is fitted to the other families, so
-no family predicts itself. docs/calibration.md explains the columns.
+`published_acceptance.json` has the mean tokens of a step by window, for draft heads of five model
+families. From each choice of one, two or three windows of such a curve, the search's own
+`from_means` predicts the curve's other windows. The `usual_fall` of `from_means` is fitted to the
+other families, so no family predicts itself. docs/calibration.md explains the columns.
 """
 
 import json
@@ -36,9 +36,9 @@ Curve = Mapping[int, float]
 @dataclass(frozen=True, kw_only=True)
 class PredictionError:
     """The error of a prediction for one window, log(predicted / published), and the standard
-    deviation that the prediction claims for it.
+    deviation that the prediction claims for this error.
 
-    is_beyond: the window is longer than every window that was taken for measured.
+    is_beyond: whether the window is longer than every window from which it was predicted.
     """
 
     error: float
@@ -48,7 +48,7 @@ class PredictionError:
 
 @cache
 def curves() -> Mapping[str, Sequence[Curve]]:
-    """Read the published curves, by the model's family, such as `kimi`."""
+    """Read the published curves (tokens per step by window), by model family, such as `kimi`."""
     file = Path(__file__).with_name("published_acceptance.json")
     found: dict[str, list[Curve]] = {}
     for told in json.loads(file.read_text(encoding="utf-8"))["curves"]:
@@ -58,8 +58,8 @@ def curves() -> Mapping[str, Sequence[Curve]]:
 
 
 def errors(curve: Curve, *, measured: int, usual_fall: float) -> Iterator[PredictionError]:
-    """Predict a curve's windows from each choice of 1, 2, ... (`measured`) other windows, and yield
-    the errors. usual_fall: see `from_means`."""
+    """Predict the tokens per step of a curve's windows from each choice of `measured` other
+    windows, and yield the predictions' errors. usual_fall: see `from_means`."""
     for windows in combinations(curve, measured):
         means = {_candidate(w): {_CLASS: curve[w]} for w in windows}
         for window in curve.keys() - set(windows):
@@ -73,8 +73,8 @@ def errors(curve: Curve, *, measured: int, usual_fall: float) -> Iterator[Predic
 
 
 def fitted_fall(left_out: str = "") -> float:
-    """Return the `usual_fall` whose predictions from one measured window have the least mean
-    absolute error, for all families but `left_out`."""
+    """Return the `usual_fall` (see `from_means`) whose predictions from one measured window have
+    the least mean absolute error, for all families but `left_out`."""
     known = [curve for family, own in curves().items() if family != left_out for curve in own]
 
     def mean_error(fall: float) -> float:
@@ -85,12 +85,12 @@ def fitted_fall(left_out: str = "") -> float:
 
 
 def covered(errors_: Sequence[PredictionError]) -> float:
-    """Return the share of errors that lie in the claimed 95% interval."""
+    """Return the share of errors within the 95% interval that the prediction's deviation claims."""
     return fmean(abs(e.error) <= _NORMAL_95 * e.deviation for e in errors_)
 
 
 def main() -> None:
-    """Print the table; each family's fall is fitted to the others."""
+    """Print the table; each family's `usual_fall` is fitted to the other families."""
     headings = "measured", "family", "windows", "predictions", "mean error", "bias", "worst"
     table = Table(*headings, "covers", box=SIMPLE)
     falls = {family: fitted_fall(family) for family in curves()}

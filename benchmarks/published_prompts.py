@@ -1,4 +1,4 @@
-"""Writes the published sample's prompts, as llmperf builds them, from their description.
+"""Writes `prompts/published` again from its description, with prompts as llmperf builds them.
 
     python -m benchmarks.published_prompts
 
@@ -30,8 +30,8 @@ def prompt_files(description: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _prompt(description: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the instruction and as many lines as `prompt_tokens` allows; of the last one, as many
-    characters as tokens are left, because llmperf cuts it so."""
+    """Return the instruction and as many lines as `prompt_tokens` allows. The last line has as many
+    characters as tokens are left, because llmperf cuts the line so."""
     prompt: str = description["instruction"]
     left = description["prompt_tokens"] - description["instruction_tokens"]
     for line in cycle(lines):
@@ -48,7 +48,7 @@ def _line(prompt_id: str, prompt: str) -> str:
 
 
 def read_description() -> Mapping[str, Any]:
-    """Return the description of the prompts."""
+    """Return the content of `prompts/published/description.toml`."""
     return tomllib.loads((PUBLISHED / "description.toml").read_text(encoding="utf-8"))
 
 

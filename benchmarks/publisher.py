@@ -1,9 +1,9 @@
-"""Measures time, memory and CloudWatch calls of the publisher for a file of 10,000 requests.
+"""Measures time, memory and CloudWatch calls of the metrics publisher for a large result file.
 
     python -m benchmarks.publisher [--requests 10000] [--seconds-per-request 0.1 2 10]
 
-The publisher is the deployed one; S3 is an object in memory and CloudWatch a counter. The larger
-the time between requests, the more minutes and so the more datums.
+The publisher is the deployed one; S3 is an object in memory and CloudWatch a counter of calls. With
+more time between requests, a file covers more minutes, so the publisher sends more datums.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class MemoryAws:
         return {"Body": io.BytesIO(self.data), "ETag": "etag", "LastModified": written}
 
     def put_object(self, **_: object) -> dict[str, Any]:
-        """Accept every claim, because no other publisher runs."""
+        """Accept each object with which a publisher claims a file: no other publisher runs."""
         return {"ETag": "etag"}
 
     def put_metric_data(self, **_: object) -> None:

@@ -4,7 +4,7 @@
 
 A scenario has a known text, device, way to count tokens (`scenarios.yaml`) and measurement error
 (docs/search.md). The deployed search (`draftworth/searching`) chooses what to measure until it
-ends. All draws are seeded, so the tables are the same each time.
+ends. All random numbers are seeded, so the tables are the same each time.
 """
 
 import argparse
@@ -53,7 +53,7 @@ UNEVEN = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """A text to generate; by prompt class, `right` is the share of tokens that a draft predicts.
+    """A text to generate. right: (prompt class, share of its tokens that a draft predicts).
 
     lasting: from 0 (right tokens are independent) to 1 (right tokens come in long runs).
     """
@@ -65,9 +65,10 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A device with the parts of a step's cost (`step_cost`), in units of a step without a draft.
+    """A device with the parts of a step's cost. The unit is the cost of a step without a draft.
 
-    jump: the part that is added for each number of `jump_at` that a step's tokens exceed.
+    fixed: added to each step. per_drafted, per_checked: added for each drafted or checked token.
+    jump: added for each number of `jump_at` that the step's checked tokens + 1 exceed.
     """
 
     name: str
@@ -78,7 +79,7 @@ class Device:
     jump: float = 0.4
 
     def step_cost(self, candidate: Candidate, draft_size: float) -> float:
-        """Return the cost of a step. draft_size: factor on the cost of a drafted token."""
+        """Return a step's cost. draft_size: factor on the cost of a drafted token."""
         return (
             1
             + self.fixed
@@ -97,7 +98,8 @@ class Kind:
     has_forecast: whether there are estimates of accepted tokens before the search. Without them a
         draft model, like a head, is judged only by the tokens per step of its measured windows.
     has_counters: whether the server counts the accepted tokens at each depth. Without counters only
-        the mean tokens of a chunk are known.
+        the mean tokens of a chunk are known. prompts: number of prompts in each prompt class.
+    fall: factor on a head's probability of a right token, for each earlier token of the step.
     """
 
     name: str
@@ -164,10 +166,11 @@ class SearchOutcome:
 
     regret: the chosen cost divided by the lowest cost, minus 1. for_new: the same for other
         prompts of the same kind.
+    measured, candidates: number of measured candidates, and of all candidates.
     sureness: the probability, as the search states it, that no candidate is cheaper than the chosen
-        one by more than `WITHIN`. true: whether this is so.
+        one by more than `WITHIN`. true: whether no candidate really is.
     near: the number of candidates that cost at most `WITHIN` more than the lowest cost. found:
-        whether one of them was measured, or the baseline has the lowest cost.
+        whether one of these was measured, or the baseline has the lowest cost.
     """
 
     kind: str
@@ -262,7 +265,7 @@ def _cost(step_cost: float, draft: "Draft", checked: int) -> float:
 
 
 def _measured(truth: float, prompts: int, rng: random.Random) -> MeasuredCandidate:
-    """Draw a measured cost, with the standard deviation that its requests show.
+    """Return the true cost with a random error, and the deviation that simulated requests show.
 
     Half of the variance is between blocks, half between requests.
     """
@@ -301,7 +304,7 @@ def _yields(
 
 
 def _luck(text: Text, right: float, rng: random.Random) -> Iterator[float]:
-    """Yield the probability of a right token at each position, from a two-state Markov chain."""
+    """Yield each position's probability of a right token: high or low for stretches of text."""
     spread = min(right, 1 - right) * (0.8 if text.lasting else 0.0)
     state = rng.choice((-1, 1))
     for _ in range(TOKENS):
@@ -314,10 +317,10 @@ Accepted = Mapping[str, Sequence[Sequence[int]]]
 
 
 class Draft:
-    """A draft with the steps that it makes on one drawn text.
+    """A draft with the steps that it makes on one random text.
 
-    accepted: by prompt class, of each prompt: how many tokens after each position of its output the
-        draft gets right before a miss.
+    accepted: by prompt class, for each prompt and each position of its output: how many of the next
+        tokens the draft gets right before a miss.
     forecast: the draft as an estimate predicts it before the search; None: it cannot be predicted.
     """
 
@@ -348,7 +351,7 @@ class Draft:
 
 
 def _draft_model(text: Text, prompts: int, rng: random.Random) -> Draft:
-    """Draw a draft that gets a position right or wrong independently of where a step begins."""
+    """Return a random draft whose hit or miss at a position does not depend on a step's begin."""
 
     def of_prompt(right: float) -> float:
         drawn = right + rng.gauss(0, 0.3 * min(right, 1 - right))
@@ -368,7 +371,7 @@ def _draft_model(text: Text, prompts: int, rng: random.Random) -> Draft:
 
 
 def _runs(hits: Mapping[str, Sequence[Sequence[bool]]]) -> Accepted:
-    """Count, from each position on, the hits before the next miss; the last token is no hit."""
+    """Return how many hits follow each position before the next miss; the last token is no hit."""
 
     def of_output(own: Sequence[bool]) -> list[int]:
         return [*accumulate(own[-2::-1], lambda run, hit: run + 1 if hit else 0, initial=0)][::-1]
@@ -377,7 +380,7 @@ def _runs(hits: Mapping[str, Sequence[Sequence[bool]]]) -> Accepted:
 
 
 def _head(text: Text, prompts: int, fall: float, rng: random.Random) -> Draft:
-    """Draw a draft whose predictions depend on where a step begins, and get worse within it."""
+    """Return a random draft whose hits depend on a step's begin and get rarer within the step."""
     falls = [fall**depth for depth in range(FIRST_WINDOW + WINDOWS)]
 
     def accepted(places: Sequence[float], position: int) -> int:
@@ -399,7 +402,7 @@ def _head(text: Text, prompts: int, fall: float, rng: random.Random) -> Draft:
 def _drawn(
     text: Text, draft: str, run: int, *, reads_text: bool, prompts: int, fall: float
 ) -> Draft:
-    """Return a draft on a drawn text; the arguments are all that the draws depend on."""
+    """Return a random draft for a text; equal arguments always give an equal draft."""
     rng = random.Random(random.Random(f"{text.name}/{draft}/{run}").random())  # noqa: S311
     # The second draft is right less often.
     factor = 1 if draft == "draft0" else 0.9
@@ -408,7 +411,7 @@ def _drawn(
 
 
 def outcomes(runs: int, processes: int) -> list[SearchOutcome]:
-    """Run each scenario `runs` times."""
+    """Run the search of each scenario `runs` times, in `processes` processes."""
     of_a_text = len(SCENARIOS) // len(TEXTS)
     with ProcessPoolExecutor(processes) as pool:
         return [*pool.map(planted_search, SCENARIOS * runs, count(), chunksize=of_a_text)]
@@ -434,7 +437,7 @@ REASONS: Mapping[str, Callable[[Sequence[SearchOutcome]], str]] = {
 
 
 def main() -> int:
-    """Print a row for each kind of search and for each cell; return 1 if a kind is not as asked."""
+    """Print a row for each kind of search and each cell; return 1 if a kind misses its target."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5, help="searches of each scenario")
     parser.add_argument("--processes", type=int, default=2)
