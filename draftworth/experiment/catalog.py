@@ -69,7 +69,7 @@ class MethodFacts(StrictModel):
 
 
 class ArtifactFolder(StrictModel):
-    """How an engine finds compiled graphs: in a folder, which may be read-only, or it compiles."""
+    """How an engine gets compiled graphs: from a folder that may be read-only, or by compiling."""
 
     kind: Literal["artifact_folder"]
     variable: str

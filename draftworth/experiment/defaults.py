@@ -1,4 +1,4 @@
-"""Works out keys that a file may leave out, because they follow from other keys or the prompts."""
+"""Works out the values of keys that a file leaves out, from its other keys and the prompts."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _TEMPLATE_TOKENS = 32
 
 
 def with_defaults(spec: Experiment, cases: Sequence[Case]) -> Experiment:
-    """Return the experiment with values for keys that follow from others and are left out."""
+    """Return the experiment with a value for each key that was left out; `cases`: its prompts."""
     work, serving = spec.workload, spec.serving
     work = work.model_copy(update={"input_tokens": work.input_tokens or _longest_prompt(cases)})
     total = work.most_input_tokens + work.output_tokens
@@ -33,7 +33,10 @@ def with_defaults(spec: Experiment, cases: Sequence[Case]) -> Experiment:
 
 
 def _on_fitting_nodes(spec: NeuronExperiment) -> NeuronExperiment:
-    """Pin the newest known node release whose driver fits the runtime, if EKS's newest does not."""
+    """Pin a node release that fits, if none is pinned and EKS's newest release does not fit.
+
+    A release fits if its Neuron driver works with the image's runtime. The newest one is pinned.
+    """
     pair, pins = DriverAndRuntime.of(spec), spec.aws.pins
     if pins.node_release or not pair.why_unfit:
         return spec
@@ -42,9 +45,9 @@ def _on_fitting_nodes(spec: NeuronExperiment) -> NeuronExperiment:
 
 
 def _longest_prompt(cases: Sequence[Case]) -> int:
-    """Estimate the tokens of the longest prompt: half of its bytes as JSON, and a chat template's.
+    """Estimate the tokens of the longest prompt: half of its bytes as JSON, plus 32.
 
-    Most text has fewer tokens; long rows of digits may have more, which only a tokenizer knows.
+    The 32 are for a chat template. Most text has fewer tokens; long rows of digits may have more.
     """
     sent = ((p.messages or p.text_to_continue, p.tools) for case in cases for p in case.prompts)
     sizes = (len(json.dumps(s, ensure_ascii=False, default=dict).encode()) for s in sent)

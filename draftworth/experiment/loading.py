@@ -23,7 +23,7 @@ from draftworth.untrusted import one_line
 
 
 def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Problem]:
-    """Yield each class's cases, in the order of its key `cases` or by name, and all problems."""
+    """Yield each class's cases, in the order of its key `cases`, else by name, and all problems."""
     work = experiment.workload
     root = beside(path, work.prompts_dir)
     # os.path.isdir is used because Path.is_dir() raises for a name that is too long.
@@ -115,7 +115,7 @@ def _case(key: Key, folder: Path, case: str, most_tokens: int) -> Case | Problem
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedExperiment:
-    """An experiment file's content and path, its prompts, and its candidates' tokens per step."""
+    """An experiment file's content, path and prompts, and candidates' expected tokens per step."""
 
     spec: Experiment
     path: Path

@@ -93,7 +93,7 @@ class ExperimentBase(StrictModel):
     @field_validator("variants", mode="before")
     @classmethod
     def _with_baseline(cls, given: Any) -> Any:
-        """Append a baseline to a list of variants without one; the others keep their indices."""
+        """Append a baseline if no given variant is one; the given variants keep their indices."""
         if not isinstance(given, tuple) or "baseline" in map(variant_tag, given):
             return given
         return (*given, {"method": NO_SPECULATION})

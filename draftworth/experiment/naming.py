@@ -43,7 +43,7 @@ def content_hash(value: Any, *, length: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """The names that are made from the experiment's name."""
+    """The names of AWS and Kubernetes objects, all made from the experiment's name."""
 
     experiment: str
 
@@ -63,22 +63,22 @@ class Names:
 
     @property
     def assets(self) -> str:
-        """The prefix, with its `/`, under which all deploys put their files into CDK's asset
-        bucket; prompts are among the files."""
+        """The folder of CDK's asset bucket, written with its last `/`, into which every deploy of
+        the experiment uploads its files, prompts among them."""
         return f"{self.prefix}/"
 
     @property
     def accelerator(self) -> str:
-        """The prefix of the accelerator node groups' names, and their launch template's name.
+        """The prefix of accelerator node groups' names, and the name of their launch template.
 
-        Of all node groups, IAM lets the controller change only `CLUSTER-accelerator-*`.
+        IAM lets the capacity controller change no node groups but `CLUSTER-accelerator-*`.
         """
         return f"{self.cluster}-accelerator"
 
     def node_group(self, capacity: CapacityKind) -> str:
-        """Return, for example, `CLUSTER-accelerator-spot`: at most 61 characters (EKS allows 63).
+        """Return the group's name, as `CLUSTER-accelerator-spot`: at most 61 characters (EKS: 63).
 
-        CloudFormation does not generate this name, because commands need it. It contains the
+        CloudFormation does not generate this name, because commands must know it. It contains the
         capacity kind, because CloudFormation cannot replace a node group under the same name.
         """
         return f"{self.accelerator}-{BUYING_NAMES[capacity]}"

@@ -18,7 +18,7 @@ NOT_KNOWN: Final = "it is not known whether they fit"
 class DriverAndRuntime:
     """The Neuron driver of a release of the node images, and the runtime of a serving image.
 
-    node_release: None: EKS's newest one, which a deploy takes if none is pinned.
+    node_release: the release; None: EKS's newest one, which a deploy takes if none is pinned.
     runtime: the version of the Neuron runtime; None: not known.
     """
 

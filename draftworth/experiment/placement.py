@@ -76,10 +76,10 @@ def place(experiment: NeuronExperiment) -> Placement:
     Legal slot sizes (1, 4, 8, 16) divide a node's devices, and all slots of an experiment have
     one size, so filling in order leaves no gap and needs the fewest nodes.
 
-    With repetitions each variant also gets the next variant's slot, and the last variant gets the
-    first one's (two variants thus swap slots); with only a control, the baseline alone gets a
-    second slot. With a search the baseline stays in the first slot, and all other variants use the
-    second slot one after another.
+    With several repetitions each variant also gets the next variant's slot, and the last variant
+    gets the first one's (two variants thus swap slots). With one repetition and a control, only the
+    baseline gets a second slot. With a search the baseline stays in the first slot, and all other
+    variants use the second slot one after another.
     """
     variants, devices = experiment.served_variants, experiment.accelerator.devices
     size = experiment.serving.slot_devices

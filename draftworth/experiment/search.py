@@ -22,7 +22,11 @@ MAX_CANDIDATES = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A variant's key in the file (`whole`), and the keys of fields found elsewhere (`parts`)."""
+    """Where a variant stands in the experiment file.
+
+    whole: the key path of the variant (of a candidate: of its draft). parts: by field name, the
+        key path of each field that does not stand under `whole`, as a candidate's window.
+    """
 
     whole: Key
     parts: Mapping[str, Key] = field(default_factory=dict)
@@ -56,7 +60,7 @@ NumberOfDrafts = Field(min_length=1, max_length=MAX_CANDIDATES)
 
 
 class Stop(strict.StrictModel):
-    """Conditions of which the first one ends a search."""
+    """Conditions; a search ends when the first of them is met."""
 
     last_start_usd: strict.PositiveFloat | None = None
     """no candidate begins once accelerator nodes have cost this many US dollars; the bill is higher
@@ -88,7 +92,7 @@ class Search(strict.StrictModel):
 
     @property
     def known_method(self) -> Method | None:
-        """The method's facts; None for a method that is unknown or has no draft, which is wrong."""
+        """The catalogue's facts of `method`; None if `method` is unknown or needs no draft."""
         return catalog().methods_with_draft.get(self.method)
 
     @property
@@ -106,9 +110,9 @@ class Search(strict.StrictModel):
     ) -> Iterator[tuple[Place, variants.Variant]]:
         """Yield (place in the file, candidate) for each draft with each window.
 
-        A candidate that decodes like one of the file's variants (`by_hand`) is left out. If two
-        drafts have the same `name_stem`, only the first one has candidates. A method that is
-        unknown or needs no draft has no candidates at all. `broken_rules` refuses such searches.
+        A candidate that decodes like one of the file's variants (`by_hand`) is left out. Two kinds
+        of search are refused later, by `broken_rules`: if two drafts have the same `name_stem`,
+        only the first has candidates here; if `known_method` is None, no draft has candidates.
         """
         decodings = {variant.decoding for variant in by_hand}
         stems = [variants.name_stem(draft.given) for draft in self.drafts]

@@ -35,7 +35,7 @@ def shown(value: object) -> str:
 
 
 def misspelt_key(name: str, given: Iterable[str]) -> str:
-    """Return `; did you mean 'kind' by 'knd'?` if a given key resembles the missing `name`."""
+    """Return `; did you mean 'kind' by 'knd'?`; empty if no key in `given` resembles `name`."""
     misspelt = [key for key in given if suggestion(key, [name])]
     return f"; did you mean {name!r} by {misspelt[0]!r}?" if misspelt else ""
 

@@ -78,11 +78,11 @@ class _Method(strict.StrictModel):
 
     @property
     def lookup_lengths(self) -> tuple[int, int] | None:
-        """The fewest and most last tokens that n-gram drafting looks up; None: another method."""
+        """How many last tokens n-gram drafting looks up (fewest, most); None: another method."""
         return None
 
     def engine_settings(self, draft: str) -> dict[str, Any]:  # noqa: ARG002 (most need none)
-        """Return the part of `--speculative-config` on drafting; `draft`: the draft's folder."""
+        """Return `--speculative-config`'s keys on drafting; `draft`: the draft folder's path."""
         return {}
 
 
@@ -206,7 +206,7 @@ class NgramSpeculative(Speculative):
 
 
 def variant_tag(value: Any) -> str | None:
-    """Return pydantic's tag for a variant, or for its keys in a file; None: an unknown method."""
+    """Return pydantic's tag of a variant, or of a dict of its keys; None: an unknown method."""
     method = value.get("method") if isinstance(value, dict) else getattr(value, "method", None)
     if method == NO_SPECULATION:
         return "baseline"

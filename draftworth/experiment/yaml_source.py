@@ -151,7 +151,7 @@ class ExperimentSource:
         return value
 
     def _plain(self, event: ScalarEvent) -> Any:
-        """Convert a scalar by YAML 1.2; dates and text that only starts like a number stay text."""
+        """Convert a YAML 1.2 scalar; dates and text that only starts like a number stay text."""
         tag = self._resolver.resolve(ScalarNode, event.value, event.implicit)
         kind = str(tag).rpartition(":")[2]
         if kind not in _PLAIN_KINDS:
@@ -194,7 +194,7 @@ class ExperimentSource:
         return ExperimentError(self.path, [_printable(problem, line)])
 
     def refused(self, problems: Iterable[Problem]) -> ExperimentError:
-        """Return an ExperimentError; each problem has the line of its key, or of a parent's key."""
+        """Return an error with all `problems`, each with the line of its key or of a parent key."""
         placed = [_printable(p, self._line(p.key)) for p in problems]
         return ExperimentError(self.path, sorted(placed, key=lambda p: p.line or 0))
 
@@ -205,7 +205,7 @@ class ExperimentSource:
 
 
 def read_source(path: Path, *, example: str = _EXAMPLE) -> ExperimentSource:
-    """Parse a file; raise ExperimentError for wrong content, UserInputError if it is unreadable."""
+    """Parse a YAML file; raise ExperimentError if it is wrong, UserInputError if unreadable."""
     source = ExperimentSource(path, _read(path, example))
     if not isinstance(source.data, dict):
         problem = Problem(

@@ -149,7 +149,7 @@ def _every_token_accepted_would_pay(experiment: Experiment) -> Iterator[Problem]
 
 
 def _part_of_the_target(experiment: Experiment, variant: variants.Speculative) -> float:
-    """Return the draft's size divided by the target's; 0 if the catalogue lacks one of them."""
+    """Return the draft's size divided by the target's; 0 if the catalogue lacks either size."""
     models = (variant.hub_draft, experiment.target)
     draft, target = (model and model.facts and model.facts.checkpoint_gib for model in models)
     return draft / target if draft and target else 0.0
