@@ -49,7 +49,7 @@ class Bounds:
 
 
 class Assumption(StrictModel):
-    """A quantity between `low` and `high`, in `unit`."""
+    """An assumed quantity: it lies between `low` and `high`, both in `unit`."""
 
     low: Number
     high: Number
@@ -79,9 +79,9 @@ Assumptions = Mapping[str, Assumption]
 
 
 def replaced(assumed: Assumptions, texts: Iterable[str]) -> Assumptions:
-    """Return the assumptions with other values: each text is `NAME=NUMBER` or `NAME=LOW..HIGH`.
+    """Return `assumed` with the values in `texts`, each `NAME=NUMBER` or `NAME=LOW..HIGH`.
 
-    Of several texts on one name the last one counts. It raises UserInputError for a text of another
+    If several texts have one name, the last counts. UserInputError is raised for a text of another
     form, an unknown name or an impossible value.
     """
     return {**assumed, **dict(_replacement(assumed, text) for text in texts)}

@@ -23,7 +23,7 @@ class PaidBlock:
 
     hours: the block's length; 24, the shortest length, if the experiment file leaves it out.
     nodes: the accelerator nodes that the experiment needs.
-    instances: the smallest number that Amazon sells and that is not below `nodes`.
+    instances: the instances of the block: the least number on sale that is not below `nodes`.
     """
 
     hours: float
@@ -33,7 +33,7 @@ class PaidBlock:
 
     @classmethod
     def of(cls, experiment: ResolvedNeuron) -> PaidBlock | None:
-        """Return the block of an experiment; None with other capacity, or without a price."""
+        """Return the block of an experiment; None if it buys other capacity or has no price."""
         capacity, nodes = experiment.spec.aws.capacity, experiment.placement.nodes
         if not capacity.is_block or experiment.spec.aws.price is None:
             return None

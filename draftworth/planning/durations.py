@@ -83,9 +83,9 @@ class Durations:
         return round_counts(self.experiment).least * self.round_minutes(load)
 
     def further_minutes(self, repetition: int) -> float:
-        """Return the minutes of a repetition's rounds beyond those that it always has.
+        """Return the minutes of a repetition's rounds beyond the least number that it always has.
 
-        Best case: only the rounds that a confidence interval needs (`RoundCounts.needed_further`).
+        Best case: only rounds without which a load has no confidence interval (`needed_further`).
         Worst case: all rounds that `max_requests` allows, at the load with the longest rounds.
         """
         counts = round_counts(self.experiment)

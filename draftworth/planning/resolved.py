@@ -75,7 +75,7 @@ class NeuronVariant(ResolvedVariant):
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedExperiment(LoadedExperiment):
-    """An experiment of any kind, with its loads and its variants (and a search's candidates)."""
+    """An experiment of any kind, its loads, and its variants, which include all candidates."""
 
     loads: tuple[Load, ...]
     variants: tuple[ResolvedVariant, ...]
@@ -96,7 +96,7 @@ class ResolvedExperiment(LoadedExperiment):
 
     @cached_property
     def search(self) -> Search | None:
-        """The search that a run gets: every speculative variant is a candidate; None: no search."""
+        """The search of a run: each speculative variant is a candidate; None without a search."""
         spec = self.spec
         if spec.search is None:
             return None
@@ -191,7 +191,7 @@ class ResolvedNeuron(ResolvedExperiment):
 
     @property
     def price(self) -> Price | None:
-        """A node's dated price, and each variant's share of a node; None if not known."""
+        """A node's dated price, and each variant's share of a node; None if no price is known."""
         stated = self.spec.aws.price
         if stated is None:
             return None

@@ -17,7 +17,7 @@ class Server:
     """A server of a variant, as an `Endpoint` of the run specification describes it.
 
     slot: the number of the slot, counted over all nodes; None: it is not known.
-    name: the name by which the run starts and stops the server; empty: it does neither.
+    name: the name by which the run starts and stops the server; empty: the run does neither.
     """
 
     base_url: str
@@ -32,9 +32,9 @@ def run_spec(
     ready_deadline_seconds: float | None,
     start_allowance_seconds: float | None = None,
 ) -> run_specification.RunSpec:
-    """Return the run specification of an experiment; `RunSpec` explains the two times.
+    """Return the run specification of an experiment; `RunSpec` explains the parameters in seconds.
 
-    servers: the servers of each variant, by the variant's name; that of its first slot is first.
+    servers: each variant's servers, by the variant's name, the server in its first slot first.
     """
     work = experiment.spec.workload
     all_weights = sum(c.weight for c in work.classes)

@@ -19,8 +19,8 @@ from draftworth.searching.extent import Extent
 class SearchTime:
     """The candidates of a search, and the time that they need in the best and in the worst case.
 
-    best, worst: the durations in each case. compiled: the names of the variants whose compiled
-        graph is in the artifacts bucket.
+    extent: which candidates are measured in any case (`certain`), and which may be (`others`).
+    best, worst: the durations in each case. compiled: names of variants whose graph is stored.
     """
 
     experiment: ResolvedNeuron
@@ -37,8 +37,8 @@ class SearchTime:
     def candidate_minutes(self) -> Bounds:
         """Minutes that one of `extent.others` takes, from the end of the previous candidate.
 
-        Each of them is assumed to load as slowly as the slowest, and to be compiled unless all
-        their graphs exist. The result is 0 if there are none.
+        Each is assumed to load as slowly as the slowest of them, and to be compiled unless the
+        graphs of all of them exist. The result is 0 if `extent.others` is empty.
         """
         others = self._variants(self.extent.others)
         if not others:
@@ -56,7 +56,7 @@ class SearchTime:
         return self.candidate_minutes.times(candidates - len(self.extent.certain))
 
     def most_further_minutes(self, begun: Bounds) -> float:
-        """Return the most minutes that candidates after `extent.certain` take, given `search.stop`.
+        """Return the most minutes for those of `extent.others` that begin before `search.stop`.
 
         begun: minutes from the search's start until all of `extent.certain` are measured. In
         the worst case, the last candidate begins just before the stop and is measured to its end.
@@ -68,7 +68,7 @@ class SearchTime:
         return min(self.further_minutes(self.extent.most).worst, room)
 
     def begun_in_all(self, begun: Bounds) -> Bounds:
-        """Return how many candidates begin, if `begun` minutes pass until all certain ones end."""
+        """Return how many candidates begin in the search; `begun`: see `most_further_minutes`."""
         certain, most = len(self.extent.certain), self.extent.most
 
         def count(passed: float, one: float) -> int:
@@ -80,7 +80,7 @@ class SearchTime:
 
     @property
     def stop_minutes(self) -> float:
-        """Minutes of search after which `search.stop` lets no candidate begin; may be infinite."""
+        """Minutes of search after which no candidate begins; infinite if the file sets no limit."""
         search, limits = self.experiment.spec.search, [math.inf]
         if search and search.stop.last_start_hours is not None:
             limits.append(search.stop.last_start_hours * 60)

@@ -64,7 +64,7 @@ class Schedule:
 
     @property
     def certain_search_minutes(self) -> float:
-        """Minutes from the end of the node start until all of `Extent.certain` are measured."""
+        """Minutes after the node start until every candidate of `Extent.certain` is measured."""
         measured = [span for span in self.spans.values() if span.measured]
         return measured[-1].end - self.spans[NODE_START].end
 
@@ -72,7 +72,7 @@ class Schedule:
         return self.spans[name].minutes if name in self.spans else 0.0
 
     def until(self, limits: Iterable[tuple[float, str]]) -> Schedule:
-        """Return the schedule, cut at the earliest of `limits`: (minute from the start, name).
+        """Return this schedule, cut at the earliest of `limits`: (minute from the start, its name).
 
         Phases that have begun end at the limit's minute, and nodes that exist are released.
         """
@@ -105,8 +105,8 @@ class Schedules:
 class RunForecast:
     """A run's time line, twice: `limited` is cut at the deadline or the budget, `unlimited` is not.
 
-    In a search, the best case has only the candidates of `Extent.certain`, and the worst case has
-    all that begin before `search.stop`.
+    In a search, the best case has only the candidates that are always measured (`Extent.certain`);
+    the worst case has all candidates that begin before `search.stop`.
     """
 
     experiment: ResolvedNeuron
@@ -130,14 +130,14 @@ class RunForecast:
 
     @property
     def released_minutes(self) -> Bounds:
-        """Minutes from the end of the deploy until the nodes are released, if no limit cuts."""
+        """Minutes from the deploy's end until the nodes are released, if no limit ends the run."""
         return self.unlimited.bounds(
             lambda run: math.ceil(run.spans[TEARDOWN].start - run.spans[DEPLOY].end)
         )
 
     @property
     def over_minutes(self) -> Bounds:
-        """Minutes from the start of the deploy until all is measured, if no limit cuts the run."""
+        """Minutes from the start of the deploy until all is measured, if no limit ends the run."""
         return self.unlimited.bounds(lambda run: run.spans[TEARDOWN].start)
 
     @property
@@ -146,7 +146,7 @@ class RunForecast:
 
     @property
     def searched_minutes(self) -> Bounds:
-        """Minutes from the end of the node start until a search has measured `Extent.certain`."""
+        """Minutes after the node start until a search has measured all of `Extent.certain`."""
         return self.unlimited.bounds(lambda run: run.certain_search_minutes)
 
     @property
@@ -232,7 +232,7 @@ class _Plan:
             self.add(f"measure {variant.name}", minutes, measured=True)
 
     def start(self, *variants: NeuronVariant) -> None:
-        """Add phases in which servers start together: they compile missing graphs, and load."""
+        """Add phases in which servers start together, compile missing graphs and load models."""
         now = self.end
         for variant in variants:
             ready = now
