@@ -1,7 +1,7 @@
 """`draftworth artifacts` lists the compiled graphs that exist, and those that can be removed.
 
 With `--run` it also removes graphs that no given experiment uses or that a server would refuse, and
-interrupted uploads. Exit code 1: a call to AWS failed, or there is no such bucket.
+interrupted uploads. Exit code 1: a call to AWS failed, or a bucket is missing.
 """
 
 import argparse
@@ -39,7 +39,10 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class StoredKey:
-    """The objects under one artifact key, and the manifest among them, with its problems."""
+    """The objects under one artifact key; `manifest`: None if it is missing or unreadable.
+
+    problems: why the manifest is unreadable or does not fit the objects; empty if neither.
+    """
 
     key: str
     objects: Sequence[Entry]
@@ -106,7 +109,7 @@ def removals(
 ) -> tuple[Removal, ...]:
     """Return what can be deleted: objects of unused or `refused` keys, and interrupted uploads.
 
-    used: artifact keys that an experiment needs. refused: those that a server would refuse.
+    used: artifact keys that an experiment needs. refused: those whose graph a server would refuse.
     """
     found = []
     for key, entry in sorted(stored.items()):
@@ -125,7 +128,7 @@ def removals(
 
 
 def remove(s3: Any, bucket: str, removal: Removal) -> None:
-    """Delete the objects, a manifest before the files that it names; raises DraftworthError."""
+    """Delete the objects, the manifest first; raise DraftworthError if S3 keeps one of them."""
     names = [entry["Key"] for entry in removal.objects]
     if names[0].endswith(f"/{MANIFEST_NAME}"):
         s3.delete_object(Bucket=bucket, Key=names.pop(0))
@@ -224,7 +227,7 @@ def run(arguments: argparse.Namespace) -> int:
 def listings(
     experiments: Sequence[ResolvedNeuron], *, bucket: str | None, now: datetime
 ) -> Iterator[Listing]:
-    """Yield a listing per bucket; a key that any experiment uses counts as used in all buckets."""
+    """Yield a listing of `bucket` (None: of each stack's); a key that any experiment uses stays."""
     by_buckets: dict[Buckets, list[ResolvedNeuron]] = {}
     for experiment in experiments:
         by_buckets.setdefault(_buckets(experiment, bucket), []).append(experiment)
@@ -285,7 +288,7 @@ def _commit(s3: Any, bucket: str | None, model: variants.HubModel) -> str | None
 
 
 def listing_lines(listing: Listing, *, run: bool) -> Iterator[str]:
-    """Yield the lines of a listing."""
+    """Yield the lines of a listing; `run`: whether the objects that can go are then removed."""
     yield f"bucket  s3://{listing.buckets.artifacts} in {listing.buckets.region}"
     yield ""
     headings = ("experiment", "variant", "key", "a start would", "size", "compiled in", "uploaded")

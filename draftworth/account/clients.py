@@ -54,7 +54,7 @@ def client(service: str, region: str = "") -> Any:
 
 @contextmanager
 def explained(doing: str, *, region: str = "") -> Iterator[None]:
-    """Turn botocore's errors in the `with` block into an AwsError: "could not" + text `doing`."""
+    """Turn botocore's errors in the `with` block into an AwsError that says "could not `doing`"."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:
@@ -103,7 +103,7 @@ def listed(client: Any, operation: str, result: str, **asked: Any) -> Iterator[A
 
 
 def tags_of(answer: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the tags in an answer; the key that holds them differs from service to service."""
+    """Return the tags in AWS's answer; the key that holds them differs from service to service."""
     tags: Any = next((answer[key] for key in ("Tags", "TagSet", "tags") if key in answer), {})
     return tags if isinstance(tags, Mapping) else {tag["Key"]: tag["Value"] for tag in tags}
 
@@ -118,7 +118,7 @@ _DELETE_BATCH = 1000
 
 
 def delete_objects(s3: Any, bucket: str, objects: Sequence[Mapping[str, str]]) -> None:
-    """Delete objects, each given by its `Key` and perhaps a `VersionId`; raises DraftworthError."""
+    """Delete objects, by `Key` and perhaps `VersionId`; raise DraftworthError if S3 keeps one."""
     for start in range(0, len(objects), _DELETE_BATCH):
         batch = list(objects[start : start + _DELETE_BATCH])
         answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
@@ -149,7 +149,7 @@ class Region:
         return cache(lambda service: self.clients(service, self.name))
 
     def ask(self, doing: str, service: str, operation: str, *missing: str, **asked: Any) -> Any:
-        """Return the operation's answer; None as in `or_none`; `doing`: as in `explained`."""
+        """Return AWS's answer; `missing` and None as in `or_none`, `doing` as in `explained`."""
         with explained(doing, region=self._told):
             return or_none(getattr(self.client(service), operation), *missing, **asked)
 

@@ -30,7 +30,7 @@ def stored_versions(s3: Any, bucket: str, folder: str) -> Iterator[Mapping[str, 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment file."""
+    """Add the argument for the experiment file."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
 
 

@@ -50,7 +50,7 @@ class Report:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment file."""
+    """Add the argument for the experiment file."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
 
 
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def look(scope: Scope, rows: Sequence[Kind]) -> Report:
-    """List the resources of the kinds `rows`, and by AWS's index of tags those of other types."""
+    """List the experiment's resources: of the kinds `rows`, then of others in AWS's tag index."""
     leftovers: list[Leftover] = []
     unseen: list[tuple[str, str]] = []
 
@@ -163,7 +163,7 @@ def parse_arn(arn: str) -> tuple[str, str]:
 
 
 def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Leftover]:
-    """Yield the resources in AWS's index of tags whose ARN type has not been listed already."""
+    """Yield the experiment's resources in AWS's tag index, but not of ARN types `known_better`."""
     index = scope.client("resourcegroupstaggingapi")
     wanted = [{"Key": EXPERIMENT_TAG, "Values": [scope.experiment.name]}]
     arns = "ResourceTagMappingList[].ResourceARN"
@@ -179,7 +179,7 @@ def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Lefto
 
 
 def report_lines(report: Report, now: datetime) -> Iterator[str]:
-    """Yield the report as text."""
+    """Yield the lines of the report."""
     yield ""
     yield f"should be gone: {len(report.unplanned) or 'nothing'}"
     yield from _table(report.unplanned, now)

@@ -2,7 +2,7 @@
 
 The CloudWatch agent's Fluent Bit writes each line of a container as a JSON record with the names of
 namespace, pod and container ("Set up Fluent Bit as a DaemonSet", Amazon CloudWatch User Guide).
-Exit code 1: a call to AWS failed, or there is no such log group.
+Exit code 1: a call to AWS failed, or the log group is missing.
 """
 
 import argparse
@@ -46,7 +46,7 @@ class Source:
             yield from listed(client("logs", region), "filter_log_events", "events[]", **asked)
 
     def line(self, event: Mapping[str, Any]) -> str | None:
-        """Return `TIME  POD/CONTAINER  TEXT`; None if the record is not of these pods."""
+        """Return `TIME  POD/CONTAINER  TEXT`; None if the event is no JSON record of these pods."""
         try:
             record = load_object(event["message"])
         except RecordError:

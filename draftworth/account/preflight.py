@@ -84,7 +84,7 @@ def _regions(text: str) -> tuple[str, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the checks and print the table, or look for capacity."""
+    """Run the checks and print their results, or with `--find` look for nodes that are on sale."""
     experiment = prices.with_looked_up_price(resolved.load_neuron(arguments.experiment))
     if arguments.json and arguments.find:
         raise errors.UserInputError("--json: given with --find, allowed: one of the two")
@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def results(situation: Situation) -> Iterator[tuple[str, CheckResult]]:
-    """Yield each check's name and result; after one of `GATES` failed, no check asks AWS."""
+    """Yield each check's name and result; if credentials or region fail, no later one asks AWS."""
     closed = ""
     for one in (*GATES, *CHECKS):
         skip = closed and one.asks_aws

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look the price up if the experiment states none, and print it."""
+    """Print a node's price: the one in the file, else the kept one, else AWS's current one."""
     experiment = load_neuron(arguments.experiment)
     price, where = experiment.spec.aws.price, f"aws.price of {arguments.experiment}"
     if price is None:
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = client) -> Price:
-    """Return the price that was kept before; without one, or if `again`, ask AWS and keep it."""
+    """Return the kept price; if none was kept, or if `again`, ask AWS for a price and keep that."""
     values = prices.context_values()
     kept = prices.with_looked_up_price(experiment, values.get).spec.aws.price
     if kept is not None and not again:

@@ -122,7 +122,7 @@ def _is_tagged(scope: Scope, entry: Entry) -> bool:
 
 
 def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a schedule of the default group by its name, any other by its group."""
+    """Recognise a schedule of the default schedule group by its name, any other by its group."""
     name, group = entry["Name"], entry["GroupName"]
     if group == "default":
         return of_stack(scope.names.stack, name)
@@ -132,7 +132,7 @@ def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a reservation by the experiment's id or tag, unless the reservation has ended."""
+    """Recognise a reservation that has not ended, by the file's `reservation_id` or by its tag."""
     named = scope.experiment.spec.aws.capacity.reservation_id
     known = _is_tagged(scope, entry) or entry["CapacityReservationId"] == named
     return known and entry["State"] in USABLE_STATES

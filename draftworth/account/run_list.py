@@ -33,8 +33,8 @@ _REASON_CHARACTERS = 200
 class ListedRun:
     """A run's folder (`address`) and facts of its `run.json`.
 
-    begun: the run's start; if `run.json` cannot be read, a file's time. blocks: the number of its
-        result files; None: unknown. reason: why the run ended so; empty: no reason is given.
+    begun: the run's start; without a readable `run.json`, when a file was stored. blocks: number of
+        result files; None: unknown. reason: why the run has this status; empty: none is given.
     """
 
     address: str
@@ -46,7 +46,7 @@ class ListedRun:
 
 
 def lines_of_experiment(path: Path) -> Iterator[str]:
-    """Yield the runs in an experiment's results buckets, also of earlier deploys, as lines."""
+    """Yield lines that list the runs in all results buckets of an experiment (of every deploy)."""
     experiment = load_neuron(path)
     region = experiment.spec.aws.region
     s3 = client("s3", region)
@@ -65,7 +65,7 @@ def lines_of_experiment(path: Path) -> Iterator[str]:
 
 
 def lines_of_address(url: str) -> Iterator[str] | None:
-    """Return lines that list the runs below `s3://BUCKET[/PREFIX]`; None if `url` is a run."""
+    """Return lines that list the runs below `s3://BUCKET[/PREFIX]`; None if `url` is one run."""
     bucket, prefix = reading.parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
     s3 = client("s3")
@@ -77,7 +77,7 @@ def lines_of_address(url: str) -> Iterator[str] | None:
 
 
 def lines(s3: Any, bucket: str, folder: str) -> Iterator[str]:
-    """Yield the runs in a folder as lines, newest first; raises AwsError."""
+    """Yield lines that list a folder's runs, newest first; raise AwsError if S3 cannot be read."""
     address = f"s3://{bucket}/{folder}"
     with explained(f"read {address}"), ThreadPoolExecutor(_PARALLEL_READS) as pool:
         folders, complete = _folders(s3, bucket, folder)

@@ -18,7 +18,7 @@ _LOGICAL_IDS = "|".join((*PARTS, "Custom"))
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """An experiment, and the AWS clients of its region."""
+    """An experiment, the AWS clients of its region, and the time of the command (`now`)."""
 
     experiment: ResolvedNeuron
     clients: Clients
@@ -48,7 +48,7 @@ class Scope:
         return self.here.list_all(doing, "ec2", "describe_vpcs", result, Filters=[tagged])
 
     def owns(self, name: str, tags: Callable[[], Mapping[str, str]]) -> bool:
-        """Return whether a resource is this experiment's: by its tag, or without one by its name.
+        """Return whether a resource is this experiment's, by its tag; if it has none, by its name.
 
         tags: reads the resource's tags. The tag comes first: CloudFormation cuts long stack names,
         so the names of two experiments' resources may begin alike.
@@ -79,13 +79,13 @@ def stack_outputs(experiment: ResolvedNeuron) -> Mapping[str, str]:
 
 
 def bucket_in(outputs: Mapping[str, str], name: str) -> str | None:
-    """Return the bucket in an output such as `s3://BUCKET/FOLDER`; None without the output."""
+    """Return BUCKET of the output `name`, as in `s3://BUCKET/FOLDER`; None if it is missing."""
     location = outputs.get(name)
     return location.removeprefix("s3://").partition("/")[0] if location else None
 
 
 def bucket_of(experiment: ResolvedNeuron, name: str) -> str:
-    """Return the bucket in a stack's output; raises DraftworthError if there is no such output."""
+    """Return the bucket in the stack's output `name`; raise DraftworthError if it is missing."""
     bucket = bucket_in(stack_outputs(experiment), name)
     if bucket is None:
         raise DraftworthError(

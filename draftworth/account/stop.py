@@ -54,7 +54,7 @@ class Nodes:
 class ControllerNotes:
     """The controller's last decision and spending, as `lines` to print.
 
-    desired: the node count that it decided; 0 also if it left the count as it was.
+    desired: the node count that the controller decided; 0 also if it left the count unchanged.
     """
 
     desired: int = 0
@@ -120,7 +120,7 @@ class Deployment:
         return Nodes(desired=desired, instances=_instances(self.region, scaling))
 
     def notes(self) -> ControllerNotes:
-        """Return the controller's notes; if its state cannot be read, `lines` says so."""
+        """Return the controller's notes: empty if none exist; one line if they are unreadable."""
         url, asked = f"s3://{self.bucket}/{STATE_KEY}", {"Bucket": self.bucket, "Key": STATE_KEY}
         answer = self.region.ask(f"read {url}", "s3", "get_object", "NoSuchKey", "404", **asked)
         if answer is None:
@@ -170,7 +170,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def minutes(text: str, *, at_most: int = MOST_WAIT_MINUTES) -> int:
-    """Parse an argument that is a whole number of minutes."""
+    """Parse an argument that is a whole number of minutes, from 0 to `at_most`."""
     if not (text.isdecimal() and int(text) <= at_most):
         allowed = f"a whole number, 0 to {at_most}"
         raise argparse.ArgumentTypeError(f"given {text!r}, allowed: {allowed}")

@@ -53,7 +53,7 @@ class Situation(Scope):
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check and its name in the table. `asks_aws`: skipped after credentials or region failed."""
+    """A check and its name. With `asks_aws`, the check is skipped if credentials or region fail."""
 
     name: str
     run: Callable[[Situation], CheckResult]
@@ -67,7 +67,7 @@ OPEN = ("opt-in-not-required", "opted-in")
 
 
 def home_region(region: str, clients: Clients) -> Region:
-    """Return a region that is always enabled, for calls about the account; raises AwsError."""
+    """Return a region that is always enabled; raise AwsError if AWS's configuration is wrong."""
     with explained("read the AWS configuration", region=region):
         session = boto3.Session()
     try:
@@ -79,21 +79,21 @@ def home_region(region: str, clients: Clients) -> Region:
 
 
 def identity(scope: Scope) -> Mapping[str, str]:
-    """Return `Account` and `Arn` of the credentials that boto3 finds; raises AwsError."""
+    """Return `Account` and `Arn` of boto3's credentials; raise AwsError if AWS refuses them."""
     home = home_region(scope.region, scope.clients)
     answer: Mapping[str, str] = home.ask("ask who you are", "sts", "get_caller_identity")
     return answer
 
 
 def region_states(region: str, clients: Clients) -> dict[str, str]:
-    """Return EC2's opt-in status of each region of the partition; raises AwsError."""
+    """Return EC2's opt-in status of each region of the partition; raise AwsError if EC2 refuses."""
     home, doing = home_region(region, clients), "list the account's regions"
     regions = home.list_all(doing, "ec2", "describe_regions", "Regions", AllRegions=True)
     return {entry["RegionName"]: entry.get("OptInStatus", "") for entry in regions}
 
 
 def stacks(scope: Scope) -> list[Mapping[str, Any]]:
-    """Return every stack of the region, of any experiment or of none; raises AwsError."""
+    """Return all stacks of the region, of any experiment or none; raise AwsError if AWS refuses."""
     return scope.here.list_all("list the stacks", "cloudformation", "describe_stacks", "Stacks")
 
 

@@ -154,7 +154,7 @@ def _major(version: str) -> int:
 
 
 def node_image(situation: check.Situation) -> check.CheckResult:
-    """Check the release of the EKS node images: its Neuron driver, and that all nodes get it."""
+    """Check that the node images' Neuron driver fits, and that all nodes get the same release."""
     pinned = situation.experiment.spec.aws.pins.node_release
     values = {i: _parameter(situation, f"{i}/recommended/release_version") for i in NODE_IMAGES}
     releases = {image: v if _RELEASE.fullmatch(v) else "" for image, v in values.items()}
@@ -206,7 +206,7 @@ def _is_there(situation: check.Situation, release: str) -> bool:
 
 
 def _parameter(situation: check.Situation, path: str) -> str:
-    """Return EKS's public SSM parameter on images of Amazon Linux 2023; empty if there is none."""
+    """Return EKS's public SSM parameter at `path` on node images; empty if there is none."""
     version = situation.experiment.spec.aws.kubernetes_version
     name = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/{path}"
     doing = f"read the SSM parameter {name}"

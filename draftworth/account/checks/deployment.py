@@ -30,7 +30,7 @@ def pinned_cdk_version(root: Path) -> str:
 
 
 def cdk_cli(situation: Situation) -> CheckResult:
-    """Check that node_modules has the pinned CDK CLI; another may refuse the cloud assembly."""
+    """Check that node_modules has the pinned CDK CLI; other versions may refuse to deploy."""
     if not (situation.root / "package.json").is_file():
         return skipped("a deploy takes a checkout of draftworth, and this is an installed package")
     pinned = pinned_cdk_version(situation.root)

@@ -58,7 +58,7 @@ class Found:
 
 
 def run(experiment: ResolvedNeuron, wanted: Collection[str]) -> int:
-    """Search the account's regions, or only those in `wanted`, and print the offers."""
+    """Search the account's regions (if `wanted` has any, only those) and print the offers."""
     need = Need.of(experiment)
     found = look(experiment, need, wanted, client)
     print_lines(found_lines(found, need))

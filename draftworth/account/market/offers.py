@@ -27,13 +27,13 @@ _HOURLY = jmespath.compile(
 
 
 def yaml_lines(below_aws: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines of an experiment file, in YAML, with these keys below `aws`."""
+    """Yield lines of YAML for an experiment file, with the keys of `below_aws` below `aws`."""
     text = yaml.safe_dump({"aws": dict(below_aws)}, sort_keys=False, width=1000)
     yield from text.splitlines()
 
 
 def merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge several mappings into one, nested mappings too."""
+    """Merge several mappings into one, nested mappings too; the last value of a key counts."""
     whole: dict[str, Any] = {}
     for part in parts:
         for key, value in part.items():
@@ -98,13 +98,13 @@ class Offer:
 
 
 def hourly_offer(need: Need, price: Price, **offer: Any) -> Offer:
-    """Return an offer of nodes that are paid by the hour."""
+    """Return an offer of nodes that are paid by the hour; `offer`: other fields of the offer."""
     usd = need.hours.times(need.nodes * price.usd_per_hour)
     return Offer(usd=usd, price=price, **offer)
 
 
 def usd(text: Any) -> float:
-    """Return a price that AWS writes as text; raises AwsError if it is not a price."""
+    """Return a price in US dollars from AWS's text; raise AwsError if the text is not a price."""
     try:
         price = round(float(text), 4)
     except (TypeError, ValueError):
@@ -206,7 +206,7 @@ def block_offerings(region: Region, need: Need, now: datetime) -> list[Mapping[s
 
 
 def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datetime) -> Offer:
-    """Return one offering as an `Offer`; raises LookupError, ValueError or AwsError if invalid."""
+    """Return an offering as an `Offer`; raise LookupError, ValueError, AwsError if it is wrong."""
     start, end, fee = offering["StartDate"], offering["EndDate"], usd(offering["UpfrontFee"])
     # The dates are used, because the offering's own number of hours leaves out minutes.
     hours = (end - start).total_seconds() / 3600
