@@ -2,7 +2,7 @@
 
 A variant adds only its `--speculative-config` (or, if a dialect needs them, engine settings that
 only speculation reads), so variants cannot differ in anything else. Settings whose defaults depend
-on speculation are set explicitly for all variants except the baseline as shipped (`dialects`).
+on speculation are set explicitly for all variants except the baseline as shipped.
 """
 
 import json
@@ -45,7 +45,7 @@ class ModelPaths:
 
 @dataclass(frozen=True, kw_only=True)
 class ServingCommand:
-    """`vllm serve MODEL` with its flags, and the environment it needs."""
+    """`vllm serve MODEL` with its flags, and the environment variables that it needs."""
 
     model: str
     flags: Flags
@@ -92,7 +92,7 @@ class NeuronDialect:
     VERSION = 1
 
     def settings(self, experiment: NeuronExperiment) -> dict[str, Any]:
-        """Return the engine settings of all variants that follow from the experiment."""
+        """Return engine settings that follow from the experiment and that all variants share."""
         raise NotImplementedError
 
     def shared_flags(self, experiment: NeuronExperiment) -> Flags:  # noqa: ARG002 (of a dialect)
@@ -139,7 +139,7 @@ class NeuronDialect:
 def _kept(
     settings: Mapping[str, Any], experiment: NeuronExperiment, variant: Variant
 ) -> dict[str, Any]:
-    """Return `settings`, for baseline as shipped without those that depend on speculation."""
+    """Return `settings`; for baseline as shipped, leave out those that depend on speculation."""
     left_out = experiment.release_facts.depends_on_speculation
     kept = {name: value for name, value in settings.items() if name not in left_out}
     return kept if variant.keeps_engine_defaults else dict(settings)
@@ -150,8 +150,8 @@ def speculation_flags(
 ) -> Flags:
     """Return `--speculative-config` with draft, window and the dialect's `own` settings.
 
-    draft: the path of the draft's folder. Where the release has a flag to count each request's
-    accepted drafts, it is added. A baseline gets neither: vLLM refuses the second flag alone.
+    draft: the path of the draft's folder. If the release has a flag to count each request's
+    accepted drafts, that flag is added. A variant without speculation gets neither of the two.
     """
     if variant.window is None:
         return {}

@@ -38,7 +38,7 @@ KEY_LENGTH = 24
 
 
 def artifact_inputs(experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
-    """Return everything that changes the compiled graph, and nothing else."""
+    """Return everything that changes a variant's compiled graph, and nothing else."""
     serving, release = experiment.serving, experiment.release_facts
     dialect = NEURON_DIALECTS[release.dialect]
     inputs: dict[str, Any] = {

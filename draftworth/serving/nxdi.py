@@ -1,4 +1,4 @@
-"""Command lines of images with NxD Inference; the catalogue has engine settings of all variants."""
+"""Command lines of images with NxD Inference; the catalogue has most of their engine settings."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _LEAST_BUCKET = 128
 
 
 class _Nxdi(vllm.NeuronDialect):
-    """A dialect of NxD Inference, whose variants share engine settings and no flags."""
+    """The base class of dialects with NxD Inference, which have the same engine settings."""
 
     def settings(self, experiment: NeuronExperiment) -> dict[str, Any]:
         return {**_buckets(experiment), "logical_nc_config": experiment.serving.lnc}
@@ -62,7 +62,7 @@ def _buckets(experiment: NeuronExperiment) -> dict[str, list[int]]:
 
     A bucket is a length for which a graph is compiled: of prompts or of prompt + output. By default
     there is one for each power of two from 128 to `max_model_len` (NxD Inference 0.6,
-    modules/autobucketing.py). Every prompt that leaves room for its output fits the one of prompts.
+    modules/autobucketing.py). All prompts that leave room for the output fit the bucket of prompts.
     """
     if experiment.serving.buckets == "engine":
         return {}
