@@ -17,7 +17,7 @@ from draftworth.planning.resolved import ResolvedNeuron
 
 
 def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cdk8s.Chart, ...]:
-    """Return the charts in the order in which they are applied.
+    """Return the charts of an experiment in the order in which they are applied.
 
     Each chart needs those before it; charts of a search's candidates do not need each other.
     """
@@ -44,6 +44,6 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
 
 
 def in_steps(charts: Sequence[cdk8s.Chart]) -> Iterator[list[cdk8s.Chart]]:
-    """Yield groups of charts, in the order to apply; a chart needs those of earlier groups only."""
+    """Yield groups of charts in the order to apply; a chart needs only charts of earlier groups."""
     for _, step in groupby(charts, lambda c: isinstance(c, CandidateChart) or c.node.id):
         yield [*step]

@@ -17,7 +17,7 @@ RETRIES = 8
 def canary_chart(
     scope: Construct, *, experiment: ResolvedNeuron, bindings: names.Bindings, job_name: str
 ) -> cdk8s.Chart:
-    """Make a Job with the service account and the volumes of each variant in `experiment.canaries`.
+    """Make a Job for each variant in `experiment.canaries`, with its service account and volumes.
 
     job_name: the measuring Job's name. A new measuring Job gets new canaries, which test again.
     """

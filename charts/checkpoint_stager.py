@@ -62,6 +62,6 @@ def staging_chart(
 
 
 def scratch_gib(model: HubModel) -> int:
-    """Return the GiB of disk for a copy: one more than the checkpoint, at most MAX_SCRATCH_GIB."""
+    """Return a Job's disk in GiB: checkpoint + 1; MAX_SCRATCH_GIB if that is more or unknown."""
     size = model.facts and model.facts.checkpoint_gib
     return min(MAX_SCRATCH_GIB, math.ceil(size) + 1) if size else MAX_SCRATCH_GIB

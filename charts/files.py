@@ -24,7 +24,7 @@ def next_steps(package: str, text: str, variables: Iterable[str], **values: Any)
     """Return a user's next steps as text, from the template `next_steps.txt.jinja` of a package.
 
     text: the content of all written files.
-    variables: the user must set those environment variables whose placeholders are in `text`.
+    variables: environment variables; the user must set those whose placeholders are in `text`.
     """
     missing = [variable for variable in variables if placeholder(variable) in text]
     # envsubst may replace only these variables: programs in the manifests have $ signs too.

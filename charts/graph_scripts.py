@@ -48,7 +48,7 @@ def _sources() -> dict[str, str]:
 
 
 def zipped(sources: dict[str, str]) -> bytes:
-    """Return the texts as a zip file; equal texts give equal bytes with the same zlib version."""
+    """Return `sources` (text by path) as a zip file, whose bytes depend also on zlib's version."""
     archive = io.BytesIO()
     with ZipFile(archive, "w") as file:
         for path, text in sources.items():
@@ -59,5 +59,5 @@ def zipped(sources: dict[str, str]) -> bytes:
 
 @cache
 def programs_name() -> str:
-    """Return the ConfigMap's name."""
+    """Return the name of the ConfigMap with the programs."""
     return content_name("graph-scripts", _sources())

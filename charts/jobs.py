@@ -11,7 +11,7 @@ from charts.templates import add_objects, objects_in
 def add_job(
     chart: cdk8s.Chart, template: str, *, prefix: str, bindings: Bindings, **values: Any
 ) -> str:
-    """Add the Job of a template that extends `job.yaml.jinja`; return the Job's name."""
+    """Add the Job in `template`, filled with `values`; return its name: `prefix` and a hash."""
     if has_cdk_token(bindings.llmperf_image) and not bindings.llmperf_image_fingerprint:
         raise ValueError(
             "Bindings.llmperf_image is a CDK token, whose text does not change with the image: "

@@ -28,7 +28,7 @@ class Bindings:
     """`RunSpecFile.sha256` of that object, which the pod checks."""
     llmperf_image: str
     llmperf_image_fingerprint: str = ""
-    """Changes whenever the image does: `DockerImageAsset.asset_hash`.
+    """A text that changes whenever the image changes: `DockerImageAsset.asset_hash`.
 
     Needed when `llmperf_image` is a CDK token, whose text says nothing about the image.
     """
@@ -113,7 +113,7 @@ def server_labels(experiment: ResolvedNeuron, slot: PlacedSlot) -> dict[str, str
 def component_labels(
     name: str, component: Mapping[str, str], experiment: ResolvedNeuron
 ) -> dict[str, str]:
-    """Return the labels of a component's objects: its `name`, its own labels, the experiment's.
+    """Return the labels of a component's objects: `name`, `component` and the experiment's.
 
     A canary gets no label that a server's Service selects.
     """

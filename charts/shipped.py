@@ -76,7 +76,7 @@ _ENDINGS = ("*.py", "*.toml", "*.jinja", "*.mplstyle")
 
 
 def source_files(shipped: tuple[str, ...]) -> Iterator[str]:
-    """Yield the paths of a list's files, relative to the repository, sorted in each folder."""
+    """Yield the repository paths of a list's files; those of a folder in the list are sorted."""
     for name in shipped:
         path = ROOT / name
         files = [path] if path.is_file() else sorted(f for e in _ENDINGS for f in path.rglob(e))

@@ -45,7 +45,7 @@ def _environment(package: str) -> Environment:
 
 
 def add_objects(chart: cdk8s.Chart, objects: Sequence[Object]) -> None:
-    """Add objects to a chart, which adds its labels."""
+    """Add objects to a chart, which adds the chart's labels to them."""
     with NamedTemporaryFile("w", suffix=".yaml") as file:
         # JSON, because cdk8s reads a later version of YAML than Python does, and JSON is both.
         file.write("\n---\n".join(map(json.dumps, objects)))

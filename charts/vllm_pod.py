@@ -42,7 +42,7 @@ UPLOADER_RESOURCES = {
 
 @dataclass(frozen=True, kw_only=True)
 class SlotResources:
-    """Resources of the server's container; those of the uploader are already subtracted."""
+    """Resources of the vLLM container: a slot's share of a node, less those of the uploader."""
 
     cpus: int
     memory_gib: int

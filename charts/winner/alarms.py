@@ -26,7 +26,7 @@ def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
 
     Of the loads at which the winner was cheaper, it is the one with the lowest break-even: how many
     requests will be in flight is unknown, and below the lowest break-even no load is cheaper.
-    None: the winner is the baseline, or no break-even is known.
+    None: the winner is the baseline, or no break-even or no counter of accepted tokens is known.
     """
     winner = measured.winner
     if not winner.speculates or not winner.has_counters:
@@ -40,7 +40,7 @@ def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
 
 
 def why_no_alarm(measured: MeasuredWinner) -> str:
-    """Return a sentence why a winner that speculates has no alarm."""
+    """Return a sentence that says why a winner that speculates has no alarm."""
     if measured.winner.has_counters:
         return "No alarm is written: the run could not count steps, so break-even is not known."
     return (

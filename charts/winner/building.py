@@ -33,7 +33,7 @@ def export_of(
     image: str,
     given: Mapping[str, str],
 ) -> Export:
-    """Return the content of all files.
+    """Return the content that all exported files share.
 
     given: names of buckets by field of Bindings; a bucket without a name gets a placeholder.
     """
@@ -130,7 +130,7 @@ MODE: dict[str, str] = {
 
 
 def inference_service(export: Export) -> Object:
-    """Return the InferenceService."""
+    """Return the winner as an InferenceService of KServe."""
     # KServe expects this name for the container with the server.
     server = {**export.server, "name": "kserve-container"}
     mode = {**MODE, **export.annotations}

@@ -44,7 +44,7 @@ def add_winner_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def write_winner(arguments: argparse.Namespace) -> str:
-    """Write the files and return the next steps as text."""
+    """Write the files that serve a run's winner, and return the next steps as text."""
     experiment = load(arguments.experiment)
     namespace = _namespace(arguments.namespace)
     image = _image(experiment, arguments.image)
@@ -81,7 +81,7 @@ def write_winner(arguments: argparse.Namespace) -> str:
 def refuse(beside: str, allowed: str, **options: str | None) -> None:
     """Raise UserInputError if one of the options is given (not None) where it has no effect.
 
-    beside, allowed: words for the message: with what it has no effect, and where it is allowed.
+    beside: words for what the option has no effect with. allowed: words for where it is allowed.
     """
     for name, value in options.items():
         if value is not None:

@@ -33,7 +33,8 @@ class MeasuredWinner:
 def measured_winner(run_at: str, experiment: ResolvedExperiment) -> MeasuredWinner:
     """Read the run in a folder or at an s3:// address, and find its winner in the experiment.
 
-    It raises UserInputError for a run of another experiment or of other serving settings.
+    It raises UserInputError if `run_at` names several runs, or a run of another experiment, of
+    other serving settings, or whose winner is not a variant in the file.
     """
     if run_list(run_at) is not None:
         raise UserInputError(
@@ -113,7 +114,7 @@ class Export:
     pod: the pod's spec, with one container, the server's.
     needs: objects that the pod needs: its service account, its volumes and their claims.
     claim_templates: templates of the pod's device claims; the Helm chart does not support them.
-    devices: how many Neuron devices the pod claims.
+    devices: how many Neuron devices the pod claims; 0 on a CPU.
     flags: the server's flags as they were measured.
     model: the model's name in requests and in vLLM's metrics.
     remarks: sentences that a user should read before applying a file.
