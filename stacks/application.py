@@ -21,7 +21,7 @@ from stacks.storage import Storage
 
 
 def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
-    """Add the experiment's stack to the CDK app."""
+    """Add the experiment's stack to the CDK app, and return the stack."""
     names = experiment.names
     stack = Stack(
         scope,
@@ -48,7 +48,7 @@ def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
 
 
 def build_priced_application(scope: Construct, *, experiment: ResolvedNeuron) -> None:
-    """Add the stack with the experiment's price, and show the notes of `plan` as warnings.
+    """Add the stack with the experiment's price; show the notes of the command `plan` as warnings.
 
     If the price is not known, the stack can only be destroyed: an annotation of level error stops
     `cdk synth` and `cdk deploy`, but not `cdk destroy` (CDK CLI 2.1148.1). A deployed stack must be

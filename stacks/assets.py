@@ -38,7 +38,7 @@ def measuring_image(scope: Construct, id_: str) -> aws_ecr_assets.DockerImageAss
 
 
 def run_spec_asset(scope: Construct, id_: str, file: RunSpecFile) -> aws_s3_assets.Asset:
-    """Return the run specification as a file that the deploy uploads; its S3 key has its hash.
+    """Return the run specification as a file that the deploy uploads; its hash is in its S3 key.
 
     CDK does not parse an asset's content, so text in a prompt is never read as a CDK token.
     """

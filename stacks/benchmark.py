@@ -28,7 +28,7 @@ from stacks.storage import Storage
 
 
 class Benchmark(StackPart):
-    """The part that measures and publishes. It can be removed and added while the cluster stays."""
+    """The part of the stack that measures and publishes metrics; no other part depends on it."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Benchmark(StackPart):
 
 
 def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
-    """Return the limits (time, number, budget) of the accelerator nodes for the measuring Job."""
+    """Return the capacity plan of the Job `job_name`: its accelerator nodes and their limits."""
     aws, names = experiment.spec.aws, experiment.names
     capacity = aws.capacity
     return CapacityPlan(

@@ -18,7 +18,8 @@ from stacks.network import Network
 class Cluster(StackPart):
     """The EKS cluster with add-ons, nodes and the Neuron driver.
 
-    They are created in the order control plane, node add-ons, nodes, the rest; deleted in reverse.
+    They are created in the order control plane, node add-ons, nodes, the rest. The order of
+    deletion is the reverse.
     """
 
     def __init__(self, scope: Stack, *, experiment: ResolvedNeuron, network: Network) -> None:

@@ -159,7 +159,7 @@ def _add_on(
 ) -> eks.CfnAddon:
     """Add an EKS add-on as `CfnAddon`, because CDK's `Addon` does not support Pod Identity.
 
-    versions: pinned version by add-on.
+    versions: the pinned version by add-on name; EKS chooses the version of a missing add-on.
     """
     return eks.CfnAddon(
         scope,
@@ -177,7 +177,7 @@ def _add_on(
 def _pod_identity(
     scope: Construct, cluster: eks.ICluster, name: str, policy: str, *, pods: tuple[str, str]
 ) -> eks.CfnAddon.PodIdentityAssociationProperty:
-    """Associate an add-on's pods (namespace, service account) with a new role with one policy."""
+    """Return the association of `pods` (namespace, service account) with a new role."""
     namespace, account = pods
     role = pod_role(
         scope,

@@ -41,7 +41,7 @@ def apply_chart(
 
     All objects of `PRUNED_KINDS` are one resource of the template. Each other object is a resource
     by itself, which CloudFormation deletes when the template no longer has it. Of these two groups,
-    the one with the chart's first object is applied first, because others need that object.
+    the one with the chart's first object is applied first, because the other group needs it.
     """
     objects = chart.to_json()
     first = _is_pruned(objects[0])
@@ -94,7 +94,7 @@ AROUND_AN_OBJECT_BYTES = 2 * 100
 
 
 def update_event_bytes(objects: Sequence[Any]) -> int:
-    """Return the bytes of an update's event, which has `objects` twice: as old and new objects."""
+    """Return the size in bytes of an update's event, which has `objects` as old and new objects."""
     text = json.dumps(objects, separators=(",", ":"))
     around = AROUND_ALL_BYTES + AROUND_AN_OBJECT_BYTES * len(objects)
     return 2 * len(json.dumps(text)) + around

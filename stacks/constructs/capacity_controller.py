@@ -32,7 +32,7 @@ NODE_GROUP_EVENTS = [
 
 
 class CapacityController(Construct):
-    """The function, its role, its schedules and rules, its topic, and the deployment resource.
+    """The function, its role, schedules, rules and topic, and the custom resource that calls it.
 
     deployed_after: constructs that are created before the function's first decision and deleted
         after its last decision, when there are no accelerator nodes left.

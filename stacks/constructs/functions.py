@@ -36,10 +36,10 @@ def owned_log_group(
 
 
 def own_function_logs(function: IConstruct, *, scope: Construct, id_: str) -> None:
-    """Send the log of a function that CDK itself makes to a log group of the stack.
+    """Let a function that CDK itself makes write its log to a log group of the stack.
 
-    function: the CloudFormation resource, or the construct around it. The resource then refers to
-        the log group, so it is created after the group and deleted before it.
+    function: its CloudFormation resource, or the construct around that resource. The resource then
+        refers to the log group, so it is created after the group and deleted before the group.
     """
     group = owned_log_group(scope, id_)
     resource = cast(CfnResource, function.node.default_child or function)

@@ -33,7 +33,7 @@ TAGGED_RESOURCES = ("instance", "volume", "network-interface")
 class NodePlace:
     """Cluster, role, network and tags, which are the same for all node groups of a cluster.
 
-    release: the AMI release version; None: the newest of the cluster's Kubernetes version.
+    release: the AMI release version; None: the newest for the cluster's Kubernetes version.
     """
 
     cluster: eks.ICluster
