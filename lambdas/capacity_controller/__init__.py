@@ -1,7 +1,7 @@
 """The capacity controller: reconciles the size of one experiment's accelerator node group.
 
-Nodes start when every model is staged and every canary is well. They go to zero when the run or the
-Capacity Block ends, the deadline passes, the budget is spent, somebody asks for it, or the
+Nodes start when every model is staged and every canary has succeeded. They go to zero when the run
+or the Capacity Block ends, the deadline passes, the budget is spent, somebody asks for it, or the
 deployment is deleted. An event only triggers a reconciliation, which observes all and decides anew,
 so an event that is lost, late, repeated or out of order changes nothing (decision record 5).
 

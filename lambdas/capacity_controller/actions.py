@@ -58,8 +58,8 @@ def schedule_deadline(
 ) -> None:
     """Schedule an invocation of the function `arn` at `at_unix_s`; None deletes the schedule.
 
-    The schedule deletes itself after its invocation. Its event carries the plan, so that the
-    deadline is kept even if the state cannot be read.
+    The schedule deletes itself after its invocation. The event of that invocation carries the plan,
+    so that the deadline is kept even if the state cannot be read.
     """
     scheduler = clients.scheduler
     name = {"Name": DEADLINE_SCHEDULE, "GroupName": settings.schedule_group}
@@ -107,9 +107,9 @@ _VISIBLE = "[!-~]*"  # printable ASCII without spaces
 def send_response(
     event: Mapping[str, Any], *, error: str | None, opener: OpenerDirector | None = None
 ) -> bool:
-    """Tell CloudFormation how its request ended; return False if its URL is not CloudFormation's.
+    """Tell CloudFormation how the request `event` ended; False: the URL is not CloudFormation's.
 
-    error: why the request failed; None: it succeeded. opener: sends the response; None: urllib's.
+    error: why the request failed; None: it succeeded. opener: None stands for urllib's default.
     """
     url, stack_id = event["ResponseURL"], str(event["StackId"])
     if not is_cloudformations(url, stack_id):

@@ -74,7 +74,7 @@ class Controller:
         """Observe AWS, decide and act; return False if no deployment is known.
 
         After any error but DocumentError (S3 has no valid state) a later invocation can succeed.
-        trigger: the event, for the log. function_arn: this function, for the deadline's schedule.
+        trigger: words for the log. function_arn: what the schedule of the deadline invokes.
         """
         for _ in range(MAX_ATTEMPTS):
             stored = self.document.read()
@@ -106,7 +106,7 @@ class Controller:
         self.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
 
     def tell_hourly(self, notification: Notification) -> None:
-        """Send what cannot be recorded as sent, but only at the first heartbeat of an hour."""
+        """Send a mail that cannot be recorded as sent, but only at an hour's first heartbeat."""
         if self.clock() % 3600 < HEARTBEAT_MINUTES * 60:
             self.publish(notification)
 
@@ -129,7 +129,7 @@ class Controller:
             self.sleep(BUSY_PAUSE_SECONDS)
 
     def _is_at_zero(self, plan: CapacityPlan) -> bool:
-        """Return whether no nodes of our group are desired; if some are, ask EKS for 0 nodes."""
+        """Return whether our node group has size 0 or does not exist; else ask EKS for 0 nodes."""
         nodes = node_group(plan, self.clients, since=self.clock())
         if nodes.ownership == "ours" and nodes.desired_size != 0:
             actions.set_desired_size(plan, self.clients, 0)

@@ -1,7 +1,7 @@
 """Decides how many accelerator nodes are desired now, and why, without calls to AWS.
 
 Reasons that end a run are checked first and use as little of the observation as possible: deadline
-and budget use none of it.
+and budget use none of it. `now` is a Unix time in seconds everywhere.
 """
 
 import tomllib
@@ -143,7 +143,7 @@ def utc(unix_s: float) -> str:
 def _reasons_against(
     deployment: Deployment, status: Status, observation: Observation, now: float
 ) -> Iterator[Decision]:
-    """Yield a decision for each reason against nodes, the strongest first."""
+    """Yield a decision for each reason why no nodes should start or run, the strongest first."""
     yield from _without_a_node_group(deployment, observation)
     if status == "ended":
         yield _decided(0, "ended")
@@ -201,7 +201,7 @@ def _failed(observation: Observation) -> Iterator[Decision]:
 
 
 def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Yield a decision if a server was given up; comes before `_failed` to quote its log."""
+    """Yield a decision if a server was given up; unlike that of `_failed`, it quotes the log."""
     if deployment.servers.gave_up:
         servers = observation.servers
         lines = () if isinstance(servers, Unknown) else servers.last_lines
@@ -250,7 +250,7 @@ def _not_begun(deployment: Deployment, observation: Observation) -> Iterator[Dec
 
 
 def _no_server_ready(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Yield a decision if the plan's `startup_minutes` a node are paid without a ready server."""
+    """Yield a decision if `startup_minutes` per node were paid for without a ready server."""
     plan, waited = deployment.plan, deployment.without_server_seconds
     if isinstance(observation.servers, Unknown) or isinstance(observation.run, Unknown):
         return
@@ -294,7 +294,7 @@ def _not_staged(observation: Observation) -> Iterator[Decision]:
 
 
 def _not_tried(deployment: Deployment, observation: Observation, now: float) -> Iterator[Decision]:
-    """Yield a decision until all canaries are well; nodes stay until one fails or is silent."""
+    """Yield a decision until all canaries succeed; nodes stay until one fails or is silent."""
     canaries, nodes_up = observation.canaries, observation.nodes.desired_size
     if isinstance(canaries, Unknown) or canaries.state == "ok":
         return
@@ -308,7 +308,7 @@ def _not_tried(deployment: Deployment, observation: Observation, now: float) -> 
 
 
 def canary_is_silent(deployment: Deployment, observation: Observation, now: float) -> bool:
-    """Return whether a canary has not reported SILENT_AFTER_SECONDS after deploy and staging."""
+    """Return whether a report is missing SILENT_AFTER_SECONDS after both the deploy and staging."""
     canaries, models = observation.canaries, observation.models
     if isinstance(canaries, Unknown) or isinstance(models, Unknown):
         return False

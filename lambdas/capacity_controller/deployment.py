@@ -30,7 +30,10 @@ class DeploymentError(Exception):
 def handle_request(
     event: Mapping[str, Any], controller: Controller, *, function_arn: str, ends_unix_s: float
 ) -> None:
-    """Record a deploy; at a Delete, reach zero nodes by `ends_unix_s`, or raise DeploymentError."""
+    """Record a deploy; at a Delete, take the nodes to zero. Raise DeploymentError if that fails.
+
+    ends_unix_s: when Lambda ends this invocation.
+    """
     plan, kind = _plan(event), event["RequestType"]
     if kind == "Delete":
         _delete(event, plan, controller, function_arn, ends_unix_s)
@@ -80,7 +83,7 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
 
 
 def _plan(event: Mapping[str, Any]) -> CapacityPlan | None:
-    """Return the request's plan; None if it has none, or an invalid one at a stack's deletion."""
+    """Return the request's plan; None if there is none, or if it is invalid in a Delete request."""
     text = event["ResourceProperties"].get("Plan")
     try:
         return None if text is None else load_record(CapacityPlan, text)

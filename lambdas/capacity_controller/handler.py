@@ -40,7 +40,7 @@ def handle(
     controller: Controller,
     opener: OpenerDirector | None = None,
 ) -> None:
-    """Handle one event; `opener` sends the response to CloudFormation."""
+    """Handle one event; `opener` sends the response to CloudFormation (None: urllib's default)."""
     arn = context.invoked_function_arn
     if "RequestType" not in event:
         _reconcile(event, arn, controller)

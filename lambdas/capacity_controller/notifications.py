@@ -24,7 +24,7 @@ MAX_SUBJECT_CHARACTERS = 99
 
 
 class Mail(StrEnum):
-    """Mails, except those about decisions and missing nodes; docs/operations.md lists all.
+    """The mails except those about decisions and missing nodes; docs/operations.md lists all.
 
     The value is the mail's key in `mails.toml`. `State.problems` has the values of mails about
     problems that the controller found itself.
@@ -116,7 +116,7 @@ def of_mail(
     """Return the mail of this kind.
 
     observation: what the text quotes; None: it quotes nothing that was observed.
-    number: how many nodes were lost (LOST_NODES), or the desired size. error: AWS's answer.
+    number: how many nodes were lost (LOST_NODES) or desired (SIZE_NOT_SET). error: AWS's error.
     """
     plan = deployment.plan
     deadline, values = deployment.own_deadline_unix_s, dict[str, object]()
@@ -171,7 +171,7 @@ def _facts(deployment: Deployment, deadline: float) -> str:
 
 
 def _notification(plan: CapacityPlan, subject: str, lines: list[str], now: float) -> Notification:
-    """Return a mail. The id is a hash of text and time, so a later mail of equal text is sent."""
+    """Return a mail. The id is a hash of text and time, so equal text is sent again later."""
     subject = f"draftworth {plan.experiment}: {subject}"[:MAX_SUBJECT_CHARACTERS]
     text = "\n".join(lines)
     identity = hashlib.sha256(f"{subject}{text}{now}".encode()).hexdigest()[:16]

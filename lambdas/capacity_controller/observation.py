@@ -54,9 +54,9 @@ class Canaries:
 class Servers:
     """What the servers of the plan have reported since the deploy, summarized.
 
-    gave_up: why a server was given up, empty if none was; `last_lines`: the end of its log.
+    gave_up: why a server was given up; empty: none was. last_lines: the end of that server's log.
     healthy_since_unix_s: when the newest healthy server became healthy; None: none is healthy.
-    said_at_unix_s: the beginning of the oldest reported state; None: no server has reported.
+    said_at_unix_s: when the oldest reported state began; None: no server has reported a state.
     is_tested: whether at least one server's pod has ended its self-test.
     """
 
@@ -103,7 +103,7 @@ class NoCapacityBlock:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A reason for missing nodes. Each kind is reported only once while nodes are missing."""
+    """Why nodes are missing, with AWS's message. A kind is reported once while they are missing."""
 
     kind: str
     message: str
@@ -133,7 +133,7 @@ class NodeGroup:
 class Observation:
     """Everything that a decision depends on, besides the plan, the state and the time.
 
-    stopped: the object `control/stop` exists.
+    stopped: whether the object `control/stop` exists, by which a user keeps the nodes at zero.
     block: None when the plan has no Capacity Block.
     """
 

@@ -48,7 +48,7 @@ R = TypeVar("R")
 
 
 def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> observation.Models:
-    """Observe the checkpoints; a staging that was given up before `since` is ignored."""
+    """Observe the checkpoints; a staging given up before `since`, a Unix time, is ignored."""
     try:
         found = {
             model: read_record(
@@ -122,7 +122,7 @@ def _has_begun(s3: S3Client, bucket: str, model: ModelRef) -> bool:
 def canaries_of(
     s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float
 ) -> observation.Canaries:
-    """Observe what the Job's canaries have reported since this Unix time."""
+    """Observe what the Job's canaries have reported since the Unix time `since`."""
     silent = []
     for variant in plan.variants:
         try:
@@ -144,7 +144,7 @@ def canaries_of(
 def servers_of(
     s3: S3Client, bucket: str, names: Iterable[str], *, since: float
 ) -> observation.Servers:
-    """Observe the states that these servers have reported since this Unix time.
+    """Observe the states that the servers `names` have reported since the Unix time `since`.
 
     The phase `ended` is no failure: a run starts and stops servers on purpose. An unreadable state
     is ignored, so the paid time without a ready server grows.
@@ -168,7 +168,7 @@ def servers_of(
 
 
 def read_record(record_type: type[R], s3: S3Client, bucket: str, key: str) -> R | None:
-    """Read a record, or None if there is no such object; raise RecordError or TooLargeError."""
+    """Return a record, or None if there is no such object; raise RecordError or TooLargeError."""
     data = read_object(s3, bucket, key)
     return None if data is None else load_record(record_type, data)
 

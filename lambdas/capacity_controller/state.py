@@ -54,10 +54,10 @@ class NodeTime(Checked):
     ) -> NodeTime:
         """Return the node time with the time from the last observation until `now` added.
 
-        This time counts for each instance, of the old or the new number, whichever is higher. It
-        does not count if there was no instance and `were_desired` is False.
+        This time is paid for the old or the new number of instances, whichever is higher. It is not
+        paid if there was no instance and `were_desired` is False.
         instances: the new number; None: it could not be observed. Then the old number is kept, and
-            the time counts for `unseen` instances if `unseen` is higher than the old number.
+            the time is paid for `unseen` instances if `unseen` is higher than the old number.
         were_desired: whether nodes were desired since the last observation.
         """
         paid = max(self.instances, unseen) if instances is None else instances
@@ -127,7 +127,7 @@ class Deployment(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class LastDecision:
-    """The last decision; desired_size: None if the node group was left as it was."""
+    """The decision that holds since `since_unix_s`; desired_size: None if no size is asked for."""
 
     job_name: str
     desired_size: int | None

@@ -1,4 +1,4 @@
-"""Computes the next state from state, observation and time, without calls to AWS."""
+"""Computes the next state from state, observation and Unix time `now`, without calls to AWS."""
 
 import math
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class Transition:
     """The next state, and what the controller must do.
 
     state: the next state; equal to the previous state if nothing changed.
-    is_new: the decision's size or reason differs from those of the last decision.
+    is_new: whether Job, size or reason differ from the last decision; never for reason `unknown`.
     notifications: new notifications, which are in the state's outbox too.
     schedule_at_unix_s: the time for the deadline's schedule; None: there must be no schedule.
     """
@@ -45,7 +45,7 @@ class Transition:
 def transition(
     state: State, deployment: Deployment, observation: Observation, *, now: float
 ) -> Transition:
-    """Return the transition that follows from an observation at this time."""
+    """Return the transition that follows from an observation at the time `now`."""
     last, nodes = state.last_decision, observation.nodes
     were_desired = (last.desired_size if last else None) or 0
     lost = _nodes_lost(deployment, nodes.instances, of=were_desired)
@@ -130,7 +130,7 @@ def _observed(
 
 
 def _nodes_lost(deployment: Deployment, instances: int | None, *, of: int) -> int:
-    """Return how many nodes are gone since the last observation, of the `of` that should exist.
+    """Return how many of the `of` nodes that should exist are gone since the last observation.
 
     More nodes than `of`, then or now, are not counted: a node that was replaced before it ended is
     not lost. instances: the number now; None: it is unknown, so no node is lost.
@@ -190,7 +190,7 @@ def _job_is_silent(observation: Observation, now: float) -> bool:
 def _schedule(
     state: State, deployment: Deployment, decision: Decision, observation: Observation, now: float
 ) -> float | None:
-    """Return the deadline, rounded up to a minute; None: it or the deployment is over."""
+    """Return the deadline, rounded up to a minute; None: it has passed, or the stack is deleted."""
     if decision.reason == "unknown":
         return state.schedule_at_unix_s
     end = deadline_unix_s(deployment, observation)

@@ -89,7 +89,7 @@ def _end(
 
 
 def _tell_once(controller: Controller, notification: Notification, *, about: str) -> None:
-    """Report a lost state, unless the last report was about the same one (recorded in TOLD_KEY).
+    """Report a lost state, unless the object TOLD_KEY says that this state was reported last.
 
     about: the ETag of a state that cannot be read; `none` if there is no state.
     """

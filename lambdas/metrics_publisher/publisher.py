@@ -58,11 +58,11 @@ F = TypeVar("F", results.BlockResult, Verdict)
 
 @dataclass(frozen=True, kw_only=True)
 class Claim(Document):
-    """How many calls of a file are done, and until when an invocation may make more.
+    """How many PutMetricData calls of a file are done, and until when an invocation may make more.
 
-    source_sha256: hash of the file's bytes; its ETag is not used, because SSE-KMS changes it.
-    plan_sha256: hash of the calls that publish it.
-    calls, calls_done: PutMetricData calls, planned and known to have succeeded.
+    source_sha256: hash of the file's bytes; no ETag is used, because SSE-KMS changes ETags.
+    plan_sha256: hash of the calls that publish the file.
+    calls, calls_done: how many calls are planned, and how many are known to have succeeded.
     lease_until_unix_s: the end of the lease; 0 if the invocation has ended the lease itself.
     """
 
@@ -81,7 +81,7 @@ class Publication:
     calls: PutMetricData calls made by this delivery; 0 if the file was published already.
     already_done: calls that earlier deliveries had made.
     may_repeat_a_call: whether an earlier invocation died while it published the file.
-    words: a verdict's headline and sentences.
+    words: a verdict's headline and sentences; empty for a block.
     """
 
     calls: int
@@ -100,7 +100,7 @@ class Publisher:
     clock: Callable[[], float] = time.time
 
     def publish(self, source: events.ObjectCreated, *, deadline_unix_s: float) -> Publication:
-        """Publish one file, unless it is published; the invocation ends at `deadline_unix_s`.
+        """Publish one file, unless that was done; the invocation ends at `deadline_unix_s`.
 
         After any error but UnusableError the next delivery can succeed.
         """
