@@ -4,7 +4,7 @@ It waits until the checkpoints are staged. It asks S3 whether they are, as the m
 listings. Each step may fail for some minutes, because AWS refuses a role that was just created.
 Each report replaces the previous report (`draftworth/records/deployment.py`).
 
-Exit codes: 0 everything was read and written, 1 something was not; the report says what.
+Exit codes: 0 all was read and written, 1 a step failed; the report says which.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _probe(folder: Path, file: checkpoints.StoredFile) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
-    """One test run. arguments: the command line. models: checkpoints, by role (target, draft)."""
+    """One run of the test. arguments: the command line. models: the mounted models by role."""
 
     client: S3Client
     arguments: argparse.Namespace

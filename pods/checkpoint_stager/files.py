@@ -37,7 +37,7 @@ class CorruptFileError(DraftworthError):
 class HubFile:
     """A file of a repository at one commit.
 
-    sha256: the hash of a file in large file storage; None for other files.
+    sha256: the hash of a file in large file storage (Git LFS); None for other files.
     git_sha1: git's hash of the file's blob; for a file in large file storage, of its pointer file.
     """
 
@@ -54,7 +54,7 @@ class HubFile:
 def served_files(
     files: Sequence[HubFile], model: str, *, allow_pickle: bool = False
 ) -> tuple[HubFile, ...]:
-    """Return the files to stage, sorted by path; raise UserInputError if they cannot be served.
+    """Return the files to stage, sorted by path; UserInputError: the model cannot be served.
 
     model: the name for messages. allow_pickle: whether weights may be Python pickles.
     """

@@ -39,7 +39,7 @@ class ScratchSpace:
 
     @contextmanager
     def room_for(self, size_bytes: int) -> Iterator[Path]:
-        """Wait for and reserve `size_bytes` of this space; yield an empty folder, later deleted."""
+        """Wait until `size_bytes` are free, reserve them, and yield an empty, temporary folder."""
         with self._changed:
             self._changed.wait_for(lambda: self._free_bytes >= size_bytes)
             self._free_bytes -= size_bytes

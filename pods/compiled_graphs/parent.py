@@ -1,10 +1,10 @@
-"""The parent of vLLM in its container tests the node, prepares graphs and runs vLLM.
+"""The parent process of vLLM in a container tests the node, prepares graphs and runs vLLM.
 
 Each new state is put into the results bucket (`draftworth/records/servers.py`), with the last lines
 of the log. A server is given up if its pod's self-test failed, if its graphs are refused, if it
 ended too often without being healthy, or if a start takes too long: the container then waits
 without a server until the capacity controller ends its node. If a server ends after it was healthy,
-the kubelet starts it again, without a limit; the measuring Job counts what is lost.
+the kubelet starts it again, without a limit; the measuring Job counts the failed requests.
 """
 
 import os
@@ -39,7 +39,7 @@ class Parent:
 
     arguments: the command line of `start`. The limits in minutes count from
         `Starts.first_at_seconds`.
-    self_test: tests what the server needs; called once in the life of a pod.
+    self_test: a function that tests what the server needs; it is called once in a pod's life.
     """
 
     command: Sequence[str]
@@ -137,7 +137,7 @@ class Parent:
                 return
 
     def _ended(self, code: int) -> int:
-        """Return the exit code, so that the kubelet restarts the server; or raise GivenUpError."""
+        """Return the exit code, for a restart by the kubelet; GivenUpError: it ended too often."""
         starts, failed = self.starts, self.reports.tail.compiler_failed
         allowed = self.arguments.starts_with_compiler_failure if failed else MAX_STARTS
         if starts.without_health >= allowed and not self._told_to_end:

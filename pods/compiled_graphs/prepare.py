@@ -99,7 +99,7 @@ def prepare(order: Order) -> Prepared:
 
 
 def compiles_after_all(order: Order) -> None:
-    """Record a start that compiles; it follows one that did not find the restored graphs."""
+    """Record a start that compiles; it follows a start that did not find the restored graphs."""
     if record := scratch.read_record(order.scratch):
         scratch.write_record(order.scratch, replace(record, **_begun("compiled")))
 

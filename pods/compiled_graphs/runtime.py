@@ -41,12 +41,12 @@ class _Version(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What is known so far. Each step writes the file anew, because the next step may hang.
+    """What is known of the Neuron runtime. Each step writes the file anew: the next step may hang.
 
-    missing: why the runtime's library was not found; empty: it was. version: the runtime's.
+    missing: why the library was not found; empty: it was found. version: the runtime's version.
     unfit: why driver and runtime do not fit; empty: they fit, or a version is not known.
-    has_begun: whether `nrt_init` was called. status: what it returned; None: it has not returned.
-    init_s: how long it took, in seconds. logical_cores: how many the runtime shows; None: unknown.
+    has_begun: whether `nrt_init` was called. status: its return value; None: it has not returned.
+    init_s: seconds that `nrt_init` took. logical_cores: how many the runtime has; None: unknown.
     """
 
     missing: str = ""
@@ -59,7 +59,7 @@ class Found:
 
 
 def main(argv: list[str]) -> int:
-    """Write `Found` to the file of the first argument; the second is the driver's version."""
+    """Write `Found` to the file that argument 1 names; argument 2 is the version of the driver."""
     path, driver = Path(argv[0]), argv[1]
 
     def keep(found: Found) -> Found:

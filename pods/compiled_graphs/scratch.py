@@ -52,7 +52,7 @@ class Starts:
 
 
 def begin(scratch: Path, clock: Callable[[], float] = time.monotonic) -> Starts:
-    """Count a new start in the record, and return the record.
+    """Count a new start in `starts.json`, and return the record.
 
     A record that cannot be read is treated as missing.
     """
@@ -73,7 +73,7 @@ def begin(scratch: Path, clock: Callable[[], float] = time.monotonic) -> Starts:
 
 
 def keep(scratch: Path, starts: Starts) -> None:
-    """Replace the record atomically. Errors, as of a full disk, are ignored: the server goes on."""
+    """Replace `starts.json` atomically; ignore errors, as of a full disk: the server goes on."""
     with contextlib.suppress(OSError):
         scratch.mkdir(parents=True, exist_ok=True)
         replace_file(scratch / STARTS_NAME, dump_record(starts))
@@ -90,7 +90,7 @@ def _read(kind: type[R], path: Path) -> R | None:
 class StartRecord:
     """One start of the server.
 
-    key, inputs: the artifact key of its graphs, and the values that the key is a hash of.
+    key, inputs: the artifact key of the server's graphs, and the values that the key is a hash of.
     checkpoints: the commits of the mounted checkpoints that are known, by role.
     origin: `bucket` if the bucket had the graphs, `compiled` if this pod compiled them.
     graphs: the path of the folder with the graphs, in the pod.
@@ -114,12 +114,12 @@ class WholeMark:
 
 
 def write_record(scratch: Path, record: StartRecord) -> None:
-    """Replace the record atomically."""
+    """Replace `start.json` atomically."""
     replace_file(scratch / RECORD_NAME, dump_record(record))
 
 
 def read_record(scratch: Path) -> StartRecord | None:
-    """Return the record; None if it is missing, unreadable or of another version."""
+    """Return the record in `start.json`; None if missing, unreadable or of another version."""
     return _read(StartRecord, scratch / RECORD_NAME)
 
 

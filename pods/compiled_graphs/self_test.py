@@ -53,7 +53,7 @@ class SelfTester:
     """The self-test of one pod.
 
     devices: how many devices the pod's claim has. checkpoint: the target's mount.
-    scratch: a folder on the node's disk. root: the folder of `sys` and `dev`.
+    scratch: a folder on the node's disk. root: the folder that has `dev`, `proc` and `sys`.
     """
 
     devices: int
@@ -186,7 +186,7 @@ def _named(devices: Any) -> str:
 
 
 def _within(seconds: float, step: Callable[[], None]) -> None:
-    """Run the step in a thread of its own; raise its error, or FailedError if it does not end."""
+    """Run the step in a thread; raise the step's error, or FailedError if `seconds` pass first."""
     ended: Future[None] = Future()
 
     def work() -> None:
@@ -216,7 +216,7 @@ def _file_sizes(checkpoint: Path) -> dict[Path, int]:
 
 
 def _free_memory_bytes(root: Path) -> int | None:
-    """Return the free memory of the node or, if that is less, what the container's limit leaves."""
+    """Return the free memory of node or container, whichever is less; None if both are unknown."""
     free = []
     with contextlib.suppress(OSError, ValueError, IndexError):
         text = (root / "proc/meminfo").read_text(encoding="utf-8")

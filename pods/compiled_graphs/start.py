@@ -24,7 +24,7 @@ _FORWARDED = (
 
 
 def main(argv: list[str]) -> int:
-    """Run the command after `--` and return its exit code; if it is given up, wait for a signal."""
+    """Run the server (the command after `--`); return its exit code, or wait if it is given up."""
     split = argv.index("--")
     arguments = _parser().parse_args(argv[:split])
     adopt_orphans()

@@ -1,4 +1,4 @@
-"""The container beside vLLM uploads compiled graphs once vLLM is healthy, and then does nothing.
+"""The uploader container beside vLLM uploads compiled graphs as soon as vLLM is healthy.
 
 It must not disturb the server: a container that ends or restarts makes its pod not ready. So every
 failure is logged, a failed upload is repeated a limited number of times, and the process stays.
@@ -165,7 +165,7 @@ def upload_with_retries(
     stop: threading.Event,
     delays_seconds: Sequence[float] = RETRY_DELAYS_SECONDS,
 ) -> bool:
-    """Upload; retry after each delay while `stop` is not set. Return whether it succeeded."""
+    """Upload the graphs, in several tries until `stop` is set; return whether a try succeeded."""
     for delay in (*delays_seconds, None):
         try:
             _LOG.info(uploader.upload(record))
@@ -183,7 +183,7 @@ def upload_with_retries(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Upload once vLLM is healthy, then wait for SIGTERM, which does not interrupt an upload."""
+    """When vLLM is healthy, upload its graphs; then wait for SIGTERM, which stops no upload."""
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     arguments = _parser().parse_args(argv)
     stop = threading.Event()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class ServerStates:
     """Reads the states that servers reported. A failure is logged once, and the run goes on.
 
-    S3 answers `AccessDenied` for a missing object, because this role may not list the folder.
+    S3 answers `AccessDenied` for a missing object, because the Job's role may not list the folder.
     """
 
     client: S3Client
@@ -158,7 +158,7 @@ class KubernetesServers:
     """The servers of a run: Deployments with the names in `Endpoint.server`.
 
     names: the names of all servers.
-    stopped_within_seconds: the longest wait until a stopped Deployment has no pods. It takes
+    stopped_within_seconds: the longest wait until a stopped Deployment has no pods. That takes
         seconds, because a pod that has begun to terminate is not counted.
     """
 
@@ -209,7 +209,7 @@ def servers_of(
 
 
 async def go_home(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -> None:
-    """Run the servers of the first stage only, as after a deploy: the next Job begins with them.
+    """Run only the servers that the run began with, as after a deploy: the next Job needs them.
 
     A failure is only logged, because the run is over.
     """

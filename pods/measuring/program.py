@@ -58,8 +58,8 @@ LIMIT_BYTES = MAX_PROMPT_BYTES + MIB
 def read_spec(address: str, sha256: str | None, make_client: Callable[[], S3Client]) -> RunSpec:
     """Read the run specification from `s3://BUCKET/KEY` or from a file.
 
-    It raises SinkError if S3 did not return it: another pod may succeed.
-    sha256: the hash that its bytes must have, in hex digits; None: any.
+    It raises UserInputError if the file is wrong, SinkError if S3 fails: a later pod may succeed.
+    sha256: the hash that the bytes must have, in hex digits; None: any hash.
     """
     try:
         data = _read(address, make_client)
@@ -242,7 +242,8 @@ def _s3() -> S3Client:
 
 def _deadline(path: Path | None) -> Callable[[], float | None]:
     """Return a function that reads the run's time limit, in seconds, at each call. If a read fails,
-    it returns the last limit. Raises UserInputError if the limit cannot be read now."""
+    the function returns the last limit; if `path` is None, it returns None. Raises UserInputError
+    if the limit cannot be read now."""
     if path is None:
         return lambda: None
     known = _read_deadline(path)

@@ -30,7 +30,7 @@ class Actor(Protocol):
         was cancelled."""
 
     def cancel(self, request: Planned) -> None:
-        """Make `measure` return soon, if it still measures this request; does not block."""
+        """Make `measure` return soon, if it still measures this request; this does not block."""
 
 
 @dataclass(frozen=True, kw_only=True)
