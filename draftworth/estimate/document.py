@@ -28,7 +28,7 @@ _TONES = {"pays": "good", "cannot pay": "bad", "open": "open"}
 
 
 def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document.Document:
-    """Return a document with each draft's estimates, and its predictions beside a run's figures."""
+    """Return a document: each draft's estimates, and its predicted and measured tokens per step."""
     sections: list[document.Section] = []
     numbered = enumerate(estimates, start=1)
     for draft, at_loads in groupby(numbered, key=lambda pair: pair[1].draft):
@@ -82,7 +82,7 @@ def _source(estimate: DraftEstimate) -> str:
 
 
 def _costs(forecast: WindowForecast) -> Mapping[str, CostRange]:
-    """Return cost ratios by class; if there are several classes, the traffic mix comes first."""
+    """Return cost ratios by class; with several classes, the traffic mix is the first entry."""
     classes = forecast.class_cost_ratios
     return {TRAFFIC_MIX: forecast.cost_ratio, **classes} if len(classes) > 1 else classes
 

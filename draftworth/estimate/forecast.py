@@ -2,7 +2,7 @@
 
 Costs are counted in steps of the baseline, each of which yields one token. In decoding, without
 prefill, a token with a draft costs a step's cost divided by the step's tokens. The cost depends on
-the device. The tokens depend on target, draft and text, and have an interval over the prompts.
+the device. The tokens depend on target, draft and text; their confidence interval is over prompts.
 """
 
 import math
@@ -21,7 +21,7 @@ WINDOWS = range(1, 16)
 
 
 def windows_of(experiment: ResolvedExperiment, method: str) -> Mapping[int, int]:
-    """Return how many drafted tokens a step checks, by window: for 1 to 15 and the experiment's."""
+    """Return how many drafted tokens a step checks, for windows 1 to 15 and the experiment's."""
     served = experiment.spec.release_facts.methods[method]
     asked = {*WINDOWS, *(v.spec.window for v in experiment.variants if v.draft and v.spec.window)}
     windows = sorted(w for w in asked if w >= served.min_window)
@@ -32,9 +32,9 @@ def windows_of(experiment: ResolvedExperiment, method: str) -> Mapping[int, int]
 class WindowForecast:
     """The forecast of decoding with a draft and one window (`num_speculative_tokens`).
 
-    checked: how many drafted tokens a step checks. step_cost: its cost in baseline steps.
+    checked: how many drafted tokens a step checks. step_cost: a step's cost in baseline steps.
     tokens_per_step: output tokens per step, by prompt class.
-    cost_ratio: the cost of decoding a token in the traffic mix, divided by the baseline's.
+    cost_ratio: the cost of decoding a token of all traffic, divided by the baseline's cost.
     is_measured: whether the step cost of exactly this window was measured.
     """
 
@@ -70,9 +70,9 @@ def _cost_ratio(
 
 @dataclass(frozen=True, kw_only=True)
 class Conclusion:
-    """Whether any window pays.
+    """Whether any window pays: whether decoding with it is cheaper than without a draft.
 
-    sentence: the whole conclusion. about: the window that `sentence` is about. to_measure: the
+    sentence: the conclusion in words. about: the window that `sentence` is about. to_measure: the
     windows that a run must measure before the conclusion is final; empty if it is final.
     """
 
@@ -83,7 +83,7 @@ class Conclusion:
 
 
 def conclude(forecasts: Sequence[WindowForecast]) -> Conclusion:
-    """Return whether any window pays, as far as that is known."""
+    """Return whether any window pays; where this is not known, which windows must be measured."""
     best = min(forecasts, key=lambda f: f.cost_ratio.low)
     surest = min(forecasts, key=lambda f: f.cost_ratio.high)
     if best.cost_ratio.low > 1:
@@ -135,13 +135,14 @@ def windows_text(windows: Sequence[int]) -> str:
 class DraftEstimate:
     """The estimate of one draft at one load.
 
-    target: as the experiment names it. method: as in the catalogue.
+    target: the target model, as the experiment names it. method: the drafting method.
     draft: the draft's folder, or how n-grams are looked up, in words.
     tokenizer: the folder whose tokenizer counted the tokens; empty: no output was read.
-    acceptance: what the draft yields, by prompt class. weights: the classes' parts of the tokens.
+    acceptance: tokens per step, by prompt class. weights: each class's share of the output tokens.
     windows: how many drafted tokens a step checks, by window (`num_speculative_tokens`).
     source: the acceptance profile that `acceptance` is from, in words; empty: outputs were read.
-    hit_rate: the share of tokens that the draft predicts; None: n-gram drafting, or a profile.
+    hit_rate: the share of the outputs' tokens that the draft model would have chosen; None: n-gram
+        drafting, or the estimate is from a profile.
     predictions: predicted and measured tokens per step; empty unless the outputs are from a run
         that had this draft.
     settling: sentences on what to measure next, what that costs, and what the draft can save.

@@ -31,7 +31,7 @@ LEAST = -100.0
 
 
 def load_tokenizer(target: Path, model: Path) -> PreTrainedTokenizerBase:
-    """Return the target's tokenizer; UserInputError: unreadable, or `model` has other tokens."""
+    """Return the target's tokenizer; UserInputError: unreadable, or `model` has another one."""
     own, read = _tokenizer(target), _tokenizer(model)
     ours, theirs = own.get_vocab(), read.get_vocab()
     if ours != theirs:
@@ -57,7 +57,7 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 
 def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase, precision: str) -> PreTrainedModel:
-    """Return the causal language model in a folder; raise UserInputError.
+    """Return the causal language model in a folder; raise UserInputError if it cannot be used.
 
     precision: the type of the weights, as PyTorch calls it; "auto": the checkpoint's type.
     """
@@ -93,7 +93,7 @@ def _check_fits(folder: Path) -> None:
 
 
 def ending_ids(model: PreTrainedModel) -> tuple[int, ...]:
-    """Return the ids of tokens that end an output, from the generation config, as vLLM does."""
+    """Return the ids of tokens that end an output, from the generation config, which vLLM uses."""
     found = model.generation_config.eos_token_id
     if found is None:
         return ()
@@ -141,7 +141,7 @@ def read_outputs(
     temperature: float,
     forbidden: Sequence[int] = (),
 ) -> Iterator[list[Reading]]:
-    """Yield the readings batch by batch, shortest outputs first; skip empty outputs.
+    """Yield the model's readings of outputs in batches, the shortest first; skip empty outputs.
 
     temperature: the temperature by which the model's logits are divided. forbidden: ids of tokens
     that the server could not sample, such as those that end an output if its length is fixed.

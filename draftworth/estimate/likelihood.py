@@ -1,13 +1,13 @@
-"""Checks whether a run's outputs are the target's, by their likelihood under a model.
+"""Checks whether a run's outputs come from the target, by how likely a model finds them.
 
 docs/estimate.md describes the three checks. If a token is sampled from the target's distribution p,
 log p(token) + the entropy of p has the mean 0, whatever the tokens before it are, and its variance
-follows from p. So sums over many tokens are nearly normal (central limit theorem for martingales,
-Brown 1971). The variances are added without clusters by prompt, because a correct sampler draws the
-outputs to one prompt independently. A variance that is estimated from the sums of a few prompts can
-hide even noise (tests/draftworth/estimate/test_likelihood.py). The check with a draft is made class
-by class: to a draft, wrong outputs (noise) are less likely than texts that it knows well, but more
-likely than other texts, so differences of classes may cancel.
+follows from p. So sums over many tokens are nearly normally distributed (Brown 1971 proves it for
+such dependent terms). The variances of all outputs are added, not grouped by prompt, because a
+correct sampler draws the outputs to one prompt independently; a variance estimated from the sums of
+a few prompts can hide even noise (tests/draftworth/estimate/test_likelihood.py). The check with a
+draft is made class by class: to a draft, wrong outputs (noise) are less likely than texts that it
+knows well, but more likely than other texts, so differences of classes may cancel.
 """
 
 import math
@@ -44,9 +44,10 @@ def check_outputs(
     *,
     progress: Callable[[str], None],
 ) -> None:
-    """Check a run's outputs with the target, or with `draft` if the target cannot be loaded.
+    """Check that a run's outputs are the target's, and write the result into the run's folder.
 
-    Errors go to `progress` only, because the estimate is complete without the check.
+    The target model reads the outputs; if it cannot be loaded, `draft` does. Errors go to
+    `progress` only, because the estimate is complete without the check.
     """
     if given.run is None:
         return
@@ -74,7 +75,7 @@ def check_outputs(
 def checks_by_target(
     experiment: ResolvedExperiment, run: Run, transcripts: Transcripts, reader: Reader
 ) -> Iterator[likelihoods.ModelsCheck]:
-    """Yield a check of each variant's outputs under the target model; raises DraftworthError."""
+    """Yield a check of each variant's outputs by the target; DraftworthError: its pass failed."""
     check = likelihood_of if run.result.temperature else greedy_likelihood_of
     for variant, outputs in _outputs(experiment, run, transcripts).items():
         readings = reader.readings(
@@ -118,7 +119,7 @@ def _said(outputs: Sequence[Output]) -> set[tuple[object, ...]]:
 
 
 def likelihood_of(variant: str, readings: Sequence[Reading]) -> likelihoods.Likelihood | None:
-    """Check sampled outputs; None without outputs, or if the target is certain of every token."""
+    """Check a variant's sampled outputs; None: no output, or each token was certain (p = 1)."""
     variance = math.fsum(r.variance for r in readings)
     if variance <= 0:
         return None
@@ -135,7 +136,7 @@ def likelihood_of(variant: str, readings: Sequence[Reading]) -> likelihoods.Like
 def greedy_likelihood_of(
     variant: str, readings: Sequence[Reading]
 ) -> likelihoods.GreedyLikelihood | None:
-    """Check the first greedy output of each prompt; None if there is no output."""
+    """Check a variant's first greedy output to each prompt; None if there is no output."""
     firsts = [*{_prompt(r): r for r in reversed(readings)}.values()]
     if not firsts:
         return None

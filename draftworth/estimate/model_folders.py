@@ -1,4 +1,4 @@
-"""Checks whether a folder can hold a model, and whether the model fits into memory.
+"""Checks whether a folder holds a model, and whether the model fits into memory.
 
 The engine's interpreter imports this module, so it imports no third-party library.
 """
@@ -19,12 +19,12 @@ _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_con
 
 
 def check_tokenizer(folder: Path, *, given_by: str) -> None:
-    """Raise UserInputError, which names `given_by` (an option or key), if no tokenizer is there."""
+    """Raise UserInputError, naming the option or key `given_by`, if a folder has no tokenizer."""
     _check_has(folder, _TOKENIZERS, "a tokenizer", given_by)
 
 
 def check_model(folder: Path, *, given_by: str) -> None:
-    """Raise UserInputError, which names `given_by`, if a folder has no whole model."""
+    """Raise UserInputError, naming the option or key `given_by`, if a folder lacks model files."""
     check_tokenizer(folder, given_by=given_by)
     _check_has(folder, _CONFIGURATION, "a model's configuration", given_by)
     _check_has(folder, _WEIGHTS, "a model's weights", given_by)

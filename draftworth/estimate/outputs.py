@@ -21,7 +21,7 @@ from draftworth.records.transcripts import Transcripts, read_transcripts
 class GivenOutputs:
     """The target's outputs, and the run that produced them; `run` is None if no run did.
 
-    folder: the run's folder, to write results into; None for a run in S3, whose copy is temporary.
+    folder: the run's folder, to write results into; None: no run, or one in S3 (a temporary copy).
     """
 
     outputs: Sequence[Output]
@@ -31,7 +31,7 @@ class GivenOutputs:
 
     @property
     def greedy_run(self) -> Run | None:
-        """The run if it was greedy, or None: sampled variants do not say what the baseline says."""
+        """The run if it was greedy; else None, because sampled outputs differ between variants."""
         return self.run if self.run and not self.run.result.temperature else None
 
 
@@ -39,7 +39,7 @@ def given_outputs(experiment: ResolvedExperiment, folder: Path | None) -> GivenO
     """Return the outputs in `folder`: those of a run, or answers in files CLASS/CASE.jsonl.
 
     Without `folder`, return the answers that `prompts import` kept beside the prompts. Raises
-    UserInputError if there are no outputs, or if they are another model's.
+    UserInputError if there are no outputs, or if another model than the target made them.
     """
     if folder is None:
         return GivenOutputs(outputs=_outputs_beside_prompts(experiment))
@@ -118,7 +118,7 @@ def _check_target(experiment: ResolvedExperiment, run: Run) -> None:
 
 
 def outputs_of_run(run: Run, transcripts: Transcripts, cases: Iterable[Case]) -> list[Output]:
-    """Return the baseline's first output to each prompt; raise UserInputError if there is none."""
+    """Return the baseline's first output to each prompt; UserInputError: there is no output."""
     _check_has_prompts_as_they_are(run)
     found = outputs_of_blocks(run.blocks, transcripts, cases, variant=run.result.baseline)
     if not found:
@@ -157,7 +157,7 @@ def outputs_of_blocks(
 def all_outputs(
     blocks: Iterable[BlockResult], transcripts: Transcripts, cases: Iterable[Case], *, variant: str
 ) -> Iterator[Output]:
-    """Yield each output of a variant to an unchanged prompt of `cases`, if it has a transcript."""
+    """Yield a variant's outputs that have a transcript, to prompts sent exactly as in `cases`."""
     prompts = {(c.prompt_class, c.name, p.id): p for c in cases for p in c.prompts}
     # A load with `input_tokens` makes prompts longer or shorter, so they differ from the cases'.
     unchanged = (b for b in blocks if b.variant == variant and b.load.input_tokens is None)
@@ -177,7 +177,7 @@ def all_outputs(
 
 
 def asked_of(prompt: Prompt) -> dict[str, Any]:
-    """Return a prompt's messages and tools for the chat template, or the text to continue."""
+    """Return a prompt's messages and tools for the chat template, or its text to continue."""
     if prompt.text_to_continue is not None:
         return {"prompt": prompt.text_to_continue}
     tools = {"tools": prompt.tools} if prompt.tools else {}
@@ -189,7 +189,7 @@ _LEAVE_OUT = "leave the class out of the experiment file (workload.classes)"
 
 
 def check_classes(classes: Iterable[str], outputs: Sequence[Output]) -> None:
-    """Raise UserInputError if a class of the traffic has no output."""
+    """Raise UserInputError if one of these classes has no output."""
     known = {output.prompt_class for output in outputs}
     if missing := [name for name in classes if name not in known]:
         raise UserInputError(
@@ -200,7 +200,7 @@ def check_classes(classes: Iterable[str], outputs: Sequence[Output]) -> None:
 
 
 def check_lengths(classes: Iterable[str], replayed: Sequence[Replayed]) -> None:
-    """Raise UserInputError if a class of the traffic has no output of two tokens or more."""
+    """Raise UserInputError if one of these classes has no output of two tokens or more."""
     known = {output.prompt_class for output in replayed if output.tokens_after_first}
     if short := [name for name in classes if name not in known]:
         raise UserInputError(

@@ -1,4 +1,4 @@
-"""Predicts tokens per step from a draft's pass over outputs, and compares them with a run's."""
+"""Predicts a draft's tokens per step from known outputs, and compares them with measured ones."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,8 @@ from draftworth.records.transcripts import Transcripts
 
 
 def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tuple[Prediction, ...]:
-    """Predict tokens per step of a run's variants, beside the measured; raise DraftworthError."""
+    """Return tokens per step of a run's variants, predicted and measured; raise DraftworthError if
+    the run's outputs are missing or a model's pass over them fails."""
     given = given_outputs(experiment, run_folder)
     by_ngram = compare_ngram(experiment, given, TargetTokenizer(reader.target))
     by_draft = (
@@ -38,7 +39,7 @@ def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tupl
 
 
 def draft_folders(experiment: ResolvedLocal) -> list[Path]:
-    """Return the folders of the experiment's draft models (heads have no estimate), each once."""
+    """Return the folders of the experiment's draft models, each once; EAGLE heads are left out."""
     methods = catalog().methods
     drafts = (
         variant.draft
@@ -51,7 +52,8 @@ def draft_folders(experiment: ResolvedLocal) -> list[Path]:
 def compare(
     experiment: ResolvedExperiment, given: GivenOutputs, draft: Path, readings: Sequence[Reading]
 ) -> Iterator[Prediction]:
-    """Yield predictions for variants with `draft`; none unless `given` is from a greedy run."""
+    """Yield predicted and measured tokens per step of variants with `draft`; none if `given` is not
+    from a greedy run."""
     if (run := given.greedy_run) is None:
         return
     checked = {
@@ -68,7 +70,8 @@ def compare(
 def compare_ngram(
     experiment: ResolvedExperiment, given: GivenOutputs, tokenizer: TargetTokenizer
 ) -> Iterator[Prediction]:
-    """Yield predictions for variants with n-gram drafting, as `compare` does for drafts."""
+    """Yield predicted and measured tokens per step of n-gram drafting variants; none if `given` is
+    not from a greedy run."""
     if (run := given.greedy_run) is None:
         return
     for variant in experiment.variants:
@@ -118,7 +121,7 @@ def _prediction(
     prompt_class: str,
     checked: int,
 ) -> Prediction | None:
-    """Return a class's prediction; None: no request whose steps the server or its chunks tell."""
+    """Return a class's prediction; None: no request's steps are known, from server or chunks."""
     tokens = steps = same = shown = 0
     predicted_steps = 0.0
     for record, output in pairs:

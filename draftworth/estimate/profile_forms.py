@@ -37,7 +37,7 @@ _NOT_KNOWN = "not known"
 
 
 def written(form: str, window: WindowAcceptance) -> str:
-    """Return a window as text in a form of `FORMS`; empty: it lacks shares that the form needs."""
+    """Return a window's acceptance in the format `form`; empty if figures for that are missing."""
     template = FORMS[form]
     shares = [f"{share.value:.6g}" for share in window.accepted]
     return ((shares and template.get("shares")) or template.get("length", "")).format(
@@ -50,7 +50,7 @@ def written(form: str, window: WindowAcceptance) -> str:
 
 
 def inferencex(target: str, draft: DraftAcceptance) -> str:
-    """Return InferenceX' YAML, which has tokens per step by mode (a prompt class) and window."""
+    """Return a draft's tokens per step by prompt class and window, as YAML for InferenceX."""
     lines = ["_metadata:", f"  draft-model: {draft.draft}", f"{target}:"]
     for name, windows in draft.classes.items():
         lines.append(f"  {name}:")
@@ -59,7 +59,7 @@ def inferencex(target: str, draft: DraftAcceptance) -> str:
 
 
 def read_profile(path: Path) -> AcceptanceProfile:
-    """Read a profile in any form that the error message lists; raise UserInputError."""
+    """Read an acceptance profile; raise UserInputError if its format is not a known one."""
     shown = one_line(str(path))
     try:
         return _read(path, read_file(path, LIMIT_BYTES))
@@ -134,7 +134,7 @@ def _profile(
 
 
 def write_profile(profile: AcceptanceProfile, path: Path) -> None:
-    """Write a profile as JSON; UserInputError: not a .json file, or it cannot be written."""
+    """Write a profile as JSON; UserInputError: `path` is no .json file or cannot be written."""
     if path.suffix != ".json":  # other suffixes are other forms for `read_profile`
         raise UserInputError(
             f"--profile: given {one_line(str(path))}, allowed: a name that ends with .json"

@@ -1,8 +1,8 @@
 """This module replays n-gram drafting (prompt lookup) over known outputs, without a model.
 
-At the start of a step the drafter takes the longest of the last tokens, `shortest` to `longest` of
-them, that occur earlier in prompt and output. It proposes the tokens that followed their earliest
-occurrence. So for a greedy target, token ids alone decide the steps of every window.
+At the start of a step the drafter looks for the last `longest` tokens earlier in prompt and output;
+if they do not occur, for one token less, down to `shortest`. It proposes the tokens that followed
+the earliest occurrence. So for a greedy target, token ids alone decide the steps of every window.
 
 Source: vLLM 0.32, `v1/spec_decode/ngram_proposer.py`; a test compares both on random token ids.
 """
@@ -30,9 +30,9 @@ class LookupLengths:
 
 
 def match_ends(tokens: Sequence[int], lengths: LookupLengths) -> list[int | None]:
-    """Return, for every n, where the proposal after the first n tokens begins in `tokens`.
+    """Return, for n = 0, 1, ..., the index in `tokens` of what is proposed after n tokens.
 
-    None: the end of the first n tokens occurs nowhere earlier, so nothing is proposed.
+    None: the last of these n tokens occur nowhere earlier, so nothing is proposed.
     """
     found: list[int | None] = [None]
     earliest: dict[tuple[int, ...], int] = {}
@@ -48,7 +48,7 @@ def match_ends(tokens: Sequence[int], lengths: LookupLengths) -> list[int | None
 
 @dataclass(frozen=True, kw_only=True)
 class LookedUp:
-    """One output of the target, with its prompt, as n-gram drafting sees it."""
+    """One output of the target and its prompt, as token ids, for a replay of n-gram drafting."""
 
     prompt_class: str
     case: str
@@ -62,7 +62,7 @@ class LookedUp:
         return max(0, len(self.output_ids) - 1)
 
     def steps(self, checked: int) -> Iterator[int]:
-        """Yield each step's number of output tokens, if a step checks at most `checked` drafts."""
+        """Yield each step's number of tokens, if it checks up to `checked` drafted tokens."""
         tokens, ends = self._tokens, self._ends
         position = len(self.prompt_ids) + 1
         while position < len(tokens):
@@ -90,7 +90,7 @@ def looked_up(
     *,
     enable_thinking: bool,
 ) -> list[LookedUp]:
-    """Return the outputs as n-gram drafting with these lengths sees them."""
+    """Return the outputs and prompts as token ids, for a replay with these lookup lengths."""
     return [
         LookedUp(
             prompt_class=output.prompt_class,
@@ -107,7 +107,8 @@ def looked_up(
 def tokens_per_step(
     outputs: Sequence[LookedUp], weights: Mapping[str, float], *, checked: int
 ) -> float:
-    """Return the tokens per step of all classes; `weights`: their shares of the output tokens."""
+    """Return tokens per step over all classes, if a step checks up to `checked` drafted tokens;
+    `weights`: each class's share of the output tokens."""
     found = acceptance_of(outputs, [checked])
     own = {name: o.tokens_per_step.value for name, (o,) in found.items() if name in weights}
     total = fsum(weights[name] for name in own)

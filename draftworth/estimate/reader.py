@@ -25,7 +25,7 @@ class Reader:
 
     python: the engine's interpreter. target: the folder with the target's tokenizer.
     folder: where readings are kept, so that an interrupted pass can continue.
-    The other fields: as in `PassSettings`.
+    enable_thinking: a variable of the chat template. precision: PyTorch's type for the weights.
     """
 
     python: Path
@@ -44,7 +44,7 @@ class Reader:
     ) -> list[Reading]:
         """Return a model's readings of the outputs; readings of earlier calls are reused.
 
-        temperature, fixed_length: as in `PassSettings`.
+        temperature: divides the model's logits. fixed_length: no token could end an output.
         UserInputError: the model cannot read the outputs. DraftworthError: the pass failed.
         """
         try:

@@ -35,11 +35,11 @@ class StepCosts:
         return self.load is not None and window in self.known
 
     def of_window(self, window: int) -> CostRange:
-        """Return the known cost, or a range that follows from the known windows.
+        """Return what a step costs with this window: as known, or a range from the known windows.
 
         The cost of a step is a fixed part plus a part for each drafted token. If one window is
-        known, the range goes from its cost (all of it is fixed) to a cost of which all above one
-        baseline step is in proportion to the window, but at least half of the known cost. If
+        known, one end of the range takes the whole cost as fixed; the other takes what is above one
+        baseline step as proportional to the window, but at least half of the known cost. If
         several windows are known, the cost is interpolated linearly between neighbours, and
         extrapolated beyond the first and the last. A jump between two windows (an engine may pad
         to the next size) is not seen.
@@ -79,8 +79,8 @@ def _scaled(measured: CostRange, part: float) -> CostRange:
 
 
 def step_costs_of(card: StepCostCard | None, method: str) -> Sequence[StepCosts]:
-    """Return what a step of the method costs in baseline steps: at each load of the card, or as
-    published without a card. UserInputError: the card does not say it.
+    """Return what a step of the method costs in baseline steps, at each load of the card; without
+    a card, as published. UserInputError: the card lacks steps of the method or the baseline.
     """
     if card is None:
         low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
@@ -112,7 +112,7 @@ def step_costs_of(card: StepCostCard | None, method: str) -> Sequence[StepCosts]
 
 
 def checked_serving(card: StepCostCard) -> ServingFacts:
-    """Return the card's serving facts; raise UserInputError if it has none or a wrong latency."""
+    """Return what served the card's run; UserInputError: that is missing, or a latency is wrong."""
     if card.serving is None:
         raise UserInputError(
             f"card of run {card.run_id}: it does not say what served it; allowed: a card of a run "
@@ -158,7 +158,7 @@ _COPY_AGAIN = "next: copy the card again from the run's folder"
 
 
 def _in_baseline_steps(cost: StepCost, plain: StepCost | None) -> CostRange | None:
-    """Return the widest range of (latency / the baseline's); None: one of them is not measured."""
+    """Return the range of step latency / the baseline's; None: one of the two is not measured."""
     if plain is None or not plain.step_latency_s or not cost.step_latency_s:
         return None
     return CostRange(

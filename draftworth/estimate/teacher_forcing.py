@@ -3,7 +3,7 @@
 The program runs in the engine's interpreter, which has torch and transformers, and needs no
 network, because models and tokenizer are folders. Its standard input has a line with the settings
 and a line for each output (JSON). It appends readings to a file, and continues where an earlier
-pass was interrupted. It prints one line: the path of that file.
+pass was interrupted. It prints one line: the path of the file of readings.
 
 Exit codes: 0 every output has a reading, 1 the program failed, 2 the input is wrong.
 """
@@ -101,7 +101,7 @@ def _read(outputs: Sequence[Output], settings: PassSettings, this: Pass, path: P
 
 
 def _earlier_readings(path: Path, of: Pass) -> dict[str, Reading]:
-    """Return an earlier pass's readings; an incomplete line is deleted. Raises UserInputError."""
+    """Return an interrupted pass's readings, without a partial line; UserInputError: wrong file."""
     if not path.exists():
         return {}
     try:

@@ -45,7 +45,7 @@ class TargetTokenizer:
         return ids
 
     def prompt_ids(self, output: Output, *, enable_thinking: bool) -> Sequence[int]:
-        """Return the ids of an output's prompt, as the target's server had them."""
+        """Return the token ids of an output's prompt, as the target's server saw them."""
         asked, is_chat = output.asked, "messages" in output.asked
         text = (
             self._rendered(asked, enable_thinking=enable_thinking) if is_chat else asked["prompt"]
