@@ -4,8 +4,8 @@ Exit codes: 0 done, 1 the command failed or was interrupted, 2 the input is wron
 gets a message, not a traceback. SIGTERM and SIGHUP do the same as Ctrl-C: the command ends every
 process that it started.
 
-Each command is a module with `add_arguments(parser)` and `run(arguments) -> exit code`, which is
-imported only when called: `import draftworth.cli` loads neither `charts` nor `rehearsal`.
+Each command is a module with `add_arguments(parser)` and `run(arguments) -> exit code`. It is
+imported only when the command is called: `import draftworth.cli` loads no `charts` or `rehearsal`.
 """
 
 import argparse
@@ -107,7 +107,7 @@ def _interrupt(*_: object) -> None:
 
 @contextmanager
 def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
-    """Make these signals do the same as SIGINT, unless they are ignored (`nohup`)."""
+    """In the `with` block, let signals do the same as SIGINT, unless they are ignored (`nohup`)."""
     before = {number: signal.getsignal(number) for number in numbers}
     before = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
     for number in before:
@@ -120,7 +120,7 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
 
 
 def parser_of(*commands: str) -> argparse.ArgumentParser:
-    """Return the parser of all commands; only the named `commands` have their arguments in it."""
+    """Return a parser that knows all command names, but only the arguments of these `commands`."""
     parser = argparse.ArgumentParser(
         prog="draftworth",
         description="Does speculative decoding pay for your prompts on AWS Trainium2?",

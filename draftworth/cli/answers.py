@@ -1,4 +1,4 @@
-"""Prints what a run found: its answer in a few lines, as JSON, or all tables of the report."""
+"""Prints what a run found: the answer in a few lines or as JSON, or all tables of the report."""
 
 import argparse
 import os
@@ -36,7 +36,7 @@ def print_answer(
     runs_at: Sequence[str],
     written_to: Path | None = None,
 ) -> None:
-    """Print the answer in the form that the options in `given` choose.
+    """Print a run's answer as lines, JSON or tables, as the options in `given` choose.
 
     runs_at: the folders or S3 addresses of the runs, for the command that the reader can run next.
     written_to: the folder of the written report; None: no report was written.
@@ -63,7 +63,7 @@ def print_answer(
 
 @contextmanager
 def told_if_interrupted(given: argparse.Namespace, folder: Path) -> Iterator[None]:
-    """Print the answer of the run in this folder if Ctrl-C ends the block."""
+    """Print the answer of the run in `folder` if Ctrl-C ends the `with` block."""
     try:
         yield
     except KeyboardInterrupt:

@@ -155,7 +155,7 @@ def _shown(text: str) -> str:
 
 @contextmanager
 def local_run(run_at: str) -> Iterator[Path]:
-    """Yield the run's folder; for a run in S3, a folder with a copy, deleted afterwards."""
+    """Yield a run's folder; a run in S3 is copied into a folder that is deleted afterwards."""
     if not run_at.startswith(S3_SCHEME):
         yield Path(run_at)
         return

@@ -1,7 +1,7 @@
 """`draftworth compare` measures OpenAI-compatible servers, and says whose tokens cost less.
 
 The servers are the user's own: their names, windows and prices are what the user says, and what
-the user does not say is not known. The requests are those of `measure`.
+the user does not say is not known. The requests are sent as `draftworth measure` sends them.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def _name(text: str, taken: Collection[str]) -> str:
 
 
 def _endpoint(name: str, option: str, text: str, usd_per_hour: dict[str, float | None]) -> Endpoint:
-    """Return the server `name` in `text`; put its price into `usd_per_hour` (None: not given)."""
+    """Parse a server's URL and settings in `text`; add its price, or None, to `usd_per_hour`."""
     url, *settings = text.split(",")
     found: dict[str, float] = {}
     for setting in settings:

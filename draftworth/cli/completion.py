@@ -9,12 +9,12 @@ from draftworth import cli
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the shell."""
+    """Add the argument `shell`."""
     parser.add_argument("shell", choices=shtab.SUPPORTED_SHELLS)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print the completion; a command whose libraries are missing has no options in it."""
+    """Print the completion, without the options of commands whose libraries are missing."""
     found = []
     for command in cli.COMMANDS:
         with suppress(ModuleNotFoundError):

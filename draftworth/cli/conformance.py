@@ -1,4 +1,4 @@
-"""`draftworth conformance -- COMMAND {url}`: which figures of a load generator are right?"""
+"""`draftworth conformance -- COMMAND {url}` tells which figures of a load generator are right."""
 
 import argparse
 import sys
@@ -17,7 +17,7 @@ _HEADINGS = ("trap", "figure", "truth", "the tool", "difference", "")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the load generator's command, the form of its report (`truth.reports`), and the traps."""
+    """Add the load generator's command, the format of its report, the traps and the limits."""
     add = parser.add_argument
     words = "after --: the tool; {url} becomes a server's base URL, {folder} a folder for its files"
     add("command", nargs="+", metavar="COMMAND", help=words)
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the tool in each trap and print the verdicts; return 1 if a figure is wrong."""
+    """Run the load generator in each trap; print what figures are right; return 1 if one is not."""
     if not any("{url}" in part for part in given.command):
         raise UserInputError(
             "COMMAND: given without {url}, allowed: a command that has it where the base URL of a "

@@ -1,8 +1,8 @@
-"""`draftworth estimate`: what a draft, or n-gram drafting, would yield and save.
+"""`draftworth estimate` tells what a draft, or n-gram drafting, would yield and save.
 
-On this machine's CPU, each draft model predicts the target's outputs of a past run or a log. These
-readings give the tokens per step of every window and, with step costs, the cost of a token. N-gram
-drafting needs no model, so it is estimated first: it is what a draft model must beat.
+On this machine's CPU, each draft model predicts the target's outputs of a past run or a log. The
+results (readings) give the tokens per step of every window and, with step costs, a token's cost.
+N-gram drafting needs no model, so it is estimated first: a draft model must beat it.
 """
 
 import argparse
@@ -164,7 +164,7 @@ def _estimates(
     weights: Mapping[str, float],
     card: findings.StepCostCard | None,
 ) -> list[DraftEstimate]:
-    """Return the estimate of each draft at each load; input is checked before a draft is run."""
+    """Return an estimate for each draft and load; all input is checked before a draft is run."""
     method = _method(experiment)
     target = _target(experiment, arguments.target, arguments.out)
     given, own_card = _given_outputs(experiment, arguments.answers, method or NGRAM)

@@ -24,8 +24,8 @@ def estimates_by_profile(
     weights: Mapping[str, float],
     card: StepCostCard | None,
 ) -> Iterator[DraftEstimate]:
-    """Yield the estimate of each draft in a profile, with the step costs of the experiment's method
-    at each load of the card, or as published without a card."""
+    """Yield an estimate for each draft in a profile and each load of `card`. Step costs are of the
+    experiment's method: those of the card or, without a card, those that are published."""
     profile = read_profile(path)
     drafting = [v.spec.method for v in experiment.variants if v.draft]
     method = drafting[0] if drafting else NGRAM
@@ -60,7 +60,7 @@ def estimates_by_profile(
 def profile_of(
     experiment: ResolvedExperiment, given: GivenOutputs, estimates: Sequence[DraftEstimate]
 ) -> AcceptanceProfile:
-    """Return the profile of the drafts that were estimated from outputs."""
+    """Return the acceptance profile of the drafts that were estimated from outputs."""
     target = experiment.spec.target
     asked = given.run.result if given.run else experiment.spec.workload
     hashes = (hashlib.sha256(output.text.encode()).hexdigest() for output in given.outputs)

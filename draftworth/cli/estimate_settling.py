@@ -1,4 +1,4 @@
-"""`draftworth estimate`: what to measure next, what that costs, and what a draft can save."""
+"""Writes for `draftworth estimate` what to measure next, its cost, and what a draft can save."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class TokenPrice:
 def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str, TokenPrice]:
     """Return a token's price by the load's label; raises UserInputError for invalid step costs.
 
-    The result is empty if a node's price is unknown or other servers' step costs are in `card`.
+    The result is empty if a node's price is unknown, or the card has other servers' step costs.
     """
     serving, price = checked_serving(card), experiment.price
     ours = run_specification.serving_facts(experiment)
@@ -71,8 +71,8 @@ def settled(
     prices: Mapping[str, TokenPrice],
     tokens_per_day: int | None,
 ) -> DraftEstimate:
-    """Return the estimate with what to measure next; not n-gram drafting's without traffic, or
-    where the release does not serve it."""
+    """Return the estimate with sentences on what to measure next; n-gram drafting gets none if
+    `tokens_per_day` is None or the release does not serve it."""
     is_served = found.method in experiment.spec.release_facts.methods
     if found.method == catalog.NGRAM and (tokens_per_day is None or not is_served):
         return found
@@ -88,7 +88,7 @@ def settling(
     price: TokenPrice | None,
     tokens_per_day: int | None,
 ) -> Sequence[str]:
-    """Return what to measure, its cost, and what can be saved (`settling.txt.jinja`)."""
+    """Return sentences on what to measure next, what that costs, and what the draft can save."""
     there = {variant.spec.window for variant in experiment.variants}
     neuron = experiment if isinstance(experiment, ResolvedNeuron) else None
     ratio = found.about.cost_ratio

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask where standard input is a terminal, write the file, and print what comes next."""
+    """Ask the questions if standard input is a terminal, write the file, print what comes next."""
     path = write_experiment(arguments, input if sys.stdin and sys.stdin.isatty() else None)
     shown = shlex.quote(str(path))
     print(f"{path}: written; each line that you may change has a comment. Next:")
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
-    """Write the file; raise UserInputError, and write nothing, if an answer is wrong."""
+    """Write the experiment file; if an answer is wrong, raise UserInputError and write nothing."""
     path: Path = arguments.experiment
     if path.suffix not in (".yaml", ".yml") or os.path.lexists(path) or not path.parent.is_dir():
         raise UserInputError(
@@ -106,7 +106,7 @@ def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
 
 
 def _measured(given: argparse.Namespace) -> reading.Run | None:
-    """Return the run that `--from` names; a folder of prompts there answers `--prompts`."""
+    """Return the run that `--from` names, or None; if it names prompts instead, set `--prompts`."""
     if not given.source or Path(given.source).is_file():
         return None
     if Path(given.source).is_dir() and not (Path(given.source) / RUN_FILE).exists():
@@ -121,7 +121,7 @@ def _measured(given: argparse.Namespace) -> reading.Run | None:
 
 
 def _answers(given: argparse.Namespace, ask: Ask | None) -> Mapping[str, str]:
-    """Return the answers by flag; where `ask` is None, a flag or `--yes` must answer."""
+    """Return the answers by flag; UserInputError: without `ask` or `--yes`, a flag is missing."""
     answers: dict[str, str] = {}
     missing = []
     for flag, _, usual, why in QUESTIONS:
@@ -145,7 +145,7 @@ def _answers(given: argparse.Namespace, ask: Ask | None) -> Mapping[str, str]:
 
 
 def _import(given: argparse.Namespace, out: Path) -> Path:
-    """Import the prompts of a log as `prompts import` does; return the folder of their class."""
+    """Import a log's prompts as `prompts import` does; return the new prompt class's folder."""
     log = Path(given.source)
     name = as_name(log.resolve().stem)[:MAX_NAME_LENGTH]
     order = ImportOrder(source=log, format=given.format, out=out, prompt_class=name)

@@ -134,7 +134,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def measure_and_print(given: argparse.Namespace, spec: RunSpec, options: Mapping[str, str]) -> int:
-    """Measure, and print the answer; `options`: by variant, the option that named its server."""
+    """Measure, and print the answer; `options`: by variant, the option that gives its base URL."""
     arguments.check_api_key()
     sink = result_files.FolderSink(given.out)
     sink.check()
@@ -151,7 +151,7 @@ def measure_and_print(given: argparse.Namespace, spec: RunSpec, options: Mapping
 
 
 def _check_servers(spec: RunSpec, options: Mapping[str, str]) -> None:
-    """Raise UserInputError if a server cannot be reached, or serves other models only."""
+    """Raise UserInputError if a server cannot be reached, or does not serve the model."""
     for endpoint in spec.endpoints:
         option, model = options[endpoint.variant], spec.shape.model
         try:
@@ -169,7 +169,7 @@ def _check_servers(spec: RunSpec, options: Mapping[str, str]) -> None:
 
 
 def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:
-    """Read the cases of all paths; refuse two of the same class and name (a report mixes them)."""
+    """Read the cases of all paths; UserInputError: two have the same class and name."""
     found: dict[tuple[str, str], Case] = {}
     for path in paths:
         for case in find_cases(path, most_tokens=most_tokens):
@@ -183,7 +183,8 @@ def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:
 
 
 def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...]:
-    """Read the cases of a prompt file, of a class folder, or of all class folders in a folder."""
+    """Read the cases of a prompt file, a class folder, or all class folders in a folder; a prompt's
+    `max_tokens` may be at most `most_tokens` (None: 10,000,000)."""
     pattern = f"*{CASE_SUFFIX}"
     try:
         files = [path] if path.is_file() else sorted(path.glob(pattern))
@@ -202,7 +203,7 @@ def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...
 
 
 def load_of(given: argparse.Namespace) -> Load:
-    """Return the load; raise UserInputError if the concurrency exceeds the requests per case."""
+    """Return the load that is asked for; UserInputError: concurrency above requests per case."""
     if given.requests_per_second is not None:
         return PoissonLoad(requests_per_second=given.requests_per_second)
     concurrency, requests = given.concurrency, given.requests_per_case
@@ -218,7 +219,7 @@ def load_of(given: argparse.Namespace) -> Load:
 def price_of(
     given: argparse.Namespace, usd_per_hour: Mapping[str, float], *, next_step: str
 ) -> results.Price | None:
-    """Return the servers' price, or None without one; refuse a source or a day without a price."""
+    """Return the servers' price; None: not given; UserInputError: source or day without a price."""
     if not usd_per_hour:
         for option in ("price_source", "price_as_of"):
             if getattr(given, option) is not None:
@@ -247,7 +248,7 @@ def run_spec(
     *,
     may_end_early: bool = False,
 ) -> RunSpec:
-    """Return the run specification.
+    """Return the run specification that the options ask for.
 
     name: the command's name, with which the run's id begins.
     may_end_early: after two rounds the run ends as soon as its intervals are narrow enough.

@@ -1,6 +1,6 @@
 """`draftworth plan`: shows what an experiment runs and costs, before anything is built.
 
-`plan.txt.jinja` has what it prints.
+The printed text is in the template `plan.txt.jinja`.
 """
 
 import argparse
@@ -29,7 +29,7 @@ VERBOSE_OPTION = "--verbose"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment file and the options of its time line."""
+    """Add the experiment file, the options of its time line, and the form of the output."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
     parser.add_argument(
         OPTION,
@@ -146,7 +146,7 @@ def _values(experiment: resolved.ResolvedExperiment) -> dict[str, object]:
 def _groups(
     experiment: resolved.ResolvedExperiment,
 ) -> Sequence[Sequence[resolved.ResolvedVariant]]:
-    """Return the variants that are shown together: candidates of one method share one command."""
+    """Return the variants in groups that are printed together; a search's are grouped by method."""
     soonest = sorted(experiment.variants, key=lambda variant: not experiment.starts_up(variant))
     groups: dict[str, list[resolved.ResolvedVariant]] = {}
     for variant in soonest:

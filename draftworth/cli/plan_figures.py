@@ -1,4 +1,4 @@
-"""`draftworth plan`: tables of phases and of a search's amounts, and figures for programs."""
+"""Makes for `draftworth plan` tables of phases and search costs, and the figures of `--json`."""
 
 from collections.abc import Iterator, Sequence
 
@@ -33,7 +33,7 @@ def windows_text(windows: Sequence[int]) -> str:
 
 
 def amount_lines(run: RunForecast) -> Iterator[str]:
-    """Return a table's lines: a search's billed hours and USD by number of candidates measured."""
+    """Return table lines: billed hours and USD by number of candidates; none without a search."""
     return table_lines(
         [_amount_row(run, *amount) for amount in _amounts(run.search.extent)] if run.search else (),
         ("", "candidates", "billed hours", "USD"),
@@ -57,7 +57,7 @@ def _amount_row(run: RunForecast, name: str, candidates: float) -> tuple[str, ..
 
 
 def run_figures(run: RunForecast) -> dict[str, object]:
-    """Return a run's best and worst case for `--json`; `usd` is None without a price."""
+    """Return figures of a run for `--json`, at best and at worst; `usd` is None without a price."""
     aws = run.experiment.spec.aws
     figures = {
         "usd": None if aws.price is None else run.usd(run.billed_minutes),
@@ -72,7 +72,7 @@ def run_figures(run: RunForecast) -> dict[str, object]:
 
 
 def metrics_charged(experiment: resolved.ResolvedNeuron) -> int:
-    """Return how many metrics CloudWatch charges; each set of dimensions is billed as one."""
+    """Return how many metrics of a run AWS charges; each name with a set of dimensions is one."""
     classes, loads = len(experiment.spec.workload.classes), len(experiment.loads)
     of_variants = sum(len(charged(speculates=v.speculates)) for v in experiment.variants)
     of_verdict = len(FINDING_METRICS) * (len(experiment.variants) - 1)

@@ -1,6 +1,6 @@
-"""Settings that are allowed, but probably not intended: `plan`'s notes and CDK's warnings.
+"""Notes in `plan` and in CDK on settings that are allowed, but probably not intended.
 
-`notes.txt.jinja` has what they say; a limit that no run can keep is refused here.
+Their texts are in `notes.txt.jinja`. A deadline or budget that no run can keep is refused here.
 """
 
 import math
@@ -27,7 +27,7 @@ _MORE = "raise it, or ask for less (max_requests, concurrency, cases, output_tok
 def notes(
     experiment: ResolvedExperiment, *, run: RunForecast | None = None, today: date
 ) -> list[str]:
-    """Return all notes of an experiment, each once; `run`: its forecast; None: it is local."""
+    """Return an experiment's notes, each once; `run`: the forecast; None: a local experiment."""
     prompts = (prompt for case in experiment.cases for prompt in case.prompts)
     values: dict[str, object] = {
         "experiment": experiment,

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the file, the form to print (`profile_forms`), and what to take of the file."""
+    """Add the file, the format to print, and which draft, class and window of the file to print."""
     parser.add_argument(
         "profile",
         metavar="FILE",
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the profile in the form."""
+    """Print the profile, or one draft or window of it, in the format that `--form` names."""
     profile = read_profile(arguments.profile)
     if arguments.form == "profile":
         print(dump_record(profile, indent=1).decode().rstrip())

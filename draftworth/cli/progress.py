@@ -1,4 +1,4 @@
-"""Shows how far a run is, on standard error: lines, and in a terminal a bar below them."""
+"""Shows a run's progress on standard error: as lines, and in a terminal as a bar below them."""
 
 import sys
 import time
@@ -18,7 +18,7 @@ class RunProgress:
     """The progress of one run.
 
     bar: the progress bar in a terminal; None: standard error is a file or a pipe.
-    started_seconds: the run's start on the monotonic clock, for each line's time; None: no times.
+    started_seconds: the run's start (monotonic clock), for the time in each line; None: no time.
     """
 
     bar: Progress | None
@@ -40,7 +40,7 @@ class RunProgress:
             self.bar.stop()
 
     def advanced(self, done: int, planned: PlannedBlocks) -> None:
-        """Show that `done` blocks are measured, and how long the others take at the same speed."""
+        """Show that `done` blocks are measured, and how long the remaining ones probably take."""
         if self.bar is None:
             return
         if not self.bar.tasks:
@@ -54,7 +54,7 @@ class RunProgress:
 
 
 def time_left(planned: PlannedBlocks, done: int, timed: int, took_s: float) -> str:
-    """Return how long the other blocks take, as `, 2 to 9 min left`; empty if it is not known.
+    """Return how long the remaining blocks take, as `, 2 to 9 min left`; empty if `timed` is 0.
 
     done: the number of measured blocks. timed: how many of them took `took_s` seconds together.
     """
@@ -67,7 +67,7 @@ def time_left(planned: PlannedBlocks, done: int, timed: int, took_s: float) -> s
 
 @contextmanager
 def shown_progress(*, with_time: bool = False) -> Iterator[RunProgress]:
-    """Show a run's progress until the `with` block ends; `with_time`: each line tells the time."""
+    """Show a run's progress in the `with` block; `with_time`: lines begin with elapsed seconds."""
     started_seconds = time.monotonic() if with_time else None
     console = terminal.console_of(sys.stderr)
     if not console.is_terminal:

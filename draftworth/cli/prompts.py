@@ -74,7 +74,7 @@ def _name(option: str, text: str) -> str:
 
 
 def show_progress(records: int) -> None:
-    """Say on standard error how many records are read, once in 100,000."""
+    """Print to standard error, after every 100,000 records, how many are read."""
     if records % _PROGRESS_RECORDS == 0:
         print(f"{records:,} records read", file=sys.stderr, flush=True)
 

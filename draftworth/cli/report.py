@@ -229,7 +229,7 @@ def _predictions(runs_at: Sequence[str]) -> tuple[Prediction, ...]:
 
 
 def score(command: str, facts: RunFacts, transcripts: Transcripts) -> tuple[ScoreComparison, ...]:
-    """Let `command` score all pairs of outputs, and compare the scores; raises DraftworthError."""
+    """Let `command` score all pairs of outputs; compare the scores; DraftworthError: it failed."""
     outputs = to_score(facts, transcripts)
     if not outputs:
         raise UserInputError(

@@ -1,4 +1,4 @@
-"""`draftworth schema`: the JSON Schema of experiment files."""
+"""`draftworth schema` prints the JSON Schema of experiment files."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ from draftworth.experiment.loading import experiment_json_schema
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add nothing: the schema goes to standard output."""
+    """Add no argument."""
 
 
 def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001

@@ -17,11 +17,11 @@ TEMPLATES.globals["counted"] = counted
 
 
 def filled(template: str, values: Mapping[str, object]) -> str:
-    """Return a template's text; a value that it names must be in `values`, else jinja2 raises."""
+    """Return a template filled with `values`; jinja2.UndefinedError: a value is missing."""
     return TEMPLATES.get_template(template).render(values)
 
 
 def paragraphs(template: str, values: Mapping[str, object]) -> list[str]:
-    """Return the paragraphs of a template's text, each as one line and once."""
+    """Return the different paragraphs of a filled template, each as one line."""
     texts = filled(template, values).split("\n\n")
     return [*dict.fromkeys(line for text in texts if (line := " ".join(text.split())))]

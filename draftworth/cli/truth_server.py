@@ -1,4 +1,4 @@
-"""`draftworth truth-server`: a server with a known token timeline and a log of what it sent."""
+"""`draftworth truth-server` runs a server with a known token timeline and a log of what it sent."""
 
 import argparse
 import asyncio
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print the server's URL, and serve until it is interrupted or has served enough."""
+    """Print the server's URL; serve until interrupted or after --seconds or --requests."""
     spec = TRAPS[given.trap].spec.changed(given.timeline)
     try:
         with given.log.open("xb") as log:
