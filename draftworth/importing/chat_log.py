@@ -38,7 +38,7 @@ class Logged:
 
 
 def logged(request: object, response: object) -> Logged:
-    """Read the bodies of a request and its response (None: not logged); raise NotSendableError."""
+    """Read a request and its response (None: not logged); NotSendableError: unusable request."""
     if not isinstance(request, dict):
         raise NotSendableError("without a request", "the request is not an object")
     if "messages" in request:
@@ -79,7 +79,7 @@ def answer_of(response: object) -> str | None:
 
 
 def _said(message: Mapping[str, Any]) -> str:
-    """Return the content, then the tool calls' names and arguments, as a stream would send them."""
+    """Return a message's content, then its tool calls' names and arguments, as in a stream."""
     content = message.get("content")
     pieces: list[object] = [content]
     if isinstance(content, list):
@@ -93,7 +93,7 @@ def _said(message: Mapping[str, Any]) -> str:
 
 
 def _messages(value: object) -> tuple[list[dict[str, Any]], list[str]]:
-    """Drop empty fields and replace the role `developer` by `system`; return messages and notes."""
+    """Return messages without empty fields, with `developer` changed to `system`, and notes."""
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         raise wrong_form("messages: not a list of objects")
     empty: tuple[object, ...] = (None, [], {})
@@ -112,7 +112,7 @@ def _messages(value: object) -> tuple[list[dict[str, Any]], list[str]]:
 def _without_last_answer(
     messages: list[dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Split off the last message if it is the assistant's answer, as in training examples."""
+    """Split off the last message as the answer if it is the assistant's; None: it is not."""
     if not messages or messages[-1].get("role") != "assistant":
         return messages, None
     asked = messages[:-1]

@@ -25,7 +25,7 @@ def openai_jsonl(value: Mapping[str, Any]) -> Logged:
 
 
 def sagemaker(value: Mapping[str, Any]) -> Logged:
-    """Read a line of SageMaker's data capture."""
+    """Read a line of SageMaker's data capture: a request to an endpoint and its response."""
     captured = value.get("captureData")
     if not isinstance(captured, dict) or "endpointInput" not in captured:
         raise NotSendableError("without captureData", "no captureData.endpointInput")

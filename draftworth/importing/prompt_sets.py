@@ -29,7 +29,7 @@ Progress = Callable[[int], None]
 class ImportOrder:
     """The options of an import, which samples at most `max_prompts` prompts of each case.
 
-    case: the name of the only case; None: a case for each category, or if there is none, just one.
+    case: the name of the only case; None: one case for each category, if the log has any.
     """
 
     source: Path
@@ -57,7 +57,7 @@ class Imported:
     """The result of an import.
 
     records: how many were read. samples: the drawn prompts by case.
-    left_out: the records that were left out, by reason. notes: those that were changed, by note.
+    left_out: counts of records left out, by reason. notes: counts of changed records, by change.
     """
 
     records: int = 0
@@ -67,7 +67,7 @@ class Imported:
 
 
 def import_prompts(order: ImportOrder, progress: Progress) -> Imported:
-    """Read the source and write the class's files; existing files are never changed.
+    """Read the source and write the prompt files of the class; existing files are never changed.
 
     It raises PromptSetError if the source cannot be read, has no prompt, or exceeds a limit.
     """
@@ -161,7 +161,7 @@ def _only_case(order: ImportOrder) -> str:
 
 
 def as_name(text: str) -> str:
-    """Return a name for a case or a class, made of any text."""
+    """Make a name for a case or a class, of a-z, 0-9 and _, from any text."""
     name = re.sub(r"[^a-z0-9]+", "_", text[:200].lower())
     return name.strip("_")[:_LONGEST_CASE] or "case"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedPrompt:
-    """A prompt that may be drawn: a prompt file's line without its id, and its answer."""
+    """The prompt in record `number` of a log; `line`: as in a prompt file, without an id."""
 
     number: int
     line: Mapping[str, Any]
@@ -23,7 +23,7 @@ class LoggedPrompt:
 
 
 class PromptSample:
-    """Draws at most `most` of the candidates that it is offered."""
+    """Draws at random at most `most` of the logged prompts that it is offered."""
 
     def __init__(self, most: int, *, seed: int) -> None:
         self._most = most
@@ -35,7 +35,7 @@ class PromptSample:
         self.size_bytes = 0
 
     def offer(self, content: bytes, candidate: LoggedPrompt) -> None:
-        """Add the candidate if it is drawn; candidates with equal `content` count as one prompt."""
+        """Add the candidate to the sample or drop it; equal `content` counts as one prompt."""
         self.offered += 1
         digest = hashlib.blake2b(content, digest_size=16, key=self._key).digest()
         number = int.from_bytes(digest, "big")

@@ -34,7 +34,7 @@ _OTHERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """An entry of a log, numbered across all files; `problem`: why it is unusable, or empty."""
+    """An entry of a log, numbered across all files; problem: why it is unusable; empty: usable."""
 
     number: int
     place: str
@@ -43,7 +43,7 @@ class Record:
 
 
 def files_of(source: Path) -> tuple[Path, ...]:
-    """Return the file itself, or all JSON files below a folder; raise PromptSetError if none."""
+    """Return `source` if it is a file, else all JSON files below it; PromptSetError: no file."""
     if not os.path.isdir(source):  # not Path.is_dir(), which raises for a name that is too long
         return (source,)
     found = tuple(sorted(p for p in source.rglob("*") if p.suffix in SUFFIXES and p.is_file()))
