@@ -1,4 +1,4 @@
-"""The truth server's log: a line of JSON for each request, with everything that was written."""
+"""The truth server's log: a line of JSON for each request, with all that the server sent."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ _LIMIT_BYTES = 256 * MIB
 
 
 class Write(NamedTuple):
-    """One write: when it was due, the time right after its system call, its tokens, its text."""
+    """One write to a client: when it was due, when the write call returned, its tokens and text."""
 
     due_ns: int
     written_ns: int
@@ -28,7 +28,7 @@ class RequestTruth:
     arrived_ns: when the kernel had received the request's last bytes. The wait until `handled_ns`
         is in the server's queue, so it is part of the server's time, not the client's.
     handled_ns: when the server had read the request; the timeline starts then.
-    complete: the client was still connected when the last write began.
+    complete: whether the client was still connected when the last write began.
     """
 
     prompt: str
@@ -44,7 +44,7 @@ class RequestTruth:
 
     @property
     def chunks(self) -> list[Write]:
-        """The writes with tokens."""
+        """The writes that contain output tokens."""
         return [write for write in self.writes if write.tokens]
 
     @property
@@ -71,7 +71,7 @@ class RequestTruth:
 
 
 def read_log(path: Path) -> list[RequestTruth]:
-    """Return the requests of a log whose stream is `complete`."""
+    """Return those requests in a log file whose stream was sent to its end (`complete`)."""
     requests = []
     for line in read_file(path, _LIMIT_BYTES).splitlines():
         value = json.loads(line)

@@ -26,7 +26,7 @@ class Finished:
     cpu_seconds: user and system time of the child and its descendants, including start-up. It is
         the larger of two figures: that of wait4, which lacks descendants that no process has waited
         for, and the sum of the times that were polled.
-    peak_mib: the largest sum of the resident memory of the child and its descendants.
+    peak_mib: the largest resident memory of the child and its descendants together.
     """
 
     cpu_seconds: float

@@ -46,7 +46,7 @@ class Report:
 
 
 def recognized(path: Path) -> Report:
-    """Read a result file in the first form of `FORMS` that fits; UserInputError: none does."""
+    """Read a load generator's result file in any known format; UserInputError: no format fits."""
     with suppress(OSError, *_WRONG_FORM):
         document = _document(path)
         for form in FORMS:
@@ -60,7 +60,7 @@ def recognized(path: Path) -> Report:
 
 
 def read(form: str, folder: Path) -> list[Row]:
-    """Return the requests of the one report of this form in `folder`; raise DraftworthError."""
+    """Read the requests of the report (format `form`) in `folder`; DraftworthError: unreadable."""
     try:
         return _rows(form, _document(_found(folder, FORMS[form]["file"])))
     except (OSError, *_WRONG_FORM) as error:
@@ -113,7 +113,7 @@ def _requests(found: Any, names: Sequence[str]) -> Sequence[Any]:
 
 
 def _at(value: Any, path: str) -> Any:
-    """Return the item at a path such as `metrics.0.value`; None if an object lacks a key of it."""
+    """Return the item at a path such as `metrics.0.value`; None if a key of the path is missing."""
     for key in path.split(".") if path else ():
         value = value[int(key)] if isinstance(value, list) else (value or {}).get(key)
     return value

@@ -52,7 +52,7 @@ class Server:
         return tuple((event, _framed(event.data)) for event in events)
 
     def began(self, truth: RequestTruth, options: dict[str, Any]) -> Any:
-        """Note a request; return its writes, with token counts as its `stream_options` ask."""
+        """Register a request; return its writes, with the token counts that `options` ask for."""
         usage = self.spec.usage
         if usage == "off" or not options.get("include_usage"):
             usage = "off"
@@ -64,7 +64,7 @@ class Server:
         return writes
 
     def ended(self) -> None:
-        """Note a request's end; write the log if none is in flight, as this would delay others."""
+        """Register a request's end; write the log, unless this would delay requests in flight."""
         self._in_flight -= 1
         if not self._in_flight:
             self.write_log()
@@ -239,7 +239,7 @@ def _kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> int:
 async def serve(
     spec: timeline.TimelineSpec, log: BinaryIO, port: int, most_seconds: float, most_requests: int
 ) -> int:
-    """Print the URL, serve on loopback until cancelled or a limit; return the request count."""
+    """Print the URL; serve on loopback until cancelled or at a limit; return the request count."""
     with socket.create_server(("127.0.0.1", port), backlog=1024) as listener:
         listener.setblocking(False)  # noqa: FBT003 (its only form)
         if sys.platform == "linux":  # accepted sockets inherit the option

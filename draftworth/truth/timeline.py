@@ -84,7 +84,7 @@ class TimelineSpec:
             raise ValueError(f"allowed: 0 to {_MOST_SECONDS:g} seconds, a jitter from 0 to below 1")
 
     def changed(self, text: str) -> TimelineSpec:
-        """Return the timeline with the fields that a JSON object replaces; raise UserInputError."""
+        """Return a copy with fields replaced by those in JSON; UserInputError: a field is wrong."""
         try:
             fields = load_object(text)
             if unknown := fields.keys() - vars(self).keys():

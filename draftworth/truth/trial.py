@@ -21,7 +21,7 @@ TOLERANCE_PERCENT = 10.0
 
 
 def filled(text: str, **values: object) -> str:
-    """Replace each `{name}` of `values`; other braces stay."""
+    """Replace each `{name}` in `text` by the value of that name; other braces stay."""
     for name, value in values.items():
         text = text.replace(f"{{{name}}}", str(value))
     return text
@@ -55,7 +55,7 @@ def attempt(
 ) -> Trial:
     """Run a load generator against a truth server of its own, with all files in `folder`.
 
-    command: with {url} and {folder} in it (`filled`). form: that of its report (`reports.FORMS`).
+    command: {url} and {folder} in it are replaced. form: its report's format (`reports.FORMS`).
     requests: how many of the last completed requests count (a tool may send probes first); 0: all.
     DraftworthError: the tool failed, took too long, completed too few requests, or wrote no report
     that can be read.
@@ -72,7 +72,7 @@ def attempt(
 
 @contextmanager
 def truth_server(spec: TimelineSpec, log: Path, most_seconds: float = 600.0) -> Iterator[str]:
-    """Run `draftworth truth-server` in its own process; yield its URL, and end it."""
+    """Run `draftworth truth-server` in its own process; yield its URL, then end the process."""
     command = [sys.executable, "-m", "draftworth", "truth-server", "--log", str(log.resolve())]
     command += ["--timeline", json.dumps(asdict(spec)), "--seconds", str(most_seconds)]
     with subprocess.Popen(  # noqa: S603 (our own command)
