@@ -1,7 +1,7 @@
-"""The acceptance profile: how many drafts a target accepts, as one JSON document to pass on.
+"""The acceptance profile: how many drafted tokens a target accepts, as one JSON document.
 
 `estimate --profile` and `report --profile` write it, a search and `estimate --acceptance` read it,
-and `draftworth profile` converts it to and from the forms of other tools.
+and `draftworth profile` converts it to and from the formats of other tools.
 """
 
 import hashlib
@@ -37,10 +37,10 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowAcceptance:
-    """What steps yield in one prompt class, if each step checks at most `drafts_checked` drafts.
+    """What steps yield in one prompt class, if each checks at most `drafts_checked` drafted tokens.
 
     tokens_per_step: mean output tokens of a step, the target's own token included.
-    accepted: the share of all steps that accept at least 1 draft, at least 2, and so on; empty: not
+    accepted: the shares of all steps that accept at least 1 drafted token, 2, and so on; empty: not
         known. Their sum is `tokens_per_step` - 1, but for outputs whose last step is cut off.
     outputs, tokens: how many outputs were counted, and how many tokens in them without the first
         one of each; None: not known.
@@ -77,7 +77,7 @@ class DraftAcceptance:
 
     method: the drafting method, as the catalogue calls it; `not known` if the source lacks it.
     draft: hub id or folder of the draft; of n-gram drafting, how many tokens it looks up, in words.
-    classes: by prompt class, what steps yield for each number of checked drafts.
+    classes: by prompt class, what steps yield for each number of checked drafted tokens.
     """
 
     method: str
@@ -112,7 +112,7 @@ def text_hash(output_hashes: Iterable[str]) -> str:
 
 
 def load_profile(data: bytes) -> AcceptanceProfile:
-    """Read a profile; RecordError says what is wrong, or what to do with an estimate's JSON."""
+    """Read a profile; RecordError says what is wrong, or what to do if it is an estimate's JSON."""
     if b'"draft_folder"' in data:
         raise RecordError(_OF_AN_ESTIMATE)
     return load_record(AcceptanceProfile, data)

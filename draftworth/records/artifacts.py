@@ -161,7 +161,7 @@ def checked_manifest(
 
 
 def mounted_commits(checkpoints: Mapping[str, Path]) -> dict[str, str]:
-    """Return the commits of the mounted checkpoints by role, if their `_READY.json` is readable."""
+    """Return the commit of each mounted checkpoint whose `_READY.json` is readable, by role."""
     commits = {}
     for role, folder in checkpoints.items():
         with contextlib.suppress(OSError, RecordError, TooLargeError):

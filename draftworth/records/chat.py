@@ -37,7 +37,7 @@ class NotSendableError(ValueError):
 
 
 def wrong_form(message: str) -> NotSendableError:
-    """Return the error for a part of a request whose form is not allowed."""
+    """Return the error for a part of a request whose type or keys are not allowed."""
     return NotSendableError("of another form", message)
 
 
@@ -63,7 +63,7 @@ def checked_tools(value: object) -> tuple[Mapping[str, Any], ...]:
 
 
 def checked_tool_choice(value: object) -> Any:
-    """Return the choice unchanged; raise NotSendableError if it cannot be sent."""
+    """Return the `tool_choice` unchanged; raise NotSendableError if it cannot be sent."""
     if not (value in TOOL_CHOICES if isinstance(value, str) else _is_function(value)):
         raise wrong_form(
             f"tool_choice: given {_shown(value)}, allowed: {', '.join(TOOL_CHOICES)}, or "

@@ -62,13 +62,13 @@ class Between:
         return f"0, or {limits}" if self.or_zero else limits
 
     def check(self, name: str, value: float) -> None:
-        """Raise ValueError if `value`, that of the field `name`, is outside of the limits."""
+        """Raise ValueError if `value`, which the field `name` has, is outside of the limits."""
         if not (self.least <= value <= self.most or (self.or_zero and value == 0)):
             raise ValueError(f"{name}: given {value}, allowed: {self}")
 
 
 class Checked:
-    """A record that checks the numbers with limits (`Between`) whenever it is made."""
+    """A record that checks its numbers against their limits (`Between`) whenever it is made."""
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
@@ -113,7 +113,7 @@ def dump_json(value: object, *, indent: int | None = None) -> bytes:
 
 
 def load_record(kind: type[T], data: bytes | str) -> T:
-    """Read a record; raise RecordError, or OtherVersionError for another schema."""
+    """Read a record of type `kind`; RecordError: wrong data; OtherVersionError: another schema."""
     return cast(T, _convert_record(kind, load_object(data), ""))
 
 

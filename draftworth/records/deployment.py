@@ -75,7 +75,7 @@ class ModelRef:
 class DraftRef:
     """A draft model or EAGLE head.
 
-    vocabulary: `own_or_none` if it needs no tokenizer: a head trained on the target's token ids.
+    vocabulary: `own`, or `own_or_none` for a head that uses the target's token ids directly.
     """
 
     checkpoint: ModelRef
@@ -133,14 +133,14 @@ def spent_usd(
 ) -> float:
     """Return the cost of the accelerator nodes so far.
 
-    node_seconds: how long each node has existed, added up. block_node_seconds: the same for a whole
-    Capacity Block, which is paid in full and in advance; None: there is no Capacity Block.
+    node_seconds: how long each node has existed, added up. block_node_seconds: number of nodes x
+    duration of a Capacity Block, which is paid in full and in advance; None: there is none.
     """
     return max(node_seconds, block_node_seconds or 0.0) / 3600 * price_usd_per_node_hour
 
 
 def size_command(*, region: str, cluster: str, nodegroup: str, size: int) -> str:
-    """Return the AWS CLI command that sets the number of nodes by hand."""
+    """Return the AWS CLI command with which a user sets a node group to `size` nodes."""
     return (
         f"aws eks update-nodegroup-config --region {region} --cluster-name {cluster} "
         f"--nodegroup-name {nodegroup} "

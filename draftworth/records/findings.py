@@ -56,7 +56,7 @@ class StepCostCard:
     """`step_costs.json`: the step latencies of one run.
 
     content_sha256: the hash of all other content of the card.
-    serving: None if the servers behind the endpoints are not known.
+    serving: the engine, target and devices that served; None: not known.
     """
 
     schema: str = "draftworth.step-costs/2"
@@ -77,7 +77,7 @@ def _sha256_of_content(data: bytes) -> str:
 
 
 def read_step_costs(path: Path) -> StepCostCard:
-    """Read a card from its file or a run's folder; raise UserInputError if missing or changed."""
+    """Read a card from its file or a run's folder; UserInputError: it is missing or was changed."""
     file = path / STEP_COSTS_FILE if path.is_dir() else path
     shown = one_line(str(file))
     try:
@@ -148,7 +148,7 @@ ClaimAnswer = Literal["reproduced", "not reproduced", "inconclusive", "not compa
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimFinding:
-    """What a run says of the claim of this name; docs/claims.md says what each answer means."""
+    """What a run says of the claim named `claim`; docs/claims.md says what each answer means."""
 
     claim: str
     answer: ClaimAnswer

@@ -45,7 +45,7 @@ class GreedyLikelihood:
 
     beyond: number of outputs that have a token whose log-likelihood is more than NEAR_TIE_NATS
         below that of the target's most likely token at the same position.
-    farthest: the largest such difference in all outputs, in nats.
+    farthest: the largest difference of this kind in all outputs, in nats.
     chance: probability that a correct server has this value of `beyond`, or a larger one.
     """
 
@@ -105,7 +105,7 @@ class Prediction(Checked):
     """Predicted and measured tokens per step of one variant in one prompt class.
 
     requests: number of requests with a prediction for their prompt.
-    predicted, measured: mean tokens per step, over those of them whose steps can be counted.
+    predicted, measured: mean tokens per step of the requests whose steps can be counted.
     shown: number of requests whose chunks show the tokens of each step.
     same_sequence: number of `shown` requests whose steps have exactly the predicted tokens.
     """

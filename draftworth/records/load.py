@@ -25,7 +25,7 @@ def _length_label(input_tokens: int | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ConcurrencyLoad(Checked):
-    """A constant number of requests in flight: the next one is sent when another one has ended.
+    """A constant number of requests in flight: whenever a request ends, the next one is sent.
 
     input_tokens: length of every prompt with its chat template; None: prompts keep their lengths.
     """
@@ -136,7 +136,7 @@ class PoissonLoad(Checked):
 
     @property
     def in_flight(self) -> None:
-        """None: the number depends on the server; a slow server can have all requests at once."""
+        """None, because how many requests are in flight depends on the speed of the server."""
 
     @property
     def has_cost_per_token(self) -> bool:

@@ -56,7 +56,7 @@ class Prompt(Checked):
     messages: the conversation; empty if there is a text to continue.
     text_to_continue: sent unchanged, without a chat template.
     max_tokens: the limit of this prompt's output; None: the experiment's limit is used.
-    tools, tool_choice, response_format: sent unchanged; None: not sent.
+    tools, tool_choice, response_format: fields of the request, sent unchanged; None: not sent.
     """
 
     id: str
@@ -81,7 +81,7 @@ class Prompt(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One prompt set of a prompt class."""
+    """One prompt file of a prompt class, with its prompts."""
 
     prompt_class: str
     name: str
@@ -161,7 +161,7 @@ def _parse_line(line: bytes, where: str, most_tokens: int | None) -> Prompt:
 
 
 def prompt_of(value: Mapping[str, Any], *, most_tokens: int | None = None) -> Prompt:
-    """Return a line's prompt; NotSendableError, without the prompt's text, if it is not allowed."""
+    """Return the prompt in a line's JSON; raise NotSendableError if the prompt is not allowed."""
     _check_keys(value)
     prompt_id = value["id"]
     if not (isinstance(prompt_id, str) and prompt_id.isprintable() and 0 < len(prompt_id) <= 200):

@@ -90,13 +90,13 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class PassSettings:
-    """The settings of a pass: the first line of its program's input, before the outputs.
+    """The settings of a pass: the first line of the input of `estimate.teacher_forcing`.
 
     model: folder of the model that reads. target: folder with the tokenizer of the outputs' model.
     folder: the folder for files of readings.
     precision: type of the model's weights, as PyTorch calls it; "auto": that of the checkpoint.
     temperature: divides the model's logits. enable_thinking: a variable of the chat template.
-    fixed_length: the outputs have a fixed length, so the server never drew the tokens that end one.
+    fixed_length: all outputs have a fixed length, so the server drew no token that ends an output.
     """
 
     model: str

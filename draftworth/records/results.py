@@ -212,7 +212,7 @@ class SpeculationCounters:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTimings:
-    """The increase of vLLM's `request_time_per_output_token_seconds` during one block."""
+    """The increase of vLLM's histogram `request_time_per_output_token_seconds` during one block."""
 
     time_per_output_token_sum_s: float
     time_per_output_token_count: int
@@ -375,7 +375,7 @@ class ServerStart(Checked):
     """Values that a server reports of its last start; None: the server does not report the value.
 
     startup_s: seconds from the start of the server's workers until it is ready.
-    graphs: number of compiled graphs. compilation_s: seconds for all of them, with cached ones.
+    graphs: number of compiled graphs. compilation_s: sum of their compilation times in seconds.
     load_s, load_bytes: seconds and bytes of copying the weights to the devices.
     """
 
@@ -391,7 +391,7 @@ class PassedGate(Checked):
     """A gate that a run passed: a check before the measuring, in which a server answers a prompt.
 
     gate: what had to work (`draftworth/measuring/gates.py`). variant: the server that answered.
-    seconds: how long its answer took. tokens: output tokens of the answer; None if not counted.
+    seconds: how long the answer took. tokens: output tokens of the answer; None if not counted.
     """
 
     gate: str
@@ -414,12 +414,12 @@ class RunResult(Checked):
     temperature: 0 means greedy, so that variant and baseline should give the same outputs.
     class_weights: each prompt class's part of the traffic (sum: 1); empty without an experiment.
     scheduling: the Linux scheduling class of the client's process, in words.
-    repetitions: the number in the experiment. shortened: why the run ended before the last
-        repetition was complete; empty if it did not.
-    server_starts: by variant; a server that does not report its start is missing.
+    repetitions: how many the experiment has. shortened: why the run ended before the last
+        repetition was complete; empty if the last repetition is complete.
+    server_starts: what servers report of their last start, by variant; missing: nothing reported.
     self_tests: what each server's newest pod found on its node, by the server's name.
-    serving: what serves; None if the servers behind the endpoints are not known.
-    gates: in the order of time; a gate is passed again after servers were changed.
+    serving: the engine, target and devices; None if the servers at the endpoints are not known.
+    gates: those passed, in the order of time; a gate is passed again after servers were changed.
     draftworth_version: the version that wrote the file, for the error if `schema` is not known.
     """
 
@@ -475,6 +475,6 @@ def claim_key(key: str) -> str:
 
 
 def values_of(records: Sequence[RequestRecord], field: str) -> list[float]:
-    """Return a field's values that are not None, of requests neither failed nor excluded."""
+    """Return the values of `field` that are not None, without failed and excluded requests."""
     values = (getattr(record, field) for record in records if record.counts)
     return [float(value) for value in values if value is not None]

@@ -19,7 +19,8 @@ _Probability = Annotated[float, Between(0, 1)]
 class Candidate:
     """A speculative variant that a search may measure.
 
-    draft: folder or hub id. draft_size: size of its weights / size of the first candidate's draft.
+    draft: folder or hub id of the draft. draft_size: size of the draft / size of the first
+        candidate's draft.
     window: `num_speculative_tokens`. checked: the number of drafted tokens that a step checks; the
         step yields at most `checked` + 1 tokens.
     is_asked_for: the experiment lists the variant by hand, so it is measured in any case.
@@ -40,10 +41,10 @@ class Search:
     drafts_read_text: the drafts are models whose only input is text, so a pass over the baseline's
         outputs predicts their tokens per step. (Heads need the target's hidden states.)
     step_cost_per_draft: lowest and highest published cost of a drafted token, in baseline steps.
-    within: a candidate is measured only if it can be cheaper than the best by more than this share.
+    within: a candidate is measured only if it may be cheaper than the best by more than this part.
     forecast: expected tokens per step by candidate and prompt class; empty without an estimate.
     hours, usd: limits of the whole run, after which no further candidate begins; None: no limit.
-    tokens_per_day: output tokens of future traffic; None: not known. days: how long it lasts. A
+    tokens_per_day: output tokens of future traffic, which lasts `days`; None: not known. A
         candidate is not measured if its measurement costs more than the savings expected of it.
     """
 
@@ -85,8 +86,8 @@ class CostInterval:
 class CandidateResult(Checked):
     """The figures of one candidate at the end of a search; each cost is divided by the baseline's.
 
-    cost: cost of a token in the traffic mix. cost_by_class: the same by prompt class. Both are
-        estimated from all measurements; those of other candidates predict an unmeasured one.
+    cost: cost of a token of all traffic. cost_by_class: cost of a token by prompt class. Both are
+        estimated from the blocks of all candidates, also for a candidate without own blocks.
     measured: the cost from the candidate's own blocks alone; None: it was not measured.
     predicted: the cost that was expected when the candidate was chosen; None: nothing was known.
     step_cost: time of a step in baseline steps. tokens_per_step: tokens per step by prompt class.
@@ -153,5 +154,5 @@ class SearchResult(Checked):
 
 
 def read_search(folder: Path, run_id: str) -> SearchResult | None:
-    """Return a run's search result, None without a file; raise UserInputError for a wrong one."""
+    """Return a run's search result, None without a file; raise UserInputError for a wrong file."""
     return read_beside(SearchResult, folder / SEARCH_FILE, run_id, what="a search")

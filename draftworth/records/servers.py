@@ -20,8 +20,8 @@ CONTROL_PREFIX = "control/"
 class Decoding:
     """How one variant decodes; the method `none` has no window and no draft.
 
-    draft: hub id or folder of the draft; None also for n-gram drafting. draft_revision: of the
-        hub, a commit, branch or tag; None: a folder, or a run of an earlier version.
+    draft: hub id or folder of the draft; None also for n-gram drafting. draft_revision: the draft's
+        commit, branch or tag on the hub; None: a folder, or a run of an earlier version.
     artifact_key: the key of the variant's compiled graphs; None without Neuron devices.
     """
 
@@ -38,10 +38,10 @@ class ServingFacts:
     """Everything that the time of a step depends on, except the load.
 
     image: None if the engine does not run in a container. target_model: hub id or folder.
-    target_revision: of the hub; None: a folder, or a run of an earlier version.
+    target_revision: commit, branch or tag on the hub; None: a folder, or not recorded.
     lnc: physical cores in a logical NeuronCore. slot_devices: number of devices of a slot.
     instance_type, tensor_parallel_size, lnc, slot_devices: None without Neuron devices.
-    decoding: how each variant decodes, by variant.
+    decoding: method, window and draft, by variant.
     """
 
     release: str
@@ -163,5 +163,5 @@ def server_state_key(server: str) -> str:
 
 
 def last_lines(log: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the last LAST_LINES lines of a log, each printable and cut to the usual length."""
+    """Return the last LAST_LINES lines of a log, each made printable and cut as by `one_line`."""
     return tuple(one_line(line) for line in log[-LAST_LINES:])

@@ -1,4 +1,4 @@
-"""The texts and chunk times of a block's requests: a compressed file beside its result file."""
+"""Transcripts: the texts and chunk times of a block's requests, beside the block's result file."""
 
 import gzip
 import os
