@@ -1,4 +1,4 @@
-"""`python -m draftworth`."""
+"""Runs the command line for `python -m draftworth`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The errors that a user can get, and the form of their messages.
+"""The errors that a user can get, and how their messages are made.
 
 DraftworthError             what the user asked for failed: exit code 1
 └── UserInputError          the input is wrong: exit code 2

@@ -1,4 +1,4 @@
-"""Whether a Neuron driver and a Neuron runtime work together, by their versions.
+"""Tells from their versions whether a Neuron driver and a Neuron runtime work together.
 
 The driver comes with the node's image and the runtime with the serving image. If they do not fit,
 `nrt_init()` fails, and no server starts on the node.
@@ -27,7 +27,7 @@ def major_and_minor(version: str) -> tuple[int, int]:
 
 
 def why_unfit(*, driver: str, runtime: str) -> str:
-    """Return why this driver refuses this runtime; empty if no known rule says so.
+    """Return why this driver refuses this runtime; empty if no known rule forbids the pair.
 
     It raises ValueError if one of the two is no version.
     """

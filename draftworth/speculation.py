@@ -33,7 +33,7 @@ def most_tokens_per_step(window: int, *, checks_all: bool) -> int:
 
 
 def step_cost(window: float, *, per_drafted: float) -> float:
-    """Return the cost of a step in baseline steps; each draft of the window costs `per_drafted`."""
+    """Return a step's cost in baseline steps: 1 + `window` drafted tokens at `per_drafted` each."""
     return 1 + window * per_drafted
 
 
@@ -58,9 +58,10 @@ def steps_of(hits: Sequence[bool], *, checked: int) -> Iterator[int]:
 
 
 def expected_tokens_per_step(acceptance: float, *, checked: int, fall: float = 1.0) -> float:
-    """Return a step's mean tokens if its n-th draft has the acceptance `acceptance` x fall^(n - 1).
+    """Return a step's mean tokens: drafted token n is accepted with `acceptance` x fall^(n - 1).
 
-    With a fall of 1, this is Leviathan et al., equation 1. Products above 1 count as 1.
+    That is its probability if all before it are accepted; products above 1 count as 1. With a
+    `fall` of 1, the result is that of Leviathan et al., equation 1.
     """
     if not 0 <= acceptance <= 1:
         raise ValueError(f"acceptance: given {acceptance:g}, allowed: 0 to 1")
@@ -72,7 +73,7 @@ def expected_tokens_per_step(acceptance: float, *, checked: int, fall: float = 1
 
 
 def explained_acceptance(tokens_per_step: float | None, *, most: int | None) -> float | None:
-    """Return a mean step's accepted drafts / checked drafts; None: unknown, or not from 0 to 1.
+    """Return the accepted share of checked drafted tokens; None: unknown, or not from 0 to 1.
 
     most: the most tokens that a step can yield; None: unknown.
     """

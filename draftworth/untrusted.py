@@ -61,7 +61,7 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def read_file(path: Path, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> bytes:
-    """Read a whole regular file; raise OSError, or TooLargeError above `limit_bytes`."""
+    """Read a regular file; OSError: unreadable; TooLargeError: it has more than `limit_bytes`."""
     with open_file(path) as file:
         return read_at_most(file, limit_bytes)
 
