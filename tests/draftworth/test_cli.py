@@ -89,7 +89,9 @@ def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
         return plain("200 OK", b"") if ok else plain("500 Internal Server Error", b"boom")
 
     text = measured(broken, code=1)
-    assert text.startswith("No decision: the run failed: gate `baseline answers`: measured at http")
+    assert text.startswith(
+        "No decision, the run is not complete: gate `baseline answers`: measured at http"
+    )
     assert "500: boom" in text
     assert (next(tmp_path.iterdir()) / "run.json").exists()
 
