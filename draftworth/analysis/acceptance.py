@@ -35,7 +35,7 @@ def acceptance_of(
 
     outputs: the target's outputs; those of only one token are left out.
     checked: numbers of drafted tokens that a step checks.
-    by_position: also compute which share of steps accepts the n-th draft, which takes longer.
+    by_position: also compute the share of steps that accept the n-th drafted token (slower).
     """
     classes: defaultdict[str, list[Replayed]] = defaultdict(list)
     for output in outputs:
@@ -76,7 +76,7 @@ def _measured(found: Estimate) -> Measured:
 
 
 def profile_of(run: Run) -> AcceptanceProfile:
-    """Return a run's profile; raise UserInputError if no speculative variant's steps are known."""
+    """Return a run's acceptance profile; raise UserInputError if no variant's steps are known."""
     result, serving = run.result, run.result.serving
     drafts: defaultdict[Decoding, defaultdict[str, list[WindowAcceptance]]]
     drafts = defaultdict(lambda: defaultdict(list))
@@ -113,8 +113,8 @@ def profile_of(run: Run) -> AcceptanceProfile:
 
 
 def _of_run(blocks: Sequence[BlockResult], found: Estimate, most: int) -> WindowAcceptance:
-    """Return a variant's acceptance in one class. found: its tokens per step. The shares have no
-    interval, because the server counts them by block and not by request."""
+    """Return a variant's acceptance in one class. found: tokens per step. most: the most tokens of
+    a step. The shares have no interval: the server counts them by block and not by request."""
     shares = acceptance_by_position(blocks) if drafts_whole_windows(blocks, most) else ()
     requests = [r for block in blocks for r in block.requests if r.counts]
     return WindowAcceptance(

@@ -17,7 +17,7 @@ from draftworth.untrusted import one_line
 
 
 def search_answer(found: SearchResult) -> str:
-    """Say which candidate is the best, what a token costs with it, and how sure that is."""
+    """Say which candidate of a search is best, its cost of a token, and how sure the search is."""
     if not found.best:
         return "The search has measured no candidate: no draft and no window can be named."
     name = named(found, found.best)
@@ -34,7 +34,7 @@ def search_answer(found: SearchResult) -> str:
 
 
 def course(found: SearchResult) -> Iterator[str]:
-    """Say which candidates were measured, why no others were, and which ones failed."""
+    """Yield sentences on the candidates that a search measured, why it ended, and what failed."""
     total = len({c.variant for c in found.search.candidates} | found.failed.keys())
     count = sum(result.measured is not None for result in found.results)
     was = "was" if count == 1 else "were"
@@ -72,7 +72,7 @@ def named(found: SearchResult, variant: str) -> str:
 
 
 def cost_words(cost: CostInterval) -> str:
-    """Return a cost in words, such as `41.2% less than without a draft (39.9% to 42.6%)`."""
+    """Return a cost ratio in words: `41.2% less than without a draft (39.9% to 42.6%)`."""
     if (cost.low < 1) == (cost.high < 1):
         first, last = sorted(abs(end - 1) for end in (cost.low, cost.high))
         ends = f"{first:.1%} to {last:.1%}"
@@ -133,7 +133,7 @@ ANSWERS: dict[Judgement, str] = {
 
 
 def verdict_of(facts: RunFacts) -> Verdict:
-    """Return the answer as the record of `verdict.json`."""
+    """Return the answer of a run as the record that `verdict.json` holds."""
     return Verdict(
         run_id=facts.run.result.run_id,
         experiment=facts.run.result.experiment,
@@ -154,7 +154,7 @@ def headline(facts: RunFacts) -> str:
 
 
 def choices_of(facts: RunFacts) -> list[Comparison]:
-    """Return the comparisons that the headline chooses from; in a search, the best candidate's."""
+    """Return the comparisons that the headline chooses from; in a search, of the best candidate."""
     found = facts.run.search
     return [
         c
@@ -185,8 +185,8 @@ def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
 
 
 def best_of(asked: Sequence[Comparison]) -> Comparison:
-    """Return the comparison of `asked` (at least one) that decides the headline, judged anew by
-    `best_of_many`. Its judgement is the first in `ANSWERS` that one of them has."""
+    """Return the comparison of `asked` (at least one) whose judgement is first in `ANSWERS`.
+    `best_of_many` judges it anew, with a wider interval, because it was chosen as the best."""
 
     def preference(c: Comparison) -> tuple[int, float]:
         # Of comparisons with the same judgement, prefer the lowest upper end of the cost ratio.
@@ -197,7 +197,7 @@ def best_of(asked: Sequence[Comparison]) -> Comparison:
 
 
 def findings(facts: RunFacts) -> Iterator[Finding]:
-    """Yield the findings: in the mix, in each class, and against the baseline as shipped."""
+    """Yield a finding for each comparison: in the mix, in each class, against `AS_SHIPPED`."""
     weights = weights_of(facts.run)
     parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
     for mix in facts.mixes:
@@ -239,7 +239,7 @@ def cost_sentence(c: Comparison) -> str:
 
 
 def floor_sentence(c: Comparison) -> str:
-    """Return a sentence on the noise floor; empty without one, or if `c.reason` mentions it."""
+    """Return a sentence on the noise floor; empty if there is none, or `c.reason` mentions it."""
     noise = interval_of(c.floor)
     if c.reason_has_floor or noise is None:
         return ""
@@ -262,7 +262,7 @@ def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
 
 
 def reach_sentences(facts: RunFacts) -> Iterator[str]:
-    """Say for each variant up to which load it is cheaper, if several loads were measured."""
+    """Yield a sentence for each ladder and variant: up to which load the variant is cheaper."""
     measured: list[Contexts | Ladder] = [*facts.contexts, *_several_rungs(facts)]
     for found in measured:
         for variant in found.speculative:
@@ -274,7 +274,7 @@ def _several_rungs(facts: RunFacts) -> list[Ladder]:
 
 
 def rate_sentences(facts: RunFacts) -> Iterator[str]:
-    """Yield, by variant, the highest measured request rate at which it keeps the limits."""
+    """Yield for each variant the highest measured request rate at which it keeps the limits."""
     for variant, load in facts.highest_rates.items():
         found = load.words if load else "none of them"
         yield f"Highest measured rate within the limits, {variant}: {found}."

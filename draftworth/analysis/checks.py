@@ -116,7 +116,7 @@ def _agree(one: float | None, other: float | None) -> bool | None:
 
 
 def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
-    """Return, for each position in the window, the share of steps that accepted the draft there.
+    """Return, for each position in a window, the share of steps that accepted its drafted token.
 
     Empty if the server sent no counters.
     """
@@ -131,7 +131,7 @@ class BreakEven:
     """A variant's tokens per step, and those that it needs to decode as fast as the baseline.
 
     step_s: the mean step time of a request in seconds, as the median over requests.
-    needed: `step_s` / the baseline's median ITL. most: the most tokens that a step can yield.
+    needed: `step_s` / the baseline's median ITL. most: the most tokens of a step; None: unknown.
     """
 
     step_s: float

@@ -7,8 +7,8 @@ the sums of clusters, as if each cluster were one measurement. Prompts and pairs
 samples, and neither is nested in the other. So the variance of a figure is clustered by both
 (Cameron, Gelbach and Miller 2011, "Robust Inference With Multiway Clustering"), and is never below
 the variance clustered by only one of the two (Davezies, D'Haultfoeuille and Guyonvarch 2021).
-Student's t has the degrees of freedom of the smaller sample. The strata are the cases of a class,
-which were chosen and not drawn; only in each stratum are the clusters a random sample.
+Student's t has the degrees of freedom of the smaller sample. A stratum is what the clusters in it
+are a random sample of: one case (cases are chosen, not drawn), or a class with many cases.
 
 Degrees of freedom depend on the weights: a figure that depends mostly on three prompts is only as
 certain as with three prompts, however many others were measured. They are computed by
@@ -46,7 +46,8 @@ class Sample:
     """One measurement, with the names of the clusters that it belongs to.
 
     value: the measured value, or what the measurement adds to the error of an estimate.
-    block: the block or, of a pair of requests, the pair of blocks.
+    stratum: what `prompt` and `block` are random samples of (see the module).
+    prompt: the prompt; in a class with many cases, the case. block: the block or pair of blocks.
     repetition: a name, unique over runs. side: the run, if two runs are compared, because the
         repetitions of each run are a sample of their own.
     case: the prompt's case, because a stratum may have several cases.
@@ -82,7 +83,7 @@ class Spread:
     within: the variance clustered by prompts and blocks, for the measured repetitions only.
     between: the variances clustered by prompts and by repetitions, each with its own t; empty with
         fewer than `MANY_REPETITIONS` whole repetitions.
-    of_prompts, of_repetitions: the variances that further rounds do not reduce.
+    of_prompts, of_repetitions: the variances that remain however many rounds are measured.
     prompts, blocks: the number of clusters of each kind.
     repetitions: how many repetitions measured every case; of two runs, the smaller number.
     """
@@ -148,7 +149,7 @@ def whole_repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:
 
 
 def _by_repetition(samples: Sequence[Sample]) -> VariancePart | None:
-    """Return the variance clustered by repetition; None if a side has too few whole ones."""
+    """Return the variance clustered by repetition; None if there are too few repetitions."""
     whole = [len(names) for names in whole_repetitions(samples).values()]
     if min(whole) < MANY_REPETITIONS:
         return None
@@ -159,7 +160,7 @@ def _by_repetition(samples: Sequence[Sample]) -> VariancePart | None:
 def _parts_between(
     samples: Sequence[Sample], by_prompt: VariancePart, by_repetition: VariancePart
 ) -> tuple[VariancePart, ...]:
-    """Return `by_prompt` without the variance that both contain, and `by_repetition` as it is."""
+    """Return both variances; the part that is in both is subtracted from `by_prompt`."""
     met = _merged(_clusters((s.stratum, f"{s.prompt}\n{s.repetition}", s) for s in samples))
     both = _variance(met)
     own = VariancePart(max(0.0, by_prompt.variance - both), by_prompt.degrees_of_freedom)
@@ -167,7 +168,7 @@ def _parts_between(
 
 
 def _lasting(samples: Sequence[Sample], by_repetition: VariancePart) -> VariancePart:
-    """Return `by_repetition` less the variance between its blocks, which more rounds reduce."""
+    """Return `by_repetition` minus the variance inside repetitions, which more rounds reduce."""
     blocks = _clusters((f"{s.stratum}\n{s.repetition}", s.block, s) for s in samples)
     several = {name: clusters for name, clusters in blocks.items() if len(clusters) > 1}
     lasting = by_repetition.variance - _variance(_merged(several))
@@ -178,7 +179,7 @@ def student_t(probability: float, degrees_of_freedom: float) -> float:
     """Return the quantile of Student's t distribution at a probability of 0.5 to 1.
 
     degrees_of_freedom: at least 1. Between whole numbers the quantile is interpolated over 1 /
-    degrees, which makes it a little too large.
+    degrees, which makes the quantile a little too large.
     """
     below = math.floor(degrees_of_freedom)
     low, high = _student_t(probability, below), _student_t(probability, below + 1)
@@ -277,13 +278,13 @@ def _degrees_of_freedom(strata: Sequence[Sequence[_Cluster]]) -> float:
 
 
 def _expected(weights: Iterable[float]) -> tuple[float, float]:
-    """Return v and v^2 / (its degrees of freedom), where v is a stratum's expected variance.
+    """Return v and v^2 / (degrees of freedom of v), where v is a stratum's expected variance.
 
     Let W be the sum of the weights, and let cluster i have the weight w_i = W s_i and the value
     w_i r_i, where all r_i are equally uncertain. The residuals are r_i - sum(s r), so the sum of
     (s_i residual_i)^2 is the sum of all A_ij r_i r_j (a quadratic form), with the matrix
-    A = D - d s' - s d' + (s's) s s', where D has s_i^2 on its diagonal and d is D times 1.
-    It has trace(A)^2 / trace(A A) degrees of freedom; both traces are sums of powers of s.
+    A = D - d s' - s d' + (s's) s s', where d is the vector of all s_i^2 and D its diagonal matrix.
+    Both traces are sums of powers of s; the form has trace(A)^2 / trace(A A) degrees of freedom.
     """
     given = [*weights]
     whole = math.fsum(given)

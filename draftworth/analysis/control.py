@@ -36,7 +36,7 @@ def noise_floor(
 ) -> tuple[Estimate | None, str]:
     """Return the cost ratio control / baseline with its interval, and an empty string.
 
-    control: all blocks of the control's rounds. Without a floor, return None and the reason.
+    control: all blocks of the control's rounds. Without an interval, return None and the reason.
     """
     if why := why_not_comparable(control, traffic, limits, (baseline, CONTROL)):
         return None, why
@@ -47,7 +47,7 @@ def noise_floor(
 
 
 def clears(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> bool | None:
-    """Return whether the cost ratio is outside the noise floor: below it if cheaper, else above.
+    """Return whether a ratio is below the noise floor if cheaper, above it if more expensive.
 
     None if the verdict is neither cheaper nor more expensive, or if an interval is missing.
     """

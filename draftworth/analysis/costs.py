@@ -27,7 +27,7 @@ from draftworth.records.results import CONTROL, BlockResult, RequestRecord, RunR
 
 @dataclass(frozen=True, kw_only=True)
 class RunPart:
-    """A part of a run's time (`TimeAccount`). usd: what all nodes cost in it; None: no price."""
+    """A use of a run's time, such as waiting. usd: cost of all nodes in it; None: no price."""
 
     name: str
     seconds: float
@@ -51,7 +51,7 @@ def run_parts(run: RunResult) -> tuple[RunPart, ...]:
 
 
 def total(parts: tuple[RunPart, ...]) -> RunPart:
-    """Return the sum of all parts."""
+    """Return a part named `total`, with the seconds and the US dollars of all parts together."""
     paid = [part.usd for part in parts if part.usd is not None]
     return RunPart(
         name="total", seconds=sum(part.seconds for part in parts), usd=sum(paid) if paid else None
@@ -63,7 +63,7 @@ _CountSteps = Callable[[RequestRecord], int | None]
 
 
 def step_costs_of(run: Run) -> StepCostCard:
-    """Return the content of a run's `step_costs.json`: its step latencies, sealed with a hash."""
+    """Return a run's step-cost card (`step_costs.json`), with a hash that shows later changes."""
     return StepCostCard(
         run_id=run.result.run_id,
         experiment=run.result.experiment,
@@ -115,7 +115,7 @@ def tokens_per_step(
 
 
 def _cost(blocks: Sequence[BlockResult], variant: str, load: Load, most: int | None) -> StepCost:
-    """Return a variant's step latency at a load, over all classes: it hardly depends on texts."""
+    """Return a variant's step latency at a load, over all classes. most: see `tokens_per_step`."""
     steps_by = _steps_by(blocks, most)
     count = _counting(steps_by)
     amounts = _seconds_and_steps(count)
@@ -156,8 +156,8 @@ def _seconds_and_steps(count: _CountSteps) -> Amounts:
 
 
 def _steps_by(blocks: Sequence[BlockResult], most: int | None) -> StepsBy | None:
-    """Return how the steps of a variant's blocks can be counted; None if several steps arrived in
-    one chunk, and the server did not count the steps of each request."""
+    """Return what to count as a variant's steps; None if several steps arrived in one chunk, and
+    the server did not count each request's steps. most: see `tokens_per_step`."""
     if most == 1:
         return "tokens"
     pooled = definitions.TOKENS_PER_STEP.pooled

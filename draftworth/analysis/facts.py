@@ -32,13 +32,13 @@ _Compare = Callable[..., Comparison]
 class VariantFacts:
     """One variant in one group, with its cross-checks; a check that was not possible is None.
 
-    records: all its requests in the group. comparison: with the baseline; None for the baseline.
+    records: all requests of the variant in the group. comparison: None for the baseline.
     against_shipped: comparison with the baseline as shipped; None if it was not measured.
     shortfall: how much more to measure until the cost ratio's interval is as narrow as the
         experiment asks for; None: there is no interval.
-    accepted_at: the share of steps that accept the draft at position 1, 2, ...; empty: not known.
-    quantiles: of the requests' values, by (metric, share of requests below it), in seconds or
-        tokens; share None: the mean.
+    accepted_at: the share of steps that accept the drafted token 1, 2, ...; empty: not known.
+    quantiles: those of the requests, in seconds or tokens, by (metric, share of requests below the
+        quantile); the mean if the share is None.
     step_latencies_s: every time between two chunks of a request; empty if a run keeps no chunk
         times. divergences: where greedy outputs differ from the baseline's.
     """
@@ -88,14 +88,14 @@ class GroupFacts:
 class RunFacts:
     """A run and everything that a report says about it.
 
-    run: without its control, which is no candidate. control: all blocks of the control's rounds.
+    run: the run without its control. control: all blocks of the control's rounds.
     answers: checks of whether each variant's outputs are the target model's.
     mixes: comparisons in the traffic mix at each load; empty with only one class.
     highest_rates: by variant and prompt length, the highest request rate that keeps the latency
-        limits; None: not even the lowest. Empty if no limits or no rates were given.
+        limits; None: not even the lowest does. Empty if no limits or no rates were given.
     ladders: comparisons at all concurrencies, of the mix or, without a mix, of each class.
-    contexts: the same ladders by prompt length, if several lengths were measured.
-    goodputs: of every variant in each traffic, if latencies are limited.
+    contexts: `ladders` by prompt length, if several lengths were measured.
+    goodputs: the goodput of every variant in each traffic, if latencies are limited.
     repetitions: the figures of each repetition, if there are several.
     claims: what the run says of the published figures in a claims file; empty without a file.
     """
@@ -163,7 +163,7 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
 
 
 def weights_of(run: Run) -> Mapping[str, float]:
-    """Return each class's part of the traffic; equal parts for a run of a user's own servers."""
+    """Return each class's share of the output tokens; equal shares for a user's own servers."""
     classes = dict.fromkeys(block.prompt_class for block in run.blocks)
     return run.result.class_weights or dict.fromkeys(classes, 1 / max(1, len(classes)))
 

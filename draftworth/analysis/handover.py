@@ -33,8 +33,8 @@ PAYS: tuple[Judgement, ...] = (CHEAPER, "within the limits")
 class ClassMeasured:
     """One prompt class of the traffic, as measured on the baseline's requests.
 
-    weight: the class's share of the traffic's output tokens. cases, prompts: how many there are.
-    input_tokens, output_tokens: lengths of prompts and outputs; None: the server counts none.
+    weight: the class's share of the traffic's output tokens. cases, prompts: number of each.
+    input_tokens, output_tokens: lengths of prompts and outputs; None: the server counts no tokens.
     """
 
     name: str
@@ -50,8 +50,8 @@ class BreakEvenAt:
     """The tokens per step that a variant needs to break even at a load, and the measured ones.
 
     needed: equal to the cost of a step in baseline steps; None: a step latency is not known.
-    measured: tokens per step of the whole traffic, as a live server's counters would show them.
-    by_class: the same in each class. judgement: the verdict at this load; None: there is none.
+    measured: tokens per step of the whole traffic, as a server's counters show; None: not known.
+    by_class: measured tokens per step by class. judgement: the verdict; None: there is none.
     """
 
     load: Load
@@ -65,9 +65,9 @@ class BreakEvenAt:
 class Handover:
     """The decision with its figures, or what is missing before a decision is possible.
 
-    decision: the comparison that decides. missing: what a decision lacks, in words.
+    decision: the comparison that decides; None: there is none. missing: what a decision lacks.
     next_step: what to do to get a winner; empty with a winner, and for a search.
-    by_class: comparisons of the decision's variant at its load, in each class.
+    by_class: comparisons of the decision's variant at the decision's load, in each class.
     has_counters: the variant's server counts drafted and accepted tokens.
     most_tokens: prompt and output tokens of the longest request; None: not counted.
     """
@@ -202,8 +202,8 @@ def _break_evens(
 
 
 def tokens_per_step(blocks: Sequence[BlockResult], traffic: Traffic, variant: str) -> float | None:
-    """Return a variant's tokens divided by its steps in a traffic, as its server's counters would
-    show; None if they are not known for each class."""
+    """Return a variant's tokens per step in a traffic, as its server's counters would show them;
+    None if the tokens per step of a class are not known."""
     weights = traffic.weights
     by_class = {g.prompt_class: _tokens_per_step(blocks, g, variant) for g in traffic.groups}
     steps = [weights[name] / tokens for name, tokens in by_class.items() if tokens]
@@ -211,7 +211,7 @@ def tokens_per_step(blocks: Sequence[BlockResult], traffic: Traffic, variant: st
 
 
 def _tokens_per_step(blocks: Sequence[BlockResult], group: Group, variant: str) -> float | None:
-    """Return tokens per step by the server's counters; if a block lacks them, by the client."""
+    """Return tokens per step from the server's counters, or if a block has none, from requests."""
     own = group.blocks(blocks, variant)
     counters = [b.speculation for b in own if b.speculation]
     drafts = sum(c.drafts for c in counters)

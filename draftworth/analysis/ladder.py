@@ -1,8 +1,8 @@
 """Finds up to which concurrency and prompt length a variant is cheaper than the baseline.
 
 A variant is cheaper up to a concurrency if it is judged `cheaper per token` there and at every
-lower measured concurrency. Above, each concurrency has its own judgement: nothing is known between
-two measured ones, and an inconclusive judgement decides nothing.
+lower measured concurrency. Each higher one has a judgement of its own: nothing is known between two
+measured concurrencies, and an inconclusive judgement decides nothing.
 """
 
 import math
@@ -19,9 +19,9 @@ from draftworth.records.results import AS_SHIPPED, CONTROL
 
 @dataclass(frozen=True, kw_only=True)
 class Rung:
-    """One concurrency, where each variant is compared with the baseline.
+    """One concurrency of a `Ladder`, where each variant is compared with the baseline.
 
-    costs: of a million output tokens, by variant, in US dollars; without a price, in server hours.
+    costs: cost of a million output tokens by variant, in US dollars or (no price) server hours.
     itls_s: ITLs by variant, each the mean of the classes' medians, weighted by output tokens.
     """
 
@@ -54,7 +54,7 @@ class Ladder:
         return tuple(name for name in self.variants[1:] if name != AS_SHIPPED)
 
     def cheaper_up_to(self, variant: str) -> Rung | None:
-        """Return the highest `Rung` up to which the variant is cheaper on each; None: on none."""
+        """Return the highest `Rung` up to which the variant is cheaper; None: not on the lowest."""
         last = None
         for rung in self.rungs:
             comparison = rung.comparisons.get(variant)

@@ -18,7 +18,7 @@ class AnswersCheck:
     """Whether a variant's outputs are the target's.
 
     is_the_targets: False if they are shown to differ, True if nothing shows it, None if not known.
-    words: the reason; empty if they are the target's.
+    words: the reason; empty if `is_the_targets` is True.
     """
 
     variant: str
@@ -67,8 +67,8 @@ def _greedy(found: likelihoods.GreedyLikelihood) -> tuple[bool, str]:
 def _by_draft(found: likelihoods.DraftLikelihood) -> tuple[bool | None, str]:
     """Return whether a draft finds a variant's outputs as likely as the baseline's, and the reason.
 
-    True if the difference's interval is within `DRAFT_MARGIN_NATS` of 0. False if it is not, and
-    excludes 0 (by chance, for 1% of correct servers). None if the prompts are too few to tell.
+    True: the interval of the difference (nats per token) is within `DRAFT_MARGIN_NATS` of 0.
+    False: it is not, and excludes 0 (by chance, for 1% of correct servers). None: too few prompts.
     """
     low, high = found.low, found.high
     prompts = f"{_counted(found.prompts, 'prompt')} of {found.prompt_class}"

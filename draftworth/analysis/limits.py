@@ -34,7 +34,7 @@ LATENCIES = (
 class LimitCheck:
     """Whether a variant keeps the latency limits of the service.
 
-    kept: None if the requests do not show it. reason: empty if the limits are kept.
+    kept: whether it does; None: the requests do not show it. reason: why it is not True.
     """
 
     kept: bool | None
@@ -46,7 +46,7 @@ def why_not_comparable(
 ) -> str:
     """Say why the variants' requests in a traffic allow no verdict; empty if they allow one.
 
-    On an overloaded server the slow requests fail, so those that are left are the fast ones.
+    On an overloaded server the slow requests fail, so the requests that succeed are the fast ones.
     """
     for group in traffic.groups:
         sides = [summarize(blocks, group, variant) for variant in variants]
@@ -92,7 +92,8 @@ def highest_rate(
     """Return the highest measured rate up to which a variant keeps the limits at every measured
     rate; None if it does not keep them at the lowest.
 
-    With too many failed requests the limits count as not kept.
+    Where the requests allow no verdict (`why_not_comparable`), the limits count as not kept.
+    weights: each class's share of the output tokens.
     """
     loads = {block.load for block in blocks if not block.load.has_cost_per_token}
     kept = None
@@ -161,7 +162,8 @@ def _timed_out(blocks: Sequence[BlockResult], group: Group, variant: str) -> str
 
 
 def _unequal(sides: Sequence[tuple[int, int]]) -> bool:
-    """Return whether the shares of failures differ by more than chance (normal approximation)."""
+    """Return whether the shares of failed requests of two variants differ by more than chance
+    (normal approximation). sides: (failed requests, all requests) of each variant."""
     (failed, requests), (other_failed, other_requests) = sides
     if not (failed or other_failed) or not (requests and other_requests):
         return False

@@ -1,4 +1,4 @@
-"""Finds where greedy outputs differ from the baseline's, and whether rounding explains it.
+"""Finds where greedy outputs differ from the baseline's, and whether rounding explains that.
 
 Outputs are compared by token ids if both transcripts have them, else by text. Rounding can make the
 outputs of two correct servers differ, so a variant is compared with the control on each prompt: how
@@ -52,7 +52,7 @@ class Likeness:
 
     control_identical: how many of `control_compared` outputs of the control equal the baseline's.
     identical_share: (the variant's share of outputs that equal the baseline's) - (the control's).
-    kept_share: the same difference for `OutputPair.kept`; None: not known.
+    kept_share: (the variant's mean of `OutputPair.kept`) - (the control's); None: not known.
     """
 
     control_identical: int
@@ -105,7 +105,7 @@ def _alike(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
 
 
 def likeness(found: Sequence[OutputPair], control: Sequence[OutputPair]) -> Likeness | None:
-    """Compare a variant's outputs with the control's; None if they share no prompt."""
+    """Compare a variant's (`found`) and the control's outputs; None if no prompt is in both."""
     shares = _difference(
         [(o.prompt, float(o.identical)) for o in found],
         [(o.prompt, float(o.identical)) for o in control],
@@ -126,11 +126,11 @@ def likeness(found: Sequence[OutputPair], control: Sequence[OutputPair]) -> Like
 def _difference(
     found: Sequence[tuple[str, float]], control: Sequence[tuple[str, float]]
 ) -> Estimate | None:
-    """Return the mean over prompts of (the variant's share) - (the control's); None: no prompts.
+    """Return the mean over prompts of (value in `found`) - (in `control`); None: no prompt in both.
 
-    Two prompts with differences of 1 and -1 are added (Bonett and Price 2012, "Adjusted Wald
-    Confidence Interval for a Difference of Binomial Proportions Based on Paired Data"), so that
-    the interval of a few prompts without differences has a width above 0.
+    For the interval, two prompts with differences of 1 and -1 are added (Bonett and Price 2012,
+    "Adjusted Wald Confidence Interval for a Difference of Binomial Proportions Based on Paired
+    Data"), so that the interval of a few prompts without differences has a width above 0.
     """
     own, others = _by_prompt(found), _by_prompt(control)
     differences = [own[prompt] - others[prompt] for prompt in own.keys() & others.keys()]
@@ -174,7 +174,7 @@ class Divergence:
 
 
 def divergences(pairs: Iterable[Pair], transcripts: Transcripts) -> tuple[Divergence, ...]:
-    """Return every differing pair that has both transcripts, the earliest difference first."""
+    """Return every pair whose transcripts have different texts, the earliest difference first."""
     found = []
     for pair in pairs:
         ours, theirs = _texts(pair, transcripts)
@@ -200,7 +200,7 @@ def first_difference(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 def tokens_before(divergences: Sequence[Divergence]) -> tuple[int, int] | None:
-    """Return the fewest and the median of `Divergence.token`; None if it is None everywhere."""
+    """Return the fewest and the median of `Divergence.token`; None if no divergence has it."""
     tokens = [d.token for d in divergences if d.token is not None]
     return (min(tokens), statistics.median_high(tokens)) if tokens else None
 
@@ -215,8 +215,8 @@ def partings(
 ) -> Iterator[AnswersCheck]:
     """Yield, by variant and load, whether greedy outputs differ sooner than correct servers' do.
 
-    Nothing is yielded without outputs of correct servers (`_floor`) for some of the same prompts.
-    run: without its control. but: variants to skip, because a model has read their outputs.
+    Nothing is yielded for sampled outputs, or if correct servers' outputs (`_floor`) are missing.
+    run: without its control. control: all blocks of the control's rounds. but: variants to skip.
     """
     baseline = run.result.baseline
     loads = _loads(run)
@@ -240,8 +240,8 @@ def _sooner_than(
 ) -> str:
     """Say that outputs differ sooner than `floor`'s do and than rounding explains; empty if not.
 
-    own, floor: a pair of outputs by prompt, of the variant and by `_floor`. said: what `floor` is.
-    alarms: the accepted share of false alarms among correct servers.
+    own: by prompt, the outputs of baseline and variant. floor, said: the outputs of two correct
+    servers, and what they are in words. alarms: accepted share of correct servers called wrong.
     """
     differing = sum(not pair.identical for pair in own.values())
     tokens = sum(pair.tokens or 0 for pair in own.values())
@@ -267,14 +267,14 @@ def _loads(run: Run) -> dict[Load, dict[str, float]]:
 def _floor(
     pairs: Sequence[Pair], equals: Sequence[Pair], transcripts: Transcripts
 ) -> tuple[dict[str, OutputPair], str]:
-    """Return pairs of correct servers' outputs (control, else baseline repeats), and their name."""
+    """Return two correct servers' outputs by prompt, and in words which servers these are."""
     if floor := _first_of_each(output_pairs(equals, transcripts)):
         return floor, "those of a second server without speculation"
     return _first_of_each(output_pairs(_repeats(pairs), transcripts)), "the baseline's own repeats"
 
 
 def _first_of_each(outputs: Iterable[OutputPair]) -> dict[str, OutputPair]:
-    """Return the first pair of each prompt: a greedy server gives the same output again."""
+    """Return each prompt's first pair with token ids: a greedy server repeats its output."""
     found: dict[str, OutputPair] = {}
     for output in outputs:
         if output.tokens:

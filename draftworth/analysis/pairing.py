@@ -52,7 +52,8 @@ class Traffic:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A prompt's requests to baseline (`plain`) and variant in a round. place: their clusters."""
+    """A prompt's requests to the baseline (`plain`) and to the variant (`drafted`) in one round.
+    place: the names of the clusters that the pair belongs to."""
 
     prompt_class: str
     place: Sample
@@ -68,8 +69,8 @@ def paired(
 ) -> tuple[Pair, ...]:
     """Return all pairs of requests in the traffic, including failed and excluded requests.
 
-    Both are of the same run, repetition, case, round and prompt. If a block sends a prompt several
-    times, the first request is paired with the first one, and so on.
+    The two requests of a pair have the same run, repetition, case, round and prompt. If a block
+    sends a prompt several times, its n-th request is paired with the other block's n-th.
     """
     return tuple(
         pair
@@ -88,7 +89,7 @@ def counting(pairs: Iterable[Pair]) -> tuple[Pair, ...]:
 def samples_of(
     blocks: Sequence[BlockResult], group: Group, variant: str
 ) -> list[tuple[Sample, RequestRecord]]:
-    """Return a variant's requests in a group as (`Sample` with clusters and value 0, request)."""
+    """Return a variant's requests in a group as (`Sample` that names the clusters, request)."""
     own = group.blocks(blocks, variant)
     drawn = _are_drawn(block.case for block in own)
     return [
@@ -115,7 +116,8 @@ def weighted(
 ) -> float | None:
     """Return the mean of a metric's values in the classes, weighted by `traffic.weights`.
 
-    power: -1 for the mean of 1 / value. Returns None if a class has no value, or 0.
+    power: -1 for the weighted mean of 1 / value. price: what a cost is computed with. Returns None
+    if the value of any class is missing or 0.
     """
     figures = {
         group.prompt_class: summarize(blocks, group, variant, price).value(metric)
@@ -132,7 +134,7 @@ def _are_drawn(cases: Iterable[str]) -> bool:
 def _place(
     prompt_class: str, case: str, prompt_id: str, repetition: str, number: int, *, drawn: bool
 ) -> Sample:
-    """Return a request's clusters. drawn: cases are a sample (`MANY_CASES`), each is a cluster."""
+    """Return a `Sample` that names a request's clusters. drawn: whether each case is a cluster."""
     return Sample(
         stratum=prompt_class if drawn else f"{prompt_class}/{case}",
         prompt=case if drawn else f"{case}/{prompt_id}",

@@ -27,9 +27,9 @@ _QUESTION: dict[str, Callable[[Run], object]] = {
 
 
 def pooled(runs: Sequence[Run]) -> Run:
-    """Return one run with the blocks of all runs; raise UserInputError if they are not alike.
+    """Return one run with the blocks of all runs, and the price of the latest run.
 
-    The price is that of the latest run. A search, or a run that is given twice, is refused too.
+    Raise UserInputError if one of several is a search, is given twice, or measured something else.
     """
     first, *others = runs
     if not others:

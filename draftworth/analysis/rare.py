@@ -35,7 +35,7 @@ _NORMAL_PER_MEDIAN = 1.4826
 
 @dataclass(frozen=True, kw_only=True)
 class Extremes:
-    """The extreme requests of one side, while the other side has none.
+    """The extreme requests of one side (baseline or variant), while the other side has none.
 
     variant: the side that has them. count, requests: number of the extreme and of all its requests.
     times: how many times as long as usual the shortest extreme request took for a token.
@@ -49,7 +49,7 @@ class Extremes:
     others: tuple[Pair, ...]
 
     def sentence(self, without: LogRatio | None) -> str:
-        """Name the extreme requests, and say the cost ratio `without` them."""
+        """Say how many requests are extreme, and the cost ratio `without` them; None: not known."""
         ends = without.estimate().interval if without else None
         cost = spoken_changes(ends) if ends else "not known"
         return (
@@ -78,9 +78,10 @@ def extremes_of(pairs: Sequence[Pair], *, variant: str, baseline: str) -> Extrem
 
 
 def _times(pairs: Sequence[Pair], *, drafted: bool) -> dict[int, float]:
-    """Return each request's seconds per token / the usual ones of its prompt, by the pair's index.
+    """Return, by the pair's index, a request's seconds per token / those usual for its prompt.
 
-    Usual is the lower median of the prompt's requests, or of the case's if the prompt has only one.
+    drafted: take the variant's requests, not the baseline's. Usual is the lower median of the
+    prompt's requests; for prompts with one request, that of all such requests of the case.
     A failed request counts as if it had yielded the mean number of tokens of its prompt.
     """
     by_case: defaultdict[tuple[str, str], _ByPrompt] = defaultdict(lambda: defaultdict(dict))
@@ -123,7 +124,7 @@ def _extreme(times: Mapping[int, float]) -> list[int]:
 
 
 def unseen(ratio: Estimate) -> str:
-    """Say what the requests, prompts and starts of a cost ratio may not have shown."""
+    """Say how rare an event must be so that the measurements behind a ratio may have missed it."""
     return f" A run of this size may miss {', and '.join(_limits(ratio))}."
 
 

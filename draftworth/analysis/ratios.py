@@ -28,10 +28,10 @@ _NOTHING: Amount = (0.0, 0.0)
 
 
 def cost_amounts(record: RequestRecord) -> Amount | None:
-    """Return a request's end-to-end seconds and output tokens; None: excluded, or not measured.
+    """Return a request's end-to-end seconds and output tokens; None: excluded, or one is unknown.
 
-    With a constant number of requests in flight their ratio is proportional to the cost of a token
-    (Little's law). A request that failed adds the time that it took, and no token.
+    With a constant number of requests in flight, seconds / tokens is proportional to the cost of a
+    token (Little's law). A request that failed adds the time that it took, and no token.
     """
     if record.lost_s is not None:
         return record.lost_s, 0.0
@@ -88,7 +88,7 @@ class LogRatio:
 
 @dataclass(frozen=True)
 class _Sums:
-    """One variant's sums by class: numerators (`over`) and denominators (`under`), with weights."""
+    """One variant's sums by class (numerators `over`, denominators `under`), and class weights."""
 
     over: Mapping[str, float]
     under: Mapping[str, float]
@@ -99,7 +99,7 @@ class _Sums:
         return math.fsum(w * self.over[c] / self.under[c] for c, w in self.weights.items())
 
     def part(self, prompt_class: str, over: float, under: float) -> tuple[float, float]:
-        """Return what a request with these amounts adds to log(`total`)'s error, and its weight."""
+        """Return what a request (`over`, `under`) adds to log(`total`)'s error, and its weight."""
         sum_over, sum_under = self.over[prompt_class], self.under[prompt_class]
         share = self.weights[prompt_class] * sum_over / sum_under / self.total
         moved = over / sum_over if sum_over else 0.0
@@ -119,7 +119,8 @@ def log_of_traffic(
     weights: Mapping[str, float],
     amounts: Callable[[T], tuple[float, float] | None],
 ) -> LogRatio | None:
-    """Return log(weighted mean of the classes' ratios); None if a denominator or the mean is 0."""
+    """Return log(weighted mean of the classes' ratios); None if a denominator or the mean is 0.
+    amounts: see `log_of_sums`."""
     found = [
         (name, place, amount)
         for name in weights
@@ -142,7 +143,7 @@ def log_of_traffic(
 
 
 def pair_amounts(pair: Pair, amounts: Amounts) -> tuple[Amount, Amount] | None:
-    """Return the amounts of the baseline's and the variant's request; None: leave the pair out.
+    """Return the `Amount` of the baseline's and of the variant's request; None: leave the pair out.
 
     Of a pair in which a request failed, only the lost time counts, and nothing of a request that
     succeeded. Otherwise a variant that refuses the expensive prompts would be the cheaper one.
@@ -158,7 +159,7 @@ def pair_amounts(pair: Pair, amounts: Amounts) -> tuple[Amount, Amount] | None:
 def log_ratio_of_sums(
     pairs: Sequence[Pair], weights: Mapping[str, float], amounts: Amounts
 ) -> LogRatio | None:
-    """Return log(variant / baseline) in a traffic; None if a class has no pair, or a sum is 0."""
+    """Return log(the variant's figure / the baseline's) (see the module); None if a sum is 0."""
     found = [(pair, both) for pair in pairs if (both := pair_amounts(pair, amounts))]
     sides = []
     for side in (0, 1):
@@ -186,8 +187,8 @@ def log_cost_ratio(
 ) -> LogRatio | None:
     """Return log(variant / baseline) of the cost of an output token.
 
-    factor: the variant's share of a node / the baseline's. Return None at a rate of requests, which
-    has no cost per token, and if a class has no pair with counted tokens.
+    factor: (the variant's share of a node) / (the baseline's share). Returns None for a Poisson
+    load, which has no cost per token, and if a class has no pair with counted tokens.
     """
     if not traffic.load.has_cost_per_token:
         return None
@@ -203,7 +204,7 @@ def cost_ratio(
     baseline: str,
     price: Price | None = None,
 ) -> statistics.Estimate | None:
-    """Return variant / baseline of the cost of an output token, None as in `log_cost_ratio`."""
+    """Return variant / baseline of the cost of an output token; None: see `log_cost_ratio`."""
     pairs = paired(blocks, traffic, variant=variant, baseline=baseline)
     known = log_cost_ratio(pairs, traffic, factor=share_ratio(price, variant, baseline))
     return known.estimate() if known else None
@@ -217,9 +218,9 @@ def share_ratio(price: Price | None, variant: str, baseline: str) -> float:
 
 
 def ratio_of_typical(pairs: Sequence[Pair], field: str) -> statistics.Estimate | None:
-    """Return the geometric mean of variant / baseline of one field, over pairs.
+    """Return the geometric mean of the pairs' ratios (variant / baseline) of one record field.
 
-    A geometric mean depends less on single requests. None if no pair has the field.
+    A geometric mean depends less on single requests. None if no pair has the field above 0.
     """
     found = [
         (pair, math.log(drafted / plain))
@@ -238,7 +239,8 @@ def ratio_of_quantiles(
 ) -> statistics.Estimate | None:
     """Return the variant's quantile / the baseline's; None without samples or if a quantile is 0.
 
-    The interval ignores that both have the same prompts, so it is too wide, never too narrow.
+    share: the share (0 to 1) of values below the quantile. The interval ignores that baseline and
+    variant have the same prompts, so the interval is too wide, never too narrow.
     """
     if not plain or not drafted:
         return None

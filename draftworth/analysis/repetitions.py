@@ -17,7 +17,7 @@ from draftworth.records.results import BlockResult
 class RepetitionFacts:
     """One variant in one traffic, in one repetition of one run.
 
-    cost_ratio: of this repetition only, with an interval clustered by prompts and blocks.
+    cost_ratio: cost of a token, variant / baseline, in this repetition only; None: not known.
     is_whole: the repetition measured every class and case of the traffic.
     slot, baseline_slot: the device slots in which the two servers ran; None: not known.
     """
@@ -34,7 +34,7 @@ class RepetitionFacts:
 
 
 def repetitions_of(run: Run, comparison: Comparison) -> Iterator[RepetitionFacts]:
-    """Yield each repetition that measured the comparison's traffic, if there are several."""
+    """Yield the figures of each repetition that measured the traffic; none if only one did."""
     traffic = comparison.traffic
     wanted = [b for b in run.blocks if b.load == traffic.load and b.prompt_class in traffic.weights]
     ordered = sorted(wanted, key=lambda b: (b.started_at_unix_s, b.block))
@@ -98,7 +98,7 @@ def _so_many(count: int, name: str) -> str:
 
 
 def shortfall(ratio: Estimate | None, *, target_width: float) -> Shortfall | None:
-    """Return how much more to measure for an interval as narrow as `target_width` (relative).
+    """Return how much more to measure until the interval is `target_width` x the ratio wide.
 
     The square of the width is a sum of three parts. The prompts' part shrinks with the number of
     prompts, the repetitions' part with the number of repetitions, and the rest with the number of

@@ -1,4 +1,4 @@
-"""Compares two runs: did the cost of a token change, or what is it on another engine or device?"""
+"""Compares the cost of a token in two runs of an experiment, or on two engines or devices."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -96,7 +96,7 @@ def is_same_experiment(run: Run, other: Run) -> bool:
 def elsewhere(facts: RunFacts, other: RunFacts) -> Elsewhere:
     """Compare every variant of this run with every variant of the other.
 
-    UserInputError: the runs share no load, or differ in cases or temperature at shared loads.
+    Raise UserInputError if no load is in both, or cases or temperature differ at shared loads.
     """
     different = list(_different_work(facts.run, other.run))
     if different:
@@ -122,7 +122,7 @@ def _loads(run: Run) -> set[Load]:
 
 
 def _different_work(run: Run, other: Run) -> Iterator[str]:
-    """Yield the differences at the loads that both runs have: one run may have more loads."""
+    """Yield how the work of two runs differs at the loads that both have, in words."""
     loads = _loads(run) & _loads(other)
     ours, theirs = (
         replace(r, blocks=tuple(b for b in r.blocks if b.load in loads)) if loads else r

@@ -45,7 +45,7 @@ class ScoreComparison:
 
 
 def to_score(facts: RunFacts, transcripts: Transcripts) -> list[ToScore]:
-    """Return the pairs with both outputs known and no failed or excluded request."""
+    """Return the pairs of requests with both transcripts and no failed or excluded request."""
     return [
         ToScore(traffic=traffic, variant=variant.name, pair=pair)
         for group in facts.groups
@@ -63,7 +63,7 @@ def to_score(facts: RunFacts, transcripts: Transcripts) -> list[ToScore]:
 def compare_scores(
     outputs: Sequence[ToScore], scores: Sequence[tuple[float, float]]
 ) -> Iterator[ScoreComparison]:
-    """Yield a comparison for each traffic and variant.
+    """Yield a comparison of variant and baseline for each traffic and variant.
 
     scores: (of the baseline's output, of the variant's output) for each pair in `outputs`.
     """

@@ -22,10 +22,10 @@ class Estimate:
 
     prompts, samples: number of prompts, and of requests or pairs of requests.
     blocks: number of pairs of blocks, or of blocks of one variant.
-    repetitions: number of whole repetitions. `clustering.MANY_REPETITIONS` or more are a sample;
-        with fewer, the interval holds for the measured repetitions only.
-    prompts_width, repetitions_width: the parts of `relative_width` that more rounds do not reduce,
-        due to differences between prompts and between repetitions. None: too wide, or not known.
+    repetitions: number of repetitions that measured every case. With fewer than
+        `clustering.MANY_REPETITIONS`, the interval holds for the measured repetitions only.
+    prompts_width, repetitions_width: the parts of the width / value that more rounds do not reduce,
+        due to differences between prompts, between repetitions; None: too wide, or not known.
     """
 
     value: float
@@ -56,7 +56,7 @@ class Estimate:
 
 
 def signed_percent(share: float, *, digits: int = 1) -> str:
-    """Return a share with its sign, as `-38.2%`; what rounds to 0 has no sign."""
+    """Return a share in per cent with its sign, as `-38.2%`; without a sign if it rounds to 0."""
     text = f"{share:+.{digits}%}"
     return text if any(digit in text for digit in "123456789") else text[1:]
 
@@ -91,7 +91,7 @@ def interval_of(estimate: Estimate | None) -> tuple[float, float] | None:
 
 
 def ends_of_ratio(value: float, half_width: float) -> tuple[float | None, float | None]:
-    """Return the ends of the interval of a ratio whose logarithm has this half-width.
+    """Return the ends of a ratio's interval. half_width: half the width of log(ratio)'s interval.
 
     With a half-width h of the logarithm, the ends are value x (1 - h) and value / (1 - h), not
     value x e^-h and value x e^h. For a small h they are the same. With a large h, a few prompts
@@ -105,7 +105,7 @@ def ends_of_ratio(value: float, half_width: float) -> tuple[float | None, float 
 def ratio_estimate(
     log_ratio: float, found: Spread | None, *, samples: int, confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Return a ratio with its interval, from the ratio's logarithm and the logarithm's error."""
+    """Return a ratio with its interval. found: the error of log(ratio); None: no interval."""
     value = math.exp(log_ratio)
     low, high = ends_of_ratio(value, found.half_width(confidence) if found else math.inf)
     lasting = found.of_prompts.half_width(confidence) if found else math.inf
@@ -133,10 +133,10 @@ def quantile_estimate(
 ) -> Estimate:
     """Return the value below which `share` (0 to 1) of the values lie, with its interval.
 
-    The ends of the interval are the quantiles at the ends of the interval of `share`, whose
-    error is clustered (Woodruff 1952). There is no interval with fewer than `SAMPLES_BEYOND`
-    samples beyond the quantile, or if an end would lie beyond every sample. It raises IndexError
-    if there are no samples.
+    The share of values below the result has an error, so an interval; the quantiles at the ends of
+    that interval are the ends of the result's interval (Woodruff 1952). The result has no interval
+    if fewer than `SAMPLES_BEYOND` samples lie beyond the quantile, or an end would lie beyond all.
+    IndexError is raised if there are no samples.
     """
     # Sorted here: `quantile` is called up to three times, and sorts a sorted list fast.
     values = sorted(sample.value for sample in samples)
@@ -170,7 +170,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 def within(ratio: Estimate | None, *, factor: float) -> bool | None:
     """Return whether a ratio's interval lies between 1 / factor and factor; None: no interval.
 
-    With an interval of 90% these are two one-sided tests at 5% (Schuirmann 1987).
+    With an interval of 90%, this is the same as two one-sided tests at 5% (Schuirmann 1987).
     """
     ends = interval_of(ratio)
     if ends is None:

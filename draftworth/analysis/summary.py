@@ -17,7 +17,7 @@ _INPUT_TOLERANCE = 0.05
 
 
 def wrong_input_tokens(records: Sequence[RequestRecord], load: Load) -> float | None:
-    """Return the mean input tokens if they differ by more than 5% from the load's; else None."""
+    """Return the mean input tokens if they are over 5% off the load's; None if not, or unknown."""
     counts = [r.number_input_tokens for r in records if r.number_input_tokens is not None]
     if load.input_tokens is None or not counts:
         return None
@@ -114,7 +114,7 @@ class VariantSummary:
 def summarize(
     blocks: Iterable[BlockResult], group: Group, variant: str, price: Price | None = None
 ) -> VariantSummary:
-    """Return the figures of one variant in one group."""
+    """Return the figures of one variant in one group; costs are among them only with a price."""
     own = group.blocks(blocks, variant)
     records = [r for b in own for r in b.requests]
     return VariantSummary(

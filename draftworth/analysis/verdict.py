@@ -48,10 +48,10 @@ class Comparison:
     """One variant compared with the baseline in a traffic.
 
     cost_ratio: variant / baseline of the cost of an output token; None: the load has no cost per
-        token, or tokens are not counted. error: of the logarithm of `cost_ratio`; None: not known.
+        token, or tokens are not counted. error: the error of log(`cost_ratio`); None: not known.
     rare: sentences on extreme requests, and on what the sample may not have shown.
-    floor: the noise floor; None: not measured.
-    reason_has_floor: the reason mentions the noise floor already.
+    floor: the noise floor; None: not measured. reason_has_floor: `reason` mentions it already.
+    pairs: number of pairs without a failed or excluded request.
     compared_outputs: number of pairs whose outputs were compared; 0 if outputs were sampled.
     likeness: how often the variant's outputs, and the control's, equal the baseline's.
     speedups: ratio of the means, by metric; above 1 if the variant is better than the baseline.
@@ -86,7 +86,7 @@ class Comparison:
 
     @property
     def name(self) -> str:
-        """The variant's name, and what it is compared with if that is not the run's baseline."""
+        """The variant's name; with `against ...` if it is compared with the baseline as shipped."""
         against = f" against {AS_SHIPPED}" if self.baseline == AS_SHIPPED else ""
         return f"{self.variant}{against}"
 
@@ -113,18 +113,18 @@ class Comparison:
 
 
 def _unchanged(ratio: Estimate | None) -> bool | None:
-    """Return whether a TTFT is shown to be unchanged; fewer than `UNCHANGED_PROMPTS` do not show
-    it, because a kind of prompt with another TTFT may not be among them."""
+    """Return whether a ratio of TTFTs is shown to be near 1; None: no interval. Fewer prompts than
+    `UNCHANGED_PROMPTS` do not show that: a kind of prompt with another TTFT may be missing."""
     found = within(ratio, factor=1 + TTFT_MARGIN)
     return found and ratio is not None and ratio.prompts >= UNCHANGED_PROMPTS
 
 
 def best_of_many(best: Comparison, count: int) -> Comparison:
-    """Judge a comparison anew that was chosen as the best of `count`, with a wider interval.
+    """Judge anew, with a wider interval, a comparison that was chosen as the best of `count`.
 
-    The best of many looks better than it is. By Bonferroni's inequality, intervals of 1 - 5% /
-    count hold for all of them together in at least 95% of runs. A comparison that is not cheaper
-    stays as it is, because a wider interval would not make it cheaper.
+    The best of many looks better than it is. If each of `count` intervals has a confidence of
+    1 - 5% / count, all of them hold in at least 95% of runs (Bonferroni). A comparison that is not
+    cheaper stays as it is, because a wider interval would not make it cheaper.
     """
     ratio = best.cost_ratio
     if count < 2 or ratio is None or best.judgement != "cheaper per token":
@@ -147,7 +147,7 @@ def best_of_many(best: Comparison, count: int) -> Comparison:
 
 
 def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, str]:
-    """Return the verdict of the first rule that applies, and its reason in one sentence."""
+    """Return the verdict by a cost ratio and the check of the latency limits, and the reason."""
     if check.kept is False:
         return "outside the limits", check.reason
     if cost_ratio is None:
@@ -171,12 +171,12 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
 
 
 def _sure(end: float) -> str:
-    """Return a ratio's distance from 1 in whole per cent, rounded towards 0 for an `at least`."""
+    """Return a ratio's distance from 1 in whole per cent, rounded down so that `at least` holds."""
     return f"{abs(math.trunc(100 * (Fraction(end) - 1)))}%"
 
 
 def spoken_of(ratio: Estimate) -> str:
-    """Say for which repetitions an interval holds; empty if it holds for any similar repetition."""
+    """Say for which repetitions an interval holds; empty if it holds for further ones too."""
     if ratio.repetitions >= MANY_REPETITIONS:
         return ""
     several = f" in these {ratio.repetitions} repetitions"
@@ -247,7 +247,7 @@ def compare(
 
 
 def not_the_targets(answers: Iterable[AnswersCheck], sides: Collection[str]) -> str:
-    """Say what shows that a side's outputs are not the target model's; empty if nothing does."""
+    """Say which variants in `sides` have outputs that are not the target's, and why; else empty."""
     found = [check for check in answers if check.variant in sides]
     return "; ".join(check.words for check in found if check.is_the_targets is False)
 

@@ -57,11 +57,11 @@ class WinnerFigures:
 class Winner:
     """The variant to keep, or the baseline where no variant pays, with the measured figures.
 
-    traffic: the one that the headline is about, either the traffic mix or a class.
-    figures: of every traffic and load; those of the headline's traffic are first.
+    traffic: what the headline is about: the traffic mix, or the name of a class.
+    figures: the figures for each traffic and load; those of the headline's traffic are first.
     judged: the comparisons that the headline chose from.
     cheaper_up_to: by prompt length (None: prompts keep their own), the highest concurrency up to
-        which the winner is cheaper everywhere; empty if the winner is the baseline.
+        which the winner is cheaper at all measured ones; empty if the winner is the baseline.
     longest_context_tokens: input + output of the winner's longest request; None if not counted.
     has_counters: the winner's server counted drafted and accepted tokens.
     """
@@ -90,7 +90,7 @@ class Winner:
 
 
 def winner_of(facts: RunFacts) -> Winner:
-    """Return the winner of a run; raise NoWinnerError if it failed or decided nothing."""
+    """Return the winner of a run; raise NoWinnerError if the run failed or decided nothing."""
     result, asked = facts.run.result, choices_of(facts)
     if step := handover.next_step(facts, asked):
         failed = result.status != "complete"
