@@ -55,7 +55,7 @@ def against_section(changes: Sequence[Change], run: Run, other: Run) -> Section:
 
 
 def elsewhere_section(found: Elsewhere) -> Section:
-    """Return the section that compares a run with a run of the same prompts on another system."""
+    """Return the section that compares two runs of the same prompts on different systems."""
     runs = (found.run, found.other)
     rows = (
         (
@@ -126,7 +126,8 @@ def document_of(
     """Return the report of a run.
 
     against: sections that compare the run with other runs or with another load generator.
-    predictions: tokens per step, predicted without a server by running the drafts on the outputs.
+    scores: comparisons of the scores that a user's program gave the outputs. predictions: tokens
+    per step, predicted without a server by running the drafts on the outputs.
     """
     sections = [
         *(*search_sections(facts), verdict_section(facts), *worked_sections(facts.run)),

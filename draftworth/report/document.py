@@ -22,7 +22,7 @@ class Table:
 class Section:
     """A section of the report.
 
-    is_asked_for: an option of the command asked for it, so it is printed before the answer.
+    is_asked_for: a command's option asks for the section, so it is printed before the answer.
     """
 
     title: str
@@ -36,8 +36,8 @@ class Section:
 class Card:
     """The summary of one verdict.
 
-    value: by how much the cost of a token changes, with its interval.
-    tone: `good`, `bad` or `open` (undecided); it determines the card's colour.
+    value: by how much the cost of a token changes, with the interval; empty: not known.
+    tone: `good`, `bad` or `open` (undecided), for the colour. note: what `value` is about.
     """
 
     label: str
@@ -69,9 +69,9 @@ class Document:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: int
 ) -> tuple[Table, ...]:
-    """Return the table, or an empty tuple if there is no row.
+    """Return a tuple of one table, or an empty tuple if there is no row.
 
-    A column of figures that were all not measured is left out, but none of the first `names`.
+    The first `names` columns hold names. Any other column without a measured figure is left out.
     """
     cells = [tuple(row) for row in rows]
     if not cells:

@@ -38,7 +38,7 @@ Look = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A plot. title: states the finding. caption: says which data are shown. name: of its file."""
+    """A plot. name: its file is NAME.png. title: the finding. caption: which data it shows."""
 
     name: str
     title: str

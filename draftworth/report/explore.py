@@ -39,7 +39,7 @@ SCRIPT = Path(__file__).with_name("templates") / "explore.js"
 
 
 def write_exploration(facts: RunFacts, folder: Path) -> Path:
-    """Write the page, and return its path; raise DraftworthError if the run has no decision."""
+    """Write `explore.html`, return its path; raise DraftworthError if the run has no decision."""
     answer, choices = answer_of(facts), choices_of(facts)
     if answer.serve is None:
         raise DraftworthError(
@@ -64,7 +64,7 @@ def write_exploration(facts: RunFacts, folder: Path) -> Path:
 
 
 def questions_of(facts: RunFacts) -> dict[str, Any]:
-    """Return what the script needs: verdict, settings and measurements of the run, and rules."""
+    """Return for the script the run's verdict, settings and figures, and the rules of a verdict."""
     result, groups = facts.run.result, groups_of(facts.run.blocks)
     variants = [*dict.fromkeys(c.variant for c in choices_of(facts))]
     prices = (slot_usd_per_second(result.price, name) for name in (result.baseline, *variants))

@@ -21,7 +21,7 @@ DECODE_HEAVY = 0.5
 
 
 def figures(facts: RunFacts) -> Section:
-    """Return the section with every variant's figures; a figure that none has gets no column."""
+    """Return the section with all variants' figures; figures that no variant has are left out."""
     columns = [
         metric
         for metric in definitions.METRICS
@@ -91,7 +91,7 @@ def quantiles(facts: RunFacts) -> Section:
 
 
 def cross_checks(facts: RunFacts) -> Section:
-    """Return the section that compares figures with LLMPerf's, the servers' own, and estimates."""
+    """Return the section that compares figures with LLMPerf's, the servers' and estimated ones."""
     return Section(
         title="Cross-checks",
         paragraphs=(ABOUT["llmperf"], ABOUT["cross_checks"]),

@@ -32,7 +32,7 @@ _PLACES = {
 
 
 def handover_section(facts: RunFacts) -> Section:
-    """Return the section with the decision, what it holds for, what to watch, and how to repeat."""
+    """Return the section with the decision, its traffic, what to watch, how to measure again."""
     found = handover_of(facts)
     return Section(
         title=TITLE,

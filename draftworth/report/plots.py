@@ -27,7 +27,7 @@ HEIGHT_INCHES = 5.6
 
 
 def ladder_plot(ladder: Ladder, suffix: str) -> Plot:
-    """Plot cost (above) and ITL (below) over the requests in flight. suffix: of the plot's name."""
+    """Return a plot of cost and ITL over the requests in flight; `suffix` ends the plot's name."""
     reaches = "; ".join(f"{short(v)} {_title(ladder, v)}" for v in ladder.speculative)
     unit = "US dollars" if ladder.has_price else "hours of a server"
     return Plot(

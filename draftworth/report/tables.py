@@ -51,7 +51,7 @@ def requests_csv(blocks: Sequence[BlockResult]) -> str:
 
 
 def figures_csv(facts: RunFacts) -> str:
-    """Return figures.csv: a row a figure; those of the whole run lack class, load and variant."""
+    """Return figures.csv, a row for each figure; those of the whole run have no class and load."""
     return _csv(FIGURE_COLUMNS, figure_rows(facts))
 
 
@@ -76,8 +76,8 @@ def figure_rows(facts: RunFacts) -> Iterator[Row]:
 
 
 def _best_window(facts: RunFacts, found: SearchResult) -> Row:
-    """Return the row of a search's best window. Its interval spans all windows of the same draft
-    whose cost's interval begins below the end of the best one's."""
+    """Return the row of a search's best window. The row's interval spans all windows of the same
+    draft whose cost intervals overlap the best window's."""
     best = found.search.candidate(found.best)
     known = ((found.search.candidate(result.variant), result.cost) for result in found.results)
     costs = {candidate.window: cost for candidate, cost in known if candidate.draft == best.draft}

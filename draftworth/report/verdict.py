@@ -18,7 +18,7 @@ from draftworth.report.plots import overview_plots
 
 
 def repetition_sections(facts: RunFacts) -> Iterator[Section]:
-    """Yield a table with the cost in each repetition and in all; nothing for one repetition."""
+    """Yield a section with the cost of a token in each repetition; none if there is only one."""
     if not facts.repetitions:
         return
     rows = [row for c in facts.comparisons for row in _rows(facts, c)]
@@ -59,7 +59,7 @@ def control_tables(facts: RunFacts) -> tuple[Table, ...]:
 
 
 def compared(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
-    """Return every speculative variant that has a comparison."""
+    """Return (variant, its comparison with the baseline) for each variant that was compared."""
     return [(v, v.comparison) for v in facts.speculative if v.comparison]
 
 

@@ -81,7 +81,7 @@ def dollars(amount: float) -> str:
 
 
 def yes_or_no(answer: bool | None, *, no: str = "no", unknown: str = MISSING) -> str:  # noqa: FBT001
-    """Return `yes`, `no` or `unknown`, by the answer."""
+    """Return `yes` if the answer is True, the text `no` if False, the text `unknown` if None."""
     return unknown if answer is None else "yes" if answer else no
 
 
@@ -91,7 +91,7 @@ def number(value: float | None, *, digits: int = 1) -> str:
 
 
 def share(value: float | None) -> str:
-    """Return a share from 0 to 1 as per cent."""
+    """Return a share (0 to 1) in per cent, or `-` if it was not measured."""
     return MISSING if value is None else f"{value:.1%}"
 
 
@@ -102,12 +102,12 @@ def figure(metric: Metric, value: float | None) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """Return a ratio as `1.53x`."""
+    """Return a ratio as `1.53x`, or `-` if it was not measured."""
     return MISSING if value is None else f"{value:.2f}x"
 
 
 def interval(estimate: Estimate | None, *, scale: float = 1.0, digits: int = 2) -> str:
-    """Return the ends of an interval as `1.40 to 1.61`."""
+    """Return the ends of an interval, times `scale`, as `1.40 to 1.61`; `-` without an interval."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return MISSING
     return f"{estimate.low * scale:.{digits}f} to {estimate.high * scale:.{digits}f}"
@@ -141,7 +141,7 @@ def cost_phrase(ratio: float, low: float | None, high: float | None) -> str:
 
 
 def change_cells(ratio: Estimate | CostInterval | None) -> tuple[str, str]:
-    """Return two cells: `-38.2%` and `-41.0% to -35.1%`."""
+    """Return two table cells for a ratio and its interval: `-38.2%` and `-41.0% to -35.1%`."""
     return change(ratio), change_interval(ratio)
 
 

@@ -26,7 +26,7 @@ _EMPHASIS = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 
 
 def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
-    """Write every file of the report over an earlier one's; raise DraftworthError if it fails."""
+    """Write all files of a report, over earlier ones; raise DraftworthError if writing fails."""
     images = _images(document)
     texts = {
         "report.md": markdown_of(document),
@@ -40,13 +40,13 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
 
 
 def write_handover(document: Document, folder: Path) -> None:
-    """Write only the handover, as Markdown and HTML; raise DraftworthError if it fails."""
+    """Write only the handover, as Markdown and HTML; raise DraftworthError if writing fails."""
     texts = {"handover.md": markdown_of(document), "handover.html": html_of(document, {})}
     write_files({name: text.encode() for name, text in texts.items()}, folder)
 
 
 def write_files(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write files into a folder; raise DraftworthError if it cannot be written."""
+    """Write files into a folder, by name; raise DraftworthError if one cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
@@ -58,7 +58,7 @@ def write_files(files: Mapping[str, bytes], folder: Path) -> None:
 
 
 def write_page(document: Document, file: Path) -> None:
-    """Write the document as one HTML file over an earlier one; raise UserInputError if it fails."""
+    """Write the document as one HTML file; raise UserInputError if the file cannot be written."""
     page = html_of(document, _images(document)).encode()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def _images(document: Document) -> Images:
 
 
 def html_of(document: Document, images: Images) -> str:
-    """Return the document as one HTML file with its plots, which loads nothing from elsewhere."""
+    """Return the document as one HTML file that contains its plots and loads no other file."""
     encoded = {key: base64.b64encode(data).decode() for key, data in images.items()}
     return filled("report.html.jinja", document=document, images=encoded)
 
