@@ -1,1 +1,1 @@
-"""Published figures, and what a run says of each: reproduced, not reproduced, or why neither."""
+"""Judges published figures by a run: reproduced, not reproduced, or why neither can be said."""

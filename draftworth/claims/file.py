@@ -16,7 +16,7 @@ Ends = Annotated[tuple[strict.PositiveInt, ...], Field(min_length=2, max_length=
 
 
 class Conditions(strict.StrictModel):
-    """What a claim is about; what is left out may be anything."""
+    """What a claim is about; a condition that is left out may have any value."""
 
     target: Text | None = None
     """hub id of the target model"""
@@ -43,7 +43,7 @@ class Conditions(strict.StrictModel):
 
 
 class Claim(Conditions):
-    """One published figure; its own conditions replace those of the file with the same key."""
+    """One published figure; a condition of the claim replaces the file's with the same key."""
 
     claim: Text
     """what was published, in words"""
@@ -76,7 +76,7 @@ class ClaimsFile(Conditions):
 
 
 def conditions_of(*given: Conditions) -> dict[str, Any]:
-    """Return the conditions by key; of several with the same key, the last one."""
+    """Return the conditions of all `given` by key; if several have a key, the last one counts."""
     keys = Conditions.model_fields
     return {k: v for one in given for k, v in one if k in keys and v is not None}
 

@@ -50,8 +50,8 @@ def _answer(claim: Claim, low: float | None, high: float | None) -> ClaimAnswer:
 
 
 def _measured(rows: Sequence[_Known]) -> tuple[float, float | None, float | None]:
-    """Return (value, low, high) of the row's figure, or of the first row's / the second row's, with
-    an interval that ignores that both have the same prompts."""
+    """Return (value, low, high) of one row's figure or, of two rows, of the first's / the second's;
+    then the interval ignores that both rows have the same prompts."""
     if len(rows) == 1:
         return rows[0]["value"], rows[0].get("low"), rows[0].get("high")
     value = rows[0]["value"] / rows[1]["value"] if rows[1]["value"] else math.inf
@@ -60,7 +60,7 @@ def _measured(rows: Sequence[_Known]) -> tuple[float, float | None, float | None
 
 
 def _fitting(conditions: _Known, rows: Sequence[_Known]) -> tuple[_Known, str]:
-    """Return the only row that fits the conditions; if none or several do, say why in words."""
+    """Return (the only row that fits, ""), or if none or several fit: ({}, the reason in words)."""
     unlike = [
         [
             f"{key} is {shown(row[key])}, not {shown(wanted)}"
