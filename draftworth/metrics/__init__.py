@@ -1,1 +1,1 @@
-"""Metrics: names, units and dimensions of every figure that is stored, compared or published."""
+"""Metrics: names, units and dimensions of all figures of results, reports and CloudWatch."""

@@ -39,17 +39,17 @@ UNITS = {name: Unit(name, **row) for name, row in _DECLARED["unit"].items()}
 class Metric:
     """One figure: its names, its unit, and how it is computed and shown.
 
-    field: the figure's attribute of a request record, if requests have it, and column in CSV files.
+    field: the figure's name in CSV files and, if each request has a value, in `RequestRecord`.
     title: the full name. label: the short name; empty: the report's table of figures has no column.
     formula, absent: how it is computed and when it is missing, for the table in `docs/metrics.md`.
-    better: the direction that is better; None for a figure that is not compared.
+    better: whether a lower or a higher value is better; None: the figure is not compared.
     name: the name in CloudWatch; empty if the figure is not stored there.
     digits: the number of decimal places, where people read the figure.
     of_request: whether each request has a value. every_request: whether CloudWatch also gets the
         values of requests that failed or are excluded.
-    has_speedup: whether the verdict has its ratio of baseline and variant, by pairs of requests.
-    speculative_only: whether the baseline does not have it.
-    stands_in_for: field of the figure that this one replaces in CloudWatch if a block lacks that.
+    has_speedup: whether a verdict states by which factor the variant is better than the baseline.
+    speculative_only: whether only variants with speculation have the figure.
+    stands_in_for: `field` of another metric; CloudWatch gets this one if a block lacks the other.
     pooled: computes a variant's figure from its blocks; None: the median over its requests.
     """
 
@@ -84,13 +84,14 @@ class Metric:
         return self.title if named else f"{self.title} ({self.unit.name})"
 
     def of(self, record: RequestRecord) -> float | None:
-        """Return a request's value in the metric's unit; None if missing or not counted."""
+        """Return a request's value in the metric's unit; None: no value, failed or excluded."""
         if not (record.counts or self.every_request):
             return None
         return self._stored(getattr(record, self.field))
 
     def of_block(self, block: BlockResult) -> float | None:
-        """Return a block's value in the metric's unit; None: requests have it, or it is missing."""
+        """Return a block's value in the metric's unit; None if the block has none, or has a value
+        of the metric that this one stands in for."""
         if self.stands_in_for and _BY_FIELD[self.stands_in_for].of_block(block) is not None:
             return None
         return self._stored(self.pooled([block], None)) if self.pooled else None
@@ -134,7 +135,7 @@ def _throughput(blocks: Sequence[BlockResult], _: Price | None = None) -> float 
 
 
 def _tokens_per_step(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
-    """Return tokens per step; steps are counted by the server, or if it does not, are chunks."""
+    """Return tokens per step; if the server does not count steps, each chunk counts as one."""
     counted = _decoded(blocks)
     if not counted or any(r.tokens_per_verification is None for r in counted):
         return tokens_per_chunk(blocks)
@@ -175,7 +176,7 @@ def _acceptance(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
 def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
     """Return accepted / drafted tokens, as the server reports them with each answer.
 
-    None if an answer lacks them. Excluded requests count too, as in the server's own counters.
+    None if an answer lacks the counts. As in the server's counters, excluded requests count too.
     """
     done = [r for b in blocks for r in b.requests if not r.failed]
     if any(r.drafted_tokens is None for r in done):
@@ -185,7 +186,7 @@ def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
 
 
 def _acceptance_estimated(blocks: Sequence[BlockResult], price: Price | None) -> float | None:
-    """Return the acceptance that tokens per step imply; None if windows vary or are not filled."""
+    """Return the acceptance rate by tokens per step; None if windows differ or are not full."""
     most, *others = {block.max_tokens_per_step for block in blocks} or {None}
     if others or not drafts_whole_windows(blocks, most):
         return None
@@ -193,9 +194,9 @@ def _acceptance_estimated(blocks: Sequence[BlockResult], price: Price | None) ->
 
 
 def drafts_whole_windows(blocks: Iterable[BlockResult], most: int | None) -> bool:
-    """Return False if steps have clearly fewer drafts than a window, as with n-gram drafting.
+    """Return whether steps draft a whole window; False, for example, with n-gram drafting.
 
-    most: the most tokens that a step can yield. If False, tokens per step do not tell acceptance.
+    most: the most tokens that a step can yield. If False, tokens per step do not show acceptance.
     """
     done = [r for b in blocks for r in b.requests if not r.failed and r.drafted_tokens is not None]
     drafted = sum(r.drafted_tokens or 0 for r in done)
@@ -259,7 +260,8 @@ def published() -> tuple[Metric, ...]:
 
 
 def charged(*, speculates: bool) -> tuple[Metric, ...]:
-    """Return the metrics that AWS charges for each variant, prompt class and load of a run."""
+    """Return the metrics that AWS charges for a variant in each class and load of a run, without
+    those that only replace a missing one. speculates: whether the variant is not the baseline."""
     return tuple(
         metric
         for metric in published()
@@ -268,13 +270,13 @@ def charged(*, speculates: bool) -> tuple[Metric, ...]:
 
 
 def dimension_values(block: BlockResult) -> dict[str, str]:
-    """Return the dimensions of a block's metrics, in the order of `DIMENSIONS`."""
+    """Return the CloudWatch dimensions of a block's metrics, in the order of `DIMENSIONS`."""
     values = (block.experiment, block.variant, block.prompt_class, block.load.label)
     return dict(zip(DIMENSIONS, values, strict=True))
 
 
 def published_findings(verdict: Verdict) -> Iterator[tuple[dict[str, str], dict[Metric, float]]]:
-    """Yield dimensions and values of each comparison with the baseline that has an interval."""
+    """Yield (dimensions, values) of each comparison with the baseline that has an interval."""
     for finding in verdict.findings:
         values = {metric: getattr(finding, metric.field) for metric in FINDING_METRICS}
         is_asked = finding.baseline != AS_SHIPPED and finding.variant != CONTROL
