@@ -20,9 +20,9 @@ _HEADS = 3.7, 2.4
 
 @dataclass(frozen=True, kw_only=True)
 class Extent:
-    """The candidates that a search measures, unless its `stop` ends it earlier.
+    """The candidates that a search measures, unless a limit of the experiment ends it earlier.
 
-    certain: measured in any case, in this order. others: candidates that may be measured too.
+    certain: those measured in any case, in this order. others: those that may be measured too.
     average: mean number of measured candidates in simulated searches of this kind.
     """
 
@@ -58,10 +58,9 @@ def extent(search: Search, *, reads_outputs: bool) -> Extent:
 def _certain(search: Search, told: Collection[str]) -> tuple[Candidate, ...]:
     """Return the candidates that a search measures in any case, in the order of measuring.
 
-    They are those that are asked for, or else the first one; then one of each other draft whose
-    tokens per step cannot be predicted without a measurement. A draft's second candidate is not
-    certain: the first may show that no more are needed.
-    told: the drafts whose tokens per step can be predicted without a measurement.
+    They are those that the experiment asks for, else `first_candidate`; then one of each other
+    draft that is not in `told`: the drafts whose tokens per step can be predicted without a
+    measurement. A draft's second candidate is not certain: the first one may be enough.
     """
     asked_for = tuple(c for c in search.candidates if c.is_asked_for)
     certain = asked_for or (first_candidate(search.candidates),)

@@ -16,7 +16,7 @@ _STANDARD = NormalDist()
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
-    """Estimates of numbers, with normally distributed errors; covariance[i][j]: of i and j."""
+    """Estimates of numbers. covariance[i][j]: of the (normal) errors of the numbers i and j."""
 
     means: Sequence[float]
     covariance: Sequence[Sequence[float]]
@@ -39,7 +39,7 @@ class Gaussian:
         return math.sqrt(max(0.0, self.covariance[index][index]))
 
     def difference(self, one: int, other: int, *, factor: float = 1.0) -> NormalDist:
-        """Return the distribution of factor x (number `one`) - (number `other`)."""
+        """Return the distribution of factor x (the number at index `one`) - (that at `other`)."""
         variance = (
             factor**2 * self.covariance[one][one]
             + self.covariance[other][other]
@@ -57,8 +57,7 @@ def chance_above_zero(number: NormalDist) -> float:
 
 
 def mean_above_zero(number: NormalDist) -> float:
-    """Return the mean of max(0, number): the expected improvement (Jones, Schonlau and Welch 1998,
-    equation 15)."""
+    """Return the mean of max(0, number): expected improvement (Jones et al. 1998, equation 15)."""
     if number.stdev <= 0:
         return max(0.0, number.mean)
     z = number.mean / number.stdev

@@ -1,4 +1,4 @@
-"""Computes, from blocks, a search's figures of the baseline, of candidates and of their steps."""
+"""Computes, from blocks, what a search needs: times, costs and tokens per step, as measured."""
 
 import math
 from collections import defaultdict
@@ -20,7 +20,7 @@ _LEAST_DEVIATION = 0.004
 def class_times(
     blocks: Iterable[BlockResult], traffic: Traffic, baseline: str
 ) -> dict[str, ClassTimes]:
-    """Return the baseline's seconds per token by prompt class; classes without any are left out."""
+    """Return the baseline's seconds per token by class; classes without output are left out."""
     measured = [block for block in blocks if block.variant == baseline]
     found = {}
     for group in traffic.groups:
@@ -42,8 +42,8 @@ def measured_of(
 ) -> MeasuredCandidate | None:
     """Return a candidate's cost, relative to the baseline's in the same rounds.
 
-    None: a prompt class has no pair of requests that count, or the load's cost per token is not
-    known (Poisson).
+    None: a prompt class has no pair without a failed or excluded request, or the load is Poisson,
+    which has no cost per token.
     """
     pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))
     ratio = log_cost_ratio(pairs, traffic)
@@ -61,8 +61,8 @@ def measured_of(
 def deviation_between_rounds(parts: Sequence[Sample]) -> float:
     """Return the standard deviation of an estimate between measurements of the same prompts.
 
-    parts: what each request adds to the estimate's error. All candidates answer the same prompts,
-    so differences between prompts are no error here. The result is at least `_LEAST_DEVIATION`.
+    parts: what each pair of requests adds to the estimate's error. All candidates get the same
+    prompts, so their differences are no error here. The result is at least `_LEAST_DEVIATION`.
     """
     strata: dict[str, list[Sample]] = {}
     for part in parts:
@@ -100,8 +100,8 @@ def longer_than(
 ) -> dict[str, list[float]]:
     """Return, by prompt class, the shares of a candidate's steps with more than 1, 2, ... tokens.
 
-    checked: the drafts that a step checks, so the last share is of steps with more than `checked`
-        tokens. The server's counters give the shares. Classes without counters are left out.
+    checked: number of drafted tokens that a step checks; the last share is of steps with more than
+        `checked` tokens. Shares are from server counters; classes without these are left out.
     """
     own = [block for block in blocks if block.variant == variant]
     counted = {

@@ -27,8 +27,8 @@ NORMAL_95 = 1.96
 def least_chance(candidates: int) -> float:
     """Return the probability that a candidate must exceed to be measured.
 
-    It is the probability that the candidate is cheaper than the best so far by more than `within`.
-    The more candidates a search has, the more of them could be left out wrongly.
+    Compared with it is the probability that the candidate is cheaper than the best so far by more
+    than `Search.within`. The more candidates there are, the more could be left out wrongly.
     """
     return min(0.08, 1 / candidates)
 
@@ -37,7 +37,7 @@ def least_chance(candidates: int) -> float:
 class ClassTimes:
     """The baseline's seconds per output token in one prompt class.
 
-    weight: the class's share of output tokens. first_s: before the first token; decoding_s: after.
+    weight: the class's share of output tokens. first_s: TTFT. decoding_s: E2E - TTFT.
     """
 
     weight: float
@@ -53,7 +53,7 @@ class ClassTimes:
 class MeasuredCandidate:
     """A candidate that was measured in the same rounds as the baseline.
 
-    cost: relative to the baseline's. deviation: standard deviation of the cost's logarithm between
+    cost: cost of a token / the baseline's. deviation: standard deviation of log(`cost`) between
         rounds, not between prompts. first: the part of `cost` before the first token.
     """
 
@@ -72,7 +72,7 @@ class SearchState:
     """A search with everything that was measured so far.
 
     candidates: those that can be measured. baseline: the baseline's times by prompt class.
-    measured: in the order of measuring. yields: predictions, without candidates that have none.
+    measured: in the order of measuring. yields: predicted tokens per step, where known.
     """
 
     search: Search
@@ -107,7 +107,7 @@ class SearchState:
 
     @property
     def sureness(self) -> float:
-        """Return a lower bound of the probability that none beats the best by over `within`.
+        """Return the least probability that no candidate is cheaper than the best by over `within`.
 
         Measured candidates count as well: their costs have an error.
         """
@@ -152,7 +152,7 @@ class SearchState:
         return chance_above_zero(self._lead(self._index[candidate], factor=factor))
 
     def _lead(self, index: int, *, factor: float = 1.0) -> NormalDist:
-        """Return factor x (the best cost so far, 1 if no candidate pays) - (a candidate's cost)."""
+        """Return factor x (best cost so far; 1 if none pays) - (cost of candidate `index`)."""
         if self.pays:
             return self._costs.difference(self._index[self.best], index, factor=factor)
         costs = self._costs
@@ -160,7 +160,7 @@ class SearchState:
 
     @cached_property
     def _decoding(self) -> list[float]:
-        """Return each candidate's cost after the first token, if its step costs a baseline step."""
+        """Return the decoding cost of each of `_known`, if steps cost what the baseline's do."""
         return [
             math.fsum(
                 t.weight * t.decoding_s / self.yields[c].tokens[name]
@@ -171,7 +171,7 @@ class SearchState:
         ]
 
     def _class_cost(self, candidate: Candidate, name: str, step_cost: float) -> float:
-        """Return the cost in the class `name`, if TTFT grows by the same factor in all classes."""
+        """Return the cost in class `name`, if TTFT grows by the same factor in all classes."""
         own = self.baseline[name]
         first_s = math.fsum(t.weight * t.first_s for t in self.baseline.values())
         slower = self._first(candidate) * self.baseline_s / first_s if first_s else 1.0
@@ -183,7 +183,7 @@ class SearchState:
         return math.fsum(t.weight * t.seconds for t in self.baseline.values())
 
     def _first(self, candidate: Candidate) -> float:
-        """Return the cost before the first token: its own if measured, else a mean of others'."""
+        """Return the cost before the first token: as measured, or a mean over other candidates."""
         if candidate in self.measured:
             return self.measured[candidate].first
         own = [m.first for c, m in self.measured.items() if c.draft == candidate.draft]

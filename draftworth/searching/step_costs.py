@@ -1,9 +1,9 @@
 """Estimates each candidate's step cost, in baseline steps, before any candidate is measured.
 
-Published figures (`catalog.yaml`) say little, so a sum of parts with large deviations is assumed: a
-fixed part; a part per drafted token, mostly the same for all drafts; a part per checked token,
-which is large for a mixture of experts; a jump where a step has more tokens than fit into one tile
-of the engine's matrix products; and small differences between windows. Two to four measured windows
+Published figures (`catalog.yaml`) say little, so a sum of uncertain parts is assumed: a fixed part;
+a part per drafted token, mostly the same for all drafts; a part per checked token, which is large
+for a mixture of experts; a jump where a step has more tokens than fit into one tile of the engine's
+matrix products; and small differences between windows. Two to four measured windows
 determine all parts that matter.
 """
 
@@ -61,9 +61,9 @@ def _drafting(candidate: Candidate) -> float:
 def first_candidate(candidates: Sequence[Candidate]) -> Candidate:
     """Return the candidate to measure first.
 
-    If none is asked for, it is the first draft's longest window with at most `_TOKENS_OF_FIRST`
-    tokens in a step. No shorter window costs more per step, and a longer or much shorter one that
-    is measured next shows a jump between the two.
+    This is the first one that the experiment asks for. If it asks for none, this is the first
+    draft's longest window with at most `_TOKENS_OF_FIRST` tokens in a step: no shorter window costs
+    more per step, and a second measured window shows whether the step cost jumps between them.
     """
     asked_for = [c for c in candidates if c.is_asked_for]
     own = [c for c in candidates if c.draft == candidates[0].draft]

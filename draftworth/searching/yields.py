@@ -1,7 +1,7 @@
 """Predicts the tokens per step of each candidate, with the error of the prediction.
 
 A draft model reads only the text, so one pass over the baseline's outputs gives the tokens per step
-of every window (`analysis/costs`). A head reads the target's hidden states: its n-th drafted token
+of every window (`speculation`). A head reads the target's hidden states: its n-th drafted token
 is assumed to be accepted as often as in a measured window. This is not exact, because steps begin
 at other positions of the text; the error is smaller if the two windows are of similar length. A
 server without counters tells only the mean tokens of a step. Two measured windows then determine
@@ -36,8 +36,8 @@ _FALLS = 0.7, 1.2
 class Yield:
     """A candidate's predicted tokens per step, by prompt class.
 
-    anchor: log(the nearest measured window); 0: predicted from text. deviation: standard error of
-        log(`tokens`).
+    anchor: log(window) of the nearest measured candidate; 0: predicted from the text.
+    deviation: standard error of log(`tokens`).
     """
 
     tokens: Mapping[str, float]
@@ -45,7 +45,7 @@ class Yield:
     deviation: float = FROM_TEXT
 
     def together(self, other: Yield, *, same_draft: bool) -> float:
-        """Return the covariance of the errors of log(tokens); 0 if draft or anchor differ."""
+        """Return the covariance of the errors of two log(tokens); 0 if drafts or anchors differ."""
         if not same_draft or self.anchor != other.anchor:
             return 0.0
         return min(self.deviation, other.deviation) ** 2
@@ -54,7 +54,7 @@ class Yield:
 def from_measured(
     candidate: Candidate, longer_than: Mapping[Candidate, Mapping[str, Sequence[float]]]
 ) -> Yield | None:
-    """Predict a candidate's tokens from measured candidates of its draft; None without any.
+    """Predict a candidate's tokens per step from measured windows of its draft; None if none is.
 
     longer_than: for each measured candidate and prompt class, the shares of its steps with more
         than 1, 2, ... tokens.
@@ -82,10 +82,11 @@ def from_means(
     *,
     usual_fall: float = USUAL_FALL,
 ) -> Yield | None:
-    """Predict as `from_measured`, where only the mean tokens per step are known.
+    """Predict a candidate's tokens per step from the mean tokens per step of its draft's windows.
 
-    means: for each measured candidate, its mean tokens per step by prompt class. usual_fall: the
-        fall (see the module) that is assumed if only one window is measured.
+    None if none is measured. means: the mean tokens per step, by measured candidate and class.
+    usual_fall: the factor by which acceptance falls from one drafted token of a step to the next,
+        assumed if only one window is known.
     """
     near = _near(candidate, means, least=2)
     if not near:
@@ -104,8 +105,8 @@ def _continued(means: tuple[tuple[int, float], ...], wanted: int, usual_fall: fl
     """Return the mean tokens of a step that checks `wanted` drafts.
 
     means: (checked drafts, mean tokens) of one or two measured windows. Two windows determine
-        acceptance and fall (see the module). With one window the usual fall is assumed; but if even
-        an acceptance of 1 then yields fewer tokens than measured, the fall that yields them.
+        acceptance and fall (see the module). With one window, the fall is `usual_fall`; or more, if
+        even an acceptance of 1 would yield fewer tokens than were measured.
     """
     (checked, mean), (further, other) = means[0], means[-1]
 
@@ -143,8 +144,8 @@ def _near(
 ) -> list[Candidate]:
     """Return the nearest measured windows of the same draft: the next shorter and the next longer.
 
-    least: the number of windows to return, if there are enough, where all are shorter or all are
-        longer. A measured candidate is returned alone.
+    least: how many windows to return, if there are enough, when all measured ones are shorter than
+        the candidate's or all are longer. A candidate that is measured itself is returned alone.
     """
     own = sorted(
         (c for c in measured if c.draft == candidate.draft), key=lambda c: (c.checked, c.window)
@@ -165,9 +166,9 @@ def _yield(
     tokens: Mapping[str, float],
     errors: tuple[float, float],
 ) -> Yield:
-    """Return the prediction `tokens` with its deviation.
+    """Return the prediction `tokens`, made from the windows `near`, with its standard error.
 
-    errors: deviations as `_COUNTED` has them: up to the longest window of `near`, and beyond.
+    errors: (for a window up to the longest of `near`, for a longer one), as `_COUNTED` explains.
     """
     own_place = math.log(candidate.window)
     anchor = min((math.log(c.window) for c in near), key=lambda place: abs(place - own_place))
@@ -178,7 +179,7 @@ def _yield(
 def _tokens(longer_than: Sequence[float], checked: int) -> float:
     """Return a step's mean tokens: 1 + the sum of the first `checked` shares of `longer_than`.
 
-    Shares that are missing fall as the last two do, or each to half of the one before.
+    A missing share is assumed: the one before it x the ratio of the last two known (else x 0.5).
     """
     parts = [*longer_than[:checked]]
     fall = longer_than[-1] / longer_than[-2] if len(longer_than) > 1 and longer_than[-2] else 0.5
