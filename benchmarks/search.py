@@ -402,7 +402,11 @@ def _head(text: Text, prompts: int, fall: float, rng: random.Random) -> Draft:
 def _drawn(
     text: Text, draft: str, run: int, *, reads_text: bool, prompts: int, fall: float
 ) -> Draft:
-    """Return a random draft for a text; equal arguments always give an equal draft."""
+    """Return a random draft for a text; equal arguments always give an equal draft.
+
+    run: number of the simulated search. reads_text: a draft model, else a head. prompts: of each
+    class. fall: factor on a head's acceptance for each further token of a step.
+    """
     rng = random.Random(random.Random(f"{text.name}/{draft}/{run}").random())  # noqa: S311
     # The second draft is right less often.
     factor = 1 if draft == "draft0" else 0.9

@@ -1,7 +1,7 @@
-"""Annotations of the exported objects: what was measured, when, and at which loads.
+"""Annotations of the objects that `manifests --winner` writes: what was measured, and when.
 
-A measured value is text with a number for each load and each prompt class, or for all classes
-together; the annotation's name has the unit.
+The text of a figure has one number for each traffic (a prompt class or the traffic mix) at each
+load; that of the break-even has one for each load. The annotation's name says the unit.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -244,8 +244,8 @@ def _clusters(samples: Iterable[tuple[str, str, Sample]]) -> Clusters:
 def _merged(clusters: Clusters) -> list[list[_Cluster]]:
     """Return the clusters by stratum, at least two in each; empty if there is only one cluster.
 
-    A stratum with one cluster shows no variance, so it is merged with another stratum; then the
-    difference between the two counts as variance.
+    A stratum with one cluster shows no variance, so all such strata become one, or a single one
+    joins another stratum; the difference between merged strata then adds to the variance.
     """
     strata = [[*of_stratum.values()] for of_stratum in clusters.values()]
     lone = [cluster for own in strata if len(own) == 1 for cluster in own]

@@ -158,7 +158,7 @@ Connection = _PlainConnection | _TlsConnection
 async def connect(
     receiver: Receiver, host: str, port: int, *, secure: bool, clock: Clock
 ) -> Connection:
-    """Connect directly, even if the environment names a proxy. OSError, ValueError: this failed."""
+    """Connect without a proxy, even if one is set. Raises OSError or ValueError if it fails."""
     connected = await _first_to_answer(host, port)
     if secure:
         _, tls = await asyncio.get_running_loop().create_connection(

@@ -293,7 +293,7 @@ class BlockResult(Checked):
 
     @property
     def output_throughput_token_per_s(self) -> float | None:
-        """Output tokens per second of the server's time; None if no request finished."""
+        """Output tokens per second of the block; None if no request finished, or in no time."""
         if all(r.failed for r in self.requests) or self.output_seconds <= 0:
             return None
         return self.output_tokens / self.output_seconds

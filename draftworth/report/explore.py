@@ -64,7 +64,7 @@ def write_exploration(facts: RunFacts, folder: Path) -> Path:
 
 
 def questions_of(facts: RunFacts) -> dict[str, Any]:
-    """Return for the script the run's verdict, settings and figures, and the rules of a verdict."""
+    """Return what `explore.js` reads: the run's figures, and by what a verdict is made."""
     result, groups = facts.run.result, groups_of(facts.run.blocks)
     variants = [*dict.fromkeys(c.variant for c in choices_of(facts))]
     prices = (slot_usd_per_second(result.price, name) for name in (result.baseline, *variants))

@@ -168,7 +168,8 @@ def _yield(
 ) -> Yield:
     """Return the prediction `tokens`, made from the windows `near`, with its standard error.
 
-    errors: (for a window up to the longest of `near`, for a longer one), as `_COUNTED` explains.
+    errors: the standard error of log(tokens) at a window e times as long or short as the nearest
+        of `near`: (for a window up to the longest of `near`, for a longer one).
     """
     own_place = math.log(candidate.window)
     anchor = min((math.log(c.window) for c in near), key=lambda place: abs(place - own_place))

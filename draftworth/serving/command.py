@@ -139,7 +139,8 @@ class NeuronDialect:
 def _kept(
     settings: Mapping[str, Any], experiment: NeuronExperiment, variant: Variant
 ) -> dict[str, Any]:
-    """Return `settings`; for baseline as shipped, leave out those that depend on speculation."""
+    """Return `settings`; for baseline as shipped, without those that the engine sets
+    otherwise by default when it speculates."""
     left_out = experiment.release_facts.depends_on_speculation
     kept = {name: value for name, value in settings.items() if name not in left_out}
     return kept if variant.keeps_engine_defaults else dict(settings)

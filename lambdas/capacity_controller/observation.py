@@ -131,10 +131,10 @@ class NodeGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """Everything that a decision depends on, besides the plan, the state and the time.
+    """What the controller observed before a decision, of models, pods, the run and the nodes.
 
     stopped: whether the object `control/stop` exists, by which a user keeps the nodes at zero.
-    block: None when the plan has no Capacity Block.
+    block: the Capacity Block of the plan; None: the plan has none.
     """
 
     models: Models | Unknown
