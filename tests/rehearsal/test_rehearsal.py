@@ -282,7 +282,7 @@ def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
     options = ("--json", "--engine", engine_python().parents[1], "--out", tmp_path)
     with chdir(ROOT):
         assert main([str(a) for a in ("estimate", experiment, "--answers", run, *options)]) == 0
-    by_ngram, by_draft = json.loads(capsys.readouterr().out)
+    by_ngram, by_draft = json.loads(capsys.readouterr().out)["estimates"]
     predictions = [*by_ngram["predictions"], *by_draft["predictions"]]
     assert len(predictions) == 6, "three variants in two classes"
     for prediction in predictions:
