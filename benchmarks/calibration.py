@@ -31,7 +31,7 @@ from draftworth.records.findings import Judgement
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedRun:
-    """The verdict of a simulated run at one load, and the number of rounds at that load.
+    """This is the verdict of a simulated run at one load, and how many rounds the load had.
 
     truth: the true cost ratio, averaged over the repetitions that were measured.
     """

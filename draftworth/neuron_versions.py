@@ -27,7 +27,7 @@ def major_and_minor(version: str) -> tuple[int, int]:
 
 
 def why_unfit(*, driver: str, runtime: str) -> str:
-    """Return why this driver refuses this runtime; empty if no known rule forbids the pair.
+    """Return why a driver refuses a runtime; the text is empty if no known rule forbids the two.
 
     It raises ValueError if one of the two is no version.
     """

@@ -165,7 +165,7 @@ def _text(
     if any(folder.glob(f"*{CASE_SUFFIX}")):  # the folder of one class
         folder = folder.resolve().parent
     environment = TEMPLATES.overlay(
-        # JSON is YAML; what is undefined, as the most of no requests, has no form in it.
+        # JSON is YAML. The template may ask for the maximum of no requests, which is undefined.
         finalize=lambda value: json.dumps(value, ensure_ascii=False),
         undefined=Undefined,
         lstrip_blocks=False,

@@ -151,7 +151,7 @@ class ExperimentSource:
         return value
 
     def _plain(self, event: ScalarEvent) -> Any:
-        """Convert a YAML 1.2 scalar; dates and text that only starts like a number stay text."""
+        """Convert a YAML 1.2 scalar. A date stays text; so does `-_`, which is no number."""
         tag = self._resolver.resolve(ScalarNode, event.value, event.implicit)
         kind = str(tag).rpartition(":")[2]
         if kind not in _PLAIN_KINDS:

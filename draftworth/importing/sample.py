@@ -23,7 +23,7 @@ class LoggedPrompt:
 
 
 class PromptSample:
-    """Draws at random at most `most` of the logged prompts that it is offered."""
+    """Draws prompts at random from a log that it is offered; it keeps at most `most` prompts."""
 
     def __init__(self, most: int, *, seed: int) -> None:
         self._most = most

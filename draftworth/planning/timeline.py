@@ -44,7 +44,11 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A run in the best or worst case: its phases by name, and the limit that ended it, if any."""
+    """This is how a run goes in the best or in the worst case.
+
+    spans: when each phase begins and ends, by its name.
+    ended_by: the limit that ended the run; None: no limit did.
+    """
 
     spans: Mapping[str, Span]
     ended_by: str | None = None

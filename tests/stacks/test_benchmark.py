@@ -27,7 +27,7 @@ DENIED: dict[str, list[str]] = yaml.safe_load(
 
 
 def test_candidates_wait_not_for_each_other() -> None:
-    """They are applied at the same time; what else waits for what: `destroy_order.yaml`."""
+    """They are applied at the same time. `destroy_order.yaml` says what waits for what."""
     template = benchmark("qwen3-32b-search")
     candidates = {k for k in of_type(template, MANIFEST) if "Chartcandidate" in k}
     assert len(candidates) == len(experiments()["qwen3-32b-search"].variants) - 1

@@ -41,5 +41,5 @@ def broken_rules(experiment: Experiment, path: Path, cases: Sequence[Case]) -> I
 
 
 def code_of(rule: str) -> str:
-    """Return the code of a rule's problems, as `one-load` for the function `_one_load`."""
+    """Return the code that a rule's problems have: the function `_one_load` has `one-load`."""
     return rule.strip("_").replace("_", "-")
