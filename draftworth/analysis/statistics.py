@@ -68,16 +68,20 @@ def changes(ratios: tuple[float, float]) -> str:
 
 
 def spoken_changes(ratios: tuple[float, float]) -> str:
-    """Return the ends of a ratio's interval in words, `35 to 41% less` or `2% less to 3% more`.
-
-    The ends are rounded outwards, so the interval never promises more than what was measured.
-    """
-    # Rounded first: a change of 30% is 30.000000000000004 in floating point.
-    percents = [round(abs(ratio - 1) * 100, 9) for ratio in ratios]
+    """Return the ends of a ratio's interval in words, `35 to 41% less` or `2% less to 3% more`."""
+    near, far = outwards(ratios)
     low, high = map(direction, ratios)
-    if low == high:
-        return f"{math.floor(min(percents))} to {math.ceil(max(percents))}% {low}"
-    return f"{math.ceil(percents[0])}% {low} to {math.ceil(percents[1])}% {high}"
+    return f"{near} to {far}% {low}" if low == high else f"{near}% {low} to {far}% {high}"
+
+
+def outwards(ratios: tuple[float, float]) -> tuple[int, int]:
+    """Return the distances of an interval's ends from 1, in whole per cent, the nearer one first
+    if both lie on one side. They are rounded so that the interval never promises too much."""
+    # Rounded first: a change of 30% is 30.000000000000004 in floating point.
+    low, high = (round(abs(ratio - 1) * 100, 9) for ratio in ratios)
+    if direction(ratios[0]) == direction(ratios[1]):
+        return math.floor(min(low, high)), math.ceil(max(low, high))
+    return math.ceil(low), math.ceil(high)
 
 
 def direction(ratio: float) -> str:

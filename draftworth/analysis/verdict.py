@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from draftworth.analysis import rare, ratios
-from draftworth.analysis.clustering import MANY_REPETITIONS, MIN_PROMPTS, Spread, spread
+from draftworth.analysis.clustering import ENOUGH, MANY_REPETITIONS, Spread, spread
 from draftworth.analysis.control import clears, noise_floor, why_not_decided
 from draftworth.analysis.likelihoods import AnswersCheck
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
@@ -155,8 +155,7 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
     ends = cost_ratio.interval
     if ends is None:
         return "inconclusive", (
-            f"too few prompts or rounds: it takes {MIN_PROMPTS} prompts in two rounds; more where "
-            "they differ much"
+            f"too few prompts or rounds: it takes {ENOUGH}; more where they differ much"
         )
     (low, high), where = ends, spoken_of(cost_ratio)
     if low > 1 + INDIFFERENCE:

@@ -61,6 +61,12 @@ def print_answer(
     print(*rest, sep="\n")
 
 
+def print_run(given: argparse.Namespace, folder: Path) -> None:
+    """Print the answer of the run in this folder."""
+    facts = facts_of(read_run(folder), {})
+    print_answer(given, facts, document_of(facts), [str(folder)])
+
+
 @contextmanager
 def told_if_interrupted(given: argparse.Namespace, folder: Path) -> Iterator[None]:
     """Print the answer of the run in `folder` if Ctrl-C ends the `with` block."""
@@ -68,8 +74,7 @@ def told_if_interrupted(given: argparse.Namespace, folder: Path) -> Iterator[Non
         yield
     except KeyboardInterrupt:
         if (folder / RUN_FILE).exists():
-            facts = facts_of(read_run(folder), {})
-            print_answer(given, facts, document_of(facts), [str(folder)])
+            print_run(given, folder)
         raise
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from draftworth.analysis.clustering import MIN_PROMPTS
+from draftworth.analysis.clustering import ENOUGH, MIN_PROMPTS
 from draftworth.cli import arguments, measure
 from draftworth.errors import UserInputError, counted
 from draftworth.measuring.run_specification import Endpoint
@@ -129,8 +129,8 @@ def _check_that_servers_differ(endpoints: Sequence[Endpoint]) -> None:
 def _note_what_is_too_few(rounds: int, prompts: int) -> None:
     if rounds < 2 or prompts < MIN_PROMPTS:
         print(
-            f"note: there will be no decision: an interval takes {MIN_PROMPTS} prompts in two "
-            f"rounds, given {counted(prompts, 'prompt')} in {counted(rounds, 'round')}",
+            f"note: there will be no decision: an interval takes {ENOUGH}, "
+            f"given {counted(prompts, 'prompt')} in {counted(rounds, 'round')}",
             file=sys.stderr,
         )
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
 from draftworth.analysis.acceptance import acceptance_of
@@ -271,8 +272,8 @@ def _ngram(
     shortest = looked_up(given.outputs, tokenizer, LOOKUPS[0], enable_thinking=thinking)
     outputs.check_lengths(weights, shortest)
     tried = [[replace(output, lengths=lengths) for output in shortest] for lengths in LOOKUPS]
-    best = max(tried, key=lambda o: tokens_per_step(o, weights, checked=LOOKUP_WINDOW))
-    most = tokens_per_step(best, weights, checked=LOOKUP_WINDOW)
+    tokens = [tokens_per_step(one, weights, checked=LOOKUP_WINDOW) for one in tried]
+    most, best = max(zip(tokens, tried, strict=True), key=itemgetter(0))
     to_beat = _TO_BEAT.format(tokens=most, window=LOOKUP_WINDOW)
     is_served = NGRAM in experiment.spec.release_facts.methods
     known = card.serving.decoding.values() if card and card.serving else ()

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from draftworth.analysis.facts import facts_of
 from draftworth.cli import answers, arguments
 from draftworth.cli.progress import shown_progress
 from draftworth.errors import DraftworthError, UserInputError
@@ -18,10 +17,9 @@ from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import measure_here, new_run_id
 from draftworth.measuring.servers import served_models
-from draftworth.records import reading, results
+from draftworth.records import results
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
-from draftworth.report.contents import document_of
 from draftworth.untrusted import one_line
 
 _NO_SOURCE = "given by hand, source not named"
@@ -143,8 +141,7 @@ def measure_and_print(given: argparse.Namespace, spec: RunSpec, options: Mapping
     folder = given.out / run_id
     with answers.told_if_interrupted(given, folder), shown_progress() as progress:
         result = measure_here(spec, run_id, sink, progress.line, advanced=progress.advanced)
-    facts = facts_of(reading.read_run(folder), {})
-    answers.print_answer(given, facts, document_of(facts), [str(folder)])
+    answers.print_run(given, folder)
     if result.status == "failed":
         raise DraftworthError(f"the run failed: {result.reason}")
     return 0

@@ -9,6 +9,7 @@ from draftworth.analysis.statistics import (
     Estimate,
     changes,
     direction,
+    outwards,
     signed_percent,
     spoken_changes,
 )
@@ -134,10 +135,10 @@ def cost_phrase(ratio: float, low: float | None, high: float | None) -> str:
     told = f"costs {value}% {direction(ratio)} per token" if value else "costs the same per token"
     if low is None or high is None:
         return f"{told} (no interval)"
-    ends = spoken_changes((low, high))
-    if (low < 1) == (high < 1) and value:
-        ends = ends.removesuffix(f"% {direction(ratio)}")
-    return f"{told} ({ends})"
+    if value and direction(low) == direction(high):
+        near, far = outwards((low, high))
+        return f"{told} ({near} to {far})"
+    return f"{told} ({spoken_changes((low, high))})"
 
 
 def change_cells(ratio: Estimate | CostInterval | None) -> tuple[str, str]:
