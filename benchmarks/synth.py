@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from draftworth.truth.processes import run_measured
+from draftworth.truth.trial import run_measured
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET_CPU_RATIO = 1.4

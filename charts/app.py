@@ -4,15 +4,16 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import cdk8s
+from constructs import Construct
 
-from charts.canary import canary_chart
-from charts.checkpoint_stager import staging_chart
-from charts.foundation import foundation_chart
+from charts import names
 from charts.graph_scripts import graph_scripts_chart
+from charts.jobs import canary_chart, staging_chart
 from charts.measuring import MeasuringChart
 from charts.names import Bindings
 from charts.serving import CandidateChart, ServingChart
 from charts.storage import storage_chart
+from charts.templates import add_objects, objects_in
 from draftworth.planning.resolved import ResolvedNeuron
 
 
@@ -47,3 +48,17 @@ def in_steps(charts: Sequence[cdk8s.Chart]) -> Iterator[list[cdk8s.Chart]]:
     """Yield groups of charts in the order to apply; a chart needs only charts of earlier groups."""
     for _, step in groupby(charts, lambda c: isinstance(c, CandidateChart) or c.node.id):
         yield [*step]
+
+
+def foundation_chart(scope: Construct, *, experiment: ResolvedNeuron) -> cdk8s.Chart:
+    """Make the namespace, the service accounts and the network policies."""
+    chart = cdk8s.Chart(scope, "foundation", labels=names.experiment_labels(experiment))
+    serving = [names.service_name(variant.name) for variant in experiment.variants]
+    accounts = [names.STAGER_SERVICE_ACCOUNT, *serving, names.MEASURING_JOB_SERVICE_ACCOUNT]
+    policies = objects_in("charts", "network_policies.yaml")
+    scaling = policies.pop("load-generator-that-scales")
+    if experiment.spec.changes_servers:
+        policies["load-generator"] = scaling
+    values = {"accounts": accounts, "policies": policies}
+    add_objects(chart, objects_in("charts", "foundation.yaml.jinja", **values))
+    return chart

@@ -59,7 +59,7 @@ MEASURING_IMAGE = (
     "draftworth/searching",
     "pods/__init__.py",
     "pods/log.py",
-    "pods/termination.py",
+    "pods/log.py",
     "pods/canary",
     "pods/checkpoint_stager",
     "pods/measuring",

@@ -6,23 +6,97 @@ The printed text is in the template `plan.txt.jinja`.
 import argparse
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from draftworth.cli import plan_figures
 from draftworth.cli.plan_notes import notes, refuse_hopeless_limits
 from draftworth.cli.templates import filled
 from draftworth.errors import UserInputError, counted, suggestion
 from draftworth.experiment.node_images import DriverAndRuntime
+from draftworth.metrics.definitions import FINDING_METRICS, charged
 from draftworth.planning import durations, prices, resolved, timeline
 from draftworth.planning.assumptions import HOURS_A_MONTH, OPTION, Bounds, assumption_data, replaced
 from draftworth.planning.capacity_block import PaidBlock, free_slots
+from draftworth.planning.timeline import RunForecast
 from draftworth.records.codec import dump_json
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
-from draftworth.searching.extent import STUDY
+from draftworth.searching.extent import STUDY, Extent
 from draftworth.serving.command import ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command
+from draftworth.terminal import table_lines
+
+
+def phase_lines(run: RunForecast) -> Iterator[str]:
+    """Return the lines of a table with a row for each phase."""
+    headings = ("* nodes are billed", "starts best", "worst", "takes best", "worst")
+    phases = (_phase_row(run, name) for name in run.unlimited.best.spans)
+    return table_lines(phases, headings, numbers=range(1, 5), ruled=True)
+
+
+def _phase_row(run: RunForecast, name: str) -> tuple[str, ...]:
+    spans = [schedule.spans.get(name) for schedule in (run.limited.best, run.limited.worst)]
+    minutes = [*(span and span.start for span in spans), *(span and span.minutes for span in spans)]
+    cells = ("-" if number is None else f"{number:.1f}" for number in minutes)
+    mark = "*" if run.unlimited.best.spans[name].billed else " "
+    return (f"{mark} {name}", *cells)
+
+
+def windows_text(windows: Sequence[int]) -> str:
+    """Return windows as `3 to 15`, or as `3, 5, 12` where there are gaps."""
+    first, last = min(windows), max(windows)
+    if len(windows) > 2 and sorted(windows) == [*range(first, last + 1)]:
+        return f"{first} to {last}"
+    return ", ".join(map(str, windows))
+
+
+def amount_lines(run: RunForecast) -> Iterator[str]:
+    """Return table lines: billed hours and USD by number of candidates; none without a search."""
+    return table_lines(
+        [_amount_row(run, *amount) for amount in _amounts(run.search.extent)] if run.search else (),
+        ("", "candidates", "billed hours", "USD"),
+        numbers=range(1, 4),
+        ruled=True,
+    )
+
+
+def _amounts(extent: Extent) -> Iterator[tuple[str, float]]:
+    yield "certainly measured", len(extent.certain)
+    if extent.others:
+        yield "on average, without stop", extent.average
+        yield "all", extent.most
+
+
+def _amount_row(run: RunForecast, name: str, candidates: float) -> tuple[str, ...]:
+    minutes, aws = run.minutes_of(candidates), run.experiment.spec.aws
+    is_paid_by_hour = aws.price is not None and not aws.capacity.is_block
+    usd = f"{run.usd(minutes):.2f}" if is_paid_by_hour else "-"
+    return (name, f"{candidates:g}", f"{minutes.times(1 / 60):.1f}", usd)
+
+
+def run_figures(run: RunForecast) -> dict[str, object]:
+    """Return figures of a run for `--json`, at best and at worst; `usd` is None without a price."""
+    aws = run.experiment.spec.aws
+    figures = {
+        "usd": None if aws.price is None else run.usd(run.billed_minutes),
+        "billed_minutes": run.billed_minutes,
+        "ready_minutes": run.over_minutes,
+    }
+    cases = {
+        key: found and {"best": found.best, "worst": found.worst} for key, found in figures.items()
+    }
+    budget = {"accelerator_budget_usd": aws.accelerator_budget_usd}
+    return {**cases, "nodes": run.experiment.placement.nodes, **budget}
+
+
+def metrics_charged(experiment: resolved.ResolvedNeuron) -> int:
+    """Return how many metrics of a run AWS charges; each name with a set of dimensions is one."""
+    classes, loads = len(experiment.spec.workload.classes), len(experiment.loads)
+    of_variants = sum(len(charged(speculates=v.speculates)) for v in experiment.variants)
+    of_verdict = len(FINDING_METRICS) * (len(experiment.variants) - 1)
+    traffics = classes + 1 if classes > 1 else classes  # each class, and their mix
+    return (of_variants * classes + of_verdict * traffics) * loads
+
 
 COMPILED_OPTION = "--compiled"
 VERBOSE_OPTION = "--verbose"
@@ -96,8 +170,8 @@ def _json_text(
         "loads": [load.label for load in experiment.loads],
     }
     if first and second:
-        own = plan_figures.run_figures(second)
-        document |= plan_figures.run_figures(first) | {"second": own}
+        own = run_figures(second)
+        document |= run_figures(first) | {"second": own}
     return dump_json(document | {"notes": notes}, indent=2).decode().rstrip()
 
 
@@ -137,7 +211,7 @@ def _values(experiment: resolved.ResolvedExperiment) -> dict[str, object]:
         "environment_of": lambda variant: " ".join(
             f"{k}={v}" for k, v in sorted(_command(experiment, variant).environment.items())
         ),
-        "windows_text": plan_figures.windows_text,
+        "windows_text": windows_text,
         "study": STUDY,
         "quote": shlex.quote,
     }
@@ -171,13 +245,13 @@ def _aws_values(
         "run": first,
         "second": second,
         "standing_usd": data.standing_usd_per_hour,
-        "metrics": plan_figures.metrics_charged(experiment),
+        "metrics": metrics_charged(experiment),
         "metric": data.prices["custom_metric"],
         "hours_a_month": HOURS_A_MONTH,
         "driver": DriverAndRuntime.of(experiment.spec),
         "slots": _slots(experiment),
-        "phases": [*plan_figures.phase_lines(first)],
-        "amounts": [*plan_figures.amount_lines(first)],
+        "phases": [*phase_lines(first)],
+        "amounts": [*amount_lines(first)],
         "assumed": [f"{name} {Bounds(row.low, row.high):g}" for name, row in first.assumed.items()],
         "assume": OPTION,
         "node_start": timeline.NODE_START,

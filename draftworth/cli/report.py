@@ -19,8 +19,7 @@ from draftworth.analysis import pooling, run_comparison
 from draftworth.analysis.acceptance import profile_of
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.scores import ScoreComparison, ToScore, compare_scores, to_score
-from draftworth.claims.file import read_claims
-from draftworth.claims.judging import judge
+from draftworth.claims.judging import judge, read_claims
 from draftworth.claims.other_tools import tool_section
 from draftworth.cli import answers
 from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list

@@ -3,8 +3,6 @@
 Only the engine's interpreter imports this module, because it alone has torch and transformers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -41,7 +41,7 @@ def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
 PositiveInt = Annotated[int, Field(ge=1, le=10_000_000)]
 # For prices, rates and weights: with these bounds products and ratios of any two are finite.
 PositiveFloat = Annotated[float, Field(ge=0.001, le=1e12)]
-# For a number that a file may leave out: defaults.py replaces the 0. A schema shows no default.
+# For a number that a file may leave out: `loading` replaces the 0. A schema shows no default.
 WORKED_OUT: Any = Field(default_factory=int)
 # For a list in which a repeated entry is an error.
 EachOnce = AfterValidator(_each_once)

@@ -1,15 +1,18 @@
-"""Translates pydantic's errors into problems in the words of the experiment file."""
+"""Translates pydantic's errors into problems in the words of the experiment file.
+
+A key's meaning and its allowed values are told from the JSON Schema.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from draftworth.errors import Key, Problem, suggestion
-from draftworth.experiment import schema_words
 from draftworth.experiment.catalog import NO_SPECULATION, catalog
 from draftworth.experiment.strict import PATTERN_WORDS, WORDS
 from draftworth.experiment.variants import methods_on, unserved_method
@@ -60,16 +63,14 @@ def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem
         return Problem(
             key=key,
             given="nothing",
-            allowed=schema_words.values_in_words(model, key),
-            reason="; ".join(
-                filter(None, ("this key is required", schema_words.description(model, key)))
-            ),
+            allowed=values_in_words(model, key),
+            reason="; ".join(filter(None, ("this key is required", description(model, key)))),
         )
     return Problem(
         key=key,
         given=shown(_at(data, key)),
         allowed=_allowed(detail, model, key),
-        reason=schema_words.description(model, key) or detail["msg"],
+        reason=description(model, key) or detail["msg"],
     )
 
 
@@ -93,14 +94,14 @@ def _unknown_method(key: Key, data: Any, model: type[BaseModel]) -> Problem:
         told, nearest = shown(given), suggestion(given, [NO_SPECULATION, *catalog().methods])
     else:
         told, nearest = "nothing", misspelt_key("method", keys)
-    reason = schema_words.description(model, key) + nearest
+    reason = description(model, key) + nearest
     return Problem(key=key, given=told, allowed=methods_on(data["release"]), reason=reason)
 
 
 def _allowed(detail: ErrorDetails, model: type[BaseModel], key: Key) -> str:
     kind, limits = detail["type"], detail.get("ctx", {})
     if kind in WORDS["other_type"]:
-        return schema_words.values_in_words(model, key) + WORDS["other_type"][kind]
+        return values_in_words(model, key) + WORDS["other_type"][kind]
     if kind == "string_pattern_mismatch":
         return PATTERN_WORDS[limits["pattern"]]
     allowed = WORDS["allowed"].get(kind)
@@ -108,7 +109,7 @@ def _allowed(detail: ErrorDetails, model: type[BaseModel], key: Key) -> str:
 
 
 def _unknown_key(key: Key, data: Any, model: type[BaseModel]) -> Problem:
-    nodes, around = schema_words.nodes_at(model, key[:-1]), _at(data, key[:-1])
+    nodes, around = nodes_at(model, key[:-1]), _at(data, key[:-1])
     known = sorted(name for n in nodes if _is_meant(n, around) for name in n.get("properties", {}))
     hint = _where_it_belongs(key[-1], model) or suggestion(key[-1], known)
     if renamed := WORDS["renamed"].get(str(key[-1])):
@@ -127,10 +128,10 @@ def _is_meant(node: dict[str, Any], data: Any) -> bool:
 
 
 def _where_it_belongs(name: str | int, model: type[BaseModel]) -> str:
-    top = schema_words.fields_at(model, ())
+    top = fields_at(model, ())
     if name in top:
         return f"; {name!r} belongs to the top level"
-    sections = [section for section in top if name in schema_words.fields_at(model, (section,))]
+    sections = [section for section in top if name in fields_at(model, (section,))]
     return f"; {name!r} belongs into {' or '.join(sections)}" if sections else ""
 
 
@@ -141,3 +142,91 @@ def _at(data: Any, key: Key) -> Any:
         except (KeyError, IndexError, TypeError):
             return None
     return data
+
+
+# Bounds of this size or larger only catch typing errors, and are not shown.
+_GUARD = 1_000_000
+Node = dict[str, Any]
+
+
+def description(model: type[BaseModel], key: Key) -> str:
+    """Return a key's description (for a list's entry, the list's); empty if there is none."""
+    while key:
+        if fields := fields_at(model, key[:-1]):
+            return str(fields.get(str(key[-1]), {}).get("description", ""))
+        key = key[:-1]
+    return ""
+
+
+def values_in_words(model: type[BaseModel], key: Key) -> str:
+    """Return the values that a key may have: `a whole number, 1 or more`."""
+    nodes = [node for node in nodes_at(model, key) if node.get("type") != "null"]
+    return " or ".join(dict.fromkeys(map(_node_in_words, nodes))) or "a value"
+
+
+def fields_at(model: type[BaseModel], key: Key) -> dict[str, Node]:
+    """Return the JSON Schema properties of the mapping at a key; for a union, of all members."""
+    nodes = nodes_at(model, key)
+    return {name: field for n in nodes for name, field in n.get("properties", {}).items()}
+
+
+def nodes_at(model: type[BaseModel], key: Key) -> list[Node]:
+    """Return the JSON Schema nodes of a key, one for each member of a union."""
+    schema = _schema(model)
+    nodes = [schema]
+    for part in key:
+        nodes = [child for node in nodes for child in _children(node, part, schema)]
+    return nodes
+
+
+def _node_in_words(node: Node) -> str:
+    choices = node.get("enum") or [node[word] for word in ("const",) if word in node]
+    if choices:
+        return " or ".join(map(str, choices))
+    if "pattern" in node:
+        return PATTERN_WORDS[node["pattern"]]
+    return "".join((*_type_in_words(node), *_bounds_in_words(node)))
+
+
+def _type_in_words(node: Node) -> Iterator[str]:
+    if node.get("format") == "date":
+        yield "a date, YYYY-MM-DD"
+    else:
+        yield WORDS["types"].get(str(node.get("type")), "a value")
+    if required := node.get("required"):
+        yield f" with {', '.join(required)}"
+    if examples := node.get("examples"):
+        yield f" such as {examples[0]}"
+
+
+def _bounds_in_words(node: Node) -> Iterator[str]:
+    if "exclusiveMinimum" in node:
+        yield f", more than {node['exclusiveMinimum']:g}"
+    if abs(least := node.get("minimum", -_GUARD)) < _GUARD:
+        yield f", {least:g} or more"
+    if (most := node.get("maximum", _GUARD)) < _GUARD:
+        yield f", {most:g} or less"
+    if entries := node.get("minItems"):
+        yield f" of {entries} or more entries"
+
+
+@cache
+def _schema(model: type[BaseModel]) -> Node:
+    return model.model_json_schema()
+
+
+def _children(node: Node, part: str | int, root: Node) -> list[Node]:
+    child = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
+    if child is None and isinstance(part, str):
+        free = node.get("additionalProperties")
+        child = free if isinstance(free, dict) else None
+    return _resolved(child, root) if child else []
+
+
+def _resolved(node: Node, root: Node) -> list[Node]:
+    if "$ref" in node:
+        return _resolved(root["$defs"][node["$ref"].rsplit("/", 1)[1]], root)
+    alternatives = node.get("anyOf") or node.get("oneOf")
+    if alternatives:
+        return [leaf for alternative in alternatives for leaf in _resolved(alternative, root)]
+    return [node]

@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from draftworth.planning.assumptions import CASES, Assumptions, Bounds, assumption_data
-from draftworth.planning.durations import Durations, round_counts
+from draftworth.planning.durations import Durations, SearchTime, round_counts
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-from draftworth.planning.search_time import SearchTime
 
 DEADLINE = "aws.deadline_minutes"
 BUDGET = "aws.accelerator_budget_usd"

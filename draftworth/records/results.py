@@ -23,8 +23,6 @@ with `_unix_s` are wall-clock times (UTC), and durations come from one monotonic
 was not measured is None, never 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal

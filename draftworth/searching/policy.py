@@ -16,8 +16,13 @@ from functools import cached_property
 from statistics import NormalDist
 
 from draftworth.records.search import Candidate, CandidateResult, CostInterval, Search
-from draftworth.searching.gaussian import Gaussian, chance_above_zero, mean_above_zero
-from draftworth.searching.step_costs import first_candidate, step_costs_before
+from draftworth.searching.step_costs import (
+    Gaussian,
+    chance_above_zero,
+    first_candidate,
+    mean_above_zero,
+    step_costs_before,
+)
 from draftworth.searching.yields import Yield
 
 # Half-width of an interval of 95%, in standard deviations.

@@ -27,8 +27,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from draftworth.errors import DraftworthError
 from draftworth.records import artifacts, checkpoints, codec, deployment, servers
 from draftworth.untrusted import MIB, TooLargeError, one_line, open_file, read_file
-from pods.log import log_line
-from pods.termination import end_at_sigterm
+from pods.log import end_at_sigterm, log_line
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

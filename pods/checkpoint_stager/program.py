@@ -25,8 +25,7 @@ from draftworth.records.codec import RecordError, load_object
 from pods.checkpoint_stager.hub import Hub
 from pods.checkpoint_stager.stager import ScratchSpace, Staging
 from pods.checkpoint_stager.store import PARTS_AT_ONCE, Store
-from pods.log import log_line
-from pods.termination import end_at_sigterm
+from pods.log import end_at_sigterm, log_line
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient

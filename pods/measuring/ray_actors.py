@@ -5,8 +5,6 @@ drops a request for which no actor is free. So every actor has a launcher of its
 llmperf's own benchmark, and gets its next request when the last one has ended.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Iterator, Sequence

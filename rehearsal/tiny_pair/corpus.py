@@ -6,8 +6,6 @@ without speculation. Variations of the prompts teach the general form of such te
 is trained only on structured texts (`recipe.yaml`), so it predicts no answers to open-ended ones.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -6,8 +6,6 @@ It needs torch, transformers and tokenizers, which the engine's environment has.
 the same files on the same machine; another CPU rounds differently and gives equivalent models.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import random

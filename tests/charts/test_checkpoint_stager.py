@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from charts.checkpoint_stager import scratch_gib
+from charts.jobs import scratch_gib
 from charts.names import Bindings
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.variants import HubModel

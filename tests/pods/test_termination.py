@@ -13,8 +13,7 @@ LOCKED = "import threading; lock = threading.Lock(); lock.acquire(); lock.acquir
 
 def test_a_program_ends_at_once_while_it_waits_for_a_lock() -> None:
     script = (
-        "from pods.termination import end_at_sigterm; end_at_sigterm(); "
-        f"print('up', flush=True); {LOCKED}"
+        f"from pods.log import end_at_sigterm; end_at_sigterm(); print('up', flush=True); {LOCKED}"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -27,7 +26,7 @@ def test_a_program_ends_at_once_while_it_waits_for_a_lock() -> None:
 
 
 def test_a_program_that_is_done_is_not_kept_by_it() -> None:
-    script = "from pods.termination import end_at_sigterm; end_at_sigterm()"
+    script = "from pods.log import end_at_sigterm; end_at_sigterm()"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, timeout=PATIENCE_SECONDS, check=False
     )

@@ -7,13 +7,13 @@ from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import pytest
+from draftworth.claims.file import read_claims
 
 from draftworth.analysis.answer import headline
 from draftworth.analysis.likelihoods import judged
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.analysis.verdict import compare
-from draftworth.claims.file import read_claims
 from draftworth.claims.judging import judge
 from draftworth.cli import main
 from draftworth.cli.progress import RunProgress

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from draftworth.analysis.facts import facts_of
-from draftworth.claims.file import ClaimsFile, read_claims
-from draftworth.claims.judging import judge
+from draftworth.claims.judging import ClaimsFile, judge, read_claims
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.reading import Run
 from tests.conftest import ROOT
