@@ -59,7 +59,6 @@ MEASURING_IMAGE = (
     "draftworth/searching",
     "pods/__init__.py",
     "pods/log.py",
-    "pods/log.py",
     "pods/canary",
     "pods/checkpoint_stager",
     "pods/measuring",

@@ -166,7 +166,8 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
         return "cheaper per token", f"a token costs at least {_sure(high)} less{where}"
     if low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE:
         return "no difference", f"a token costs the same to {INDIFFERENCE:.0%} either way{where}"
-    return "inconclusive", f"{spoken_changes(ends)}{where} does not decide it"
+    equal = "" if low <= 1 <= high else f": up to {INDIFFERENCE:.0%} counts as no difference"
+    return "inconclusive", f"{spoken_changes(ends)}{where} does not decide it{equal}"
 
 
 def _sure(end: float) -> str:

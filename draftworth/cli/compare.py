@@ -119,7 +119,8 @@ _PARSE: Mapping[str, Callable[[str], float]] = {
 def _check_that_servers_differ(endpoints: Sequence[Endpoint]) -> None:
     names: dict[str, str] = {}
     for own in endpoints:
-        if (other := names.setdefault(own.base_url, own.variant)) != own.variant:
+        address = own.base_url.replace("//localhost:", "//127.0.0.1:")
+        if (other := names.setdefault(address, own.variant)) != own.variant:
             raise UserInputError(
                 f"--variant {own.variant}: given {own.base_url}, which is the address of {other}, "
                 "allowed: a server of its own; next: correct the address"

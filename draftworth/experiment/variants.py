@@ -135,7 +135,7 @@ class Speculative(_Method):
     """DNS name, unique in the experiment; left out: of draft and window, as in qwen3-1.7b-k7"""
     method: str
     window: Window
-    """num_speculative_tokens: tokens drafted for each verification step"""
+    """num_speculative_tokens: tokens drafted for each step; the published windows end at 15"""
 
     def model_post_init(self, _: object) -> None:
         """Name a variant that has no name after its draft (or method) and window."""

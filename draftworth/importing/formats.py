@@ -19,9 +19,9 @@ _ASKERS, _ANSWERERS = ("human", "user"), ("gpt", "chatgpt", "assistant", "model"
 
 
 def openai_jsonl(value: Mapping[str, Any]) -> Logged:
-    """Read a line of a batch input file, of training chats, or of requests with responses."""
+    """Read a line of a batch input file, of training texts, or of requests with responses."""
     request = _body(value.get("body") or value.get("request") or value)
-    return logged(request, _body(value.get("response")))
+    return logged(request, _body(value.get("response", value.get("completion"))))
 
 
 def sagemaker(value: Mapping[str, Any]) -> Logged:

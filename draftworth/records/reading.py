@@ -69,10 +69,13 @@ def read_end(folder: Path) -> results.RunResult:
     """Read only `run.json`; raise UserInputError if it is missing, wrong or names unsafe files."""
     file = folder / results.RUN_FILE
     if not os.path.isfile(file):  # Path.is_file() raises for a path that is too long
+        runs = folder.glob(f"*/{results.RUN_FILE}") if os.path.isdir(folder) else ()
+        newest = max(runs, key=os.path.getmtime, default=None)
+        here = f"; the newest in this folder: {one_line(str(newest.parent))}" if newest else ""
         raise UserInputError(
             f"{one_line(str(folder))}: no {results.RUN_FILE} there: give the folder of one run, "
             f"which holds {results.RUN_FILE} and {results.BLOCKS_FOLDER}/; a run without "
-            f"{results.RUN_FILE} is not over"
+            f"{results.RUN_FILE} is not over{here}"
         )
     result = _read(results.RunResult, file, DOCUMENT_LIMIT_BYTES)
     if len(set(result.blocks)) < len(result.blocks):

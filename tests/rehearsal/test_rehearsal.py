@@ -7,14 +7,13 @@ from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import pytest
-from draftworth.claims.file import read_claims
 
 from draftworth.analysis.answer import headline
 from draftworth.analysis.likelihoods import judged
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.analysis.verdict import compare
-from draftworth.claims.judging import judge
+from draftworth.claims.judging import judge, read_claims
 from draftworth.cli import main
 from draftworth.cli.progress import RunProgress
 from draftworth.estimate.reader import Reader
@@ -138,7 +137,7 @@ def test_a_pair_says_what_it_takes_before_it_begins(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(fetching, "prepare", lambda *_, **__: told.append("begins"))
     path = _fetched(Namespace(pair="qwen", engine=Path("no-engine")), told.append)
     assert path.is_file()
-    assert "about 40 minutes on two slow cores; the engine, which is not there yet" in told[0]
+    assert "about 35 minutes on two slow cores; the engine, which is not there yet" in told[0]
     assert "nothing but the SHA-256" in told[0]
     assert told[1:] == ["begins"]
 

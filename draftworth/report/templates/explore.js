@@ -211,7 +211,8 @@ function judge(ratio, kept, reason) {
   if (low >= 1 / (1 + rules.indifference) && high <= 1 + rules.indifference) {
     return ["no difference", `a token costs the same to ${percent(rules.indifference, 0)} either way${where}`];
   }
-  return ["inconclusive", `${spokenChanges(ratio.interval)}${where} does not decide it`];
+  const equal = low <= 1 && 1 <= high ? "" : `: up to ${percent(rules.indifference, 0)} counts as no difference`;
+  return ["inconclusive", `${spokenChanges(ratio.interval)}${where} does not decide it${equal}`];
 }
 
 // Why the noise floor makes a verdict inconclusive (why_not_decided).

@@ -56,6 +56,8 @@ def test_judgements(low: float, high: float, judgement: str) -> None:
     verdict, reason = judge(known((low + high) / 2, low, high), KEPT)
     assert verdict == judgement
     assert reason
+    is_near_break_even = judgement == "inconclusive" and not low <= 1 <= high
+    assert reason.endswith("it: up to 5% counts as no difference") == is_near_break_even
 
 
 @given(low=st.floats(0.01, 4.0), factor=st.floats(1.0, 1.5))

@@ -148,6 +148,7 @@ def test_windows_names_and_prices_are_the_users(compared: Compared) -> None:
         (["http://u:secret@h", "a={}"], "--baseline: given an address with a user name or passw"),
         (["{}", "http://u:secret@h"], "--variant: given an address with a password"),
         (["http://h:1", "a=http://h:1/"], "--variant a: given http://h:1, which is the address of"),
+        (["http://localhost:7", "a=http://127.0.0.1:7"], "which is the address of baseline"),
         (["{}", "a=http://127.0.0.1:1"], "--variant a: given http://127.0.0.1:1/v1/models: "),
     ],
 )

@@ -45,6 +45,11 @@ def test_a_log_has_request_and_response(response: object) -> None:
     assert openai_jsonl(wrapped) == Logged(line={"messages": ASKED}, answer="4")
 
 
+def test_a_text_for_training_has_prompt_and_completion() -> None:
+    found = openai_jsonl({"prompt": "2+2=", "completion": "4"})
+    assert found == Logged(line={"text_to_continue": "2+2="}, answer="4")
+
+
 @pytest.mark.parametrize(
     "response", [{"error": {}}, {"choices": []}, {"choices": [7]}, [], 7, "data: {}\n\n", ""]
 )

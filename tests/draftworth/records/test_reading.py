@@ -57,6 +57,14 @@ def test_a_folder_with_a_name_that_cannot_be_is_a_folder_without_a_run(name: str
         read_run(Path(name))
 
 
+def test_in_a_folder_of_runs_the_newest_is_named(folder: Path) -> None:
+    old = write_run(make_run(), folder.parent / "older")
+    os.utime(old / RUN_FILE, (1, 1))
+    with pytest.raises(UserInputError) as refused:
+        read_run(folder.parent)
+    assert str(refused.value).endswith(f"is not over; the newest in this folder: {folder}")
+
+
 STAND_INS: dict[str, Callable[[Path], object]] = {
     "a pipe": os.mkfifo,
     "a folder": Path.mkdir,
