@@ -59,7 +59,9 @@ class _PlainConnection:
         self._buffer = memoryview(bytearray(_READ_BYTES))
         self._apart_ns = time.time_ns() - clock()
         self.kernel_stamped = True
-        self._loop.add_reader(connected, self._read)
+        # By its number: asyncio makes a text of a socket that it does not know, by system calls.
+        self._number = connected.fileno()
+        self._loop.add_reader(self._number, self._read)
 
     async def send(self, data: bytes) -> tuple[int, int]:
         """Send `data`; return when the first system call began, and how long it lasted (ns)."""
@@ -108,11 +110,11 @@ class _PlainConnection:
         return now_ns, wall_ns, False
 
     def _lost(self, error: OSError | None) -> None:
-        self._loop.remove_reader(self._socket)
+        self._loop.remove_reader(self._number)
         self._receiver.closed(error)
 
     def abort(self) -> None:
-        self._loop.remove_reader(self._socket)
+        self._loop.remove_reader(self._number)
         self._socket.close()
 
 

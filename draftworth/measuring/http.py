@@ -12,6 +12,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 import httptools
@@ -216,6 +217,7 @@ def _place(url: str) -> str:
     return one_line(_USER_INFO.sub("//", url), characters=200)
 
 
+@lru_cache
 def address_of(url: str) -> tuple[str, int, bool]:
     """Return host and port of a URL, and whether it uses TLS; raise ValueError for a wrong URL."""
     parts = urlsplit(url)
