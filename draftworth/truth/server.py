@@ -43,22 +43,22 @@ class Server:
         self._logged = self._in_flight = 0
         self.writes = cache(self._writes)
         for index in range(timeline.POOL):
-            self.writes(index, spec.usage)
+            self.writes(index, spec.usage, "chat")
 
     def _writes(
-        self, index: int, usage: timeline.Usage
+        self, index: int, usage: timeline.Usage, form: timeline.Form
     ) -> tuple[tuple[timeline.Event, bytes], ...]:
-        events = timeline.writes_of(self.spec, index, usage)
+        events = timeline.writes_of(self.spec, index, usage, form)
         return tuple((event, _framed(event.data)) for event in events)
 
-    def began(self, truth: RequestTruth, options: dict[str, Any]) -> Any:
+    def began(self, truth: RequestTruth, options: dict[str, Any], form: timeline.Form) -> Any:
         """Register a request; return its writes, with the token counts that `options` ask for."""
         usage = self.spec.usage
         if usage == "off" or not options.get("include_usage"):
             usage = "off"
         elif not options.get("continuous_usage_stats"):
             usage = "last_chunk"
-        writes = self.writes(len(self.requests) % timeline.POOL, usage)
+        writes = self.writes(len(self.requests) % timeline.POOL, usage, form)
         self.requests.append(truth)
         self._in_flight += 1
         return writes
@@ -129,15 +129,17 @@ class _Connection:
             self._answer(method, path, rest[:length])
 
     def _answer(self, method: str, path: str, body: bytes) -> None:
-        if method == "POST" and path == "/v1/chat/completions":
-            self._complete(body)
+        if method == "POST" and path in timeline.PATHS:
+            self._complete(body, timeline.PATHS[path])
         elif path == "/v1/models":
             model = {"id": timeline.MODEL, "object": "model", "created": 0, "owned_by": ""}
             self._plain(json.dumps({"object": "list", "data": [model]}).encode())
         elif path in ("/health", "/metrics"):
             self._plain(b"", "text/plain")
         else:
-            self._refuse("404 Not Found", "allowed: POST /v1/chat/completions, GET /v1/models")
+            self._refuse(
+                "404 Not Found", f"allowed: POST {' or '.join(timeline.PATHS)}, GET /v1/models"
+            )
 
     def _plain(self, body: bytes, kind: str = "application/json", status: str = "200 OK") -> None:
         head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -146,14 +148,14 @@ class _Connection:
     def _refuse(self, status: str, message: str) -> None:
         self._plain(json.dumps({"error": {"message": message}}).encode(), status=status)
 
-    def _complete(self, body: bytes) -> None:
+    def _complete(self, body: bytes, form: timeline.Form) -> None:
         handled_ns = time.monotonic_ns()
         try:
             request = json.loads(body)
             options = dict(request.get("stream_options") or {})
-            prompt = request["messages"][-1]["content"]
+            prompt = request["messages"][-1]["content"] if form == "chat" else request["prompt"]
         except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
-            self._refuse("400 Bad Request", "allowed: a JSON object with messages")
+            self._refuse("400 Bad Request", "allowed: a JSON object with messages, or a prompt")
             return
         if not request.get("stream"):
             self._refuse("400 Bad Request", 'allowed: "stream": true')
@@ -166,7 +168,7 @@ class _Connection:
                 arrived_ns=self._arrived_ns or handled_ns,
                 handled_ns=handled_ns,
             )
-            writes = self._server.began(truth, options)
+            writes = self._server.began(truth, options, form)
             self._streams = True
             self._send(_STREAM_HEAD)
             self._play(writes, 0, truth)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -28,6 +28,10 @@ KEEP_ALIVE = b": keep-alive\n\n"
 _MOST_TOKENS, _MOST_SECONDS = 10_000, 10.0
 
 Usage = Literal["every_chunk", "last_chunk", "off"]
+# What is asked for: an answer in a chat, or a text's continuation.
+Form = Literal["chat", "text"]
+PATHS: Mapping[str, Form] = {"/v1/chat/completions": "chat", "/v1/completions": "text"}
+_OBJECTS: Mapping[Form, str] = {"chat": "chat.completion.chunk", "text": "text_completion"}
 
 # Each ASCII letter is a token of `benchmarks/tokenizer/`, with which tools count the right number.
 _LETTERS = "speculative decoding "
@@ -143,7 +147,7 @@ class Event:
     data: bytes
 
 
-def events_of(chunks: Sequence[Chunk], *, usage: Usage) -> Iterator[Event]:
+def events_of(chunks: Sequence[Chunk], *, usage: Usage, form: Form = "chat") -> Iterator[Event]:
     """Yield the server-sent events of chunks in the form in which vLLM writes them."""
     every = usage == "every_chunk"
     sent = 0
@@ -151,22 +155,24 @@ def events_of(chunks: Sequence[Chunk], *, usage: Usage) -> Iterator[Event]:
         text = "".join(_LETTERS[i % len(_LETTERS)] for i in range(sent, sent + chunk.tokens))
         delta = {"reasoning_content" if chunk.reasoning else "content": text}
         role = {} if chunk.tokens else {"role": "assistant"}
-        choice: dict[str, Any] = {"delta": role | delta}
+        choice: dict[str, Any] = {"delta": role | delta} if form == "chat" else {"text": text}
         sent += chunk.tokens
         if chunk is chunks[-1]:
             choice["finish_reason"] = "length"
-        data = _encode(choice, sent if every else None)
+        data = _encode(choice, sent if every else None, form)
         yield Event(chunk.offset_ns, chunk.tokens, data)
     end_ns = chunks[-1].offset_ns
     if usage != "off":
-        yield Event(end_ns, 0, _encode(None, sent))
+        yield Event(end_ns, 0, _encode(None, sent, form))
     yield Event(end_ns, 0, DONE)
 
 
-def writes_of(spec: TimelineSpec, index: int, usage: Usage) -> tuple[Event, ...]:
+def writes_of(
+    spec: TimelineSpec, index: int, usage: Usage, form: Form = "chat"
+) -> tuple[Event, ...]:
     """Return the writes for request `index`: its events, some of them joined, and comments."""
     chunks = chunks_of(spec, index)
-    events = tuple(events_of(chunks, usage=usage))
+    events = tuple(events_of(chunks, usage=usage, form=form))
     first, end = 1 + spec.role_chunk, len(chunks)
     groups = [
         events[start : min(start + spec.chunks_a_write, end)]
@@ -184,10 +190,10 @@ def writes_of(spec: TimelineSpec, index: int, usage: Usage) -> tuple[Event, ...]
     return tuple(sorted((*comments, *writes), key=lambda event: event.offset_ns))
 
 
-def _encode(choice: dict[str, Any] | None, tokens: int | None) -> bytes:
+def _encode(choice: dict[str, Any] | None, tokens: int | None, form: Form) -> bytes:
     value: dict[str, Any] = {
         "id": "chatcmpl-ground-truth",
-        "object": "chat.completion.chunk",
+        "object": _OBJECTS[form],
         "created": 1_795_168_800,
         "model": MODEL,
         "choices": [],

@@ -128,6 +128,15 @@ def test_usage_comes_as_it_is_asked_for(
     assert "".join(e["choices"][0]["delta"]["content"] for e in events if e["choices"]) == "spe"
 
 
+def test_a_text_is_continued_where_other_load_generators_ask_for_it(quick_url: str) -> None:
+    body = json.dumps({"prompt": "a text", "stream": True}).encode()
+    request = urllib.request.Request(f"{quick_url}/v1/completions", body)
+    with urllib.request.urlopen(request, timeout=HANGS_AFTER_SECONDS) as answer:
+        events = [line for line in answer.read().decode().split("\n\n") if "{" in line]
+    choices = [json.loads(event.removeprefix("data: "))["choices"][0] for event in events]
+    assert "".join(choice["text"] for choice in choices) == "spe"
+
+
 def test_what_peers_probe_is_there(quick_url: str) -> None:
     for path, answer in (("/health", b""), ("/metrics", b"")):
         with urllib.request.urlopen(quick_url + path, timeout=HANGS_AFTER_SECONDS) as response:
