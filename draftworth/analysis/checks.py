@@ -128,20 +128,26 @@ def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """A variant's tokens per step, and those that it needs to decode as fast as the baseline.
+    """A variant's tokens per step, and those that it needs to decode as cheaply as the baseline.
 
     step_s: the mean step time of a request in seconds, as the median over requests.
-    needed: `step_s` / the baseline's median ITL. most: the most tokens of a step; None: unknown.
+    baseline_itl_s: the baseline's median ITL. share: the variant's price / the baseline's.
+    most: the most tokens of a step; None: unknown.
     """
 
     step_s: float
     tokens_per_step: float
-    needed: float
+    baseline_itl_s: float
+    share: float
     most: int | None
 
     @property
+    def needed(self) -> float:
+        return self.share * self.step_s / self.baseline_itl_s
+
+    @property
     def predicted_speedup(self) -> float:
-        return self.tokens_per_step / self.needed
+        return self.tokens_per_step * self.baseline_itl_s / self.step_s
 
 
 def break_even(
@@ -149,6 +155,7 @@ def break_even(
     acceptance: AcceptanceCheck,
     *,
     baseline_itl_s: float | None,
+    share: float = 1.0,
 ) -> BreakEven | None:
     """Return a variant's break-even; None if an ITL or the tokens per step were not measured.
 
@@ -166,6 +173,7 @@ def break_even(
     return BreakEven(
         step_s=step_s,
         tokens_per_step=acceptance.tokens_per_step,
-        needed=step_s / baseline_itl_s,
+        baseline_itl_s=baseline_itl_s,
+        share=share,
         most=acceptance.most,
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from draftworth.analysis.checks import AcceptanceCheck
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import samples_of
-from draftworth.analysis.ratios import Amounts, log_of_sums
+from draftworth.analysis.ratios import Amounts, log_of_sums, share_ratio
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import groups_of
 from draftworth.metrics import definitions
@@ -82,18 +82,23 @@ def _costs(run: Run) -> Iterator[StepCost]:
 
 
 def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
-    """Return (a variant's step latency) / (the baseline's) at a load, over all classes.
+    """Return what a variant's step costs at a load in baseline steps, over all classes.
 
-    This is the cost of a step in baseline steps, and so the tokens that a step must yield to break
-    even in decoding. None if one of the latencies is not known (`StepCost.step_latency_s`).
+    It is the ratio of the step latencies, times that of the servers' prices, and so the tokens that
+    a step must yield to break even in decoding. None if one of the latencies is not known
+    (`StepCost.step_latency_s`).
     """
+    result = run.result
     sides = []
-    for name in (variant, run.result.baseline):
+    for name in (variant, result.baseline):
         blocks = [b for b in run.blocks if (b.variant, b.load) == (name, load)]
-        count = _counting(_steps_by(blocks, run.result.max_tokens_per_step.get(name)))
+        count = _counting(_steps_by(blocks, result.max_tokens_per_step.get(name)))
         sides.append(log_of_sums(_samples(blocks, name), _seconds_and_steps(count)))
     drafted, plain = sides
-    return drafted.beside(plain).estimate() if drafted and plain else None
+    if not drafted or not plain:
+        return None
+    share = share_ratio(result.price, variant, result.baseline)
+    return drafted.beside(plain).times(share).estimate()
 
 
 def tokens_per_step(

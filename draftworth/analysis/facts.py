@@ -260,7 +260,8 @@ def _variant_facts(
         if comparison.compared_outputs:
             differing = divergences(pairs, transcripts)
         plain_itl_s = plain.value(definitions.INTER_TOKEN_LATENCY)
-        predicted = checks.break_even(records, acceptance, baseline_itl_s=plain_itl_s)
+        share = ratios.share_ratio(run.result.price, name, baseline)
+        predicted = checks.break_even(records, acceptance, baseline_itl_s=plain_itl_s, share=share)
     ratio = comparison.cost_ratio if comparison else None
     return VariantFacts(
         summary=summary,

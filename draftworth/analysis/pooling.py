@@ -20,7 +20,7 @@ _QUESTION: dict[str, Callable[[Run], object]] = {
     },
     "weights of classes": lambda run: dict(sorted(run.result.class_weights.items())),
     "limits": lambda run: vars(run.result.limits),
-    "parts of a node": lambda run: dict(run.result.price.node_shares) if run.result.price else {},
+    "prices": lambda run: dict(run.result.price.node_shares) if run.result.price else {},
     "load generator": lambda run: run.result.load_generator,
     "temperature": lambda run: run.result.temperature,
 }

@@ -23,7 +23,7 @@ from draftworth.experiment.strict import MAX_NAME_LENGTH
 from draftworth.importing.formats import FORMATS
 from draftworth.importing.prompt_sets import ImportOrder, as_name, import_prompts
 from draftworth.records import reading
-from draftworth.records.prompts import CASE_SUFFIX
+from draftworth.records.prompts import ANSWERS_FOLDER, CASE_SUFFIX
 from draftworth.records.results import RUN_FILE
 
 Ask = Callable[[str], str]  # asks a question and returns the answer
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = write_experiment(arguments, input if sys.stdin and sys.stdin.isatty() else None)
     shown = shlex.quote(str(path))
     print(f"{path}: written; each line that you may change has a comment. Next:")
-    if arguments.source:
+    if arguments.source and _may_have_outputs(arguments.source):
         print(f"  draftworth estimate {shown} --target DIR  # DIR has the target's tokenizer:")
         print(
             "                           # what n-gram drafting would yield, and what must beat it"
@@ -72,6 +72,12 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"  draftworth preflight {shown}  # can your account run it? It only looks")
     print(f"  make deploy EXPERIMENT={shown}          # in a checkout: builds and runs it")
     return 0
+
+
+def _may_have_outputs(source: str) -> bool:
+    """Return False for a folder of prompts without an answer beside them."""
+    folder = Path(source)
+    return (folder / RUN_FILE).exists() or not folder.is_dir() or any(folder.rglob(ANSWERS_FOLDER))
 
 
 def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:

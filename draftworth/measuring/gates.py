@@ -117,6 +117,8 @@ class AnswerGates:
             following = f"set the environment variable {API_KEY_VARIABLE} to its key"
         elif served and model not in served:
             following = "ask for a model that is listed"
+        elif said.startswith("404"):
+            following = "check the address, and the name of the model there"
         return (
             f"gate `{gate}`: {endpoint.variant} at {endpoint.base_url}, answer: {said}; asked "
             f"for: up to {ANSWER_TOKENS} tokens of {one_line(model)} to a prompt of "

@@ -336,7 +336,8 @@ def _tokens_per_step_plot(rows: Sequence[tuple[VariantFacts, BreakEven]]) -> Plo
         name="tokens-per-step",
         title=f"Tokens per step are above break-even in {above} of {len(rows)} comparisons",
         caption="Break-even: step latency of the variant / ITL of the baseline, medians over "
-        f"requests; right of it speculation is faster. Requests: {requests}.",
+        "requests, times the ratio of prices; right of it decoding is cheaper. "
+        f"Requests: {requests}.",
         draw=draw,
         height_inches=2.0 + ROW_INCHES * len(rows),
     )

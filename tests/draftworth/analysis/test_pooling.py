@@ -136,7 +136,7 @@ def test_a_control_of_one_of_them_is_the_floor_of_all() -> None:
         (run("other", experiment="another"), "experiment 'built' and 'another'"),
         (run("other", limits=Limits(ttft_p95_s=1.0)), "limits "),
         (run("other", class_weights={"structured": 0.9, "open_ended": 0.1}), "weights of classes"),
-        (run("other", price=make_price()), "parts of a node "),
+        (run("other", price=make_price()), "prices "),
         (run("other", temperature=0.7), "temperature 0.0 and 0.7"),
         (
             run("other", blocks=tuple(other_prompts(b) for b in make_run().blocks)),

@@ -16,7 +16,7 @@ from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, BlockResult
 from draftworth.records.servers import Decoding
 from tests.draftworth.report import runs
-from tests.support.blocks import each_request
+from tests.support.blocks import each_request, make_price
 from tests.support.experiments import resolved
 from tests.support.present import present
 
@@ -188,6 +188,12 @@ def test_a_step_in_baseline_steps_is_the_ratio_of_both_latencies_with_rounds_pai
     card = {c.variant: c.step_latency_s for c in step_costs_of(run).costs}
     assert found is not None
     assert found.value == pytest.approx((card[runs.VARIANT] or 0) / (card[runs.BASELINE] or 1))
+    dear = replace(make_price(), node_shares={runs.BASELINE: 0.25, runs.VARIANT: 0.5})
+    priced = step_cost_ratio(
+        replace(run, result=replace(run.result, price=dear)), load, runs.VARIANT
+    )
+    assert priced is not None
+    assert priced.value == pytest.approx(2 * found.value)
     common = replace(
         run,
         blocks=tuple(

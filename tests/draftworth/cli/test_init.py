@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -143,7 +144,7 @@ def test_a_log_becomes_a_class_which_a_second_try_finds(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     asked = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 70}
-    (tmp_path / "My log.jsonl").write_text(json.dumps(asked))
+    (tmp_path / "My log.jsonl").write_text(json.dumps({"request": asked, "response": "Hi"}))
     told = ran("init", "a.yaml", "--yes", "--zone", "no", "--from", "My log.jsonl", code=2)
     assert "next: answer that anew with --from prompts/my_log; a.yaml was not written" in told
     (tmp_path / "prompts" / "other").mkdir()
@@ -152,6 +153,10 @@ def test_a_log_becomes_a_class_which_a_second_try_finds(
     work = loaded(tmp_path / "a.yaml").workload
     assert [c.name for c in work.classes] == ["my_log"]
     assert (work.prompts_dir, work.output_tokens) == ("prompts", 70)
+    shutil.rmtree(tmp_path / "prompts/my_log/answers")
+    told = ran("init", "b.yaml", "--yes", "--from", "prompts/my_log")
+    assert "draftworth plan b.yaml" in told
+    assert "estimate" not in told
 
 
 def test_a_file_that_exists_is_kept(tmp_path: Path, ran: Ran) -> None:
