@@ -267,7 +267,7 @@ def _requests(answer: Answer) -> Iterator[str]:
 def _tokens(answer: Answer) -> Iterator[str]:
     for at in answer.tokens_per_step[:1]:
         if at.measured is not None:
-            needed = "" if at.needed is None else f", {at.needed:.2f} needed to break even"
+            needed = "" if at.needed is None else f", {at.needed:.2f} needed to break even in decoding"
             yield f"Tokens a step at {at.load}: {at.measured:.2f} measured{needed}"
 
 
