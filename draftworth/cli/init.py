@@ -115,7 +115,9 @@ def _measured(given: argparse.Namespace) -> reading.Run | None:
     """Return the run that `--from` names, or None; if it names prompts instead, set `--prompts`."""
     if not given.source or Path(given.source).is_file():
         return None
-    if Path(given.source).is_dir() and not (Path(given.source) / RUN_FILE).exists():
+    source = Path(given.source)
+    runs = (*source.glob(RUN_FILE), *source.glob(f"*/{RUN_FILE}"))
+    if source.is_dir() and not runs:
         if getattr(given, "--prompts") is not None:
             raise UserInputError(
                 "--prompts: given beside --from with prompts; allowed: one of them"

@@ -53,9 +53,10 @@ def logged(request: object, response: object) -> Logged:
         text = request.get("prompt", request.get("inputs"))
         if not isinstance(text, str):
             raise NotSendableError("without messages or prompt", "neither messages nor a prompt")
-        line, notes = {"text_to_continue": text, **_max_tokens(request)}, []
+        line = {"text_to_continue": text, **_max_tokens(request)}
+        notes = ["without messages, taken as texts to continue, which get no chat template"]
         if request.get("response_format") is not None:
-            notes = ["with response_format, which is not kept of a text to continue"]
+            notes.append("with response_format, which is not kept of a text to continue")
         answer = answer_of(response)
     return Logged(line=line, answer=answer, notes=(*notes, *_not_kept(request)))
 

@@ -267,8 +267,10 @@ def _requests(answer: Answer) -> Iterator[str]:
 def _tokens(answer: Answer) -> Iterator[str]:
     for at in answer.tokens_per_step[:1]:
         if at.measured is not None:
-            needed = "" if at.needed is None else f", {at.needed:.2f} needed to break even in decoding"
-            yield f"Tokens a step at {at.load}: {at.measured:.2f} measured{needed}"
+            told = f"Tokens a step at {at.load}: {at.measured:.2f} measured"
+            if at.needed is not None:
+                told += f", {at.needed:.2f} needed to break even in decoding"
+            yield told
 
 
 def _warnings(answer: Answer) -> Iterator[str]:

@@ -154,6 +154,9 @@ def test_a_log_becomes_a_class_which_a_second_try_finds(
     assert [c.name for c in work.classes] == ["my_log"]
     assert (work.prompts_dir, work.output_tokens) == ("prompts", 70)
     shutil.rmtree(tmp_path / "prompts/my_log/answers")
+    runs.write_run(runs.make_run(), tmp_path / "runs" / "last")
+    told = ran("init", "b.yaml", "--yes", "--from", "runs", code=2)
+    assert f"the newest in this folder: {Path('runs/last')}" in told
     told = ran("init", "b.yaml", "--yes", "--from", "prompts/my_log")
     assert "draftworth plan b.yaml" in told
     assert "estimate" not in told

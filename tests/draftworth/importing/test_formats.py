@@ -22,6 +22,7 @@ from draftworth.records.prompts import prompt_of
 ASKED = [{"role": "user", "content": "2+2?"}]
 FOUR = {"role": "assistant", "content": "4"}
 ANSWERED = {"choices": [{"message": FOUR}]}
+TEXT = ("without messages, taken as texts to continue, which get no chat template",)
 CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "[2,2]"}}
 
 
@@ -47,7 +48,7 @@ def test_a_log_has_request_and_response(response: object) -> None:
 
 def test_a_text_for_training_has_prompt_and_completion() -> None:
     found = openai_jsonl({"prompt": "2+2=", "completion": "4"})
-    assert found == Logged(line={"text_to_continue": "2+2="}, answer="4")
+    assert found == Logged(line={"text_to_continue": "2+2="}, answer="4", notes=TEXT)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_what_is_changed_or_not_kept_is_said() -> None:
 def test_a_text_to_continue_is_one() -> None:
     response = {"choices": [{"text": " up"}]}
     found = openai_jsonl({"request": {"prompt": "Once"}, "response": response})
-    assert found == Logged(line={"text_to_continue": "Once"}, answer=" up")
+    assert found == Logged(line={"text_to_continue": "Once"}, answer=" up", notes=TEXT)
 
 
 def captured(request: object, response: object, encoding: str = "JSON") -> dict[str, Any]:
@@ -120,7 +121,8 @@ def test_data_capture_has_both_as_text(encoding: str) -> None:
 def test_data_capture_of_a_text_to_continue() -> None:
     request = {"inputs": "Once", "parameters": {"max_new_tokens": 5}}
     found = sagemaker(captured(request, [{"generated_text": " upon"}]))
-    assert found == Logged(line={"text_to_continue": "Once", "max_tokens": 5}, answer=" upon")
+    line = {"text_to_continue": "Once", "max_tokens": 5}
+    assert found == Logged(line=line, answer=" upon", notes=TEXT)
 
 
 def test_data_capture_without_a_readable_answer_keeps_the_question() -> None:
