@@ -1,6 +1,7 @@
 """Output for a terminal: text without control characters, and tables without colours or markup."""
 
 import io
+import shutil
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -46,6 +47,12 @@ def escaped(text: str, stream: IO[str]) -> str:
         encoding = getattr(stream, "encoding", None) or "utf-8"
         shown = shown.encode(encoding, "backslashreplace").decode(encoding)
     return shown
+
+
+def columns() -> int | None:
+    """Return the width of standard output if it is a terminal; None for a file or a pipe."""
+    stream = sys.stdout.stream if isinstance(sys.stdout, TextOnly) else sys.stdout
+    return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 def console_of(stream: TextIO) -> Console:

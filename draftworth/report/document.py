@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import TextWrapper
 
 from draftworth.analysis.facts import VariantFacts
 from draftworth.report.drawing import Plot
 from draftworth.report.words import MISSING
-from draftworth.terminal import table_lines
+from draftworth.terminal import columns, table_lines
+from draftworth.untrusted import printable
+
+_ROW = " " * 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +127,30 @@ def section_lines(section: Section) -> Iterator[str]:
     """Yield a section's title, paragraphs and tables as text."""
     yield section.title
     yield from section.paragraphs
+    width = columns()
     for table in section.tables:
         yield ""
         numbers = range(table.names, len(table.headings))
-        yield from table_lines(table.rows, table.headings, numbers=numbers, ruled=True)
+        lines = [*table_lines(table.rows, table.headings, numbers=numbers, ruled=True)]
+        if width is not None and max(map(len, lines)) > width:
+            lines = [*_row_lines(table, width)]
+        yield from lines
+
+
+def _row_lines(table: Table, width: int) -> Iterator[str]:
+    """Yield a table row by row: its names, then each figure after its heading."""
+    yield printable(f"  {', '.join(table.headings[: table.names])}:")
+    lines = TextWrapper(
+        width,
+        initial_indent=_ROW,
+        subsequent_indent=_ROW,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    for row in table.rows:
+        yield printable("  " + "  ".join(row[: table.names]))
+        pairs = zip(table.headings[table.names :], row[table.names :], strict=True)
+        # A pair stays on one line: its own blanks are put back after the lines are made.
+        told = "  ".join(f"{heading}: {cell};".replace(" ", "\0") for heading, cell in pairs)
+        for line in lines.wrap(told):
+            yield printable(line.replace("\0", " ").rstrip(";"))

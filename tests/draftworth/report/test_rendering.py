@@ -1,6 +1,8 @@
 """The document as Markdown and HTML: complete, self-contained, and safe with any name."""
 
+import io
 import re
+from contextlib import redirect_stdout
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,10 +16,11 @@ from draftworth.analysis.run_comparison import changes
 from draftworth.records.results import BlockResult, ServerStart
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.contents import against_section, document_of, handover_document
-from draftworth.report.document import Document
+from draftworth.report.document import Document, Section, section_lines, table
 from draftworth.report.drawing import render, short
 from draftworth.report.words import Code, Prose
 from draftworth.report.writing import escape, html_of, markdown_of, write_handover
+from draftworth.terminal import TextOnly
 from tests.draftworth.report import runs
 from tests.draftworth.report.test_spending import LOST
 from tests.support.blocks import each_request, make_price
@@ -211,3 +214,33 @@ def test_what_was_not_measured_has_no_plot_and_the_reason_is_said() -> None:
     said = " ".join(p for section in document.sections for p in section.paragraphs)
     assert "no transcript lies beside the results" in said
     assert "acceptance rates are estimates" in said
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "columns", "is_by_rows"),
+    [(Terminal, "45", True), (Terminal, "80", False), (io.StringIO, "45", False)],
+)
+def test_a_table_wider_than_the_terminal_is_told_row_by_row(
+    stream: type[io.StringIO], columns: str, is_by_rows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    headings = ("class", "cost (95% interval)", "TTFT", "E2E speedup")
+    rows = [("count", "-35.4% (-43.0% to -26.9%)", "36.6", "1.55x (1.37 to 1.75)")]
+    section = Section(title="Verdict", tables=table(headings, rows, names=1))
+    with redirect_stdout(TextOnly(stream())):
+        told = [*section_lines(section)][2:]
+    if is_by_rows:
+        assert told == [
+            "  class:",
+            "  count",
+            "      cost (95% interval): -35.4% (-43.0% to -26.9%)",
+            "      TTFT: 36.6",
+            "      E2E speedup: 1.55x (1.37 to 1.75)",
+        ]
+    else:
+        assert [line.split()[0] for line in told] == ["class", "─" * len(told[1].strip()), "count"]
