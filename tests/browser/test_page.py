@@ -85,4 +85,4 @@ def test_the_first_screen_has_decision_cards_and_the_first_plot(width: str) -> N
 
 
 def test_the_main_table_fits_the_page() -> None:
-    assert 0 < seen("more expensive")["table"] <= 1180
+    assert 0 < seen("more expensive")["table"] <= 1138  # of 1180, less its margins
