@@ -51,8 +51,8 @@ def escaped(text: str, stream: IO[str]) -> str:
 
 def columns() -> int | None:
     """Return the width of standard output if it is a terminal; None for a file or a pipe."""
-    stream = sys.stdout.stream if isinstance(sys.stdout, TextOnly) else sys.stdout
-    return shutil.get_terminal_size().columns if stream.isatty() else None
+    is_terminal = console_of(sys.stdout).file.isatty()
+    return shutil.get_terminal_size().columns if is_terminal else None
 
 
 def console_of(stream: TextIO) -> Console:

@@ -155,7 +155,7 @@ def break_even(
     acceptance: AcceptanceCheck,
     *,
     baseline_itl_s: float | None,
-    share: float = 1.0,
+    share: float,
 ) -> BreakEven | None:
     """Return a variant's break-even; None if an ITL or the tokens per step were not measured.
 

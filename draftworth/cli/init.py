@@ -113,11 +113,11 @@ def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
 
 def _measured(given: argparse.Namespace) -> reading.Run | None:
     """Return the run that `--from` names, or None; if it names prompts instead, set `--prompts`."""
-    if not given.source or Path(given.source).is_file():
+    source = Path(given.source) if given.source else None
+    if source is None or source.is_file():
         return None
-    source = Path(given.source)
-    runs = (*source.glob(RUN_FILE), *source.glob(f"*/{RUN_FILE}"))
-    if source.is_dir() and not runs:
+    has_runs = (source / RUN_FILE).exists() or any(source.glob(f"*/{RUN_FILE}"))
+    if source.is_dir() and not has_runs:
         if getattr(given, "--prompts") is not None:
             raise UserInputError(
                 "--prompts: given beside --from with prompts; allowed: one of them"

@@ -144,7 +144,7 @@ def _at(data: Any, key: Key) -> Any:
     return data
 
 
-# Bounds of this size or larger only catch typing errors, and are not shown.
+# Bounds of this size or larger only catch typing errors, so no message shows them.
 _GUARD = 1_000_000
 Node = dict[str, Any]
 

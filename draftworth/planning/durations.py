@@ -149,7 +149,7 @@ class SearchTime:
         return self.candidate_minutes.times(candidates - len(self.extent.certain))
 
     def most_further_minutes(self, begun: Bounds) -> float:
-        """Return the most minutes for those of `extent.others` that begin before `search.stop`.
+        """Return how many minutes those of `extent.others` take at most that begin before the stop.
 
         begun: minutes from the search's start until all of `extent.certain` are measured. In
         the worst case, the last candidate begins just before the stop and is measured to its end.

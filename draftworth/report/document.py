@@ -140,7 +140,7 @@ def section_lines(section: Section) -> Iterator[str]:
 def _row_lines(table: Table, width: int) -> Iterator[str]:
     """Yield a table row by row: its names, then each figure after its heading."""
     yield printable(f"  {', '.join(table.headings[: table.names])}:")
-    lines = TextWrapper(
+    wrapper = TextWrapper(
         width,
         initial_indent=_ROW,
         subsequent_indent=_ROW,
@@ -152,5 +152,5 @@ def _row_lines(table: Table, width: int) -> Iterator[str]:
         pairs = zip(table.headings[table.names :], row[table.names :], strict=True)
         # A pair stays on one line: its own blanks are put back after the lines are made.
         told = "  ".join(f"{heading}: {cell};".replace(" ", "\0") for heading, cell in pairs)
-        for line in lines.wrap(told):
+        for line in wrapper.wrap(told):
             yield printable(line.replace("\0", " ").rstrip(";"))

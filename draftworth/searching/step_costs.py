@@ -50,7 +50,7 @@ class Gaussian:
         return math.sqrt(max(0.0, self.covariance[index][index]))
 
     def difference(self, one: int, other: int, *, factor: float = 1.0) -> NormalDist:
-        """Return the distribution of factor x (the number at index `one`) - (that at `other`)."""
+        """Return the distribution of the difference factor x (number `one`) - (number `other`)."""
         variance = (
             factor**2 * self.covariance[one][one]
             + self.covariance[other][other]

@@ -23,7 +23,7 @@ from draftworth.untrusted import REASON_CHARACTERS, one_line
 
 POLL_SECONDS = 0.1
 STDOUT = "stdout"
-"""The file with the standard output of a child process."""
+"""A child process writes its standard output to the file of this name."""
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -50,8 +50,10 @@ def run_measured(
     timeout_seconds: float,
     environment: Mapping[str, str] | None = None,
 ) -> Finished:
-    """Run a command in its own process group, with its output in files in `folder`; raise
-    UserInputError if it cannot be started, DraftworthError if it failed or exceeded its time."""
+    """Run a command in a process group of its own, and write its output to files in `folder`.
+
+    UserInputError: it cannot be started. DraftworthError: it failed or exceeded its time.
+    """
     started = time.monotonic()
     with (folder / STDOUT).open("wb") as out, (folder / "stderr").open("wb") as err:
         try:

@@ -37,7 +37,7 @@ from lambdas.capacity_controller.state import (
 from lambdas.runtime import CLIENT_CONFIG, Context, log_line
 from lambdas.s3_document import DocumentError, read_object
 
-# With the pauses, these reads take a minute, so a shorter failure of S3 has no effect.
+# These reads and the pauses between them take a minute: a shorter failure of S3 has no effect.
 STATE_READS = 12
 _NO_STATE = "none"
 
@@ -176,7 +176,7 @@ def _end(
 
 
 def _tell_once(controller: Controller, notification: Notification, *, about: str) -> None:
-    """Report a lost state, unless the object TOLD_KEY says that this state was reported last.
+    """Report a lost state, unless the object TOLD_KEY says that the last report was about it.
 
     about: the ETag of a state that cannot be read; `none` if there is no state.
     """

@@ -15,6 +15,7 @@ from draftworth.terminal import TextOnly, print_styled, table_lines, text_only
 from tests.conftest import ROOT
 from tests.draftworth.report.runs import make_run, write_run
 from tests.hostile.fuzzing import TEXTS
+from tests.support.terminal import Terminal
 
 # What a terminal takes for a command, or shows in another order than it stands.
 COMMANDS = "\x1b[2J\x1b]0;title\x07\x9b31m\u202eback\u2066\r\b\x00\ud800"
@@ -27,11 +28,6 @@ def test_a_table_is_aligned_and_its_lines_end_without_blanks() -> None:
         "one      1.5  a",
         "eleven  10.0  b",
     ]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize(

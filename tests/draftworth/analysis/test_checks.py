@@ -109,13 +109,20 @@ def test_acceptance_by_position_is_a_share_of_drafts_over_all_blocks() -> None:
 def test_break_even_is_the_step_over_the_baselines_token() -> None:
     records = runs.make_drafted_block(1, "structured").requests
     acceptance = checks.AcceptanceCheck(counted=None, tokens_per_step=6.0, most=8)
-    figures = present(checks.break_even(records, acceptance, baseline_itl_s=runs.PLAIN_ITL_S))
+    figures = present(
+        checks.break_even(records, acceptance, baseline_itl_s=runs.PLAIN_ITL_S, share=1.0)
+    )
     assert figures.step_s == pytest.approx(runs.STEP_S, rel=0.02)
     assert figures.needed == pytest.approx(3.0, rel=0.02)
     assert figures.predicted_speedup == pytest.approx(2.0, rel=0.02)
     for nothing in (None, 0.0):
-        assert checks.break_even(records, acceptance, baseline_itl_s=nothing) is None
-    assert checks.break_even((), acceptance, baseline_itl_s=0.01) is None
+        assert checks.break_even(records, acceptance, baseline_itl_s=nothing, share=1.0) is None
+    assert checks.break_even((), acceptance, baseline_itl_s=0.01, share=1.0) is None
+    dear = present(
+        checks.break_even(records, acceptance, baseline_itl_s=runs.PLAIN_ITL_S, share=2.0)
+    )
+    assert dear.needed == pytest.approx(2 * figures.needed)
+    assert dear.predicted_speedup == figures.predicted_speedup
 
 
 def test_llmperf_calls_a_step_a_token() -> None:
@@ -161,7 +168,9 @@ def test_steps_that_the_server_tells_of_every_request_are_preferred_to_chunks() 
 def test_the_time_of_a_step_is_that_of_the_servers_steps() -> None:
     records = told(steps=25, drafted=175, accepted=75)
     acceptance = checks.AcceptanceCheck(counted=None, tokens_per_step=99 / 25, most=8)
-    figures = present(checks.break_even(records, acceptance, baseline_itl_s=runs.PLAIN_ITL_S))
+    figures = present(
+        checks.break_even(records, acceptance, baseline_itl_s=runs.PLAIN_ITL_S, share=1.0)
+    )
     assert figures.step_s == pytest.approx(0.015 * 99 / 25, rel=1e-3)
 
 

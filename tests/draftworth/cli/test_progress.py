@@ -8,13 +8,9 @@ import pytest
 
 from draftworth.cli.progress import shown_progress, time_left
 from draftworth.measuring.schedule import PlannedBlocks
+from tests.support.terminal import Terminal
 
 PLANNED = PlannedBlocks(least=32, most=112)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -26,6 +26,7 @@ from tests.draftworth.report.test_spending import LOST
 from tests.support.blocks import each_request, make_price
 from tests.support.present import present
 from tests.support.snapshot import assert_snapshot
+from tests.support.terminal import Terminal
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 START = ServerStart(startup_s=900.0, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=2.0**34)
@@ -214,11 +215,6 @@ def test_what_was_not_measured_has_no_plot_and_the_reason_is_said() -> None:
     said = " ".join(p for section in document.sections for p in section.paragraphs)
     assert "no transcript lies beside the results" in said
     assert "acceptance rates are estimates" in said
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize(
