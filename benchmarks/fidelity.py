@@ -1,4 +1,4 @@
-"""Compares the errors of clients against known times: ours, a bare asyncio reader and four peers.
+"""Compares our client, a bare asyncio reader and four peers by their errors against known times.
 
     python -m benchmarks.fidelity [--clients bare ours aiperf] [--streams 64]
 

@@ -19,25 +19,22 @@ from charts.serving import claim_template
 from charts.storage import ARTIFACTS_PATH, BucketVolume, bucket_volumes
 from charts.templates import Object, objects_in
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
-from draftworth.planning.resolved import (
-    NeuronVariant,
-    ResolvedLocal,
-    ResolvedNeuron,
-    ResolvedVariant,
-)
+from draftworth.planning import resolved
 from draftworth.records import servers
 from draftworth.serving.command import SERVING_PORT, ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command
 
 
-def local_command(experiment: ResolvedLocal, variant: ResolvedVariant) -> ServingCommand:
+def local_command(
+    experiment: resolved.ResolvedLocal, variant: resolved.ResolvedVariant
+) -> ServingCommand:
     """Return the measured command, with the model paths and the port of the pod."""
     command = serving_command(experiment.spec, variant.spec, ModelPaths())
     return replace(command, flags={**command.flags, "--port": str(SERVING_PORT)})
 
 
 def local_pod(
-    variant: ResolvedVariant, command: ServingCommand, image: str, *, service_account: str
+    variant: resolved.ResolvedVariant, command: ServingCommand, image: str, *, service_account: str
 ) -> Object:
     """Return the spec of a pod on a CPU that reads its checkpoints from `checkpoints_claim`."""
     pod = objects_in(
@@ -68,8 +65,8 @@ _STARTUP_MARGIN_MINUTES = 5
 
 
 def neuron_pod(
-    experiment: ResolvedNeuron,
-    variant: NeuronVariant,
+    experiment: resolved.ResolvedNeuron,
+    variant: resolved.NeuronVariant,
     bindings: Bindings,
     *,
     claim_template: str,
@@ -110,7 +107,10 @@ def neuron_pod(
 
 
 def volumes_of(
-    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, namespace: str
+    experiment: resolved.ResolvedNeuron,
+    variant: resolved.NeuronVariant,
+    bindings: Bindings,
+    namespace: str,
 ) -> list[BucketVolume]:
     """Return the server's volumes, with other names than in the experiment.
 
@@ -121,7 +121,7 @@ def volumes_of(
     return [replace(volume, name=f"{prefix}-{volume.name}") for volume in volumes]
 
 
-def named_claim_template(experiment: ResolvedNeuron, namespace: str) -> Object:
+def named_claim_template(experiment: resolved.ResolvedNeuron, namespace: str) -> Object:
     """Return the device claim's template; it needs Kubernetes 1.34 and the Neuron DRA driver."""
     template = claim_template(experiment, None)
     prefix = f"neuron-{experiment.spec.serving.slot_devices}-devices"
@@ -130,7 +130,7 @@ def named_claim_template(experiment: ResolvedNeuron, namespace: str) -> Object:
     return {**template, "metadata": metadata, "spec": spec}
 
 
-def _graph_variables(experiment: ResolvedNeuron) -> Iterator[tuple[str, str]]:
+def _graph_variables(experiment: resolved.ResolvedNeuron) -> Iterator[tuple[str, str]]:
     """Yield environment variables (name, value) for the engine.
 
     The first is the path of the compiled graphs. The second, if the engine has such a variable,
@@ -145,7 +145,7 @@ def _graph_variables(experiment: ResolvedNeuron) -> Iterator[tuple[str, str]]:
                 yield proof, "1"
 
 
-def _startup_minutes(experiment: ResolvedNeuron) -> int:
+def _startup_minutes(experiment: resolved.ResolvedNeuron) -> int:
     """Return the startup probe's limit, which is longer if the engine compiles missing graphs."""
     graphs = experiment.spec.release_facts.compiled_graphs
     compiles = isinstance(graphs, CompilerCache) and not graphs.proof_variable
@@ -153,7 +153,7 @@ def _startup_minutes(experiment: ResolvedNeuron) -> int:
     return limit + _STARTUP_MARGIN_MINUTES
 
 
-def _find_graphs(experiment: ResolvedNeuron, variant: NeuronVariant) -> Object:
+def _find_graphs(experiment: resolved.ResolvedNeuron, variant: resolved.NeuronVariant) -> Object:
     target, way = GRAPHS_PATH, "link"
     graphs = experiment.spec.release_facts.compiled_graphs
     if isinstance(graphs, CompilerCache):

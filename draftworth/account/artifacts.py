@@ -16,13 +16,7 @@ from draftworth.account import clients, scope
 from draftworth.account.printing import duration_text, print_lines, size_text
 from draftworth.experiment import naming, variants
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load_neuron
-from draftworth.records.artifacts import (
-    MANIFEST_NAME,
-    ArtifactManifest,
-    differences,
-    manifest_key,
-    size_differences,
-)
+from draftworth.records import artifacts
 from draftworth.records.checkpoints import ReadyModel, ready_key
 from draftworth.records.codec import RecordError, load_record
 from draftworth.serving.dialects import KEY_LENGTH
@@ -46,7 +40,7 @@ class StoredKey:
 
     key: str
     objects: Sequence[Entry]
-    manifest: ArtifactManifest | None
+    manifest: artifacts.ArtifactManifest | None
     problems: tuple[str, ...]
 
     def loose(self) -> dict[str, list[Entry]]:
@@ -55,7 +49,7 @@ class StoredKey:
         folders: dict[str, list[Entry]] = {}
         for entry in self.objects:
             name = entry["Key"]
-            if name != manifest_key(self.key) and not (own and name.startswith(own)):
+            if name != artifacts.manifest_key(self.key) and not (own and name.startswith(own)):
                 folders.setdefault("/".join(name.split("/")[:2]), []).append(entry)
         return folders
 
@@ -89,16 +83,16 @@ def read_store(s3: Any, bucket: str) -> tuple[dict[str, StoredKey], int]:
 def _stored_key(s3: Any, bucket: str, key: str, objects: Sequence[Entry]) -> StoredKey:
     manifest, problems = None, []
     sizes = {entry["Key"]: entry["Size"] for entry in objects}
-    if manifest_key(key) in sizes:
-        stored = s3.get_object(Bucket=bucket, Key=manifest_key(key))
+    if artifacts.manifest_key(key) in sizes:
+        stored = s3.get_object(Bucket=bucket, Key=artifacts.manifest_key(key))
         try:
-            manifest = load_record(ArtifactManifest, read_at_most(stored["Body"]))
+            manifest = load_record(artifacts.ArtifactManifest, read_at_most(stored["Body"]))
         except (RecordError, TooLargeError) as error:
-            problems = [f"{MANIFEST_NAME} cannot be read: {error}"]
+            problems = [f"{artifacts.MANIFEST_NAME} cannot be read: {error}"]
     if manifest:
         start = f"{manifest.folder}/"
         by_path = {name.removeprefix(start): size for name, size in sizes.items()}
-        problems = size_differences(manifest, by_path)
+        problems = artifacts.size_differences(manifest, by_path)
         if manifest.key != key:
             problems.append(f"key: the manifest is of {manifest.key}")
     return StoredKey(key=key, objects=objects, manifest=manifest, problems=tuple(problems))
@@ -113,9 +107,11 @@ def removals(
     """
     found = []
     for key, entry in sorted(stored.items()):
-        first, *others = sorted(entry.objects, key=lambda found: found["Key"] != manifest_key(key))
+        first, *others = sorted(
+            entry.objects, key=lambda found: found["Key"] != artifacts.manifest_key(key)
+        )
         # An invalid manifest is deleted first too, because a starting server would read it.
-        has_manifest = first["Key"] == manifest_key(key)
+        has_manifest = first["Key"] == artifacts.manifest_key(key)
         if has_manifest and (key not in used or key in refused):
             reason = "no given experiment uses it" if key not in used else "it would be refused"
             found.append(Removal(what=key, reason=reason, objects=(first, *others)))
@@ -130,7 +126,7 @@ def removals(
 def remove(s3: Any, bucket: str, removal: Removal) -> None:
     """Delete the objects, the manifest first; raise DraftworthError if S3 keeps one of them."""
     names = [entry["Key"] for entry in removal.objects]
-    if names[0].endswith(f"/{MANIFEST_NAME}"):
+    if names[0].endswith(f"/{artifacts.MANIFEST_NAME}"):
         s3.delete_object(Bucket=bucket, Key=names.pop(0))
     clients.delete_objects(s3, bucket, [{"Key": name} for name in names])
 
@@ -241,8 +237,8 @@ def _buckets(experiment: ResolvedNeuron, bucket: str | None) -> Buckets:
     if bucket:
         return Buckets(region=region, artifacts=bucket, checkpoints=None)
     outputs = (naming.ARTIFACTS_OUTPUT, naming.CHECKPOINTS_OUTPUT)
-    artifacts, checkpoints = (scope.bucket_of(experiment, output) for output in outputs)
-    return Buckets(region=region, artifacts=artifacts, checkpoints=checkpoints)
+    graphs, checkpoints = (scope.bucket_of(experiment, output) for output in outputs)
+    return Buckets(region=region, artifacts=graphs, checkpoints=checkpoints)
 
 
 def _listing(
@@ -275,7 +271,10 @@ def _refusal(
         return list(there.problems) if there else []
     found = {r: _commit(s3, buckets.checkpoints, m) for r, m in variant.checkpoints.items()}
     commits = {role: commit for role, commit in found.items() if commit}
-    return [*there.problems, *differences(there.manifest, variant.artifact_inputs, commits)]
+    return [
+        *there.problems,
+        *artifacts.differences(there.manifest, variant.artifact_inputs, commits),
+    ]
 
 
 def _commit(s3: Any, bucket: str | None, model: variants.HubModel) -> str | None:

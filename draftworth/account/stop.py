@@ -17,14 +17,8 @@ from draftworth import errors, untrusted
 from draftworth.account import clients, printing, scope
 from draftworth.experiment.naming import RESULTS_OUTPUT
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from draftworth.records import deployment
 from draftworth.records.codec import load_object
-from draftworth.records.deployment import (
-    HEARTBEAT_MINUTES,
-    STATE_KEY,
-    STOP_KEY,
-    size_command,
-    spent_usd,
-)
 
 _LAST_DECISION = "the controller's last decision"
 _THEY_STAY_AWAY = (
@@ -72,7 +66,7 @@ def _read_notes(state: Mapping[str, Any]) -> ControllerNotes:
     if (current := state.get("current")) is not None:
         ledger = state["deployments"][current]
         block = ledger["block_node_seconds"]
-        usd = spent_usd(
+        usd = deployment.spent_usd(
             float(ledger["plan"]["price_usd_per_node_hour"]),
             node_seconds=float(ledger["node_time"]["node_seconds"]),
             block_node_seconds=None if block is None else float(block),
@@ -101,11 +95,14 @@ class Deployment:
 
     @property
     def stop_url(self) -> str:
-        return f"s3://{self.bucket}/{STOP_KEY}"
+        return f"s3://{self.bucket}/{deployment.STOP_KEY}"
 
     def ask(self, verb: str, operation: str, **asked: bytes) -> Any:
         """Return S3's answer to an operation on the object at `stop_url`; None if it is missing."""
-        doing, of_object = f"{verb} {self.stop_url}", {"Bucket": self.bucket, "Key": STOP_KEY}
+        doing, of_object = (
+            f"{verb} {self.stop_url}",
+            {"Bucket": self.bucket, "Key": deployment.STOP_KEY},
+        )
         return self.region.ask(doing, "s3", operation, "404", "NoSuchKey", **of_object, **asked)
 
     def nodes(self) -> Nodes:
@@ -121,7 +118,10 @@ class Deployment:
 
     def notes(self) -> ControllerNotes:
         """Return the controller's notes: empty if none exist; one line if they are unreadable."""
-        url, asked = f"s3://{self.bucket}/{STATE_KEY}", {"Bucket": self.bucket, "Key": STATE_KEY}
+        url, asked = (
+            f"s3://{self.bucket}/{deployment.STATE_KEY}",
+            {"Bucket": self.bucket, "Key": deployment.STATE_KEY},
+        )
         answer = self.region.ask(f"read {url}", "s3", "get_object", "NoSuchKey", "404", **asked)
         if answer is None:
             return ControllerNotes()
@@ -180,7 +180,8 @@ def minutes(text: str, *, at_most: int = MOST_WAIT_MINUTES) -> int:
 def _resume(deployed: Deployment) -> int:
     was_there = deployed.ask("look for", "head_object")
     deployed.ask("delete", "delete_object")
-    looks = f"the controller looks within {HEARTBEAT_MINUTES} minutes: nodes come if there is work"
+    minutes = deployment.HEARTBEAT_MINUTES
+    looks = f"the controller looks within {minutes} minutes: nodes come if there is work"
     done = f"{deployed.stop_url} {'is deleted' if was_there else 'was not there'}"
     printing.print_lines([done, looks, *deployed.notes().lines])
     return 0
@@ -209,4 +210,6 @@ def _still_there(deployed: Deployment, nodes: Nodes, notes: ControllerNotes) -> 
         return
     yield "the controller has not acted; next: its log (the output DecisionsCommand), and by hand:"
     region, cluster = deployed.region.name, deployed.experiment.names.cluster
-    yield size_command(region=region, cluster=cluster, nodegroup=deployed.node_group, size=0)
+    yield deployment.size_command(
+        region=region, cluster=cluster, nodegroup=deployed.node_group, size=0
+    )

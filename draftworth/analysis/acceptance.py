@@ -11,14 +11,7 @@ from draftworth.analysis.ratios import log_of_sums
 from draftworth.analysis.statistics import Estimate
 from draftworth.errors import UserInputError
 from draftworth.metrics.definitions import drafts_whole_windows
-from draftworth.records.acceptance import (
-    AcceptanceProfile,
-    DraftAcceptance,
-    Measured,
-    WindowAcceptance,
-    Windows,
-    text_hash,
-)
+from draftworth.records import acceptance
 from draftworth.records.reading import Run
 from draftworth.records.readings import Replayed
 from draftworth.records.results import BlockResult
@@ -30,7 +23,7 @@ _DIGITS = 6
 
 def acceptance_of(
     outputs: Iterable[Replayed], checked: Collection[int], *, by_position: bool = False
-) -> dict[str, Windows]:
+) -> dict[str, acceptance.Windows]:
     """Return, for each prompt class, a `WindowAcceptance` for each number in `checked`.
 
     outputs: the target's outputs; those of only one token are left out.
@@ -47,7 +40,9 @@ def acceptance_of(
     }
 
 
-def _window(outputs: Sequence[Replayed], checked: int, *, by_position: bool) -> WindowAcceptance:
+def _window(
+    outputs: Sequence[Replayed], checked: int, *, by_position: bool
+) -> acceptance.WindowAcceptance:
     # Only prompts are a sample: reading an output again gives the same steps.
     by_prompt: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for output in outputs:
@@ -57,11 +52,11 @@ def _window(outputs: Sequence[Replayed], checked: int, *, by_position: bool) -> 
         for (case, prompt), own in by_prompt.items()
     ]
 
-    def mean(of: Callable[[int], int]) -> Measured:
+    def mean(of: Callable[[int], int]) -> acceptance.Measured:
         found = log_of_sums(steps, lambda own: (sum(map(of, own)), len(own)))
-        return _measured(found.estimate()) if found else Measured(value=0.0)
+        return _measured(found.estimate()) if found else acceptance.Measured(value=0.0)
 
-    return WindowAcceptance(
+    return acceptance.WindowAcceptance(
         drafts_checked=checked,
         tokens_per_step=mean(int),
         accepted=tuple(mean(n.__lt__) for n in range(1, checked + 1)) if by_position else (),
@@ -70,15 +65,15 @@ def _window(outputs: Sequence[Replayed], checked: int, *, by_position: bool) -> 
     )
 
 
-def _measured(found: Estimate) -> Measured:
+def _measured(found: Estimate) -> acceptance.Measured:
     low, high = (end and round(end, _DIGITS) for end in (found.low, found.high))
-    return Measured(value=round(found.value, _DIGITS), low=low, high=high)
+    return acceptance.Measured(value=round(found.value, _DIGITS), low=low, high=high)
 
 
-def profile_of(run: Run) -> AcceptanceProfile:
+def profile_of(run: Run) -> acceptance.AcceptanceProfile:
     """Return a run's acceptance profile; raise UserInputError if no variant's steps are known."""
     result, serving = run.result, run.result.serving
-    drafts: defaultdict[Decoding, defaultdict[str, list[WindowAcceptance]]]
+    drafts: defaultdict[Decoding, defaultdict[str, list[acceptance.WindowAcceptance]]]
     drafts = defaultdict(lambda: defaultdict(list))
     for variant, most in result.max_tokens_per_step.items():
         unknown = Decoding(method="not known", draft=variant)
@@ -94,14 +89,14 @@ def profile_of(run: Run) -> AcceptanceProfile:
             "counts tokens by chunk or its steps; of `compare`, with window=K"
         )
     requests = [request for block in run.blocks for request in block.requests]
-    return AcceptanceProfile(
+    return acceptance.AcceptanceProfile(
         target=serving.target_model if serving else run.blocks[0].model,
         target_revision=serving.target_revision if serving else None,
         source=f"run {result.run_id} of {result.experiment}",
         temperature=result.temperature,
-        text_sha256=text_hash(r.output_sha256 for r in requests if r.output_sha256),
+        text_sha256=acceptance.text_hash(r.output_sha256 for r in requests if r.output_sha256),
         drafts=tuple(
-            DraftAcceptance(
+            acceptance.DraftAcceptance(
                 method=decoding.method,
                 draft=decoding.draft or decoding.method,
                 draft_revision=decoding.draft_revision,
@@ -112,15 +107,19 @@ def profile_of(run: Run) -> AcceptanceProfile:
     )
 
 
-def _of_run(blocks: Sequence[BlockResult], found: Estimate, most: int) -> WindowAcceptance:
+def _of_run(
+    blocks: Sequence[BlockResult], found: Estimate, most: int
+) -> acceptance.WindowAcceptance:
     """Return a variant's acceptance in one class. found: tokens per step. most: the most tokens of
     a step. The shares have no interval: the server counts them by block and not by request."""
     shares = acceptance_by_position(blocks) if drafts_whole_windows(blocks, most) else ()
     requests = [r for block in blocks for r in block.requests if r.counts]
-    return WindowAcceptance(
+    return acceptance.WindowAcceptance(
         drafts_checked=most - 1,
         tokens_per_step=_measured(found),
-        accepted=tuple(Measured(value=round(share, _DIGITS)) for share in shares[: most - 1]),
+        accepted=tuple(
+            acceptance.Measured(value=round(share, _DIGITS)) for share in shares[: most - 1]
+        ),
         outputs=len(requests),
         tokens=sum((r.number_output_tokens or 1) - 1 for r in requests),
     )

@@ -85,9 +85,9 @@ class Spread:
     within: the variance clustered by prompts and blocks, for the measured repetitions only.
     between: the variances clustered by prompts and by repetitions, each with its own t; empty with
         fewer than `MANY_REPETITIONS` whole repetitions.
-    of_prompts, of_repetitions: the variances that remain however many rounds are measured.
+    of_prompts, of_repetitions: the parts that more rounds in the same repetitions do not reduce.
     prompts, blocks: the number of clusters of each kind.
-    repetitions: how many repetitions measured every case; of two runs, the smaller number.
+    repetitions: the whole ones, with every case measured; if two runs are compared, the fewer.
     """
 
     within: VariancePart
@@ -162,7 +162,7 @@ def _by_repetition(samples: Sequence[Sample]) -> VariancePart | None:
 def _parts_between(
     samples: Sequence[Sample], by_prompt: VariancePart, by_repetition: VariancePart
 ) -> tuple[VariancePart, ...]:
-    """Return both variances; the part that is in both is subtracted from `by_prompt`."""
+    """Return `by_prompt` less the part that is also in `by_repetition`, then `by_repetition`."""
     met = _merged(_clusters((s.stratum, f"{s.prompt}\n{s.repetition}", s) for s in samples))
     both = _variance(met)
     own = VariancePart(max(0.0, by_prompt.variance - both), by_prompt.degrees_of_freedom)

@@ -162,7 +162,7 @@ def _by_prompt(values: Sequence[tuple[str, float]]) -> dict[str, float]:
 class Divergence:
     """A pair whose texts differ, with 40 characters of both from the first difference on.
 
-    token: the baseline's output tokens before the chunk that differs; None: tokens by chunk are
+    token: the number of the baseline's output tokens before the chunk that differs; None: it is
         not known. character: the position of the first character that differs.
     """
 

@@ -145,8 +145,8 @@ def log_of_traffic(
 def pair_amounts(pair: Pair, amounts: Amounts) -> tuple[Amount, Amount] | None:
     """Return the `Amount` of the baseline's and of the variant's request; None: leave the pair out.
 
-    Of a pair in which a request failed, only the lost time counts, and nothing of a request that
-    succeeded. Otherwise a variant that refuses the expensive prompts would be the cheaper one.
+    If a request of a pair failed, only the time lost by failed requests counts; the other request
+    counts as nothing. Otherwise a variant that refuses expensive prompts would be the cheaper one.
     """
     plain, drafted = amounts(pair.plain), amounts(pair.drafted)
     if plain is None or drafted is None:

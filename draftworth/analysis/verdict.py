@@ -11,20 +11,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from draftworth.analysis import rare, ratios
+from draftworth.analysis import rare, ratios, statistics
 from draftworth.analysis.clustering import ENOUGH, MANY_REPETITIONS, Spread, spread
 from draftworth.analysis.control import clears, noise_floor, why_not_decided
 from draftworth.analysis.likelihoods import AnswersCheck
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
 from draftworth.analysis.outputs import Likeness, likeness, output_pairs
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired, weighted
-from draftworth.analysis.statistics import (
-    CONFIDENCE,
-    Estimate,
-    ratio_estimate,
-    spoken_changes,
-    within,
-)
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST, INTER_TOKEN_LATENCY, TTFT, Metric
 from draftworth.records.findings import Judgement
@@ -66,17 +59,17 @@ class Comparison:
     pairs: int
     compared_outputs: int
     identical_outputs: int
-    cost_ratio: Estimate | None
-    speedups: Mapping[Metric, Estimate | None]
-    ttft_ratio: Estimate | None
-    ttft_p95_ratio: Estimate | None
+    cost_ratio: statistics.Estimate | None
+    speedups: Mapping[Metric, statistics.Estimate | None]
+    ttft_ratio: statistics.Estimate | None
+    ttft_p95_ratio: statistics.Estimate | None
     baseline_usd: float | None
     variant_usd: float | None
     judgement: Judgement
     reason: str
     error: Spread | None = None
     rare: str = ""
-    floor: Estimate | None = None
+    floor: statistics.Estimate | None = None
     reason_has_floor: bool = False
     likeness: Likeness | None = None
 
@@ -95,7 +88,7 @@ class Comparison:
         return self.cost_ratio.prompts if self.cost_ratio else 0
 
     @property
-    def itl_speedup(self) -> Estimate | None:
+    def itl_speedup(self) -> statistics.Estimate | None:
         return self.speedups[INTER_TOKEN_LATENCY]
 
     @property
@@ -112,10 +105,10 @@ class Comparison:
         return self.identical_outputs / self.compared_outputs if self.compared_outputs else None
 
 
-def _unchanged(ratio: Estimate | None) -> bool | None:
+def _unchanged(ratio: statistics.Estimate | None) -> bool | None:
     """Return whether a ratio of TTFTs is shown to be near 1; None: no interval. Fewer prompts than
     `UNCHANGED_PROMPTS` do not show that: a kind of prompt with another TTFT may be missing."""
-    found = within(ratio, factor=1 + TTFT_MARGIN)
+    found = statistics.within(ratio, factor=1 + TTFT_MARGIN)
     return found and ratio is not None and ratio.prompts >= UNCHANGED_PROMPTS
 
 
@@ -129,11 +122,11 @@ def best_of_many(best: Comparison, count: int) -> Comparison:
     ratio = best.cost_ratio
     if count < 2 or ratio is None or best.judgement != "cheaper per token":
         return best
-    wide = ratio_estimate(
+    wide = statistics.ratio_estimate(
         math.log(ratio.value),
         best.error,
         samples=ratio.samples,
-        confidence=1 - (1 - CONFIDENCE) / count,
+        confidence=1 - (1 - statistics.CONFIDENCE) / count,
     )
     judgement, reason = judge(wide, LimitCheck(kept=True))
     by_floor = why_not_decided(judgement, wide, best.floor)
@@ -146,7 +139,7 @@ def best_of_many(best: Comparison, count: int) -> Comparison:
     )
 
 
-def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, str]:
+def judge(cost_ratio: statistics.Estimate | None, check: LimitCheck) -> tuple[Judgement, str]:
     """Return the verdict by a cost ratio and the check of the latency limits, and the reason."""
     if check.kept is False:
         return "outside the limits", check.reason
@@ -167,7 +160,7 @@ def judge(cost_ratio: Estimate | None, check: LimitCheck) -> tuple[Judgement, st
     if low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE:
         return "no difference", f"a token costs the same to {INDIFFERENCE:.0%} either way{where}"
     equal = "" if low <= 1 <= high else f": up to {INDIFFERENCE:.0%} counts as no difference"
-    return "inconclusive", f"{spoken_changes(ends)}{where} does not decide it{equal}"
+    return "inconclusive", f"{statistics.spoken_changes(ends)}{where} does not decide it{equal}"
 
 
 def _sure(end: float) -> str:
@@ -175,7 +168,7 @@ def _sure(end: float) -> str:
     return f"{abs(math.trunc(100 * (Fraction(end) - 1)))}%"
 
 
-def spoken_of(ratio: Estimate) -> str:
+def spoken_of(ratio: statistics.Estimate) -> str:
     """Say for which repetitions an interval holds; empty if it holds for further ones too."""
     if ratio.repetitions >= MANY_REPETITIONS:
         return ""
@@ -232,7 +225,9 @@ def compare(
         cost_ratio=ratio,
         speedups={m: _speedup(pairs, traffic, m) for m in definitions.with_speedup()},
         ttft_ratio=ratios.ratio_of_typical(pairs, TTFT.field),
-        ttft_p95_ratio=ratios.ratio_of_quantiles(plain, drafted, TTFT_TAIL, confidence=CONFIDENCE),
+        ttft_p95_ratio=ratios.ratio_of_quantiles(
+            plain, drafted, TTFT_TAIL, confidence=statistics.CONFIDENCE
+        ),
         baseline_usd=weighted(blocks, traffic, baseline, COST, price=price),
         variant_usd=weighted(blocks, traffic, variant, COST, price=price),
         judgement=judgement,
@@ -255,7 +250,7 @@ def not_the_targets(answers: Iterable[AnswersCheck], sides: Collection[str]) -> 
 def _judged(
     blocks: Sequence[BlockResult],
     traffic: Traffic,
-    ratio: Estimate | None,
+    ratio: statistics.Estimate | None,
     limits: Limits,
     variants: tuple[str, str],
 ) -> tuple[Judgement, str]:
@@ -274,7 +269,7 @@ def _judged(
     return ("inconclusive" if check.kept is None else "outside the limits"), check.reason
 
 
-def _speedup(pairs: Sequence[Pair], traffic: Traffic, metric: Metric) -> Estimate | None:
+def _speedup(pairs: Sequence[Pair], traffic: Traffic, metric: Metric) -> statistics.Estimate | None:
     found = ratios.log_ratio_of_sums(pairs, traffic.weights, ratios.mean_of(metric.field))
     if found is None:
         return None

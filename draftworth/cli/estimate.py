@@ -20,16 +20,10 @@ from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
 from draftworth.cli.estimate_profile import estimates_by_profile, profile_of
 from draftworth.cli.estimate_settling import TokenPrice, settled, token_prices
 from draftworth.errors import UserInputError
-from draftworth.estimate import likelihood, outputs
+from draftworth.estimate import likelihood, outputs, predictions
 from draftworth.estimate.document import document_of, json_text
 from draftworth.estimate.forecast import WINDOWS, DraftEstimate, windows_of
 from draftworth.estimate.model_folders import check_model, check_tokenizer, shown
-from draftworth.estimate.predictions import (
-    compare,
-    compare_ngram,
-    draft_folders,
-    keep_predictions,
-)
 from draftworth.estimate.profile_forms import write_profile
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up, tokens_per_step
 from draftworth.estimate.reader import Reader
@@ -213,7 +207,7 @@ def _estimates(
             weights=weights,
             windows=windows,
             hit_rate=hit_rate(readings),
-            predictions=tuple(compare(experiment, given, draft, readings)),
+            predictions=tuple(predictions.compare(experiment, given, draft, readings)),
         )
         found += [of_draft(step_costs=costs) for costs in all_costs]
     estimates = kept(found)
@@ -235,7 +229,7 @@ def _kept(
 ) -> list[DraftEstimate]:
     """Write predictions and the profile; return the estimates, each with what to measure next."""
     predicted = dict.fromkeys(prediction for one in found for prediction in one.predictions)
-    keep_predictions([*predicted], given, progress=_progress)
+    predictions.keep_predictions([*predicted], given, progress=_progress)
     if arguments.profile is not None:
         write_profile(profile_of(experiment, given, found), arguments.profile)
     return [settled(experiment, one, prices, arguments.tokens_per_day) for one in found]
@@ -288,7 +282,7 @@ def _ngram(
         weights=weights,
         windows={window: window for window in WINDOWS},
         step_costs=costs,
-        predictions=tuple(compare_ngram(experiment, given, tokenizer)),
+        predictions=tuple(predictions.compare_ngram(experiment, given, tokenizer)),
         settling=(to_beat,) if is_served else (to_beat, _NOT_SERVED),
     )
 
@@ -336,7 +330,7 @@ def _drafts(
     if places is not None:
         folders = [_model_folder(place, out, needs_weights=True) for place in places]
     elif isinstance(experiment, ResolvedLocal):
-        folders = draft_folders(experiment)
+        folders = predictions.draft_folders(experiment)
     else:
         models = (variant.checkpoints.get("draft") for variant in experiment.variants)
         drafts = dict.fromkeys(f"--draft {_staged(model)}" for model in models if model)

@@ -12,20 +12,17 @@ from draftworth.estimate.tokenizing import TargetTokenizer
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal
+from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
-from draftworth.records.likelihoods import (
-    PREDICTIONS_FILE,
-    Prediction,
-    Predictions,
-    read_predictions,
-)
 from draftworth.records.reading import Run
 from draftworth.records.readings import Reading, Replayed
 from draftworth.records.results import RequestRecord
 from draftworth.records.transcripts import Transcripts
 
 
-def predict(experiment: ResolvedLocal, run_folder: Path, reader: Reader) -> tuple[Prediction, ...]:
+def predict(
+    experiment: ResolvedLocal, run_folder: Path, reader: Reader
+) -> tuple[likelihoods.Prediction, ...]:
     """Return tokens per step of a run's variants, predicted and measured; raise DraftworthError if
     the run's outputs are missing or a model's pass over them fails."""
     given = given_outputs(experiment, run_folder)
@@ -51,7 +48,7 @@ def draft_folders(experiment: ResolvedLocal) -> list[Path]:
 
 def compare(
     experiment: ResolvedExperiment, given: GivenOutputs, draft: Path, readings: Sequence[Reading]
-) -> Iterator[Prediction]:
+) -> Iterator[likelihoods.Prediction]:
     """Yield predicted and measured tokens per step of variants with `draft`; none if `given` is not
     from a greedy run."""
     if (run := given.greedy_run) is None:
@@ -69,7 +66,7 @@ def compare(
 
 def compare_ngram(
     experiment: ResolvedExperiment, given: GivenOutputs, tokenizer: TargetTokenizer
-) -> Iterator[Prediction]:
+) -> Iterator[likelihoods.Prediction]:
     """Yield predicted and measured tokens per step of n-gram drafting variants; none if `given` is
     not from a greedy run."""
     if (run := given.greedy_run) is None:
@@ -90,7 +87,7 @@ def compare_ngram(
 
 def predictions_of(
     run: Run, transcripts: Transcripts, outputs: Sequence[Replayed], checked: Mapping[str, int]
-) -> Iterator[Prediction]:
+) -> Iterator[likelihoods.Prediction]:
     """Yield a prediction for each variant in `checked` and each of its prompt classes.
 
     Prompts that were made longer or shorter for a load have other outputs, and are left out.
@@ -120,7 +117,7 @@ def _prediction(
     variant: str,
     prompt_class: str,
     checked: int,
-) -> Prediction | None:
+) -> likelihoods.Prediction | None:
     """Return a class's prediction; None: no request's steps are known, from server or chunks."""
     tokens = steps = same = shown = 0
     predicted_steps = 0.0
@@ -142,7 +139,7 @@ def _prediction(
             same += chunks == predicted
     if not steps or not predicted_steps:
         return None
-    return Prediction(
+    return likelihoods.Prediction(
         variant=variant,
         prompt_class=prompt_class,
         requests=len(pairs),
@@ -154,7 +151,10 @@ def _prediction(
 
 
 def keep_predictions(
-    predicted: Sequence[Prediction], given: GivenOutputs, *, progress: Callable[[str], None]
+    predicted: Sequence[likelihoods.Prediction],
+    given: GivenOutputs,
+    *,
+    progress: Callable[[str], None],
 ) -> None:
     """Write predictions into the run's folder, and keep the other variants' predictions there.
 
@@ -162,11 +162,15 @@ def keep_predictions(
     """
     if not predicted or given.folder is None or given.run is None:
         return
-    run_id, path = given.run.result.run_id, given.folder / PREDICTIONS_FILE
+    run_id, path = given.run.result.run_id, given.folder / likelihoods.PREDICTIONS_FILE
     variants = {prediction.variant for prediction in predicted}
     try:
-        others = [p for p in read_predictions(given.folder, run_id) if p.variant not in variants]
-        record = Predictions(run_id=run_id, predictions=(*others, *predicted))
+        others = [
+            p
+            for p in likelihoods.read_predictions(given.folder, run_id)
+            if p.variant not in variants
+        ]
+        record = likelihoods.Predictions(run_id=run_id, predictions=(*others, *predicted))
         path.write_bytes(dump_record(record, indent=2))
     except (DraftworthError, OSError) as error:
         progress(f"{path}: predictions are not kept: {error}")

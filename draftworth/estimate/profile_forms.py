@@ -15,15 +15,7 @@ from ruamel.yaml.error import YAMLError
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.counters import DRAFTS, parse_metrics, speculation_between
-from draftworth.records.acceptance import (
-    LIMIT_BYTES,
-    AcceptanceProfile,
-    DraftAcceptance,
-    Measured,
-    WindowAcceptance,
-    Windows,
-    load_profile,
-)
+from draftworth.records import acceptance
 from draftworth.records.codec import RecordError, dump_record, load_value
 from draftworth.untrusted import TooLargeError, one_line, read_file
 
@@ -36,7 +28,7 @@ _RATES = ("synthetic_acceptance_rates", "spec_decode_per_position_acceptance_rat
 _NOT_KNOWN = "not known"
 
 
-def written(form: str, window: WindowAcceptance) -> str:
+def written(form: str, window: acceptance.WindowAcceptance) -> str:
     """Return a window's acceptance in the format `form`; empty if figures for that are missing."""
     template = FORMS[form]
     shares = [f"{share.value:.6g}" for share in window.accepted]
@@ -49,7 +41,7 @@ def written(form: str, window: WindowAcceptance) -> str:
     )
 
 
-def inferencex(target: str, draft: DraftAcceptance) -> str:
+def inferencex(target: str, draft: acceptance.DraftAcceptance) -> str:
     """Return a draft's tokens per step by prompt class and window, as YAML for InferenceX."""
     lines = ["_metadata:", f"  draft-model: {draft.draft}", f"{target}:"]
     for name, windows in draft.classes.items():
@@ -58,11 +50,11 @@ def inferencex(target: str, draft: DraftAcceptance) -> str:
     return "\n".join(lines)
 
 
-def read_profile(path: Path) -> AcceptanceProfile:
+def read_profile(path: Path) -> acceptance.AcceptanceProfile:
     """Read an acceptance profile; raise UserInputError if its format is not a known one."""
     shown = one_line(str(path))
     try:
-        return _read(path, read_file(path, LIMIT_BYTES))
+        return _read(path, read_file(path, acceptance.LIMIT_BYTES))
     except OSError as error:
         raise UserInputError(f"{shown}: cannot be read: {error.strerror}") from error
     except (RecordError, TooLargeError) as error:
@@ -75,7 +67,7 @@ def read_profile(path: Path) -> AcceptanceProfile:
         ) from error
 
 
-def _read(path: Path, data: bytes) -> AcceptanceProfile:
+def _read(path: Path, data: bytes) -> acceptance.AcceptanceProfile:
     text = data.decode()
     if path.suffix in (".yaml", ".yml"):
         return _of_inferencex(YAML(typ="safe", pure=True).load(text), path)
@@ -89,15 +81,17 @@ def _read(path: Path, data: bytes) -> AcceptanceProfile:
         return _profile(path, {"all": (_of_metrics(text),)})
     value = load_value(data)
     rates = [value[key] for key in _RATES if key in value] if isinstance(value, dict) else []
-    return _profile(path, {"all": (_window(rates[0]),)}) if rates else load_profile(data)
+    return _profile(path, {"all": (_window(rates[0]),)}) if rates else acceptance.load_profile(data)
 
 
-def _of_inferencex(value: Mapping[str, Any], path: Path) -> AcceptanceProfile:
+def _of_inferencex(value: Mapping[str, Any], path: Path) -> acceptance.AcceptanceProfile:
     metadata = value.get("_metadata", {})
     [(target, modes)] = ((key, own) for key, own in value.items() if key != "_metadata")
     classes = {
         str(mode): tuple(
-            WindowAcceptance(drafts_checked=int(n), tokens_per_step=Measured(value=float(length)))
+            acceptance.WindowAcceptance(
+                drafts_checked=int(n), tokens_per_step=acceptance.Measured(value=float(length))
+            )
             for n, length in lengths.items()
         )
         for mode, lengths in modes.items()
@@ -105,7 +99,7 @@ def _of_inferencex(value: Mapping[str, Any], path: Path) -> AcceptanceProfile:
     return _profile(path, classes, target=str(target), draft=metadata.get("draft-model"))
 
 
-def _of_metrics(text: str) -> WindowAcceptance:
+def _of_metrics(text: str) -> acceptance.WindowAcceptance:
     """Return the acceptance that a server's counters (its /metrics) show since its start."""
     totals = parse_metrics(text)
     counted = speculation_between(dict.fromkeys(totals, 0.0), totals)
@@ -114,26 +108,30 @@ def _of_metrics(text: str) -> WindowAcceptance:
     return _window([n / counted.drafts for n in counted.accepted_per_position])
 
 
-def _window(shares: Sequence[float]) -> WindowAcceptance:
-    return WindowAcceptance(
+def _window(shares: Sequence[float]) -> acceptance.WindowAcceptance:
+    return acceptance.WindowAcceptance(
         drafts_checked=len(shares),
-        tokens_per_step=Measured(value=1 + sum(shares)),
-        accepted=tuple(Measured(value=float(share)) for share in shares),
+        tokens_per_step=acceptance.Measured(value=1 + sum(shares)),
+        accepted=tuple(acceptance.Measured(value=float(share)) for share in shares),
     )
 
 
 def _profile(
     path: Path,
-    classes: Mapping[str, Windows],
+    classes: Mapping[str, acceptance.Windows],
     *,
     target: str = _NOT_KNOWN,
     draft: str | None = None,
-) -> AcceptanceProfile:
-    found = DraftAcceptance(method=_NOT_KNOWN, draft=draft or _NOT_KNOWN, classes=classes)
-    return AcceptanceProfile(target=target, source=f"the file {path.name}", drafts=(found,))
+) -> acceptance.AcceptanceProfile:
+    found = acceptance.DraftAcceptance(
+        method=_NOT_KNOWN, draft=draft or _NOT_KNOWN, classes=classes
+    )
+    return acceptance.AcceptanceProfile(
+        target=target, source=f"the file {path.name}", drafts=(found,)
+    )
 
 
-def write_profile(profile: AcceptanceProfile, path: Path) -> None:
+def write_profile(profile: acceptance.AcceptanceProfile, path: Path) -> None:
     """Write a profile as JSON; UserInputError: `path` is no .json file or cannot be written."""
     if path.suffix != ".json":  # other suffixes are other forms for `read_profile`
         raise UserInputError(

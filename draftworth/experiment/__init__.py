@@ -1,1 +1,1 @@
-"""Defines, loads and checks experiment files; has the catalogue; derives placement and names."""
+"""Defines, loads and checks experiment files; reads `catalog.yaml`; derives placement and names."""

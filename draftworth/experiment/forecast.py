@@ -11,12 +11,7 @@ from draftworth.experiment.catalog import NGRAM
 from draftworth.experiment.model import Experiment, beside
 from draftworth.experiment.search import Search
 from draftworth.experiment.variants import Variant
-from draftworth.records.acceptance import (
-    LIMIT_BYTES,
-    AcceptanceProfile,
-    DraftAcceptance,
-    load_profile,
-)
+from draftworth.records import acceptance
 from draftworth.untrusted import read_file
 
 # Expected tokens a step of the candidates in the file: variant name -> prompt class -> tokens.
@@ -38,7 +33,9 @@ def read_forecast(experiment: Experiment, path: Path) -> Forecast | Problem:
     if search is None or search.forecast is None:
         return {}
     try:
-        profile = load_profile(read_file(beside(path, search.forecast), LIMIT_BYTES))
+        profile = acceptance.load_profile(
+            read_file(beside(path, search.forecast), acceptance.LIMIT_BYTES)
+        )
     except OSError as error:
         return _problem(search, f"it cannot be read: {error.strerror}")
     except DraftworthError as error:
@@ -56,7 +53,7 @@ def _problem(search: Search, reason: str) -> Problem:
 
 
 def _of_the_candidates(
-    experiment: Experiment, search: Search, profile: AcceptanceProfile
+    experiment: Experiment, search: Search, profile: acceptance.AcceptanceProfile
 ) -> Forecast | Problem:
     target = experiment.target.given
     if profile.target != target:
@@ -97,7 +94,7 @@ def name_in(folder: str, names: Collection[str]) -> str | None:
 
 
 def _tokens_of(
-    experiment: Experiment, candidate: Variant, draft: DraftAcceptance
+    experiment: Experiment, candidate: Variant, draft: acceptance.DraftAcceptance
 ) -> Mapping[str, float] | str:
     """Return a candidate's tokens per step by prompt class, or what the profile lacks, as text.
 

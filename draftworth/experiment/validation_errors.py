@@ -159,7 +159,7 @@ def description(model: type[BaseModel], key: Key) -> str:
 
 
 def values_in_words(model: type[BaseModel], key: Key) -> str:
-    """Return the values that a key may have: `a whole number, 1 or more`."""
+    """Return in words the values that a key may have, such as `a whole number, 1 or more`."""
     nodes = [node for node in nodes_at(model, key) if node.get("type") != "null"]
     return " or ".join(dict.fromkeys(map(_node_in_words, nodes))) or "a value"
 

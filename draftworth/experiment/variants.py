@@ -82,7 +82,7 @@ class _Method(strict.StrictModel):
         return None
 
     def engine_settings(self, draft: str) -> dict[str, Any]:  # noqa: ARG002 (most need none)
-        """Return `--speculative-config`'s keys on drafting; `draft`: the draft folder's path."""
+        """Return the part of `--speculative-config` that says how to draft; `draft`: its folder."""
         return {}
 
 

@@ -12,14 +12,8 @@ from draftworth.analysis.answer import verdict_of
 from draftworth.analysis.control import without_control
 from draftworth.analysis.costs import step_costs_of
 from draftworth.analysis.facts import facts_of
+from draftworth.measuring import journal
 from draftworth.measuring.blocks import first_error
-from draftworth.measuring.journal import (
-    Entry,
-    account,
-    interruptions,
-    self_tests,
-    server_starts,
-)
 from draftworth.measuring.result_files import RunFiles
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import dump_record
@@ -47,7 +41,7 @@ def shortfall_reason(blocks: Sequence[BlockResult]) -> str:
 def run_result(
     spec: RunSpec,
     blocks: Sequence[BlockResult],
-    entries: Sequence[Entry],
+    entries: Sequence[journal.Entry],
     *,
     run_id: str,
     reason: str,
@@ -89,10 +83,10 @@ def run_result(
         scheduling=scheduling,
         repetitions=spec.repetitions,
         shortened=shortened,
-        time=account(entries, ended_at_unix_s=ended_at_unix_s),
-        interruptions=interruptions(entries),
-        server_starts={v: s for v, s in server_starts(entries).items() if v in variants},
-        self_tests=self_tests(entries),
+        time=journal.account(entries, ended_at_unix_s=ended_at_unix_s),
+        interruptions=journal.interruptions(entries),
+        server_starts={v: s for v, s in journal.server_starts(entries).items() if v in variants},
+        self_tests=journal.self_tests(entries),
         serving=spec.serving,
         gates=tuple(gate for entry in entries for gate in entry.gates),
         draftworth_version=__version__,

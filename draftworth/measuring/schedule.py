@@ -365,8 +365,8 @@ class Rounds(Plan):
         missing: Sequence[tuple[Estimate | None, Shortfall | None]],
         requests: int,
     ) -> bool:
-        """Return whether only more prompts or repetitions could narrow a group's intervals.
-        `missing` has each variant's cost ratio, and what is missing for the wanted width."""
+        """Return whether further rounds would hardly narrow a group's intervals, so that it needs
+        more prompts or repetitions. `missing`: each cost ratio, and what its interval lacks."""
         target = self.spec.sampling.target_interval_width
         cases = [case for case in self.spec.cases if case.prompt_class == group.prompt_class]
         if any(requests < len(case.prompts) for case in cases):

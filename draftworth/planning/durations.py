@@ -149,10 +149,10 @@ class SearchTime:
         return self.candidate_minutes.times(candidates - len(self.extent.certain))
 
     def most_further_minutes(self, begun: Bounds) -> float:
-        """Return how many minutes those of `extent.others` take at most that begin before the stop.
+        """Return the most minutes that candidates of `extent.others` may take in the search.
 
-        begun: minutes from the search's start until all of `extent.certain` are measured. In
-        the worst case, the last candidate begins just before the stop and is measured to its end.
+        No candidate begins after `stop_minutes`, but one that begins just before is measured to
+        its end. begun: minutes from the search's start until `extent.certain` are measured.
         """
         if begun.best >= self.stop_minutes:
             return 0.0

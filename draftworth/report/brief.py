@@ -11,13 +11,7 @@ from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.handover import BreakEvenAt, Handover, handover_of
 from draftworth.errors import counted
-from draftworth.metrics.definitions import (
-    END_TO_END_LATENCY,
-    INTER_TOKEN_LATENCY,
-    OUTPUT_THROUGHPUT,
-    TTFT,
-    Metric,
-)
+from draftworth.metrics import definitions
 from draftworth.records.findings import ClaimFinding, Finding
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report import words
@@ -150,7 +144,7 @@ def _decision(facts: RunFacts, found: Handover) -> str:
 
 
 def _figures(variant: VariantFacts) -> ServerFigures:
-    def shown(metric: Metric) -> float | None:
+    def shown(metric: definitions.Metric) -> float | None:
         value = variant.value(metric)
         return None if value is None else value * metric.unit.scale
 
@@ -159,10 +153,10 @@ def _figures(variant: VariantFacts) -> ServerFigures:
         load=variant.summary.group.load.label,
         variant=variant.name,
         requests=variant.summary.requests,
-        inter_token_latency_ms=shown(INTER_TOKEN_LATENCY),
-        ttft_ms=shown(TTFT),
-        end_to_end_latency_ms=shown(END_TO_END_LATENCY),
-        output_throughput_token_per_s=shown(OUTPUT_THROUGHPUT),
+        inter_token_latency_ms=shown(definitions.INTER_TOKEN_LATENCY),
+        ttft_ms=shown(definitions.TTFT),
+        end_to_end_latency_ms=shown(definitions.END_TO_END_LATENCY),
+        output_throughput_token_per_s=shown(definitions.OUTPUT_THROUGHPUT),
     )
 
 

@@ -4,15 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from draftworth.analysis.statistics import (
-    CONFIDENCE,
-    Estimate,
-    changes,
-    direction,
-    outwards,
-    signed_percent,
-    spoken_changes,
-)
+from draftworth.analysis import statistics
 from draftworth.metrics.definitions import Metric
 from draftworth.records.findings import Judgement
 from draftworth.records.results import RunResult
@@ -32,7 +24,7 @@ class Prose(str):
 
 
 MISSING = "-"
-INTERVAL = f"{CONFIDENCE:.0%} interval"
+INTERVAL = f"{statistics.CONFIDENCE:.0%} interval"
 # The explanations in the report, by subject.
 ABOUT: Mapping[str, Prose] = {
     subject: Prose(words)
@@ -107,23 +99,23 @@ def ratio(value: float | None) -> str:
     return MISSING if value is None else f"{value:.2f}x"
 
 
-def interval(estimate: Estimate | None, *, scale: float = 1.0, digits: int = 2) -> str:
+def interval(estimate: statistics.Estimate | None, *, scale: float = 1.0, digits: int = 2) -> str:
     """Return the ends of an interval, times `scale`, as `1.40 to 1.61`; `-` without an interval."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return MISSING
     return f"{estimate.low * scale:.{digits}f} to {estimate.high * scale:.{digits}f}"
 
 
-def change(ratio: Estimate | CostInterval | None) -> str:
+def change(ratio: statistics.Estimate | CostInterval | None) -> str:
     """Return a ratio as a change in per cent: 0.618 is `-38.2%`."""
-    return MISSING if ratio is None else signed_percent(ratio.value - 1)
+    return MISSING if ratio is None else statistics.signed_percent(ratio.value - 1)
 
 
-def change_interval(ratio: Estimate | CostInterval | None) -> str:
+def change_interval(ratio: statistics.Estimate | CostInterval | None) -> str:
     """Return the ends of a ratio's interval as `-41.0% to -35.1%`."""
     if ratio is None or ratio.low is None or ratio.high is None:
         return MISSING
-    return changes((ratio.low, ratio.high))
+    return statistics.changes((ratio.low, ratio.high))
 
 
 def cost_phrase(ratio: float, low: float | None, high: float | None) -> str:
@@ -132,16 +124,20 @@ def cost_phrase(ratio: float, low: float | None, high: float | None) -> str:
     The interval is rounded outwards, so it never promises more than what was measured.
     """
     value = round(abs(ratio - 1) * 100)
-    told = f"costs {value}% {direction(ratio)} per token" if value else "costs the same per token"
+    told = (
+        f"costs {value}% {statistics.direction(ratio)} per token"
+        if value
+        else "costs the same per token"
+    )
     if low is None or high is None:
         return f"{told} (no interval)"
-    if value and direction(low) == direction(high):
-        near, far = outwards((low, high))
+    if value and statistics.direction(low) == statistics.direction(high):
+        near, far = statistics.outwards((low, high))
         return f"{told} ({near} to {far})"
-    return f"{told} ({spoken_changes((low, high))})"
+    return f"{told} ({statistics.spoken_changes((low, high))})"
 
 
-def change_cells(ratio: Estimate | CostInterval | None) -> tuple[str, str]:
+def change_cells(ratio: statistics.Estimate | CostInterval | None) -> tuple[str, str]:
     """Return two table cells for a ratio and its interval: `-38.2%` and `-41.0% to -35.1%`."""
     return change(ratio), change_interval(ratio)
 
@@ -151,7 +147,7 @@ def with_ends(value: str, ends: str) -> str:
     return value if ends == MISSING else f"{value} ({ends})"
 
 
-def with_interval_ms(estimate: Estimate | None) -> str:
+def with_interval_ms(estimate: statistics.Estimate | None) -> str:
     """Return an estimate in seconds as milliseconds, `4.93 (4.80 to 5.01)`."""
     if estimate is None:
         return MISSING

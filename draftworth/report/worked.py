@@ -17,7 +17,7 @@ TITLE = "What worked"
 
 
 def worked_sections(run: Run) -> tuple[Section, ...]:
-    """Return the section of what worked; empty for runs read as one, or if nothing is recorded."""
+    """Return the section of what worked; empty for pooled runs, or if nothing is recorded."""
     rows = [*_test_rows(run), *_answer_rows(run), *_load_rows(run)]
     if not rows or run.is_pool:
         return ()

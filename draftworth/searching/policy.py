@@ -16,13 +16,7 @@ from functools import cached_property
 from statistics import NormalDist
 
 from draftworth.records.search import Candidate, CandidateResult, CostInterval, Search
-from draftworth.searching.step_costs import (
-    Gaussian,
-    chance_above_zero,
-    first_candidate,
-    mean_above_zero,
-    step_costs_before,
-)
+from draftworth.searching import step_costs
 from draftworth.searching.yields import Yield
 
 # Half-width of an interval of 95%, in standard deviations.
@@ -40,9 +34,9 @@ def least_chance(candidates: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassTimes:
-    """The baseline's seconds per output token in one prompt class.
+    """The baseline's E2E seconds per output token in one prompt class, in two parts.
 
-    weight: the class's share of output tokens. first_s: TTFT. decoding_s: E2E - TTFT.
+    weight: the class's share of output tokens. first_s: sum(TTFT) / tokens; decoding_s: the rest.
     """
 
     weight: float
@@ -99,7 +93,7 @@ class SearchState:
         """Return the candidate to measure next; None: the search ends (the module says when)."""
         open_ones = [c for c in self.candidates if c not in self.measured]
         if not self.measured:
-            return first_candidate(open_ones) if open_ones else None
+            return step_costs.first_candidate(open_ones) if open_ones else None
         if asked_for := [c for c in open_ones if c.is_asked_for]:
             return asked_for[0]
         least = least_chance(len(self.search.candidates))
@@ -108,7 +102,7 @@ class SearchState:
         # Drafts without predicted tokens per step are last, because their cost is unknown.
         unknown = [c for c in open_ones if c not in self.yields]
         own = [c for c in unknown if c.draft == unknown[0].draft]
-        return first_candidate(own) if own else None
+        return step_costs.first_candidate(own) if own else None
 
     @property
     def sureness(self) -> float:
@@ -125,7 +119,7 @@ class SearchState:
 
     def gain(self, candidate: Candidate) -> float:
         """Return the expected saving by a candidate over the best, as a share of baseline cost."""
-        return mean_above_zero(self._lead(self._index[candidate]))
+        return step_costs.mean_above_zero(self._lead(self._index[candidate]))
 
     @property
     def _known(self) -> list[Candidate]:
@@ -154,7 +148,7 @@ class SearchState:
 
     def _chance(self, candidate: Candidate) -> float:
         factor = 1 - self.search.within
-        return chance_above_zero(self._lead(self._index[candidate], factor=factor))
+        return step_costs.chance_above_zero(self._lead(self._index[candidate], factor=factor))
 
     def _lead(self, index: int, *, factor: float = 1.0) -> NormalDist:
         """Return factor x (best cost so far; 1 if none pays) - (cost of candidate `index`)."""
@@ -196,7 +190,7 @@ class SearchState:
         return math.fsum(known) / len(known)
 
     @cached_property
-    def _costs(self) -> Gaussian:
+    def _costs(self) -> step_costs.Gaussian:
         costs = self._costs_before
         # Every candidate gets the mean variance: the few blocks of one estimate its own badly.
         squares = [seen.deviation**2 for seen in self.measured.values()]
@@ -208,12 +202,12 @@ class SearchState:
         return costs
 
     @property
-    def _costs_before(self) -> Gaussian:
-        prior = step_costs_before(self.search)
+    def _costs_before(self) -> step_costs.Gaussian:
+        prior = step_costs.step_costs_before(self.search)
         places = [self.search.candidates.index(c) for c in self._known]
         steps = [prior.means[n] for n in places]
         known, x = self._known, self._decoding
-        return Gaussian(
+        return step_costs.Gaussian(
             means=[self._first(c) + x[i] * steps[i] for i, c in enumerate(known)],
             covariance=[
                 [

@@ -54,7 +54,7 @@ class Yield:
 def from_measured(
     candidate: Candidate, longer_than: Mapping[Candidate, Mapping[str, Sequence[float]]]
 ) -> Yield | None:
-    """Predict a candidate's tokens per step from measured windows of its draft; None if none is.
+    """Predict a candidate's tokens per step from measured windows of its draft; None without any.
 
     longer_than: for each measured candidate and prompt class, the shares of its steps with more
         than 1, 2, ... tokens.

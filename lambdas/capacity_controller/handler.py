@@ -21,19 +21,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from draftworth.records.codec import load_record
 from draftworth.records.deployment import STATE_KEY, TOLD_KEY, CapacityPlan
 from draftworth.untrusted import TooLargeError, one_line
-from lambdas.capacity_controller import actions, notifications
+from lambdas.capacity_controller import actions, notifications, state
 from lambdas.capacity_controller.controller import BUSY_PAUSE_SECONDS, Controller
 from lambdas.capacity_controller.decision import Decision, decide_without_state
 from lambdas.capacity_controller.deployment import handle_request
 from lambdas.capacity_controller.observation import NodeGroup
 from lambdas.capacity_controller.observing import Clients, node_group, observe
-from lambdas.capacity_controller.state import (
-    Deployment,
-    NodeTime,
-    Notification,
-    ServerWait,
-    load_settings,
-)
 from lambdas.runtime import CLIENT_CONFIG, Context, log_line
 from lambdas.s3_document import DocumentError, read_object
 
@@ -104,7 +97,9 @@ def _controller() -> Controller:
         name: boto3.client(name, config=CLIENT_CONFIG)  # type: ignore[call-overload]
         for name in names
     }
-    return Controller(clients=Clients(**clients), settings=load_settings(os.environ), log=log_line)
+    return Controller(
+        clients=Clients(**clients), settings=state.load_settings(os.environ), log=log_line
+    )
 
 
 def keep_to_limits(
@@ -163,19 +158,19 @@ def _end(
     # Assume that the deployment and all its nodes began when the group was last changed.
     since = min(nodes.modified_at_unix_s or now, now)
     count = max(nodes.instances or 0, nodes.desired_size or plan.nodes)
-    deployment = Deployment(
+    deployment = state.Deployment(
         plan=plan,
         deployed_at_unix_s=since,
-        node_time=NodeTime(
+        node_time=state.NodeTime(
             node_seconds=count * (now - since), instances=count, observed_at_unix_s=now
         ),
-        servers=ServerWait(nodes_since_unix_s=since),
+        servers=state.ServerWait(nodes_since_unix_s=since),
     )
     observation = observe(deployment, controller.clients, controller.settings, since=now)
     return decide_without_state(deployment, observation, now=now)
 
 
-def _tell_once(controller: Controller, notification: Notification, *, about: str) -> None:
+def _tell_once(controller: Controller, notification: state.Notification, *, about: str) -> None:
     """Report a lost state, unless the object TOLD_KEY says that the last report was about it.
 
     about: the ETag of a state that cannot be read; `none` if there is no state.

@@ -147,7 +147,7 @@ def servers_of(
     """Observe the states that the servers `names` have reported since the Unix time `since`.
 
     The phase `ended` is no failure: a run starts and stops servers on purpose. An unreadable state
-    is ignored, so the paid time without a ready server grows.
+    counts as not reported: it does not show that a server is ready, so paid waiting goes on.
     """
     found = [_readable(ServerState, s3, bucket, server_state_key(server)) for server in names]
     states = [state for state in found if state is not None and state.since_unix_s >= since]

@@ -25,16 +25,16 @@ from pods.log import log_line
 class Order:
     """The graphs and checkpoints that a server needs, and how its engine finds the graphs.
 
-    key, inputs: the artifact key of the graphs, and the values that it is a hash of.
-    variable: the environment variable that names the root folder of the engine's graphs.
-    cache: the engine's cache, a folder below the root. The engine writes and locks it, so graphs
-        are copied there. The engine finds a graph by a hash that it computes itself, and compiles
-        a graph that is not found. None: the engine has no cache and only reads restored graphs, so
-        their root is in the mounted, read-only bucket. If the engine cannot load a graph, it
-        compiles into the root, and ends with an error because the mount refuses the write: no
-        graph is overwritten.
-    proof: the environment variable with which the engine ends if a graph is not in its cache;
-        None: the engine has no such variable.
+    key, inputs: the artifact key of the graphs, and the values whose hash is the key.
+    variable: the environment variable that tells the engine the root folder of its graphs.
+    cache: the folder, below the root, of the engine's own cache. The engine writes to it and locks
+        it, so stored graphs are copied there from the bucket. The engine finds a graph by its own
+        hash, and compiles a graph that it does not find.
+        None: the engine has no cache. If the bucket has the graphs, the root is their folder in
+        the mounted bucket, which is read-only. If the engine cannot load a graph there, it tries
+        to compile into the root, fails at the write, and ends: no stored graph is overwritten.
+    proof: an environment variable; if it is set, the engine ends instead of compiling a graph that
+        its cache lacks. None: the engine has no such variable.
     artifacts: mount of the bucket. scratch: folder on the node's disk. checkpoints: mounts by role.
     """
 

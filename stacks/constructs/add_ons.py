@@ -14,12 +14,7 @@ from aws_cdk import aws_iam, aws_s3_assets
 from constructs import Construct
 
 from draftworth.errors import UserInputError
-from draftworth.experiment.aws import (
-    NEURON_CHART,
-    NEURON_CHART_REGISTRY,
-    NEURON_CHART_VERSION,
-    S3_ADD_ON,
-)
+from draftworth.experiment import aws
 from stacks.constructs.functions import owned_log_group
 from stacks.constructs.roles import accept_managed_policies, pod_role
 
@@ -90,7 +85,7 @@ def pod_add_ons(
     """Add the add-ons that run as ordinary pods and so need nodes."""
     layer = Construct(scope, "PodAddOns")
     # The S3 driver has no role: it mounts a volume with the role of the pod that uses the volume.
-    for name in ("coredns", "metrics-server", S3_ADD_ON):
+    for name in ("coredns", "metrics-server", aws.S3_ADD_ON):
         _add_on(layer, cluster, name, versions)
     pods = ("amazon-cloudwatch", "cloudwatch-agent")
     role = _pod_identity(layer, cluster, "cloudwatch", "CloudWatchAgentServerPolicy", pods=pods)
@@ -112,11 +107,11 @@ def neuron_driver(scope: Construct, id_: str, *, cluster: eks.ICluster) -> eks.H
     Helm pulls the chart by its tag in the middle of a deploy, unless the CDK context names a copy,
     which is then uploaded before the deploy (decision record 12).
     """
-    name = NEURON_CHART.rpartition("/")[2]
+    name = aws.NEURON_CHART.rpartition("/")[2]
     source: dict[str, Any] = {
-        "repository": f"oci://{NEURON_CHART_REGISTRY}/{NEURON_CHART}",
+        "repository": f"oci://{aws.NEURON_CHART_REGISTRY}/{aws.NEURON_CHART}",
         "chart": name,
-        "version": NEURON_CHART_VERSION,
+        "version": aws.NEURON_CHART_VERSION,
     }
     if copy := scope.node.try_get_context(NEURON_CHART_CONTEXT):
         _check_chart(Path(copy), name)
@@ -140,11 +135,12 @@ def _check_chart(folder: Path, name: str) -> None:
         found = f"{chart['name']} {chart['version']}"
     except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, KeyError) as error:
         found = f"{type(error).__name__}: {error}"
-    if found != (wanted := f"{name} {NEURON_CHART_VERSION}"):
+    if found != (wanted := f"{name} {aws.NEURON_CHART_VERSION}"):
         raise UserInputError(
             f"-c {NEURON_CHART_CONTEXT}={folder}: given {found}, allowed: a folder whose "
-            f"Chart.yaml is of {wanted}; next: `helm pull oci://{NEURON_CHART_REGISTRY}/"
-            f"{NEURON_CHART} --version {NEURON_CHART_VERSION} --untar`, and name what it makes"
+            f"Chart.yaml is of {wanted}; next: `helm pull oci://{aws.NEURON_CHART_REGISTRY}/"
+            f"{aws.NEURON_CHART} --version {aws.NEURON_CHART_VERSION} --untar`, and name what it "
+            "makes"
         )
 
 

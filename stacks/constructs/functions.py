@@ -7,15 +7,8 @@ So the stack creates a log group before the resource that writes to it, and dele
 from collections.abc import Mapping
 from typing import cast
 
-from aws_cdk import (
-    CfnResource,
-    Duration,
-    RemovalPolicy,
-    aws_cloudwatch,
-    aws_iam,
-    aws_lambda,
-    aws_logs,
-)
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch, aws_iam, aws_lambda, aws_logs
 from constructs import Construct, IConstruct
 
 RETENTION = aws_logs.RetentionDays.ONE_MONTH
@@ -31,7 +24,7 @@ def owned_log_group(
         id_,
         log_group_name=log_group_name,
         retention=RETENTION,
-        removal_policy=RemovalPolicy.DESTROY,
+        removal_policy=cdk.RemovalPolicy.DESTROY,
     )
 
 
@@ -42,7 +35,7 @@ def own_function_logs(function: IConstruct, *, scope: Construct, id_: str) -> No
         refers to the log group, so it is created after the group and deleted before the group.
     """
     group = owned_log_group(scope, id_)
-    resource = cast(CfnResource, function.node.default_child or function)
+    resource = cast(cdk.CfnResource, function.node.default_child or function)
     resource.add_property_override("LoggingConfig.LogGroup", group.log_group_name)
 
 
@@ -72,7 +65,7 @@ def python_function(
     code: aws_lambda.Code,
     role: aws_iam.Role,
     log_group: aws_logs.LogGroup,
-    timeout: Duration,
+    timeout: cdk.Duration,
     environment: Mapping[str, str],
 ) -> aws_lambda.Function:
     """Return a Lambda function that runs code of this repository."""

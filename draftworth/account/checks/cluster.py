@@ -11,18 +11,7 @@ from urllib.request import Request, urlopen
 
 from draftworth.account.checks import capacity, check
 from draftworth.account.clients import Region
-from draftworth.experiment.aws import (
-    ADD_ONS,
-    CPU_INSTANCE_TYPE,
-    CPU_INSTANCE_VCPUS,
-    CPU_NODES,
-    NEURON_CHART,
-    NEURON_CHART_REGISTRY,
-    NEURON_CHART_VERSION,
-    S3_ADD_ON,
-    Aws,
-    second_zone,
-)
+from draftworth.experiment import aws
 from draftworth.experiment.node_images import FITS, DriverAndRuntime
 from draftworth.untrusted import TooLargeError, one_line, read_at_most
 
@@ -33,19 +22,19 @@ REFUSED_ZONE_IDS = ("use1-az3", "usw1-az2", "cac1-az3")
 OLDEST_S3_DRIVER = 2
 # The variants of Amazon Linux 2023 that the node groups run.
 NODE_IMAGES = ("neuron", "standard")
-REGISTRY_URL = f"https://{NEURON_CHART_REGISTRY}"
+REGISTRY_URL = f"https://{aws.NEURON_CHART_REGISTRY}"
 _REGISTRY_SECONDS = 10
 _RELEASE = re.compile(r"\d+\.\d+\.\d+-\d{8}")
 
 
 def control_plane_zones(situation: check.Situation) -> check.CheckResult:
     """Check that the account has the experiment's two zones and that EKS accepts them."""
-    aws, ids = situation.experiment.spec.aws, zone_ids(situation.here)
-    problems = [*_zone_problems(aws, ids)]
+    given, ids = situation.experiment.spec.aws, zone_ids(situation.here)
+    problems = [*_zone_problems(given, ids)]
     if problems:
         found, next_steps = zip(*problems, strict=True)
         return check.failed("; ".join(found), "; ".join(next_steps))
-    told = (f"{zone} ({ids[zone]})" for zone in (aws.availability_zone, second_zone(aws)))
+    told = (f"{zone} ({ids[zone]})" for zone in (given.availability_zone, aws.second_zone(given)))
     return check.passed(f"EKS accepts {' and '.join(told)}")
 
 
@@ -61,15 +50,15 @@ def zone_ids(region: Region) -> dict[str, str]:
     }
 
 
-def _zone_problems(aws: Aws, ids: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _zone_problems(given: aws.Aws, ids: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     fit = [name for name in sorted(ids) if ids[name] not in REFUSED_ZONE_IDS]
     for key, zone in (
-        ("availability_zone", aws.availability_zone),
-        ("second_zone", second_zone(aws)),
+        ("availability_zone", given.availability_zone),
+        ("second_zone", aws.second_zone(given)),
     ):
         if zone in fit:
             continue
-        others = [name for name in fit if name != aws.availability_zone]
+        others = [name for name in fit if name != given.availability_zone]
         next_step = f"set aws.{key} to {' or '.join(others) or 'a zone of another region'}"
         if zone in ids:
             yield (
@@ -82,27 +71,29 @@ def _zone_problems(aws: Aws, ids: Mapping[str, str]) -> Iterator[tuple[str, str]
 
 def cpu_nodes(situation: check.Situation) -> check.CheckResult:
     """Check that the zone offers the CPU nodes' type and that the quota has room for them."""
-    zones = capacity.zones_that_offer(situation.here, CPU_INSTANCE_TYPE)
+    zones = capacity.zones_that_offer(situation.here, aws.CPU_INSTANCE_TYPE)
     if situation.zone not in zones:
         return check.failed(
-            f"{CPU_INSTANCE_TYPE} of the CPU nodes is not offered in {situation.zone}, but in "
+            f"{aws.CPU_INSTANCE_TYPE} of the CPU nodes is not offered in {situation.zone}, but in "
             f"{', '.join(zones) or 'no zone of the region'}",
             "choose another aws.availability_zone that offers it and the accelerators",
         )
-    return capacity.room(situation, capacity.STANDARD, CPU_NODES * CPU_INSTANCE_VCPUS)
+    return capacity.room(situation, capacity.STANDARD, aws.CPU_NODES * aws.CPU_INSTANCE_VCPUS)
 
 
 def add_ons(situation: check.Situation) -> check.CheckResult:
     """Check that EKS has each add-on for this Kubernetes version, and S3 driver v2 or later."""
-    versions = {name: _versions(situation, name) for name in ADD_ONS}
+    versions = {name: _versions(situation, name) for name in aws.ADD_ONS}
     pinned = situation.experiment.spec.aws.pins.add_ons
-    known = {(name, found["addonVersion"]) for name in ADD_ONS for found in versions[name]}
+    known = {(name, found["addonVersion"]) for name in aws.ADD_ONS for found in versions[name]}
     gone = [f"{name} {version}" for name, version in pinned.items() if (name, version) not in known]
     if gone:
         return check.failed(
             f"EKS no longer has {', '.join(gone)}", "leave these pins out, and see what there is"
         )
-    defaults = {name: pinned.get(name) or _default(situation, versions[name]) for name in ADD_ONS}
+    defaults = {
+        name: pinned.get(name) or _default(situation, versions[name]) for name in aws.ADD_ONS
+    }
     missing = [name for name, default in defaults.items() if not default]
     if missing:
         return check.failed(
@@ -110,16 +101,18 @@ def add_ons(situation: check.Situation) -> check.CheckResult:
             "choose another region",
         )
     paste = {"pins": {"add_ons": defaults}}
-    found = f"{len(pinned)} pinned, the others by default; {S3_ADD_ON} {defaults[S3_ADD_ON]}"
-    if _major(defaults[S3_ADD_ON]) >= OLDEST_S3_DRIVER:
+    found = (
+        f"{len(pinned)} pinned, the others by default; {aws.S3_ADD_ON} {defaults[aws.S3_ADD_ON]}"
+    )
+    if _major(defaults[aws.S3_ADD_ON]) >= OLDEST_S3_DRIVER:
         return check.passed(found, paste=paste)
-    newer = max((v["addonVersion"] for v in versions[S3_ADD_ON]), key=_numbers)
+    newer = max((v["addonVersion"] for v in versions[aws.S3_ADD_ON]), key=_numbers)
     if _major(newer) < OLDEST_S3_DRIVER:
         return check.failed(f"{found}; v{OLDEST_S3_DRIVER} is needed", "choose another region")
-    defaults[S3_ADD_ON] = newer
+    defaults[aws.S3_ADD_ON] = newer
     return check.failed(
         f"{found}; v{OLDEST_S3_DRIVER} is needed, for pods that read S3 with their own credentials",
-        f"set aws.pins.add_ons.{S3_ADD_ON} to {newer}",
+        f"set aws.pins.add_ons.{aws.S3_ADD_ON} to {newer}",
         paste=paste,
     )
 
@@ -216,27 +209,29 @@ def _parameter(situation: check.Situation, path: str) -> str:
 
 def neuron_chart(_: check.Situation) -> check.CheckResult:
     """Check that the registry has the Neuron driver's chart; no call to AWS is needed for it."""
-    name = f"{NEURON_CHART} {NEURON_CHART_VERSION}"
+    name = f"{aws.NEURON_CHART} {aws.NEURON_CHART_VERSION}"
     copy = "deploy a copy with `-c neuron-chart=FOLDER` (docs/decisions/0012-instance-types.md)"
     try:
         digest = _chart_digest()
     except HTTPError as error:
         if error.code != HTTPStatus.NOT_FOUND:
-            return check.warned(f"{NEURON_CHART_REGISTRY} answers {error.code} for {name}", copy)
-        return check.failed(f"{NEURON_CHART_REGISTRY} has no {name}", copy)
+            return check.warned(
+                f"{aws.NEURON_CHART_REGISTRY} answers {error.code} for {name}", copy
+            )
+        return check.failed(f"{aws.NEURON_CHART_REGISTRY} has no {name}", copy)
     except (OSError, HTTPException, ValueError, LookupError, TypeError, TooLargeError) as error:
-        text = one_line(f"{NEURON_CHART_REGISTRY} cannot be asked for {name}: {error}")
+        text = one_line(f"{aws.NEURON_CHART_REGISTRY} cannot be asked for {name}: {error}")
         return check.warned(text, copy)
     return check.passed(f"a deploy pulls {name} by its tag; today it is {digest}")
 
 
 def _chart_digest() -> str:
     """Ask the registry for the digest of the chart's tag (OCI Distribution Specification)."""
-    token_url = f"{REGISTRY_URL}/token/?scope=repository:{NEURON_CHART}:pull"
+    token_url = f"{REGISTRY_URL}/token/?scope=repository:{aws.NEURON_CHART}:pull"
     with urlopen(token_url, timeout=_REGISTRY_SECONDS) as answer:  # noqa: S310 (a constant)
         token = json.loads(read_at_most(answer))["token"]
     manifest = Request(  # noqa: S310 (a constant)
-        f"{REGISTRY_URL}/v2/{NEURON_CHART}/manifests/{NEURON_CHART_VERSION}",
+        f"{REGISTRY_URL}/v2/{aws.NEURON_CHART}/manifests/{aws.NEURON_CHART_VERSION}",
         method="HEAD",
         headers={
             "Authorization": f"Bearer {token}",

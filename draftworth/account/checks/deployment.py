@@ -5,15 +5,7 @@ import re
 from pathlib import Path
 
 from draftworth.account import artifacts, clients, scope
-from draftworth.account.checks.check import (
-    CheckResult,
-    Situation,
-    failed,
-    passed,
-    skipped,
-    stacks,
-    warned,
-)
+from draftworth.account.checks import check
 from draftworth.experiment.naming import EXPERIMENT_TAG, RESULTS_OUTPUT
 from draftworth.records.deployment import STOP_KEY
 
@@ -29,47 +21,51 @@ def pinned_cdk_version(root: Path) -> str:
     return str(package["devDependencies"]["aws-cdk"])
 
 
-def cdk_cli(situation: Situation) -> CheckResult:
+def cdk_cli(situation: check.Situation) -> check.CheckResult:
     """Check that node_modules has the pinned CDK CLI; other versions may refuse to deploy."""
     if not (situation.root / "package.json").is_file():
-        return skipped("a deploy takes a checkout of draftworth, and this is an installed package")
+        return check.skipped(
+            "a deploy takes a checkout of draftworth, and this is an installed package"
+        )
     pinned = pinned_cdk_version(situation.root)
     package = situation.root / "node_modules/aws-cdk/package.json"
     if not package.is_file():
-        return warned(
+        return check.warned(
             f"the CDK CLI {pinned} is not installed here",
             "`npm install` (`make deploy` does it too), which takes the npm registry",
         )
     installed = json.loads(package.read_text(encoding="utf-8")).get("version")
     if installed != pinned:
-        return failed(
+        return check.failed(
             f"CDK CLI {installed} in node_modules, package.json pins {pinned}",
             "`npm install` (`make deploy` does it too)",
         )
-    return passed(f"CDK CLI {installed}")
+    return check.passed(f"CDK CLI {installed}")
 
 
-def node(situation: Situation) -> CheckResult:
+def node(situation: check.Situation) -> check.CheckResult:
     """Check that Node.js is installed and recent enough."""
     answer = situation.run(("node", "--version"))
     if answer is None:
-        return failed("there is no Node.js on the PATH", _INSTALL_NODE)
+        return check.failed("there is no Node.js on the PATH", _INSTALL_NODE)
     found = re.match(r"v(\d+)\.", answer[1].strip())
     if answer[0] != 0 or found is None:
-        return failed(f"`node --version` says {answer[1].strip()!r}", _INSTALL_NODE)
+        return check.failed(f"`node --version` says {answer[1].strip()!r}", _INSTALL_NODE)
     major = int(found.group(1))
     if major < OLDEST_NODE:
-        return failed(f"Node.js {answer[1].strip()}, {OLDEST_NODE} is the oldest", _INSTALL_NODE)
+        return check.failed(
+            f"Node.js {answer[1].strip()}, {OLDEST_NODE} is the oldest", _INSTALL_NODE
+        )
     if major < OLDEST_MAINTAINED_NODE:
-        return warned(f"Node.js {answer[1].strip()} is out of maintenance", _INSTALL_NODE)
-    return passed(f"Node.js {answer[1].strip()}")
+        return check.warned(f"Node.js {answer[1].strip()} is out of maintenance", _INSTALL_NODE)
+    return check.passed(f"Node.js {answer[1].strip()}")
 
 
-def container_engine(situation: Situation) -> CheckResult:
+def container_engine(situation: check.Situation) -> check.CheckResult:
     """Check for a container engine to build the measuring image, unless an image is given."""
     image = situation.experiment.spec.aws.load_generator_image
     if image is not None:
-        return passed(f"not needed: aws.load_generator_image is {image}")
+        return check.passed(f"not needed: aws.load_generator_image is {image}")
     engine = situation.container_engine
     other = (
         "start one, or set CDK_DOCKER=finch or CDK_DOCKER=podman; without any, build "
@@ -77,11 +73,13 @@ def container_engine(situation: Situation) -> CheckResult:
     )
     answer = situation.run((engine, "info"))
     if answer is None:
-        return failed(f"the image must be built, and there is no `{engine}` on the PATH", other)
+        return check.failed(
+            f"the image must be built, and there is no `{engine}` on the PATH", other
+        )
     if answer[0] != 0:
         last = (answer[1].strip().splitlines() or ["no output"])[-1]
-        return failed(f"the image must be built, and `{engine} info` fails: {last}", other)
-    return passed(f"`{engine}` answers, for the measuring Job's image")
+        return check.failed(f"the image must be built, and `{engine} info` fails: {last}", other)
+    return check.passed(f"`{engine}` answers, for the measuring Job's image")
 
 
 # The qualifier and version of aws-cdk-lib's default synthesizer; a test compares them with the
@@ -91,7 +89,7 @@ BOOTSTRAP_VERSION = 6
 _SECRETS = "secretsmanager"
 
 
-def bootstrap(situation: Situation) -> CheckResult:
+def bootstrap(situation: check.Situation) -> check.CheckResult:
     """Check that CDK's bootstrap of the account and region has `BOOTSTRAP_VERSION` or later."""
     root, qualifier, cli = situation.root, DEFAULT_QUALIFIER, "aws-cdk@2"
     if (root / "cdk.json").is_file():
@@ -103,123 +101,127 @@ def bootstrap(situation: Situation) -> CheckResult:
     doing = f"read the SSM parameter {name}"
     answer = situation.here.ask(doing, "ssm", "get_parameter", "ParameterNotFound", Name=name)
     if answer is None:
-        return failed(f"no CDK bootstrap: there is no SSM parameter {name}", command)
+        return check.failed(f"no CDK bootstrap: there is no SSM parameter {name}", command)
     version = str(answer["Parameter"]["Value"])
     if not version.isdecimal() or int(version) < BOOTSTRAP_VERSION:
-        return failed(f"CDK bootstrap {version}, {BOOTSTRAP_VERSION} or later needed", command)
-    return passed(f"CDK bootstrap {version}, {BOOTSTRAP_VERSION} or later needed")
+        return check.failed(
+            f"CDK bootstrap {version}, {BOOTSTRAP_VERSION} or later needed", command
+        )
+    return check.passed(f"CDK bootstrap {version}, {BOOTSTRAP_VERSION} or later needed")
 
 
-def existing_stacks(situation: Situation) -> CheckResult:
+def existing_stacks(situation: check.Situation) -> check.CheckResult:
     """Check that no stack of an earlier deploy is in a state that prevents a deploy."""
     name, states = situation.experiment.names.stack, stack_states(situation)
     if others := sorted(set(states) - {name}):
-        return failed(
+        return check.failed(
             f"{', '.join(others)} of an earlier version, which made several stacks",
             "`make destroy` with that version, or delete them by name, the last made first",
         )
     if name not in states:
-        return passed("no stack of this experiment exists yet")
+        return check.passed("no stack of this experiment exists yet")
     return _judged(f"{name} is {states[name]}", states[name])
 
 
-def stack_states(situation: Situation) -> dict[str, str]:
+def stack_states(situation: check.Situation) -> dict[str, str]:
     """Return, by name, the status of each stack that has the experiment's tag or stack name."""
     names = situation.experiment.names
     return {
         stack["StackName"]: stack["StackStatus"]
-        for stack in stacks(situation)
+        for stack in check.stacks(situation)
         if stack["StackName"] == names.stack
         or clients.tags_of(stack).get(EXPERIMENT_TAG) == situation.experiment.name
     }
 
 
-def not_stopped(situation: Situation) -> CheckResult:
+def not_stopped(situation: check.Situation) -> check.CheckResult:
     """Check that no earlier `make stop` keeps the accelerator nodes at zero."""
     experiment = situation.experiment
     if experiment.names.stack not in stack_states(situation):
-        return passed("nothing is deployed yet")
+        return check.passed("nothing is deployed yet")
     bucket = scope.bucket_in(scope.stack_outputs(experiment), RESULTS_OUTPUT)
     if bucket is None:
-        return passed("there is no results bucket yet")
+        return check.passed("there is no results bucket yet")
     url, asked = f"s3://{bucket}/{STOP_KEY}", {"Bucket": bucket, "Key": STOP_KEY}
     if situation.here.ask(f"look for {url}", "s3", "head_object", "404", **asked) is None:
-        return passed("nodes may start when everything they need is there")
-    return warned(
+        return check.passed("nodes may start when everything they need is there")
+    return check.warned(
         f"{url} keeps the accelerator nodes at zero, after a deploy too",
         f"draftworth stop {experiment.path} --resume",
     )
 
 
-def _judged(found: str, state: str) -> CheckResult:
+def _judged(found: str, state: str) -> check.CheckResult:
     """Check whether CDK CLI 2.1148.1 deploys over a stack in `state`; `found`: what to show."""
     if state.endswith("_IN_PROGRESS") and state != "REVIEW_IN_PROGRESS":
-        return failed(found, "wait until CloudFormation is done with it")
+        return check.failed(found, "wait until CloudFormation is done with it")
     if state == "DELETE_FAILED":
-        return failed(found, "`make destroy`; `draftworth leftovers` shows what holds it up")
+        return check.failed(found, "`make destroy`; `draftworth leftovers` shows what holds it up")
     if state == "UPDATE_ROLLBACK_FAILED":
-        return failed(found, "`npx cdk rollback`, or `make destroy`")
+        return check.failed(found, "`npx cdk rollback`, or `make destroy`")
     if state in ("CREATE_FAILED", "UPDATE_FAILED"):
-        return warned(found, "nothing: a deploy goes on where it stopped (`rollback` in cdk.json)")
+        return check.warned(
+            found, "nothing: a deploy goes on where it stopped (`rollback` in cdk.json)"
+        )
     if state in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED"):
-        return warned(found, "nothing: `make deploy` deletes it and creates it again")
-    return passed(f"{found}, which can be updated")
+        return check.warned(found, "nothing: `make deploy` deletes it and creates it again")
+    return check.passed(f"{found}, which can be updated")
 
 
-def hub_token(situation: Situation) -> CheckResult:
+def hub_token(situation: check.Situation) -> check.CheckResult:
     """Check that the secret with the model hub's token exists and is not empty."""
     name = situation.experiment.spec.aws.hub_token_secret
     if name is None:
-        return skipped("aws.hub_token_secret is not given")
+        return check.skipped("aws.hub_token_secret is not given")
     doing, missing = f"look at the secret {name!r}", "ResourceNotFoundException"
     facts = situation.here.ask(doing, _SECRETS, "describe_secret", missing, SecretId=name)
     if facts is None:
-        return failed(
+        return check.failed(
             f"there is no secret {name!r} in {situation.region}",
             _create_secret(situation, name),
         )
     if "DeletedDate" in facts:
-        return failed(
+        return check.failed(
             f"the secret {name!r} is scheduled for deletion",
             f"aws secretsmanager restore-secret --region {situation.region} --secret-id {name}",
         )
     return _readable(situation, name)
 
 
-def _create_secret(situation: Situation, name: str) -> str:
+def _create_secret(situation: check.Situation, name: str) -> str:
     return (
         f"aws secretsmanager create-secret --region {situation.region} --name {name} "
         "--secret-string file://TOKEN_FILE"
     )
 
 
-def _readable(situation: Situation, name: str) -> CheckResult:
+def _readable(situation: check.Situation, name: str) -> check.CheckResult:
     doing = f"read the secret {name!r}"
     try:
         answer = situation.here.ask(doing, _SECRETS, "get_secret_value", SecretId=name)
     except clients.DeniedError as error:
-        return warned(
+        return check.warned(
             f"the secret {name!r} exists; you may not read it, so whether it holds a token is "
             f"unknown: {error.reason}",
             "nothing, if you know that it does: the stager's own role reads it",
         )
     if not str(answer.get("SecretString", "")).strip():
-        return failed(
+        return check.failed(
             f"the secret {name!r} holds no text",
             f"aws secretsmanager put-secret-value --region {situation.region} --secret-id {name} "
             "--secret-string file://TOKEN_FILE",
         )
-    return passed(f"the secret {name!r} exists and can be read")
+    return check.passed(f"the secret {name!r} exists and can be read")
 
 
-def gated_models(situation: Situation) -> CheckResult:
+def gated_models(situation: check.Situation) -> check.CheckResult:
     """Check that an experiment with a gated model names the secret with the hub's token."""
     spec = situation.experiment.spec
     if spec.aws.hub_token_secret is not None:
-        return passed(f"aws.hub_token_secret names {spec.aws.hub_token_secret!r}")
+        return check.passed(f"aws.hub_token_secret names {spec.aws.hub_token_secret!r}")
     unknown = [m.model for m in spec.models if m.facts is None]
     if gated := spec.gated_models:
-        return failed(
+        return check.failed(
             f"{', '.join(gated)} is gated and aws.hub_token_secret names no secret: staging it "
             "fails, unless an earlier deploy staged it into a bucket that is there still",
             "accept its conditions on the hub; with a token that may read it "
@@ -227,23 +229,23 @@ def gated_models(situation: Situation) -> CheckResult:
             "draftworth/hub",
         )
     if unknown:
-        return warned(
+        return check.warned(
             f"whether {', '.join(unknown)} is gated is unknown; aws.hub_token_secret is not given",
             "look at its page on the hub; a gated one needs aws.hub_token_secret",
         )
-    return passed("no model is gated: no token needed")
+    return check.passed("no model is gated: no token needed")
 
 
-def compiled_graphs(situation: Situation) -> CheckResult:
+def compiled_graphs(situation: check.Situation) -> check.CheckResult:
     """Check that servers would accept their stored graphs, before their nodes cost money."""
     if situation.experiment.names.stack not in stack_states(situation):
-        return passed("nothing is deployed yet: first starts compile")
+        return check.passed("nothing is deployed yet: first starts compile")
     (listing,) = artifacts.listings([situation.experiment], bucket=None, now=situation.now)
     told = [f"{wanted.variant}: {wanted.refusal[0]}" for wanted in listing.wanted if wanted.refusal]
     if told:
-        return failed(
+        return check.failed(
             f"would be refused: {'; '.join(told)}",
             f"draftworth artifacts {situation.experiment.path} --run; the next start compiles",
         )
     found = sum(wanted.start(listing.now) == "load" for wanted in listing.wanted)
-    return passed(f"{found} of {len(listing.wanted)} variants load, the others compile")
+    return check.passed(f"{found} of {len(listing.wanted)} variants load, the others compile")
