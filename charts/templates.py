@@ -1,13 +1,12 @@
-"""Kubernetes objects as plain data: made by the YAML templates beside the charts, added to a chart.
+"""Makes Kubernetes objects as plain data from the charts' YAML templates; adds them to a chart.
 
-A template (jinja2) reads as the object that the cluster gets. A text in it that is not known to be
-plain YAML stands as JSON (`tojson`). Tests validate the objects with Kubernetes' schema.
+A template (jinja2) reads as the object that the cluster gets. A text that may
+not be plain YAML is written as JSON (`tojson`). Tests validate the objects with Kubernetes' schema.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import cdk8s
@@ -46,9 +45,17 @@ def _environment(package: str) -> Environment:
 
 def add_objects(chart: cdk8s.Chart, objects: Sequence[Object]) -> None:
     """Add objects to a chart, which adds the chart's labels to them."""
-    with NamedTemporaryFile("w", suffix=".yaml") as file:
-        # JSON, because cdk8s reads a later version of YAML than Python does, and JSON is both.
-        file.write("\n---\n".join(map(json.dumps, objects)))
-        file.flush()
-        first = objects[0]
-        cdk8s.Include(chart, f"{first['kind']}-{first['metadata']['name']}", url=file.name)
+    for item in objects:
+        kind, metadata = item["kind"], item["metadata"]
+        made = cdk8s.ApiObject(
+            chart,
+            f"{kind}-{metadata['name']}",
+            api_version=item["apiVersion"],
+            kind=kind,
+            metadata=metadata,
+        )
+        # Python's `ApiObject` takes no other keys, and `Include` starts a Node.js process each time
+        # (0.2 s). cdk8s sorts the keys of what it is given, but not those of a patch.
+        for key, value in json.loads(json.dumps(item, sort_keys=True)).items():
+            if key not in ("apiVersion", "kind", "metadata"):
+                made.add_json_patch(cdk8s.JsonPatch.add(f"/{key}", value))
