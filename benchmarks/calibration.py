@@ -85,7 +85,7 @@ TABLES: Mapping[str, Any] = yaml.safe_load(
 
 
 def cells_of(table: str) -> Iterator[Cell]:
-    """Yield the cells (the settings of the simulated runs of a row) of a table in `cells.yaml`."""
+    """Yield a table's cells from `cells.yaml`: each is the settings of a row's simulated runs."""
     for group in TABLES[table]["cells"]:
         for chosen in product(*group):
             names = [part["name"] for part in chosen if "name" in part]
@@ -191,8 +191,8 @@ def _why_unseen(cell: Cell) -> str:
 
 
 def _told(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> Iterator[str]:
-    """Yield a summary of a table, a line for each cell (row) that misses `_LEAST_COVERAGE` or
-    `_MOST_FALSE`, and how many cells miss them for a known reason (`_why_unseen`)."""
+    """Yield a table's summary and a line for each cell (row) that misses `_LEAST_COVERAGE` or
+    `_MOST_FALSE`. Cells that miss them for a known reason (`_why_unseen`) are only counted."""
     coverage, false, missed = [], [], []
     unseen: Counter[str] = Counter()
     for cell, found in results:

@@ -59,19 +59,19 @@ class Cell:
     repetitions: number of starts. between: standard deviation of the logarithm of the factor by
         which a start changes the variant's cost. loads: number of measured loads, which share the
         rounds.
-    slots: standard deviation of the logarithm of a run's factor on cost in the second slot. The
-        two servers of a control differ by this factor and by that of a start.
+    slots: in each run, all costs in the second slot have one random factor; this is the standard
+        deviation of its logarithm. A control's two servers differ by it and by a start's factor.
     weights: each case's share of the traffic, if each case is a prompt class; empty: one class.
-    prompts_of, tokens_of: each case's number of prompts, and the factor on its output tokens;
-        empty: `prompts`, and 1.
+    prompts_of, tokens_of: each case's number of prompts, and the factor on its output tokens.
+        If they are empty, each case has `prompts` prompts and the factor 1.
     lengths: standard deviation of the logarithm of each case's own factor on its output tokens.
     block_error: standard deviation of the logarithm of a block's random factor on cost.
     stalls: (share of the variant's requests that stall, factor on their time).
     slow_starts: (share of the variant's starts that are slow, factor on their cost).
     ttft_ratios: (factor, probability): a prompt's TTFT ratio is proportional to one of these
         factors; their geometric mean is at the margin, 1 + `TTFT_MARGIN`.
-    in_flight: number of requests that a server decodes together (`shared_server`). Prefills
-        take as long for variant and baseline; `cost_ratio` is of prefills and decoding together.
+    in_flight: number of requests that a server decodes together (`shared_server`). A prefill
+        takes the same time for variant and baseline; `cost_ratio` includes prefills and decoding.
     period: number of blocks after which a disturbance of cost repeats; 0: no disturbance. It gives
         the logarithm of a block's cost a standard deviation of 0.1; each run has a random phase.
     """
@@ -313,7 +313,7 @@ def _record(
 
 
 def _together(cell: Cell, sent: Iterator[RequestRecord]) -> Iterator[RequestRecord]:
-    """Yield a block's measured requests, with latencies as on a server that requests share."""
+    """Yield a block's measured requests, with the latencies of a server that they share."""
     known: list[RequestRecord] = []
 
     def decoding_s() -> Iterator[float]:

@@ -45,7 +45,7 @@ class MemoryAws:
         return {"Body": io.BytesIO(self.data), "ETag": "etag", "LastModified": written}
 
     def put_object(self, **_: object) -> dict[str, Any]:
-        """Accept each object with which a publisher claims a file: no other publisher runs."""
+        """Accept every claim on a file (an object): there is no other publisher here."""
         return {"ETag": "etag"}
 
     def put_metric_data(self, **_: object) -> None:
@@ -74,8 +74,8 @@ def block_of(requests: int, seconds_per_request: float) -> BlockResult:
 
 
 def publish(requests: int, seconds_per_request: float) -> tuple[float, float, float, int, int, int]:
-    """Publish a result file. Return its MB, the seconds, their ratio to the seconds of only parsing
-    the file's JSON, the CloudWatch calls, and the process's RSS (KiB) before and at its peak."""
+    """Publish a result file. Return its size in MB, the seconds, these seconds divided by those for
+    parsing only its JSON, the CloudWatch calls, and the RSS (KiB) before and at its peak."""
     block = block_of(requests, seconds_per_request)
     data = dump_record(block)
     aws: Any = MemoryAws(block.key, data)

@@ -68,7 +68,7 @@ class Device:
     """A device with the parts of a step's cost. The unit is the cost of a step without a draft.
 
     fixed: added to each step. per_drafted, per_checked: added for each drafted or checked token.
-    jump: added for each number of `jump_at` that the step's checked tokens + 1 exceed.
+    jump: added for each number in `jump_at` that is less than the step's checked tokens + 1.
     """
 
     name: str
@@ -168,7 +168,7 @@ class SearchOutcome:
         prompts of the same kind.
     measured, candidates: number of measured candidates, and of all candidates.
     sureness: the probability, as the search states it, that no candidate is cheaper than the chosen
-        one by more than `WITHIN`. true: whether no candidate really is.
+        one by more than `WITHIN`. true: whether this is so by the true costs.
     near: the number of candidates that cost at most `WITHIN` more than the lowest cost. found:
         whether one of these was measured, or the baseline has the lowest cost.
     """
@@ -351,7 +351,7 @@ class Draft:
 
 
 def _draft_model(text: Text, prompts: int, rng: random.Random) -> Draft:
-    """Return a random draft whose hit or miss at a position does not depend on a step's begin."""
+    """Return a random draft whose hit or miss at a position does not depend on the step's start."""
 
     def of_prompt(right: float) -> float:
         drawn = right + rng.gauss(0, 0.3 * min(right, 1 - right))
@@ -371,7 +371,7 @@ def _draft_model(text: Text, prompts: int, rng: random.Random) -> Draft:
 
 
 def _runs(hits: Mapping[str, Sequence[Sequence[bool]]]) -> Accepted:
-    """Return how many hits follow each position before the next miss; the last token is no hit."""
+    """Return how many hits follow each position before the next miss or the end of the output."""
 
     def of_output(own: Sequence[bool]) -> list[int]:
         return [*accumulate(own[-2::-1], lambda run, hit: run + 1 if hit else 0, initial=0)][::-1]
@@ -380,7 +380,7 @@ def _runs(hits: Mapping[str, Sequence[Sequence[bool]]]) -> Accepted:
 
 
 def _head(text: Text, prompts: int, fall: float, rng: random.Random) -> Draft:
-    """Return a random draft whose hits depend on a step's begin and get rarer within the step."""
+    """Return a random draft whose hits depend on where a step starts and get rarer within it."""
     falls = [fall**depth for depth in range(FIRST_WINDOW + WINDOWS)]
 
     def accepted(places: Sequence[float], position: int) -> int:
@@ -404,8 +404,8 @@ def _drawn(
 ) -> Draft:
     """Return a random draft for a text; equal arguments always give an equal draft.
 
-    run: number of the simulated search. reads_text: a draft model, else a head. prompts: of each
-    class. fall: factor on a head's acceptance for each further token of a step.
+    run: number of the simulated search. reads_text: a draft model, else a head. prompts: number
+    in each class. fall: factor on a head's acceptance for each further token of a step.
     """
     rng = random.Random(random.Random(f"{text.name}/{draft}/{run}").random())  # noqa: S311
     # The second draft is right less often.
@@ -441,7 +441,7 @@ REASONS: Mapping[str, Callable[[Sequence[SearchOutcome]], str]] = {
 
 
 def main() -> int:
-    """Print a row for each kind of search and each cell; return 1 if a kind misses its target."""
+    """Print a row for each kind, and for each kind on each device; return 1 if a kind misses."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5, help="searches of each scenario")
     parser.add_argument("--processes", type=int, default=2)

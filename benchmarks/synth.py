@@ -2,8 +2,8 @@
 
     python -m benchmarks.synth [--rounds 5]
 
-The empty cluster (the floor) is an app with only an `aws_eks_v2.Cluster` and the same CDK context;
-with `NODE_OPTIONS=--v8-pool-size=1` before this command it has one V8 helper thread, as `app.py`.
+The empty cluster (the floor) is an app with only an `aws_eks_v2.Cluster` and the same CDK context.
+Put `NODE_OPTIONS=--v8-pool-size=1` before the command, so that it has one V8 helper thread.
 """
 
 import argparse

@@ -63,7 +63,7 @@ def add_job(
 def canary_chart(
     scope: Construct, *, experiment: ResolvedNeuron, bindings: names.Bindings, job_name: str
 ) -> cdk8s.Chart:
-    """Make a Job that tests the mounts of each variant in `experiment.canaries`, as its account.
+    """Make a Job per variant in `experiment.canaries`; it tests mounts as the variant's account.
 
     job_name: the measuring Job's name. A new measuring Job gets new canaries, which test again.
     """
@@ -114,6 +114,6 @@ def staging_chart(
 
 
 def scratch_gib(model: HubModel) -> int:
-    """Return a Job's disk in GiB: checkpoint + 1; MAX_SCRATCH_GIB if that is more or unknown."""
+    """Return a Job's disk in GiB: checkpoint + 1, at most (and if unknown) MAX_SCRATCH_GIB."""
     size = model.facts and model.facts.checkpoint_gib
     return min(MAX_SCRATCH_GIB, math.ceil(size) + 1) if size else MAX_SCRATCH_GIB

@@ -1,7 +1,7 @@
 """The lists of the files, mostly whole folders, that each pod and Lambda function gets.
 
 Image, function packages and the ConfigMap of the serving pods are built from these lists, and
-`docs/architecture.md` shows them (a test compares). The listed folders of `draftworth` need only
+`docs/architecture.md` shows them (a test checks it). The listed folders of `draftworth` need only
 the standard library, with two exceptions: `draftworth/measuring` needs `httptools`, and
 `draftworth/report` needs jinja2 and matplotlib, which are imported at the end of a run.
 """

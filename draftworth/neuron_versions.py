@@ -1,4 +1,4 @@
-"""Tells from their versions whether a Neuron driver and a Neuron runtime work together.
+"""Tells whether a Neuron driver and a Neuron runtime of given versions work together.
 
 The driver comes with the node's image and the runtime with the serving image. If they do not fit,
 `nrt_init()` fails, and no server starts on the node.

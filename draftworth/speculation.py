@@ -38,7 +38,7 @@ def step_cost(window: float, *, per_drafted: float) -> float:
 
 
 def steps_of(hits: Sequence[bool], *, checked: int) -> Iterator[int]:
-    """Yield each verification step's number of output tokens; the last ends with the output.
+    """Yield each step's number of output tokens; the last step stops where the output ends.
 
     Args:
         hits: whether the draft predicts each output token after the first. The prefill yields the
@@ -60,8 +60,8 @@ def steps_of(hits: Sequence[bool], *, checked: int) -> Iterator[int]:
 def expected_tokens_per_step(acceptance: float, *, checked: int, fall: float = 1.0) -> float:
     """Return a step's mean tokens: drafted token n is accepted with `acceptance` x fall^(n - 1).
 
-    That is its probability if all before it are accepted; products above 1 count as 1. With a
-    `fall` of 1, the result is that of Leviathan et al., equation 1.
+    This is the probability if all drafted tokens before n are accepted; products above 1 count
+    as 1. With a `fall` of 1, the result is that of Leviathan et al., equation 1.
     """
     if not 0 <= acceptance <= 1:
         raise ValueError(f"acceptance: given {acceptance:g}, allowed: 0 to 1")

@@ -17,7 +17,7 @@ from draftworth.records.transcripts import Transcript, Transcripts
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """How many (`right`) of all `requests` of a variant pass a check; `what` names the check."""
+    """A check, which `what` names, and its result: `right` of the variant's `requests` pass it."""
 
     what: str
     variant: str
@@ -73,7 +73,7 @@ def _replayed(
 
 
 def _went_by(steps: tuple[int, ...], record: RequestRecord, transcript: Transcript) -> bool:
-    """Return whether a request's steps had the tokens `steps`; if there are fewer chunks than steps
-    (some were merged), only the number of steps that the server counted is compared."""
+    """Return whether each step of a request yielded as many tokens as `steps` predicts. If chunks
+    were merged (there are fewer than steps), only the server's number of steps is compared."""
     chunks = (transcript.chunk_tokens or ())[1:]
     return chunks == steps if len(chunks) >= len(steps) else record.verification_steps == len(steps)

@@ -1,4 +1,4 @@
-"""An embedded AWS: the buckets, queue and metrics of the deployed app, on loopback.
+"""An embedded AWS: the results bucket, queue and metrics of the deployed app, on loopback.
 
 moto's server answers real boto3 calls over HTTP. As in the deployed app, a new result file in the
 bucket sends a message to the queue, and the queue has a dead-letter queue.

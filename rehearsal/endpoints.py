@@ -39,8 +39,8 @@ def local_engines(
 
 
 def _places(experiment: ResolvedLocal) -> Iterator[tuple[ResolvedVariant, int, str]]:
-    """Yield variant, slot and name of each variant's first server, then of the second servers that
-    repetitions or a control need, each in the next slot. All candidates of a search have slot 1."""
+    """Yield (variant, slot, server name): first one server of each variant, then, in the next slot,
+    the second servers for repetitions or a control. All candidates of a search have slot 1."""
     spec, variants = experiment.spec, experiment.variants
     for number, variant in enumerate(variants):
         slot = number if spec.search is None else int(not variant.is_baseline)

@@ -1,7 +1,7 @@
 """The real engine of a rehearsal: vLLM servers on CPU, run as child processes.
 
-A run starts and stops the processes, where in a cluster it scales Deployments. A slot (one
-server's devices) is only a number here, because all servers share this machine's cores.
+In a cluster a run scales Deployments; here it starts and stops processes. A slot (one server's
+devices) is only a number here, because all servers share this machine's cores.
 """
 
 import asyncio

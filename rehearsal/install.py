@@ -2,8 +2,8 @@
 
 The environment is separate because vLLM pins torch and a hundred other packages. All versions are
 pinned in `requirements/engine.txt`, except torch: its CPU build is only on PyTorch's own package
-index, and the build on PyPI has gigabytes of CUDA libraries. Torch is searched first on the indexes
-that pip is configured with, then on PyTorch's, and at last the build on PyPI is installed.
+index, and the build on PyPI has gigabytes of CUDA libraries. The CPU build is looked for on pip's
+configured indexes, then on PyTorch's; if it is on none of them, the build on PyPI is installed.
 """
 
 from __future__ import annotations

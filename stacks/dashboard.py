@@ -120,7 +120,7 @@ def _metric_count(graph: Graph) -> int:
 
 
 def _shown(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[tuple[str, Load]]:
-    """Return (class, load) of each section; a picked dimension has only its first value there."""
+    """Return each section's (class, load); for a dimension that is picked, only its first value."""
     classes = [c.name for c in experiment.spec.workload.classes]
     return product(
         classes[:1] if "PromptClass" in picked else classes,

@@ -1,7 +1,7 @@
 """Annotations of the objects that `manifests --winner` writes: what was measured, and when.
 
 The text of a figure has one number for each traffic (a prompt class or the traffic mix) at each
-load; that of the break-even has one for each load. The annotation's name says the unit.
+load; the text of the break-even has one for each load. The annotation's name says the unit.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -81,7 +81,7 @@ def write_winner(arguments: argparse.Namespace) -> str:
 def refuse(beside: str, allowed: str, **options: str | None) -> None:
     """Raise UserInputError if one of the options is given (not None) where it has no effect.
 
-    beside: words for what the option has no effect with. allowed: words for where it is allowed.
+    beside: words for the case in which it has no effect. allowed: words for where it is allowed.
     """
     for name, value in options.items():
         if value is not None:

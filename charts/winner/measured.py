@@ -33,8 +33,8 @@ class MeasuredWinner:
 def measured_winner(run_at: str, experiment: ResolvedExperiment) -> MeasuredWinner:
     """Read the run in a folder or at an s3:// address, and find its winner in the experiment.
 
-    It raises UserInputError if `run_at` names several runs, or a run of another experiment, of
-    other serving settings, or whose winner is not a variant in the file.
+    It raises UserInputError if `run_at` names several runs, or a run of another experiment, with
+    other serving settings, or with a winner that is not a variant in the experiment file.
     """
     if run_list(run_at) is not None:
         raise UserInputError(

@@ -223,7 +223,7 @@ def run(arguments: argparse.Namespace) -> int:
 def listings(
     experiments: Sequence[ResolvedNeuron], *, bucket: str | None, now: datetime
 ) -> Iterator[Listing]:
-    """Yield a listing of `bucket` (None: of each stack's); a key that any experiment uses stays."""
+    """Yield listings of `bucket` (None: each stack's); `used` has the keys of all experiments."""
     by_buckets: dict[Buckets, list[ResolvedNeuron]] = {}
     for experiment in experiments:
         by_buckets.setdefault(_buckets(experiment, bucket), []).append(experiment)

@@ -149,7 +149,7 @@ class Region:
         return cache(lambda service: self.clients(service, self.name))
 
     def ask(self, doing: str, service: str, operation: str, *missing: str, **asked: Any) -> Any:
-        """Return AWS's answer; `missing` and None as in `or_none`, `doing` as in `explained`."""
+        """Return AWS's answer, or None for `missing` (see `or_none`); `doing`: see `explained`."""
         with explained(doing, region=self._told):
             return or_none(getattr(self.client(service), operation), *missing, **asked)
 

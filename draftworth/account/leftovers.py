@@ -163,7 +163,7 @@ def parse_arn(arn: str) -> tuple[str, str]:
 
 
 def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Leftover]:
-    """Yield the experiment's resources in AWS's tag index, but not of ARN types `known_better`."""
+    """Yield the experiment's resources in AWS's tag index, except ARN types `known_better`."""
     index = scope.client("resourcegroupstaggingapi")
     wanted = [{"Key": EXPERIMENT_TAG, "Values": [scope.experiment.name]}]
     arns = "ResourceTagMappingList[].ResourceARN"

@@ -48,7 +48,7 @@ class Kind(strict.StrictModel):
     (its last part).
 
     lists: the service, boto3's name of the listing, and the JMESPath of the entries in its answer.
-    asks: the arguments of each call. filters: names in `FILTERS`, one call each, replacing `asks`.
+    asks: the arguments of each call. filters: names in `FILTERS`, one a call, instead of `asks`.
     ours: name in `OURS` of the function that recognises the experiment's entries.
     tags: the operation that reads a resource's tags (for `Scope.owns`), its argument, and the
     entry's key with the argument's value. Without `ours` and `tags` every entry is recognised.

@@ -33,8 +33,8 @@ _REASON_CHARACTERS = 200
 class ListedRun:
     """A run's folder (`address`) and facts of its `run.json`.
 
-    begun: the run's start; without a readable `run.json`, when a file was stored. blocks: number of
-        result files; None: unknown. reason: why the run has this status; empty: none is given.
+    begun: the run's start; if no `run.json` can be read, the time at which a file was stored.
+        blocks: number of result files; None: unknown. reason: why it has this status; may be empty.
     """
 
     address: str

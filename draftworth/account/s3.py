@@ -28,7 +28,7 @@ _LIMITS_BYTES = {
 
 
 def download_run(url: str, folder: Path) -> None:
-    """Download the run at `s3://BUCKET/PREFIX`: `run.json` and the files that it lists.
+    """Download a run, `s3://BUCKET/PREFIX`: `run.json`, files that it lists, a search's result.
 
     A result file that `run.json` does not list is made as an empty file, so that the report can
     name it. Without `run.json` no file is made.
@@ -69,7 +69,7 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
 
 
 def _listed_names(folder: Path) -> set[str]:
-    """Return the file names that `run.json` lists; none if it is invalid: `read_run` reports it."""
+    """Return the names that `run.json` lists, and SEARCH_FILE; none if `run.json` is invalid."""
     try:
         stems = read_end(folder).blocks
     except UserInputError:

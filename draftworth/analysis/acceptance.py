@@ -111,7 +111,7 @@ def _of_run(
     blocks: Sequence[BlockResult], found: Estimate, most: int
 ) -> acceptance.WindowAcceptance:
     """Return a variant's acceptance in one class. found: tokens per step. most: the most tokens of
-    a step. The shares have no interval: the server counts them by block and not by request."""
+    a step. Shares of accepted tokens have no interval: they are counted by block, not request."""
     shares = acceptance_by_position(blocks) if drafts_whole_windows(blocks, most) else ()
     requests = [r for block in blocks for r in block.requests if r.counts]
     return acceptance.WindowAcceptance(

@@ -154,7 +154,7 @@ def headline(facts: RunFacts) -> str:
 
 
 def choices_of(facts: RunFacts) -> list[Comparison]:
-    """Return the comparisons that the headline chooses from; in a search, of the best candidate."""
+    """Return the comparisons that the headline may be about; in a search, the best candidate's."""
     found = facts.run.search
     return [
         c

@@ -38,8 +38,8 @@ def _unlisted(names: Sequence[str]) -> Iterator[str]:
 
 
 def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
-    """Yield the warnings about a variant. read: whether a model has judged if the variant's outputs
-    are the target's; then outputs that differ from the baseline's cause no warning."""
+    """Yield the warnings about a variant. read: a model has judged whether the variant's outputs
+    are the target's; if so, a difference from the baseline's outputs causes no warning."""
     server, acceptance = variant.server, variant.acceptance
     if server and not server.agrees:
         yield (

@@ -128,11 +128,11 @@ def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEven:
-    """A variant's tokens per step, and those that it needs to decode as cheaply as the baseline.
+    """A variant's tokens per step, and how many it needs to decode as cheaply as the baseline.
 
     step_s: the mean step time of a request in seconds, as the median over requests.
     baseline_itl_s: the baseline's median ITL. share: the variant's price / the baseline's.
-    most: the most tokens of a step; None: unknown.
+    most: the most tokens that a step can yield; None: not known.
     """
 
     step_s: float

@@ -7,8 +7,8 @@ the sums of clusters, as if each cluster were one measurement. Prompts and pairs
 samples, and neither is nested in the other. So the variance of a figure is clustered by both
 (Cameron, Gelbach and Miller 2011, "Robust Inference With Multiway Clustering"), and is never below
 the variance clustered by only one of the two (Davezies, D'Haultfoeuille and Guyonvarch 2021).
-Student's t has the degrees of freedom of the smaller sample. A stratum is what the clusters in it
-are a random sample of: one case (cases are chosen, not drawn), or a class with many cases.
+Student's t has the degrees of freedom of the smaller sample. A stratum is one case (cases are
+chosen, not drawn), or a class with many cases. The clusters in it are a random sample of it.
 
 Degrees of freedom depend on the weights: a figure that depends mostly on three prompts is only as
 certain as with three prompts, however many others were measured. They are computed by
@@ -87,7 +87,7 @@ class Spread:
         fewer than `MANY_REPETITIONS` whole repetitions.
     of_prompts, of_repetitions: the parts that more rounds in the same repetitions do not reduce.
     prompts, blocks: the number of clusters of each kind.
-    repetitions: the whole ones, with every case measured; if two runs are compared, the fewer.
+    repetitions: number of repetitions that measured every case; with two runs, the lower number.
     """
 
     within: VariancePart
@@ -192,8 +192,8 @@ def student_t(probability: float, degrees_of_freedom: float) -> float:
 def _student_t(probability: float, degrees_of_freedom: int) -> float:
     """Return the quantile of Student's t distribution for whole degrees of freedom.
 
-    It is found by bisection: the distribution function is a finite series for them (Abramowitz and
-    Stegun 26.7.3 and 26.7.4).
+    It is found by bisection with the distribution function, which is a finite series for whole
+    degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4).
     """
     if degrees_of_freedom >= MANY_DEGREES:
         return statistics.NormalDist().inv_cdf(probability)
@@ -260,7 +260,7 @@ def _merged(clusters: Clusters) -> list[list[_Cluster]]:
 
 
 def _variance(strata: Sequence[Sequence[_Cluster]]) -> float:
-    """Return the variance of the sum of all clusters; those of a stratum are a random sample."""
+    """Return the variance of the sum of all clusters, which are a random sample in each stratum."""
     return sum(len(own) / (len(own) - 1) * _squares([c.value for c in own]) for own in strata)
 
 
@@ -286,7 +286,7 @@ def _expected(weights: Iterable[float]) -> tuple[float, float]:
     w_i r_i, where all r_i are equally uncertain. The residuals are r_i - sum(s r), so the sum of
     (s_i residual_i)^2 is the sum of all A_ij r_i r_j (a quadratic form), with the matrix
     A = D - d s' - s d' + (s's) s s', where d is the vector of all s_i^2 and D its diagonal matrix.
-    Both traces are sums of powers of s; the form has trace(A)^2 / trace(A A) degrees of freedom.
+    It has trace(A)^2 / trace(A A) degrees of freedom, and both traces are sums of powers of s.
     """
     given = [*weights]
     whole = math.fsum(given)

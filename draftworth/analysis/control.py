@@ -47,9 +47,9 @@ def noise_floor(
 
 
 def clears(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> bool | None:
-    """Return whether a ratio is below the noise floor if cheaper, above it if more expensive.
+    """Return whether a verdict clears the noise floor; None: another verdict, or no interval.
 
-    None if the verdict is neither cheaper nor more expensive, or if an interval is missing.
+    If `cheaper per token`, `ratio`'s interval must be below `floor`'s; if `more expensive`, above.
     """
     own, noise = interval_of(ratio), interval_of(floor)
     if own is None or noise is None:

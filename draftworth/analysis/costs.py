@@ -84,8 +84,8 @@ def _costs(run: Run) -> Iterator[StepCost]:
 def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
     """Return what a variant's step costs at a load in baseline steps, over all classes.
 
-    It is the ratio of the step latencies, times that of the servers' prices, and so the tokens that
-    a step must yield to break even in decoding. None if one of the latencies is not known
+    It is (ratio of the step latencies) x (ratio of the servers' prices). A step must yield this
+    many tokens to break even in decoding. None if one of the latencies is not known
     (`StepCost.step_latency_s`).
     """
     result = run.result
@@ -211,6 +211,6 @@ def _mean_context(records: Sequence[RequestRecord], count: _CountSteps) -> float
 
 def hit_rate(readings: Iterable[Reading]) -> float | None:
     """Return the share of output tokens after the first that the draft predicts; None: there is
-    no such token. readings: what passes of the draft over the target's outputs found."""
+    no such token. readings: the results of the draft's passes over the target's outputs."""
     hits = "".join(reading.hits for reading in readings)
     return hits.count("1") / len(hits) if hits else None

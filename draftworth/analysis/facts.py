@@ -37,8 +37,8 @@ class VariantFacts:
     shortfall: how much more to measure until the cost ratio's interval is as narrow as the
         experiment asks for; None: there is no interval.
     accepted_at: the share of steps that accept the drafted token 1, 2, ...; empty: not known.
-    quantiles: those of the requests, in seconds or tokens, by (metric, share of requests below the
-        quantile); the mean if the share is None.
+    quantiles: the requests' quantiles in seconds or tokens, by (metric, share of requests below the
+        quantile). If the share is None, the value is the mean.
     step_latencies_s: every time between two chunks of a request; empty if a run keeps no chunk
         times. divergences: where greedy outputs differ from the baseline's.
     """

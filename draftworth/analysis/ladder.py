@@ -1,8 +1,8 @@
 """Finds up to which concurrency and prompt length a variant is cheaper than the baseline.
 
 A variant is cheaper up to a concurrency if it is judged `cheaper per token` there and at every
-lower measured concurrency. Each higher one has a judgement of its own: nothing is known between two
-measured concurrencies, and an inconclusive judgement decides nothing.
+lower measured concurrency. Each higher concurrency has a judgement of its own. Nothing is known
+between two measured concurrencies, and an inconclusive judgement decides nothing.
 """
 
 import math

@@ -68,7 +68,7 @@ def _by_draft(found: likelihoods.DraftLikelihood) -> tuple[bool | None, str]:
     """Return whether a draft finds a variant's outputs as likely as the baseline's, and the reason.
 
     True: the interval of the difference (nats per token) is within `DRAFT_MARGIN_NATS` of 0.
-    False: it is not, and excludes 0 (by chance, for 1% of correct servers). None: too few prompts.
+    False: it is not, and lacks 0 (for 1% of correct servers, by chance). None: too few prompts.
     """
     low, high = found.low, found.high
     prompts = f"{_counted(found.prompts, 'prompt')} of {found.prompt_class}"

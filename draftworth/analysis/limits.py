@@ -34,7 +34,7 @@ LATENCIES = (
 class LimitCheck:
     """Whether a variant keeps the latency limits of the service.
 
-    kept: whether it does; None: the requests do not show it. reason: why it is not True.
+    kept: whether it does; None: the requests do not show it. reason: why `kept` is not True.
     """
 
     kept: bool | None

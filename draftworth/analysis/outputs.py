@@ -238,10 +238,10 @@ def partings(
 def _sooner_than(
     own: Mapping[str, OutputPair], floor: Mapping[str, OutputPair], said: str, *, alarms: float
 ) -> str:
-    """Say that outputs differ sooner than `floor`'s do and than rounding explains; empty if not.
+    """Say if outputs differ sooner in `own` than in `floor` and than rounding explains; else empty.
 
-    own: by prompt, the outputs of baseline and variant. floor, said: the outputs of two correct
-    servers, and what they are in words. alarms: accepted share of correct servers called wrong.
+    own: by prompt, the outputs of baseline and variant. floor: by prompt, two outputs of correct
+    servers. said: whose these are. alarms: the accepted share of correct servers called wrong.
     """
     differing = sum(not pair.identical for pair in own.values())
     tokens = sum(pair.tokens or 0 for pair in own.values())
@@ -267,14 +267,14 @@ def _loads(run: Run) -> dict[Load, dict[str, float]]:
 def _floor(
     pairs: Sequence[Pair], equals: Sequence[Pair], transcripts: Transcripts
 ) -> tuple[dict[str, OutputPair], str]:
-    """Return two correct servers' outputs by prompt, and in words which servers these are."""
+    """Return, by prompt, two outputs without speculation, and in words which servers sent them."""
     if floor := _first_of_each(output_pairs(equals, transcripts)):
         return floor, "those of a second server without speculation"
     return _first_of_each(output_pairs(_repeats(pairs), transcripts)), "the baseline's own repeats"
 
 
 def _first_of_each(outputs: Iterable[OutputPair]) -> dict[str, OutputPair]:
-    """Return each prompt's first pair with token ids: a greedy server repeats its output."""
+    """Return each prompt's first pair with token ids, as a greedy server repeats its output."""
     found: dict[str, OutputPair] = {}
     for output in outputs:
         if output.tokens:

@@ -29,7 +29,7 @@ _QUESTION: dict[str, Callable[[Run], object]] = {
 def pooled(runs: Sequence[Run]) -> Run:
     """Return one run with the blocks of all runs, and the price of the latest run.
 
-    Raise UserInputError if one of several is a search, is given twice, or measured something else.
+    Raise UserInputError if one of several runs is a search, is given twice or did other work.
     """
     first, *others = runs
     if not others:

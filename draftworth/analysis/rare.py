@@ -37,7 +37,7 @@ _NORMAL_PER_MEDIAN = 1.4826
 class Extremes:
     """The extreme requests of one side (baseline or variant), while the other side has none.
 
-    variant: the side that has them. count, requests: number of the extreme and of all its requests.
+    variant: the side that has them. count, requests: numbers of its extreme and all its requests.
     times: how many times as long as usual the shortest extreme request took for a token.
     others: the pairs without an extreme request.
     """
@@ -78,10 +78,10 @@ def extremes_of(pairs: Sequence[Pair], *, variant: str, baseline: str) -> Extrem
 
 
 def _times(pairs: Sequence[Pair], *, drafted: bool) -> dict[int, float]:
-    """Return, by the pair's index, a request's seconds per token / those usual for its prompt.
+    """Return, by the pair's index, a request's seconds per token / the usual seconds per token.
 
-    drafted: take the variant's requests, not the baseline's. Usual is the lower median of the
-    prompt's requests; for prompts with one request, that of all such requests of the case.
+    drafted: take the variant's requests, not the baseline's. The usual value is the lower median of
+    the prompt's requests; for prompts with one request, the lower median of all these in the case.
     A failed request counts as if it had yielded the mean number of tokens of its prompt.
     """
     by_case: defaultdict[tuple[str, str], _ByPrompt] = defaultdict(lambda: defaultdict(dict))

@@ -85,9 +85,9 @@ class Elsewhere:
 
 
 def is_same_experiment(run: Run, other: Run) -> bool:
-    """Return whether two runs are of one experiment (for `changes`) or not (for `elsewhere`).
+    """Return whether two runs are of one experiment: `changes` compares them, else `elsewhere`.
 
-    Runs with one variant each need `elsewhere`: they have no verdict that could have changed.
+    False also if each has a single variant: then they have no verdict that could have changed.
     """
     alone = len(run.result.variants) == len(other.result.variants) == 1
     return run.result.experiment == other.result.experiment and not alone
@@ -96,7 +96,7 @@ def is_same_experiment(run: Run, other: Run) -> bool:
 def elsewhere(facts: RunFacts, other: RunFacts) -> Elsewhere:
     """Compare every variant of this run with every variant of the other.
 
-    Raise UserInputError if no load is in both, or cases or temperature differ at shared loads.
+    Raise UserInputError if the runs share no load, or differ in temperature or shared loads' cases.
     """
     different = list(_different_work(facts.run, other.run))
     if different:
@@ -222,7 +222,7 @@ def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
 
 
 def may_be_compared(run: Run, other: Run) -> bool:
-    """Return whether `changes`, or `elsewhere` for two experiments, would accept both runs."""
+    """Return whether `changes` or `elsewhere` (see `is_same_experiment`) would accept both runs."""
     same = is_same_experiment(run, other)
     return not any(_differences(run, other) if same else _different_work(run, other))
 

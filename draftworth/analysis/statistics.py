@@ -24,8 +24,8 @@ class Estimate:
     blocks: number of pairs of blocks, or of blocks of one variant.
     repetitions: number of repetitions that measured every case. With fewer than
         `clustering.MANY_REPETITIONS`, the interval holds for the measured repetitions only.
-    prompts_width, repetitions_width: the parts of the width / value that more rounds do not reduce,
-        due to differences between prompts, between repetitions; None: too wide, or not known.
+    prompts_width, repetitions_width: the parts of width / value that more rounds do not reduce,
+        because prompts (None: too wide, or not known) or repetitions (infinite: too wide) differ.
     """
 
     value: float
@@ -137,10 +137,10 @@ def quantile_estimate(
 ) -> Estimate:
     """Return the value below which `share` (0 to 1) of the values lie, with its interval.
 
-    The share of values below the result has an error, so an interval; the quantiles at the ends of
-    that interval are the ends of the result's interval (Woodruff 1952). The result has no interval
-    if fewer than `SAMPLES_BEYOND` samples lie beyond the quantile, or an end would lie beyond all.
-    IndexError is raised if there are no samples.
+    The share of values below the result is uncertain, so it has an interval too. The quantiles at
+    the ends of that interval are the ends of the result's interval (Woodruff 1952). The result has
+    no interval if fewer than `SAMPLES_BEYOND` samples lie beyond the quantile, or if an end would
+    lie beyond all samples. IndexError is raised if there are no samples.
     """
     # Sorted here: `quantile` is called up to three times, and sorts a sorted list fast.
     values = sorted(sample.value for sample in samples)

@@ -192,7 +192,7 @@ def compare(
     """Judge one variant against a baseline in a traffic.
 
     sampled: the temperature was above 0. control: all blocks of the control's rounds.
-    answers: checks of whether outputs are the target model's, of all variants.
+    answers: for all variants, checks of whether their outputs are the target model's.
     """
     sent = paired(blocks, traffic, variant=variant, baseline=baseline)
     pairs = counting(sent)

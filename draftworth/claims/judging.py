@@ -138,8 +138,8 @@ def _answer(claim: Claim, low: float | None, high: float | None) -> ClaimAnswer:
 
 
 def _measured(rows: Sequence[_Known]) -> tuple[float, float | None, float | None]:
-    """Return (value, low, high) of one row's figure or, of two rows, of the first's / the second's;
-    then the interval ignores that both rows have the same prompts."""
+    """Return (value, low, high) of the figure in one row or, with two rows, of first / second. The
+    interval of such a ratio ignores that both rows have the same prompts."""
     if len(rows) == 1:
         return rows[0]["value"], rows[0].get("low"), rows[0].get("high")
     value = rows[0]["value"] / rows[1]["value"] if rows[1]["value"] else math.inf

@@ -259,8 +259,8 @@ def _ngram(
 ) -> DraftEstimate:
     """Return the estimate of n-gram drafting with the lookup lengths that yield most tokens.
 
-    card: a run's step costs, of which those at the first load are taken; None, or a card without
-    n-gram drafting: the published range is taken.
+    card: a run's step costs; those at the first load are used. If it is None or has no n-gram
+    drafting, the published range is used.
     """
     thinking = experiment.spec.workload.enable_thinking
     shortest = looked_up(given.outputs, tokenizer, LOOKUPS[0], enable_thinking=thinking)

@@ -24,8 +24,8 @@ def estimates_by_profile(
     weights: Mapping[str, float],
     card: StepCostCard | None,
 ) -> Iterator[DraftEstimate]:
-    """Yield an estimate for each draft in a profile and each load of `card`. Step costs are of the
-    experiment's method: those of the card or, without a card, those that are published."""
+    """Yield an estimate for each draft in a profile and each load of `card`. Estimates use
+    the step costs of the experiment's method, from the card or, without a card, as published."""
     profile = read_profile(path)
     drafting = [v.spec.method for v in experiment.variants if v.draft]
     method = drafting[0] if drafting else NGRAM

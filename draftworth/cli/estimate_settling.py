@@ -37,7 +37,7 @@ class TokenPrice:
 def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str, TokenPrice]:
     """Return a token's price by the load's label; raises UserInputError for invalid step costs.
 
-    The result is empty if a node's price is unknown, or the card has other servers' step costs.
+    Empty if a node's price is unknown, or if the card's servers differ from the experiment's.
     """
     serving, price = checked_serving(card), experiment.price
     ours = run_specification.serving_facts(experiment)

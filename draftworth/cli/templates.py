@@ -22,6 +22,6 @@ def filled(template: str, values: Mapping[str, object]) -> str:
 
 
 def paragraphs(template: str, values: Mapping[str, object]) -> list[str]:
-    """Return the different paragraphs of a filled template, each as one line."""
+    """Return the paragraphs of a filled template, each only once and as one line."""
     texts = filled(template, values).split("\n\n")
     return [*dict.fromkeys(line for text in texts if (line := " ".join(text.split())))]

@@ -2,7 +2,7 @@
 
 Costs are counted in steps of the baseline, each of which yields one token. In decoding, without
 prefill, a token with a draft costs a step's cost divided by the step's tokens. The cost depends on
-the device. The tokens depend on target, draft and text; their confidence interval is over prompts.
+the device. The tokens depend on target, draft and text; their interval takes prompts as the sample.
 """
 
 import math
@@ -21,7 +21,7 @@ WINDOWS = range(1, 16)
 
 
 def windows_of(experiment: ResolvedExperiment, method: str) -> Mapping[int, int]:
-    """Return how many drafted tokens a step checks, for windows 1 to 15 and the experiment's."""
+    """Map windows (1 to 15, and the experiment's own) to how many drafted tokens a step checks."""
     served = experiment.spec.release_facts.methods[method]
     asked = {*WINDOWS, *(v.spec.window for v in experiment.variants if v.draft and v.spec.window)}
     windows = sorted(w for w in asked if w >= served.min_window)
@@ -83,7 +83,7 @@ class Conclusion:
 
 
 def conclude(forecasts: Sequence[WindowForecast]) -> Conclusion:
-    """Return whether any window pays; where this is not known, which windows must be measured."""
+    """Return whether any window pays, and which windows must be measured before this is final."""
     best = min(forecasts, key=lambda f: f.cost_ratio.low)
     surest = min(forecasts, key=lambda f: f.cost_ratio.high)
     if best.cost_ratio.low > 1:

@@ -29,7 +29,7 @@ LEAST = -100.0
 
 
 def load_tokenizer(target: Path, model: Path) -> PreTrainedTokenizerBase:
-    """Return the target's tokenizer; UserInputError: unreadable, or `model` has another one."""
+    """Return the target's tokenizer; UserInputError: it is unreadable, or `model` has another."""
     own, read = _tokenizer(target), _tokenizer(model)
     ours, theirs = own.get_vocab(), read.get_vocab()
     if ours != theirs:

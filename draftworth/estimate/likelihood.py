@@ -4,8 +4,8 @@ docs/estimate.md describes the three checks. If a token is sampled from the targ
 log p(token) + the entropy of p has the mean 0, whatever the tokens before it are, and its variance
 follows from p. So sums over many tokens are nearly normally distributed (Brown 1971 proves it for
 such dependent terms). The variances of all outputs are added, not grouped by prompt, because a
-correct sampler draws the outputs to one prompt independently; a variance estimated from the sums of
-a few prompts can hide even noise (tests/draftworth/estimate/test_likelihood.py). The check with a
+correct sampler draws the outputs to one prompt independently. With a variance estimated from
+a few prompts, even noise can pass (tests/draftworth/estimate/test_likelihood.py). The check with a
 draft is made class by class: to a draft, wrong outputs (noise) are less likely than texts that it
 knows well, but more likely than other texts, so differences of classes may cancel.
 """

@@ -21,7 +21,7 @@ from draftworth.records.transcripts import Transcripts, read_transcripts
 class GivenOutputs:
     """The target's outputs, and the run that produced them; `run` is None if no run did.
 
-    folder: the run's folder, to write results into; None: no run, or one in S3 (a temporary copy).
+    folder: where results are written: the run's folder; None: there is no run, or it is in S3.
     """
 
     outputs: Sequence[Output]

@@ -90,9 +90,9 @@ def predictions_of(
 ) -> Iterator[likelihoods.Prediction]:
     """Yield a prediction for each variant in `checked` and each of its prompt classes.
 
-    Prompts that were made longer or shorter for a load have other outputs, and are left out.
+    Requests at a load that changes prompts' lengths are left out: they have other outputs.
 
-    outputs: the baseline's outputs, with the steps that these variants' draft would make of them.
+    outputs: the baseline's outputs; each tells in which steps the variants' draft would yield it.
     checked: how many drafted tokens a step checks, by variant.
     """
     read = {(o.prompt_class, o.case, o.prompt_id): o for o in outputs}
@@ -118,7 +118,7 @@ def _prediction(
     prompt_class: str,
     checked: int,
 ) -> likelihoods.Prediction | None:
-    """Return a class's prediction; None: no request's steps are known, from server or chunks."""
+    """Return a class's prediction; None if neither server nor chunks tell any request's steps."""
     tokens = steps = same = shown = 0
     predicted_steps = 0.0
     for record, output in pairs:

@@ -29,7 +29,7 @@ _NOT_KNOWN = "not known"
 
 
 def written(form: str, window: acceptance.WindowAcceptance) -> str:
-    """Return a window's acceptance in the format `form`; empty if figures for that are missing."""
+    """Return a window's acceptance in the format `form`; empty if it lacks the format's figures."""
     template = FORMS[form]
     shares = [f"{share.value:.6g}" for share in window.accepted]
     return ((shares and template.get("shares")) or template.get("length", "")).format(

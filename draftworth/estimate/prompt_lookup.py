@@ -1,10 +1,10 @@
 """This module replays n-gram drafting (prompt lookup) over known outputs, without a model.
 
-At the start of a step the drafter looks for the last `longest` tokens earlier in prompt and output;
-if they do not occur, for one token less, down to `shortest`. It proposes the tokens that followed
-the earliest occurrence. So for a greedy target, token ids alone decide the steps of every window.
+Each step searches prompt and output for the last `longest` tokens; if they do not occur earlier, it
+searches for one token less, down to `shortest`. It proposes the tokens that followed the earliest
+occurrence. So for a greedy target, token ids alone decide the steps of every window.
 
-Source: vLLM 0.32, `v1/spec_decode/ngram_proposer.py`; a test compares both on random token ids.
+Source: vLLM 0.32, `v1/spec_decode/ngram_proposer.py`; a test compares it with this module.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,9 +30,9 @@ class LookupLengths:
 
 
 def match_ends(tokens: Sequence[int], lengths: LookupLengths) -> list[int | None]:
-    """Return, for n = 0, 1, ..., the index in `tokens` of what is proposed after n tokens.
+    """Return, for n = 0, 1, ..., where in `tokens` the proposal after the first n tokens begins.
 
-    None: the last of these n tokens occur nowhere earlier, so nothing is proposed.
+    None: nothing is proposed, because the last of these n tokens do not occur earlier.
     """
     found: list[int | None] = [None]
     earliest: dict[tuple[int, ...], int] = {}
@@ -62,7 +62,7 @@ class LookedUp:
         return max(0, len(self.output_ids) - 1)
 
     def steps(self, checked: int) -> Iterator[int]:
-        """Yield each step's number of tokens, if it checks up to `checked` drafted tokens."""
+        """Yield how many tokens each step yields, if steps check up to `checked` drafted tokens."""
         tokens, ends = self._tokens, self._ends
         position = len(self.prompt_ids) + 1
         while position < len(tokens):

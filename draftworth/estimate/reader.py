@@ -44,7 +44,7 @@ class Reader:
     ) -> list[Reading]:
         """Return a model's readings of the outputs; readings of earlier calls are reused.
 
-        temperature: divides the model's logits. fixed_length: no token could end an output.
+        temperature: divides the model's logits. fixed_length: whether no token could end an output.
         UserInputError: the model cannot read the outputs. DraftworthError: the pass failed.
         """
         try:

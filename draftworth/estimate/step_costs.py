@@ -112,7 +112,7 @@ def step_costs_of(card: StepCostCard | None, method: str) -> Sequence[StepCosts]
 
 
 def checked_serving(card: StepCostCard) -> ServingFacts:
-    """Return what served the card's run; UserInputError: that is missing, or a latency is wrong."""
+    """Return the card's serving facts; UserInputError: it has none, or a cost in it is wrong."""
     if card.serving is None:
         raise UserInputError(
             f"card of run {card.run_id}: it does not say what served it; allowed: a card of a run "
@@ -158,7 +158,7 @@ _COPY_AGAIN = "next: copy the card again from the run's folder"
 
 
 def _in_baseline_steps(cost: StepCost, plain: StepCost | None) -> CostRange | None:
-    """Return the range of step latency / the baseline's; None: one of the two is not measured."""
+    """Return the range of a step's latency divided by the baseline's; None: one is not measured."""
     if plain is None or not plain.step_latency_s or not cost.step_latency_s:
         return None
     return CostRange(

@@ -101,7 +101,7 @@ def _read(outputs: Sequence[Output], settings: PassSettings, this: Pass, path: P
 
 
 def _earlier_readings(path: Path, of: Pass) -> dict[str, Reading]:
-    """Return an interrupted pass's readings, without a partial line; UserInputError: wrong file."""
+    """Return an earlier pass's readings; remove a partial last line. UserInputError: wrong file."""
     if not path.exists():
         return {}
     try:

@@ -27,7 +27,7 @@ from draftworth.untrusted import one_line
 
 
 def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Problem]:
-    """Yield each class's cases, in the order of its key `cases`, else by name, and all problems."""
+    """Yield each class's cases, ordered as in its key `cases` or else by name, and all problems."""
     work = experiment.workload
     root = beside(path, work.prompts_dir)
     # os.path.isdir is used because Path.is_dir() raises for a name that is too long.

@@ -63,8 +63,8 @@ class Names:
 
     @property
     def assets(self) -> str:
-        """The folder of CDK's asset bucket, written with its last `/`, into which every deploy of
-        the experiment uploads its files, prompts among them."""
+        """The folder in CDK's asset bucket for the files that deploys of the experiment upload,
+        such as its prompts. The text ends with `/`."""
         return f"{self.prefix}/"
 
     @property

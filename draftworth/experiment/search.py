@@ -25,7 +25,7 @@ class Place:
     """Where a variant stands in the experiment file.
 
     whole: the key path of the variant (of a candidate: of its draft). parts: by field name, the
-        key path of each field that does not stand under `whole`, as a candidate's window.
+        key path of each field that does not stand under `whole`, such as a candidate's window.
     """
 
     whole: Key

@@ -1,7 +1,7 @@
 """The experiment file's variants: methods of decoding, and the checkpoints that they need.
 
-Each variant class has properties that say whether it has a window, and a draft of the hub or of
-this machine, so that other modules seldom check the class itself.
+Each variant class has properties that tell its window, and its draft on the hub or on this machine
+(None: it has none), so that other modules seldom check the class itself.
 """
 
 import re

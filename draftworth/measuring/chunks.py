@@ -50,9 +50,9 @@ class Acceptance:
 
         vLLM counts only steps with drafted tokens, and n-gram drafting often drafts none. A step
         sends at most one chunk, and exactly one of its tokens is not an accepted drafted token. So
-        there are at least `chunks` - 1 steps (the prefill sends the first chunk), and at least as
-        many steps as tokens after the first that are not accepted drafts. vLLM also counts drafts
-        accepted after the output's end, so the second of these numbers may be too small.
+        there are at least `chunks` - 1 steps (the prefill sends the first chunk). There are also at
+        least as many steps as tokens that are not accepted drafts, without the first token; but
+        vLLM counts drafts accepted after the output's end too, so this number may be too small.
         """
         own_tokens = output_tokens - self.accepted_tokens
         steps = max(self.verification_steps, own_tokens - 1, chunks - 1)

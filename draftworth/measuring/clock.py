@@ -109,7 +109,7 @@ def exclusion_reason(
     it may be too late by the client's wait for a core. A request is excluded if the wait before an
     inexact first chunk is more than `MAX_WAIT_SHARE` of TTFT (`to_first_ns`) or of the decoding
     time (`after_first_ns`); if the wait between the first and an inexact last chunk is more than
-    this share of the decoding time; or if the request was sent for longer than this share of TTFT.
+    this share of the decoding time; or if sending the request took more than this share of TTFT.
     """
     most_before = MAX_WAIT_SHARE * min(to_first_ns, after_first_ns or to_first_ns)
     if sending_ns > MAX_WAIT_SHARE * to_first_ns:

@@ -42,7 +42,7 @@ _MOST_STEPS = 90
 
 @dataclass(frozen=True, kw_only=True)
 class Tokenizer:
-    """Asks the server that will get a prompt how many tokens the prompt has."""
+    """Asks a server how many tokens a prompt has, because only the server knows this exactly."""
 
     base_url: str
     shape: RequestShape
@@ -179,7 +179,7 @@ def _with_text(prompt: Prompt, text: str) -> Prompt:
 
 @dataclass(frozen=True, kw_only=True)
 class _Fit:
-    """Cuts or pads a prompt. text: the prompt's own text. before: the text that comes before it."""
+    """Cuts or pads a prompt. text: its own text. before: the text that is put before this text."""
 
     prompt: Prompt
     text: str
@@ -188,7 +188,7 @@ class _Fit:
 
     async def to(self, length: int, where: str) -> Prompt:
         """Return the prompt, cut or padded to `length` tokens or slightly fewer (`TOLERANCE`);
-        DraftworthError: it cannot get this length (`where` names it in the message)."""
+        DraftworthError: it cannot get this length (`where`: the prompt, in words)."""
         low, low_count = 1, await self._count(1)
         if low_count > length:
             raise DraftworthError(

@@ -3,8 +3,8 @@
 vLLM V1 publishes speculation counters (`vllm:spec_decode_num_*_total`) and a histogram of the time
 per output token; the V0 Neuron fork may not have them. llama.cpp (August 2026) has the same
 speculation counters under its own prefix. SGLang does not count drafted or accepted tokens: it has
-only means over a time that it chooses, so its metrics are not read. vLLM Neuron has gauges of a
-server's start: the seconds of all of it, of each graph's compilation and of loading the weights. A
+only means over a time that it chooses, so its metrics are not read. vLLM Neuron has gauges of how
+long a server's start, each graph's compilation and the loading of the weights took (seconds). A
 metric that a server does not have is left out; so is a metric with a line that cannot be read,
 because its sum would be wrong.
 """
@@ -71,7 +71,7 @@ def parse_metrics(text: str) -> ServerMetrics:
 
 
 def _key(name: str, line: str) -> str | None:
-    """Return the name of a line's total; None: the draft position is missing or too large."""
+    """Return the key of a line's total; None: its draft position is missing or too large."""
     if name != _ACCEPTED_AT:
         return name
     found = _POSITION.search(line)
@@ -152,7 +152,7 @@ def speculation_between(before: ServerMetrics, after: ServerMetrics) -> Speculat
 
 
 def timings_between(before: ServerMetrics, after: ServerMetrics) -> ServerTimings | None:
-    """Return what vLLM's histogram of the time per output token gained between two reads of it;
+    """Return how vLLM's histogram of the time per output token grew between two reads of it;
     None if the server has no such histogram, or restarted between the reads."""
     added = _added(before, after, _TIMINGS)
     if added is None:

@@ -90,10 +90,10 @@ class RunSpec:
     search: the candidates that are measured one by one beside the baseline; None: every variant is
         measured.
     serving: the software that serves the endpoints; None if it is not known.
-    ready_deadline_seconds: the longest wait for servers; None: until the run's deadline, but for
-        the servers of a new stage at most `start_allowance_seconds`.
-    start_allowance_seconds: the longest wait for the servers of a new stage, and in the first stage
-        the longest time from the run's start; None: until the run's deadline.
+    ready_deadline_seconds: the longest wait for servers; None: a new stage waits at most
+        `start_allowance_seconds`, and every other wait may last until the run's deadline.
+    start_allowance_seconds: the longest wait for the servers of a new stage; for the first stage it
+        counts from the run's start. None: the wait may last until the run's deadline.
     """
 
     schema: str = RUN_SPEC_SCHEMA

@@ -1,12 +1,12 @@
 """The schedule of a run: its stages, their rounds, and whether another round is needed.
 
-Each repetition begins with one start of all servers, and in every second one each variant runs in
-its other slot (decisions 18 and 19). In a search, each candidate has its own stage beside the
+Each repetition begins with one start of all servers. In every second repetition, each variant runs
+in its other slot (decisions 18 and 19). In a search, each candidate has its own stage beside the
 baseline, whose server keeps running (`search`). In a control, a second baseline server runs in the
 baseline's other slot, and the variant of that slot is stopped. A control starts all servers anew.
 
 A round sends `requests_per_round` requests of each case to each variant at one load. In each
-repetition every load and class first gets what `min_requests` asks for. Then each round goes to the
+repetition every load and class first gets its part of `min_requests`. Then each round goes to the
 load whose cost ratio has the widest interval, until all intervals were narrow enough after two
 rounds in a row or the repetition's part of the budget (`max_requests`) is spent. One narrow
 interval may be luck: where blocks differ by 6%, and runs stop at their first narrow interval, only
@@ -132,7 +132,7 @@ class RoundCounts:
         return self.most * repetition // self.repetitions
 
     def further(self, repetition: int) -> int:
-        """Return how many rounds a repetition may add to the least ones, at all loads together."""
+        """Return how many rounds a repetition may have in all, beyond `least` at each load."""
         own = self.until(repetition) - self.until(repetition - 1)
         return own - self.least * self.loads
 
@@ -282,7 +282,7 @@ class Rounds(Plan):
                 yield self._next(stage, load, self._classes)
 
     def _more(self, stage: Stage) -> Iterator[Round]:
-        """Yield the rounds after the least ones. Each takes the load of the open group (class and
+        """Yield the rounds after those of `_least`. Each has the load of the open group (class and
         load) with the widest interval, and measures all open groups at this load. A group closes
         when its intervals are narrow enough, or its class has all rounds of this repetition."""
         open_groups = self._groups

@@ -1,9 +1,9 @@
 """The plan of a search: which candidate is measured next, and when the search ends.
 
-Both depend on the measured blocks, and on how many tokens a step of each candidate is expected to
-yield. A forecast tells this, else passes of the drafts over the baseline's outputs, else the
-measured candidates. A pod that continues a run first measures the candidates that earlier pods
-began, in the same order.
+Both decisions depend on the measured blocks and on the tokens that a step of each candidate is
+expected to yield. These come from a forecast if there is one, else from passes of the drafts over
+the baseline's outputs, else from the measured candidates. A pod that continues a run first measures
+the candidates that earlier pods began, in the same order.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ def why_over(
     the candidate costs more than the candidate is expected to save. Empty: measure the candidate.
 
     elapsed_s: seconds since the run began, including all starts of servers.
-    variant: the next candidate. gain: what it is expected to save beside the best one so far, as a
+    variant: the next candidate. gain: what it is expected to save over the best one so far, as a
         share of the baseline's cost (`SearchState.gain`); None: this cannot be predicted yet.
     """
     hours, limit = elapsed_s / definitions.SECONDS_PER_HOUR, state.search

@@ -186,7 +186,7 @@ def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
 
 
 def _acceptance_estimated(blocks: Sequence[BlockResult], price: Price | None) -> float | None:
-    """Return the acceptance rate by tokens per step; None if windows differ or are not full."""
+    """Estimate the acceptance rate from tokens per step; None if windows differ or are not full."""
     most, *others = {block.max_tokens_per_step for block in blocks} or {None}
     if others or not drafts_whole_windows(blocks, most):
         return None
@@ -196,7 +196,7 @@ def _acceptance_estimated(blocks: Sequence[BlockResult], price: Price | None) ->
 def drafts_whole_windows(blocks: Iterable[BlockResult], most: int | None) -> bool:
     """Return whether steps draft a whole window; False, for example, with n-gram drafting.
 
-    most: the most tokens that a step can yield. If False, tokens per step do not show acceptance.
+    If not, tokens per step do not show acceptance. most: the most tokens that a step can yield.
     """
     done = [r for b in blocks for r in b.requests if not r.failed and r.drafted_tokens is not None]
     drafted = sum(r.drafted_tokens or 0 for r in done)
@@ -260,8 +260,8 @@ def published() -> tuple[Metric, ...]:
 
 
 def charged(*, speculates: bool) -> tuple[Metric, ...]:
-    """Return the metrics that AWS charges for a variant in each class and load of a run, without
-    those that only replace a missing one. speculates: whether the variant is not the baseline."""
+    """Return the metrics of one variant, class and load that AWS charges for. Metrics that only
+    replace a missing metric are left out. speculates: whether the variant is not the baseline."""
     return tuple(
         metric
         for metric in published()

@@ -32,7 +32,7 @@ def run_spec(
     ready_deadline_seconds: float | None,
     start_allowance_seconds: float | None = None,
 ) -> run_specification.RunSpec:
-    """Return the run specification of an experiment; `RunSpec` explains the parameters in seconds.
+    """Return the run specification of an experiment; `RunSpec` explains the two `*_seconds` limits.
 
     servers: each variant's servers, by the variant's name, the server in its first slot first.
     """

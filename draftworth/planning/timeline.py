@@ -179,8 +179,8 @@ def forecast(
 
     assumed: by default the shipped assumptions for the experiment's target.
     compiled: names of variants whose graph is in the artifacts bucket.
-    second: the run follows a first run, so the cluster and all checkpoints exist, and the graphs of
-        all variants that every run measures.
+    second: the run follows a first run, so the cluster and all checkpoints exist, and so do the
+        graphs of all variants that every run measures.
     """
     assumed = assumed or assumption_data().for_target(experiment.spec.target.model)
     extent = experiment.extent

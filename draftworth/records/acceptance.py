@@ -40,10 +40,10 @@ class WindowAcceptance:
     """What steps yield in one prompt class, if each checks at most `drafts_checked` drafted tokens.
 
     tokens_per_step: mean output tokens of a step, the target's own token included.
-    accepted: the shares of all steps that accept at least 1 drafted token, 2, and so on; empty: not
-        known. Their sum is `tokens_per_step` - 1, but for outputs whose last step is cut off.
-    outputs, tokens: how many outputs were counted, and how many tokens in them without the first
-        one of each; None: not known.
+    accepted: the share of all steps that accept at least 1 drafted token, then at least 2, and so
+        on; empty: not known. The sum is `tokens_per_step` - 1, unless a last step was cut off.
+    outputs, tokens: how many outputs were counted, and how many tokens they have in all, without
+        the first token of each output; None: not known.
     """
 
     drafts_checked: int
@@ -76,7 +76,7 @@ class DraftAcceptance:
     """How many tokens of one draft the target accepts.
 
     method: the drafting method, as the catalogue calls it; `not known` if the source lacks it.
-    draft: hub id or folder of the draft; of n-gram drafting, how many tokens it looks up, in words.
+    draft: hub id or folder; for n-gram drafting, a text that says how many tokens it looks up.
     classes: by prompt class, what steps yield for each number of checked drafted tokens.
     """
 
@@ -107,7 +107,7 @@ class AcceptanceProfile:
 
 
 def text_hash(output_hashes: Iterable[str]) -> str:
-    """Return the hash of a set of texts, whatever their order, from the SHA-256 of each."""
+    """Return one hash of a set of texts, made of each text's SHA-256; their order has no effect."""
     return hashlib.sha256("\n".join(sorted({*output_hashes})).encode()).hexdigest()
 
 

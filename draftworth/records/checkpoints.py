@@ -89,7 +89,7 @@ class ReadyModel:
     revision: the branch, tag or commit in the experiment. commit: the commit that the revision
         named when staging began; a branch that has moved since is not staged again.
     tokenizer_fingerprint: None if the checkpoint has no tokenizer, like some EAGLE heads.
-    staging_seconds: seconds since the stager's start; files of an earlier try are not included.
+    staging_seconds: how long the last try to stage the model took, without earlier tries.
     """
 
     schema: str = "draftworth.ready/1"

@@ -62,7 +62,7 @@ class Between:
         return f"0, or {limits}" if self.or_zero else limits
 
     def check(self, name: str, value: float) -> None:
-        """Raise ValueError if `value`, which the field `name` has, is outside of the limits."""
+        """Raise ValueError if `value`, the value of the field `name`, is outside the limits."""
         if not (self.least <= value <= self.most or (self.or_zero and value == 0)):
             raise ValueError(f"{name}: given {value}, allowed: {self}")
 

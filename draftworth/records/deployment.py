@@ -75,7 +75,7 @@ class ModelRef:
 class DraftRef:
     """A draft model or EAGLE head.
 
-    vocabulary: `own`, or `own_or_none` for a head that uses the target's token ids directly.
+    vocabulary: `own`: its tokenizer must equal the target's; `own_or_none`: or it may have none.
     """
 
     checkpoint: ModelRef

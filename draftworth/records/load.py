@@ -74,11 +74,11 @@ class ConcurrencyLoad(Checked):
         return sum(request_seconds) / self.concurrency
 
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:
-        """Return, for each warm-up request of a block, the part of a full output it asks for.
+        """Return, for each warm-up request of a block, the part of a full output to ask for.
 
         wanted: how many warm-up requests the workload asks for. With a concurrency above 1, at
         least `concurrency` are sent, so the load is complete before the first measured request.
-        The first `concurrency` start together and ask for 1/c, 2/c, ... of an output. So they end
+        The first c = `concurrency` start together and ask for 1/c, 2/c, ... of an output. They end
         one after another, and the prefills of the next requests do not coincide.
         """
         if self.concurrency == 1:

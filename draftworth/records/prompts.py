@@ -1,9 +1,9 @@
 """Reads prompt sets and logged answers: JSON Lines, a file for each case, a folder for each class.
 
-A line is `{"id": "count-01", "prompt": "Count from ..."}`, for a conversation
-`{"id": "chat-01", "messages": [{"role": "user", "content": "..."}]}`, or for a text that is sent
+A line is `{"id": "count-01", "prompt": "Count from ..."}`. For a conversation it is
+`{"id": "chat-01", "messages": [{"role": "user", "content": "..."}]}`, and for a text that is sent
 without a chat template `{"id": "text-01", "text_to_continue": "Once upon"}`. Each line may also
-have `max_tokens`, and the first two kinds `tools`, `tool_choice` and `response_format`.
+have `max_tokens`; the first two kinds may have `tools`, `tool_choice` and `response_format` too.
 
 An answer is a past output of a model, `{"id": "chat-000017", "text": "..."}`. Answers are in their
 own folder, because every JSON Lines file of a class's folder is a case.

@@ -3,7 +3,7 @@
 A run is a folder (or S3 prefix) named by its run id:
 
     <run id>/blocks/0003-structured-count-baseline-r1.result.json     the result file, written once
-    <run id>/blocks/0003-..._individual_responses.json, ..._summary.json   llmperf's own files
+    <run id>/blocks/0003-..._individual_responses.json, ..._summary.json   in llmperf's format
     <run id>/blocks/0003-....transcript.jsonl.gz    each request's text and chunk times, raw
     <run id>/verdict.json                           the verdict of a complete run with a comparison
     <run id>/search.json                            the result of a search
@@ -291,7 +291,7 @@ class BlockResult(Checked):
 
     @property
     def output_throughput_token_per_s(self) -> float | None:
-        """Output tokens per second of the block; None if no request finished, or in no time."""
+        """Output tokens per second of the block; None if every request failed or the time is 0."""
         if all(r.failed for r in self.requests) or self.output_seconds <= 0:
             return None
         return self.output_tokens / self.output_seconds
@@ -412,12 +412,12 @@ class RunResult(Checked):
     temperature: 0 means greedy, so that variant and baseline should give the same outputs.
     class_weights: each prompt class's part of the traffic (sum: 1); empty without an experiment.
     scheduling: the Linux scheduling class of the client's process, in words.
-    repetitions: how many the experiment has. shortened: why the run ended before the last
-        repetition was complete; empty if the last repetition is complete.
+    repetitions: how many the experiment has. shortened: why a complete run ended before the end of
+        its plan; empty if it did not.
     server_starts: what servers report of their last start, by variant; missing: nothing reported.
     self_tests: what each server's newest pod found on its node, by the server's name.
     serving: the engine, target and devices; None if the servers at the endpoints are not known.
-    gates: those passed, in the order of time; a gate is passed again after servers were changed.
+    gates: passed gates in the order of time; servers pass a gate again after they were changed.
     draftworth_version: the version that wrote the file, for the error if `schema` is not known.
     """
 

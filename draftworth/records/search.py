@@ -19,8 +19,8 @@ _Probability = Annotated[float, Between(0, 1)]
 class Candidate:
     """A speculative variant that a search may measure.
 
-    draft: folder or hub id of the draft. draft_size: size of the draft / size of the first
-        candidate's draft.
+    draft: folder or hub id of the draft, or the name of a method that needs no draft model.
+    draft_size: size of the draft / size of the first candidate's draft.
     window: `num_speculative_tokens`. checked: the number of drafted tokens that a step checks; the
         step yields at most `checked` + 1 tokens.
     is_asked_for: the experiment lists the variant by hand, so it is measured in any case.
@@ -41,7 +41,7 @@ class Search:
     drafts_read_text: the drafts are models whose only input is text, so a pass over the baseline's
         outputs predicts their tokens per step. (Heads need the target's hidden states.)
     step_cost_per_draft: lowest and highest published cost of a drafted token, in baseline steps.
-    within: a candidate is measured only if it may be cheaper than the best by more than this part.
+    within: a candidate is measured only if it may be cheaper than the best by more than this share.
     forecast: expected tokens per step by candidate and prompt class; empty without an estimate.
     hours, usd: limits of the whole run, after which no further candidate begins; None: no limit.
     tokens_per_day: output tokens of future traffic, which lasts `days`; None: not known. A

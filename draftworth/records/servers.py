@@ -131,7 +131,7 @@ class ServerState(Checked):
     server: the name of the server's Deployment; a variant has two servers if servers swap slots.
     pod: the name of the server's pod.
     start: how often the server was started in this pod, this time included.
-    phase: a server that was stopped on purpose has `ended`, or its last phase if it was killed.
+    phase: `ended` also if the server was stopped on purpose; a killed pod leaves its last phase.
     since_unix_s: when the phase began.
     exit_code: 128 + the number of a signal if a signal ended the process; None while it runs.
     last_lines: the last lines of the pod's log (at most LAST_LINES), the newest line last.

@@ -59,10 +59,10 @@ class Answer:
     reason: why the run failed; empty if it did not.
     serve: the variant to serve; None: there is no decision, or no other variant was measured.
     decision: what to serve, in a sentence. headline: the report's answer, with its interval.
-    findings: one for each class and load, and for the traffic mix. figures: of every server.
+    findings: one for each class and load, and for the traffic mix. figures: medians of each server.
     identical_outputs: in how many of the `compared_outputs` pairs baseline and variant gave the
         same output; outputs are compared only if they are greedy.
-    tokens_per_step: one entry for each load, that of the decision first.
+    tokens_per_step: one entry for each load; the entry of the decision's load is the first.
     notes: which candidates a search measured; up to which of several loads a variant is cheaper.
     attention: what to know before trusting the figures. claims: empty without a claims file.
     """

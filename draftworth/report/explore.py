@@ -64,7 +64,7 @@ def write_exploration(facts: RunFacts, folder: Path) -> Path:
 
 
 def questions_of(facts: RunFacts) -> dict[str, Any]:
-    """Return what `explore.js` reads: the run's figures, and by what a verdict is made."""
+    """Return what `explore.js` reads: the run's figures, and the rules of a verdict."""
     result, groups = facts.run.result, groups_of(facts.run.blocks)
     variants = [*dict.fromkeys(c.variant for c in choices_of(facts))]
     prices = (slot_usd_per_second(result.price, name) for name in (result.baseline, *variants))
@@ -113,8 +113,8 @@ def _at_load(facts: RunFacts, traffic: Traffic, variants: Sequence[str]) -> dict
 def _beside(
     blocks: Sequence[BlockResult], traffic: Traffic, result: RunResult, variant: str
 ) -> dict[str, Any]:
-    """Return the variant's pairs of requests with the baseline, and by class: the number of pairs,
-    why they allow no verdict, and the variant's 95th percentiles of latencies."""
+    """Return the variant's pairs of requests with the baseline; for each class, return their
+    number, the reason if they allow no verdict, and 95th percentiles of the variant's latencies."""
     sides = (result.baseline, variant)
     pairs = paired(blocks, traffic, variant=variant, baseline=result.baseline)
     return {

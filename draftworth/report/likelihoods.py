@@ -9,7 +9,7 @@ from draftworth.report.words import ABOUT, MISSING, yes_or_no
 
 
 def likelihood_tables(found: Sequence[likelihoods.ModelsCheck]) -> tuple[Table, ...]:
-    """Return a table for each kind of check: by the target (sampled, greedy outputs), by drafts."""
+    """Return a table for each kind of check: of sampled outputs, of greedy ones, and by drafts."""
     by_target = (_sampled_cells(f) for f in found if isinstance(f, likelihoods.Likelihood))
     greedy = (_greedy_cells(f) for f in found if isinstance(f, likelihoods.GreedyLikelihood))
     by_draft = (_draft_cells(f) for f in found if isinstance(f, likelihoods.DraftLikelihood))

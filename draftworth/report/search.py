@@ -30,7 +30,7 @@ _STEPS = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """What a token costs with `window` / without a draft, with the ends of the 95% interval."""
+    """The cost of a token with `window` / its cost without a draft, and the 95% interval."""
 
     window: float
     cost: float

@@ -51,7 +51,7 @@ def requests_csv(blocks: Sequence[BlockResult]) -> str:
 
 
 def figures_csv(facts: RunFacts) -> str:
-    """Return figures.csv, a row for each figure; those of the whole run have no class and load."""
+    """Return figures.csv, a row for each figure; rows on the whole run have no class and load."""
     return _csv(FIGURE_COLUMNS, figure_rows(facts))
 
 

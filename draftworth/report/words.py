@@ -89,7 +89,7 @@ def share(value: float | None) -> str:
 
 
 def figure(metric: Metric, value: float | None) -> str:
-    """Return a value, scaled and rounded as its metric requires; of all units only `%` is shown."""
+    """Return a value, scaled and rounded as its metric requires; the only unit shown is `%`."""
     text = number(None if value is None else value * metric.unit.scale, digits=metric.digits)
     return f"{text}%" if metric.unit.name == "%" and value is not None else text
 

@@ -26,7 +26,7 @@ _EMPHASIS = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 
 
 def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
-    """Write all files of a report, over earlier ones; raise DraftworthError if writing fails."""
+    """Write all files of a report, replace earlier ones; raise DraftworthError if writing fails."""
     images = _images(document)
     texts = {
         "report.md": markdown_of(document),
@@ -46,7 +46,7 @@ def write_handover(document: Document, folder: Path) -> None:
 
 
 def write_files(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write files into a folder, by name; raise DraftworthError if one cannot be written."""
+    """Write files (contents by name) into a folder; raise DraftworthError if that is impossible."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
@@ -115,7 +115,7 @@ def _shown(value: object) -> str:
 
 
 def filled(template: str, finalize: Callable[[str], str] = _shown, **values: object) -> str:
-    """Return a template of this package, filled with values. finalize: returns a value as the text
+    """Return a template of this package, filled with values. finalize: turns a value into the text
     to show; in an HTML template, all text except for `Markup` is escaped afterwards."""
     environment = Environment(
         loader=PackageLoader("draftworth.report"),

@@ -58,9 +58,9 @@ def extent(search: Search, *, reads_outputs: bool) -> Extent:
 def _certain(search: Search, told: Collection[str]) -> tuple[Candidate, ...]:
     """Return the candidates that a search measures in any case, in the order of measuring.
 
-    They are those that the experiment asks for, else `first_candidate`; then one of each other
-    draft that is not in `told`: the drafts whose tokens per step can be predicted without a
-    measurement. A draft's second candidate is not certain: the first one may be enough.
+    First come those that the experiment asks for (if none: `first_candidate`), then one candidate
+    of each other draft that is not in `told`. For the drafts in `told`, the tokens per step can be
+    predicted without a measurement. A second candidate of a draft is not certain to be needed.
     """
     asked_for = tuple(c for c in search.candidates if c.is_asked_for)
     certain = asked_for or (first_candidate(search.candidates),)

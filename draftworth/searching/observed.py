@@ -62,7 +62,7 @@ def deviation_between_rounds(parts: Sequence[Sample]) -> float:
     """Return the standard deviation of an estimate between measurements of the same prompts.
 
     parts: what each pair of requests adds to the estimate's error. All candidates get the same
-    prompts, so their differences are no error here. The result is at least `_LEAST_DEVIATION`.
+    prompts, so differences between prompts do not count. The result is at least `_LEAST_DEVIATION`.
     """
     strata: dict[str, list[Sample]] = {}
     for part in parts:

@@ -2,11 +2,11 @@
 
 Cost means the cost of a token with a candidate / without a draft: a part before the first token,
 plus step cost / tokens per step in each class. Tokens per step are predicted (`yields`). Step costs
-are fitted to all measured candidates, with correlated errors (`step_costs`). Of the candidates that
-may be cheaper than the best so far by more than `within`, the one with the lowest expected cost is
-next. If there is none, a candidate whose tokens per step cannot be predicted is next, and after
-those the search ends. At the start, the best cost is 1, without a draft. (`benchmarks/search.py`
-shows how good the results are, and how many candidates are measured.)
+are fitted to all measured candidates, with correlated errors (`step_costs`). Candidates that the
+experiment asks for come first. Of those that may be cheaper than the best so far by more than
+`within`, the one with the lowest expected cost is next. If there is none, a candidate whose tokens
+per step cannot be predicted is next; if there is no such candidate either, the search ends. At the
+start, the best cost is 1, without a draft. (`benchmarks/search.py` shows how well this works.)
 """
 
 import math
@@ -24,10 +24,10 @@ NORMAL_95 = 1.96
 
 
 def least_chance(candidates: int) -> float:
-    """Return the probability that a candidate must exceed to be measured.
+    """Return the probability above which a candidate is measured.
 
-    Compared with it is the probability that the candidate is cheaper than the best so far by more
-    than `Search.within`. The more candidates there are, the more could be left out wrongly.
+    It is compared with the probability that the candidate is cheaper than the best so far by more
+    than `Search.within`. It falls with the number of candidates, as each could be left out wrongly.
     """
     return min(0.08, 1 / candidates)
 
@@ -106,7 +106,7 @@ class SearchState:
 
     @property
     def sureness(self) -> float:
-        """Return the least probability that no candidate is cheaper than the best by over `within`.
+        """Return a lower bound of P(no candidate is cheaper than the best by more than `within`).
 
         Measured candidates count as well: their costs have an error.
         """
@@ -159,7 +159,7 @@ class SearchState:
 
     @cached_property
     def _decoding(self) -> list[float]:
-        """Return the decoding cost of each of `_known`, if steps cost what the baseline's do."""
+        """Return the decoding cost of each of `_known`, if steps cost as much as the baseline's."""
         return [
             math.fsum(
                 t.weight * t.decoding_s / self.yields[c].tokens[name]

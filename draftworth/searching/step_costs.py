@@ -26,7 +26,7 @@ class Gaussian:
 
     A Gaussian process over finitely many points (Rasmussen and Williams 2006, "Gaussian Processes
     for Machine Learning", section 2.2), updated with one measurement after the other.
-    covariance[i][j]: of the (normal) errors of the numbers i and j.
+    covariance[i][j]: the covariance of the errors of the numbers i and j, which are normal.
     """
 
     means: Sequence[float]

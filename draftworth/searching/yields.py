@@ -84,7 +84,7 @@ def from_means(
 ) -> Yield | None:
     """Predict a candidate's tokens per step from the mean tokens per step of its draft's windows.
 
-    None if none is measured. means: the mean tokens per step, by measured candidate and class.
+    None: no window of the draft is measured. means: mean tokens per step, by candidate and class.
     usual_fall: the factor by which acceptance falls from one drafted token of a step to the next,
         assumed if only one window is known.
     """
@@ -102,11 +102,11 @@ def from_means(
 
 @lru_cache(maxsize=1024)
 def _continued(means: tuple[tuple[int, float], ...], wanted: int, usual_fall: float) -> float:
-    """Return the mean tokens of a step that checks `wanted` drafts.
+    """Return the mean tokens of a step that checks `wanted` drafted tokens.
 
-    means: (checked drafts, mean tokens) of one or two measured windows. Two windows determine
-        acceptance and fall (see the module). With one window, the fall is `usual_fall`; or more, if
-        even an acceptance of 1 would yield fewer tokens than were measured.
+    means: (checked drafted tokens, mean tokens) of one or two measured windows. Two windows
+        determine acceptance and fall (see the module). With one window, the fall is `usual_fall`,
+        or nearer to 1 if even an acceptance of 1 would yield fewer tokens than were measured.
     """
     (checked, mean), (further, other) = means[0], means[-1]
 
@@ -144,8 +144,8 @@ def _near(
 ) -> list[Candidate]:
     """Return the nearest measured windows of the same draft: the next shorter and the next longer.
 
-    least: how many windows to return, if there are enough, when all measured ones are shorter than
-        the candidate's or all are longer. A candidate that is measured itself is returned alone.
+    If all are shorter than the candidate's, or all are longer, the `least` nearest ones (or fewer,
+    if there are no more) are returned. A candidate that is measured itself is returned alone.
     """
     own = sorted(
         (c for c in measured if c.draft == candidate.draft), key=lambda c: (c.checked, c.window)
@@ -168,8 +168,8 @@ def _yield(
 ) -> Yield:
     """Return the prediction `tokens`, made from the windows `near`, with its standard error.
 
-    errors: the standard error of log(tokens) at a window e times as long or short as the nearest
-        of `near`: (for a window up to the longest of `near`, for a longer one).
+    errors: the standard error of log(tokens) for a window 2.718 times as long or as short as the
+        nearest of `near`; the second value is for windows longer than all of `near`.
     """
     own_place = math.log(candidate.window)
     anchor = min((math.log(c.window) for c in near), key=lambda place: abs(place - own_place))

@@ -1,8 +1,8 @@
 """Arguments and environment of `vllm serve` that all dialects share, for ONE variant.
 
-A variant adds only its `--speculative-config` (or, if a dialect needs them, engine settings that
-only speculation reads), so variants cannot differ in anything else. Settings whose defaults depend
-on speculation are set explicitly for all variants except the baseline as shipped.
+A variant adds only what speculation reads: `--speculative-config`, and where needed engine settings
+and a flag that counts accepted drafts. So variants differ in nothing else. Settings whose defaults
+depend on speculation are set explicitly for all variants except the baseline as shipped.
 """
 
 import json
@@ -139,8 +139,8 @@ class NeuronDialect:
 def _kept(
     settings: Mapping[str, Any], experiment: NeuronExperiment, variant: Variant
 ) -> dict[str, Any]:
-    """Return `settings`; for baseline as shipped, without those that the engine sets
-    otherwise by default when it speculates."""
+    """Return `settings`; for the baseline as shipped, leave out those whose defaults depend on
+    whether the engine speculates."""
     left_out = experiment.release_facts.depends_on_speculation
     kept = {name: value for name, value in settings.items() if name not in left_out}
     return kept if variant.keeps_engine_defaults else dict(settings)

@@ -1,7 +1,7 @@
 """The command line of vLLM Neuron without NxD Inference: EAGLE3 since 0.21, DFlash since 0.29.
 
-With `--speculative-config` the engine schedules synchronously, so all variants are set to that.
-An experiment with DFlash changes, for all variants, engine defaults that DFlash does not support.
+With `--speculative-config` the engine schedules synchronously, so all variants are set to do so.
+DFlash does not support some engine defaults: an experiment with it changes them for all variants.
 Sources: vLLM Neuron features guide, async scheduling, speculative decoding and DFlash; its DFlash
 examples (examples/vllm_neuron/models/llama3/dflash).
 """

@@ -32,7 +32,7 @@ class Report:
     """The medians of one tool's result file.
 
     form: the file's form, a key of `FORMS`. figures: the median of each figure (`FIGURES`).
-    completed: how many requests the medians are of. sent: how many requests the tool sent.
+    completed: the number of requests in the medians. sent: how many requests the tool sent.
     loads: how many loads the file has; only the first is read.
     in_flight: the concurrency of this load; None: the file does not say it.
     """

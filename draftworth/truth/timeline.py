@@ -61,7 +61,7 @@ class TimelineSpec:
     usage: the chunks that report token counts; fewer chunks do if the request asks for fewer.
     reasoning_tokens: how many of the first tokens are sent as reasoning deltas.
     keep_alive: whether a comment is sent at once, and one between two writes.
-    chunks_a_write: how many chunks after the first are written together, when the last is due.
+    chunks_a_write: how many chunks (not the first) are one write, sent when its last is due.
     """
 
     output_tokens: int = 121

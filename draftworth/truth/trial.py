@@ -1,6 +1,6 @@
 """Lets a load generator measure the truth server, and compares what it says with the truth.
 
-Its CPU time and memory are measured on Linux alone.
+The load generator's memory, and its descendants' CPU time as polled, are known on Linux alone.
 """
 
 import json

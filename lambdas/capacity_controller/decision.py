@@ -225,8 +225,8 @@ def _self_test_silent(deployment: Deployment, observation: Observation) -> Itera
 
     A measured result counts as the ended self-test of a server that cannot report its state. After
     the first self-test only the longer limit of `_no_server_ready` holds, because one of two nodes
-    may wait for capacity while the other is paid for. Nodes from before the deploy have only that
-    limit too: a server that the deploy left unchanged may still compile there.
+    may wait for capacity while the other is paid for. For nodes from before the deploy, too, only
+    that limit holds: a server that the deploy left unchanged may still compile there.
     """
     plan, waited = deployment.plan, deployment.without_server_seconds
     servers, run = observation.servers, observation.run
@@ -294,7 +294,7 @@ def _not_staged(observation: Observation) -> Iterator[Decision]:
 
 
 def _not_tried(deployment: Deployment, observation: Observation, now: float) -> Iterator[Decision]:
-    """Yield a decision until all canaries succeed; nodes stay until one fails or is silent."""
+    """Yield a decision until all canaries succeed; nodes stay until a canary fails or is silent."""
     canaries, nodes_up = observation.canaries, observation.nodes.desired_size
     if isinstance(canaries, Unknown) or canaries.state == "ok":
         return
@@ -308,7 +308,7 @@ def _not_tried(deployment: Deployment, observation: Observation, now: float) -> 
 
 
 def canary_is_silent(deployment: Deployment, observation: Observation, now: float) -> bool:
-    """Return whether a report is missing SILENT_AFTER_SECONDS after both the deploy and staging."""
+    """Return whether a report is still missing SILENT_AFTER_SECONDS after deploy and staging."""
     canaries, models = observation.canaries, observation.models
     if isinstance(canaries, Unknown) or isinstance(models, Unknown):
         return False

@@ -103,7 +103,7 @@ class NoCapacityBlock:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Why nodes are missing, with AWS's message. A kind is reported once while they are missing."""
+    """Why nodes are missing, in AWS's words. A kind is reported once until no node is missing."""
 
     kind: str
     message: str

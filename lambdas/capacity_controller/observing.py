@@ -185,7 +185,7 @@ def _quoted(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def run_of(s3: S3Client, bucket: str, job_name: str) -> observation.ObservedRun:
-    """Observe the Job's runs: return the first that is over, or whether a run has begun.
+    """Observe the Job's runs: return the first that is over; if none is, whether a run has begun.
 
     Each Job object of this name has one run. `run.json` is written last, when the run is over.
     """

@@ -130,10 +130,10 @@ def _observed(
 
 
 def _nodes_lost(deployment: Deployment, instances: int | None, *, of: int) -> int:
-    """Return how many of the `of` nodes that should exist are gone since the last observation.
+    """Return how many nodes were lost since the last observation, if `of` nodes should exist.
 
-    More nodes than `of`, then or now, are not counted: a node that was replaced before it ended is
-    not lost. instances: the number now; None: it is unknown, so no node is lost.
+    Nodes beyond `of` are not counted, neither then nor now: a node that was replaced before it
+    ended is not lost. instances: the number now; None: it is unknown, so no node counts as lost.
     """
     if instances is None:
         return 0
@@ -190,7 +190,7 @@ def _job_is_silent(observation: Observation, now: float) -> bool:
 def _schedule(
     state: State, deployment: Deployment, decision: Decision, observation: Observation, now: float
 ) -> float | None:
-    """Return the deadline, rounded up to a minute; None: it has passed, or the stack is deleted."""
+    """Return the deadline, rounded up; None: passed or stack deleted; undecided: the old value."""
     if decision.reason == "unknown":
         return state.schedule_at_unix_s
     end = deadline_unix_s(deployment, observation)

@@ -1,8 +1,8 @@
 """Turns a result file or a verdict into PutMetricData calls within CloudWatch's limits.
 
 CloudWatch stores standard-resolution metrics by the minute, so values are grouped by metric and by
-the minute in which their request started. A group becomes an array of unique values and an array of
-their counts, from which CloudWatch computes percentiles as from single values. The same file always
+the minute of the request's start or of the block's end. A group becomes an array of unique values
+and one of their counts, from which CloudWatch computes percentiles as from single values. One file
 gives the same calls in the same order, so a later delivery can go on where an earlier one stopped.
 
 Limits (API reference of PutMetricData and MetricDatum, read from botocore 1.44's service model):

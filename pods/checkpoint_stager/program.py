@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _hub(model: str, secret: str | None) -> Hub:
-    """Return a client of the hub that `HF_ENDPOINT` names; without that, of huggingface.co."""
+    """Return a client of the hub that `HF_ENDPOINT` names; if it is not set, of huggingface.co."""
     if secret is None:
         # False: otherwise the client would use a token in the user's home folder.
         return Hub(HfApi(token=False), model)
@@ -122,7 +122,7 @@ def _hub(model: str, secret: str | None) -> Hub:
 def read_token(client: SecretsManagerClient, secret: str) -> str:
     """Return the secret's text, or the only value in it if the AWS console wrote it as JSON.
 
-    After any error but UserInputError another try may succeed.
+    Another try may succeed after any error except UserInputError.
     """
     try:
         text = client.get_secret_value(SecretId=secret).get("SecretString", "")

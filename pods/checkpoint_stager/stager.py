@@ -73,7 +73,7 @@ class Staging:
     def run(self) -> checkpoints.ReadyModel:
         """Stage what is missing, and return the model's `_READY.json`.
 
-        After any error but UserInputError another try may succeed.
+        Another try may succeed after any error except UserInputError.
         """
         started_seconds = time.monotonic()
         ready = self.store.ready()

@@ -2,5 +2,5 @@
 
 `start` is the parent process of vLLM in vLLM's container. First it tests the node (`self_test`);
 for that, the program `runtime` starts the Neuron runtime once. `upload` is the program of a second
-container. These programs use Python and boto3 of the Neuron image; a volume has them as a zip file.
+container. A volume has these programs as a zip file; Python and boto3 are the Neuron image's.
 """

@@ -35,7 +35,7 @@ class GivenUpError(Exception):
 
 @dataclass(kw_only=True)
 class Parent:
-    """Starts the server once, watches it until it ends, and decides whether it is given up.
+    """Runs and watches the server once, twice if restored graphs are not found; may give it up.
 
     arguments: the command line of `start`. The limits in minutes count from
         `Starts.first_at_seconds`.
@@ -137,7 +137,7 @@ class Parent:
                 return
 
     def _ended(self, code: int) -> int:
-        """Return the exit code, for a restart by the kubelet; GivenUpError: it ended too often."""
+        """Return `code`: the kubelet restarts the server. GivenUpError: it ended too often."""
         starts, failed = self.starts, self.reports.tail.compiler_failed
         allowed = self.arguments.starts_with_compiler_failure if failed else MAX_STARTS
         if starts.without_health >= allowed and not self._told_to_end:

@@ -55,7 +55,7 @@ class Prepared:
     environment: the environment variables that say where the graphs are.
     compiles: there are no graphs yet, so vLLM compiles them.
     proof: more environment variables, with which vLLM ends if it does not find a restored graph;
-        empty if no graphs were restored.
+        empty if no graphs were restored, or if the engine has no such variable.
     """
 
     environment: Mapping[str, str]
@@ -99,7 +99,7 @@ def prepare(order: Order) -> Prepared:
 
 
 def compiles_after_all(order: Order) -> None:
-    """Record a start that compiles; it follows a start that did not find the restored graphs."""
+    """Record a second start, which compiles: the first one did not find the restored graphs."""
     if record := scratch.read_record(order.scratch):
         scratch.write_record(order.scratch, replace(record, **_begun("compiled")))
 

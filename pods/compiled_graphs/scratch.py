@@ -3,8 +3,8 @@
 The volume is an emptyDir. It outlives the pod's containers and is deleted with the pod, so a record
 may be of an earlier container, and a new pod has no records.
 
-- `starts.json` counts the starts of the server and has the time of the first. Times are seconds
-  since the node's boot: all containers share this clock, and nobody sets it.
+- `starts.json` counts the server's starts, and has the time of the first one since it was last
+  healthy, in seconds since the node's boot: all containers share this clock, and nobody sets it.
 - `start.json` describes the current start and its graphs.
 - `compiled-whole.json` is written when the server is healthy: its compiled graphs are complete.
 """
@@ -37,7 +37,7 @@ class Starts:
     number: the number of the current start, from 1.
     without_health: starts since the server was last healthy, including the current one. A start
         counts when it begins, so a start that was killed counts too.
-    first_at_seconds: when the first of the starts in `without_health` began, after its self-test.
+    first_at_seconds: when the first start that `without_health` counts began (after the self-test).
     cache_missed: the engine did not find the restored graphs; later starts do not try them again.
     given_up: why the server was given up; empty if it was not.
     self_test: what this pod's self-test found; None until it has ended.
@@ -73,7 +73,7 @@ def begin(scratch: Path, clock: Callable[[], float] = time.monotonic) -> Starts:
 
 
 def keep(scratch: Path, starts: Starts) -> None:
-    """Replace `starts.json` atomically; ignore errors, as of a full disk: the server goes on."""
+    """Replace `starts.json` atomically. Ignore an error (a full disk): the server must go on."""
     with contextlib.suppress(OSError):
         scratch.mkdir(parents=True, exist_ok=True)
         replace_file(scratch / STARTS_NAME, dump_record(starts))
@@ -91,7 +91,7 @@ class StartRecord:
     """One start of the server.
 
     key, inputs: the artifact key of the server's graphs, and the values that the key is a hash of.
-    checkpoints: the commits of the mounted checkpoints that are known, by role.
+    checkpoints: by role, the commit of each mounted checkpoint whose commit is known.
     origin: `bucket` if the bucket had the graphs, `compiled` if this pod compiled them.
     graphs: the path of the folder with the graphs, in the pod.
     """

@@ -204,7 +204,7 @@ def _within(seconds: float, step: Callable[[], None]) -> None:
 
 
 def _file_sizes(checkpoint: Path) -> dict[Path, int]:
-    """Return the checkpoint's files with their sizes; raise OSError if there is none."""
+    """Return the checkpoint's files with their sizes; raise OSError if it has no files."""
     try:
         ready = load_record(ReadyModel, read_file(checkpoint / READY_MARKER))
         return {checkpoint / file.path: file.size_bytes for file in ready.files}

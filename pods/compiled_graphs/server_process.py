@@ -139,7 +139,7 @@ class ServerProcess:
             os.killpg(self._process.pid, number)
 
     def end(self, grace_seconds: float = _GRACE_SECONDS) -> None:
-        """Send SIGTERM, SIGKILL if that does not help. Never call this in the thread of `wait`."""
+        """Send SIGTERM, then SIGKILL if it still runs. Do not call this in the thread of `wait`."""
         self.signal(signal.SIGTERM)
         if not self.ended.wait(grace_seconds):
             self.signal(signal.SIGKILL)

@@ -59,7 +59,7 @@ class Uploader:
     def upload(self, record: StartRecord) -> str:
         """Upload the graphs if the bucket lacks them, and return a sentence for the log.
 
-        After any error but NothingToUploadError the next call may succeed.
+        The next call may succeed after any error except NothingToUploadError.
         """
         if settled := self._settle(record):
             return settled
@@ -165,7 +165,7 @@ def upload_with_retries(
     stop: threading.Event,
     delays_seconds: Sequence[float] = RETRY_DELAYS_SECONDS,
 ) -> bool:
-    """Upload the graphs, in several tries until `stop` is set; return whether a try succeeded."""
+    """Try to upload until it succeeds, `stop` is set or no delay is left; True: it succeeded."""
     for delay in (*delays_seconds, None):
         try:
             _LOG.info(uploader.upload(record))
@@ -183,7 +183,7 @@ def upload_with_retries(
 
 
 def main(argv: Sequence[str]) -> int:
-    """When vLLM is healthy, upload its graphs; then wait for SIGTERM, which stops no upload."""
+    """Upload the graphs once vLLM is healthy; wait for SIGTERM, which interrupts no upload."""
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     arguments = _parser().parse_args(argv)
     stop = threading.Event()

@@ -169,8 +169,8 @@ class KubernetesServers:
     stopped_within_seconds: float = 120.0
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """Run only the servers of `endpoints` (see `Servers`). A cancelled run does not interrupt
-        this, because Kubernetes starts the Job's next pod only if a server runs."""
+        """Run only the servers of `endpoints` (see `Servers`). If the run is cancelled, this still
+        goes on to its end, because Kubernetes starts the Job's next pod only if a server runs."""
         wanted = tuple(endpoint.server for endpoint in endpoints)
         await in_thread(self._run_only, wanted, restart=restart)
 

@@ -2,7 +2,7 @@
 
 llmperf's pool of actors returns results only when all its requests have ended (commit f1d6bed), and
 drops a request for which no actor is free. So every actor has a launcher of its own, as in
-llmperf's own benchmark, and gets its next request when the last one has ended.
+llmperf's own benchmark, and gets its next request when its previous one has ended.
 """
 
 import asyncio
@@ -93,8 +93,8 @@ class LaunchedActor:
         self._launcher = RequestsLauncher([handle])
 
     def measure(self, client: Client, request: Planned) -> Measured | None:
-        """Send the request and wait for its end; return its record, also if the actor was lost, or
-        None if it was cancelled."""
+        """Send the request and wait for its end. Return its record, also if the actor was lost;
+        None: the request was cancelled."""
         started_at_unix_s = client.wall_clock()
         # llmperf's launcher needs the first three fields; our client reads only `metadata`.
         config = RequestConfig(

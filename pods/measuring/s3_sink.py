@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class S3Sink:
-    """Stores files below `s3://bucket/prefix/`; the client retries by itself (botocore's modes)."""
+    """Stores files below `s3://bucket/prefix/`. The S3 client itself repeats failed requests."""
 
     def __init__(self, client: S3Client, *, bucket: str, prefix: str) -> None:
         self._client = client

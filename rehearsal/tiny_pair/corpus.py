@@ -3,7 +3,7 @@
 The text is written in `corpus.yaml` or generated from a seed. The target memorizes ONE fixed answer
 to each shipped prompt of the rehearsal's classes, so its greedy output is stable and equal with and
 without speculation. Variations of the prompts teach the general form of such texts. The draft
-is trained only on structured texts (`recipe.yaml`), so it predicts no answers to open-ended ones.
+is trained only on structured texts (`recipe.yaml`): it predicts no answers to open-ended prompts.
 """
 
 import hashlib

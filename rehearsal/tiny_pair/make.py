@@ -99,8 +99,8 @@ def collate(rows: list[Row], padding: int) -> Batch:
 def batches(
     pools: dict[str, list[Row]], stage: Stage, rng: random.Random, padding: int
 ) -> Iterator[Batch]:
-    """Yield batches of random rows without end. `pools` has the rows of each kind of example, and
-    the stage's `mix` the probability of each kind."""
+    """Yield batches of random rows without end. `pools` has the rows of each kind of example; the
+    stage's `mix` says how probable each kind is."""
     names = list(pools)
     shares = [stage["mix"][name] for name in names]
     while True:

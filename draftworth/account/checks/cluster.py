@@ -147,7 +147,7 @@ def _major(version: str) -> int:
 
 
 def node_image(situation: check.Situation) -> check.CheckResult:
-    """Check that the node images' Neuron driver fits, and that all nodes get the same release."""
+    """Check that the nodes' Neuron driver fits the runtime and that all nodes get one release."""
     pinned = situation.experiment.spec.aws.pins.node_release
     values = {i: _parameter(situation, f"{i}/recommended/release_version") for i in NODE_IMAGES}
     releases = {image: v if _RELEASE.fullmatch(v) else "" for image, v in values.items()}
@@ -199,7 +199,7 @@ def _is_there(situation: check.Situation, release: str) -> bool:
 
 
 def _parameter(situation: check.Situation, path: str) -> str:
-    """Return EKS's public SSM parameter at `path` on node images; empty if there is none."""
+    """Return the value of EKS's public SSM parameter `path` for node images; empty if missing."""
     version = situation.experiment.spec.aws.kubernetes_version
     name = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/{path}"
     doing = f"read the SSM parameter {name}"

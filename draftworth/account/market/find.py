@@ -58,7 +58,7 @@ class Found:
 
 
 def run(experiment: ResolvedNeuron, wanted: Collection[str]) -> int:
-    """Search the account's regions (if `wanted` has any, only those) and print the offers."""
+    """Search the regions in `wanted` (empty: all regions of the account) and print the offers."""
     need = Need.of(experiment)
     found = look(experiment, need, wanted, client)
     print_lines(found_lines(found, need))
@@ -68,7 +68,7 @@ def run(experiment: ResolvedNeuron, wanted: Collection[str]) -> int:
 def look(
     experiment: ResolvedNeuron, need: Need, wanted: Collection[str], clients: Clients
 ) -> Found:
-    """Return what the regions offer; wanted regions that are not enabled are in `unknown`."""
+    """Return what the `wanted` (empty: all) regions offer; `unknown` names those not enabled."""
     states = check.region_states(experiment.spec.aws.region, clients)
     enabled = {name for name, state in states.items() if state in check.OPEN}
     names = sorted(enabled & set(wanted) if wanted else enabled)

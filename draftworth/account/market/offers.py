@@ -98,7 +98,7 @@ class Offer:
 
 
 def hourly_offer(need: Need, price: Price, **offer: Any) -> Offer:
-    """Return an offer of nodes that are paid by the hour; `offer`: other fields of the offer."""
+    """Return an offer of nodes that are paid by the hour; `offer`: the other fields of `Offer`."""
     usd = need.hours.times(need.nodes * price.usd_per_hour)
     return Offer(usd=usd, price=price, **offer)
 

@@ -1,11 +1,11 @@
 """Rules of an experiment that need more than one key, the catalogue or the disk to be checked.
 
 Each rule yields a `Problem` for everything that would fail on AWS or make a comparison unfair, so
-that users learn about it in a second and without cost. A problem's code is the rule's name.
+that users learn of the problem in a second, free of charge. A problem's code is the rule's name.
 
-A rule is a function of one of these modules that yields problems. It gets what the types of its
-parameters ask for: the experiment, its search, its prompts, the file's path. A rule is skipped if
-it asks for a search and there is none, or for the other kind of experiment.
+A rule is a function in a module of this package that yields problems. The types of its parameters
+tell what it gets: the experiment, its search, its prompts or the file's path. A rule is skipped if
+it takes a search and there is none, or if it takes an experiment of the other kind.
 """
 
 from collections.abc import Iterator, Sequence
