@@ -77,7 +77,7 @@ test-browser: $(STAMP) ## pages in a real browser (needs Chromium: apt-get insta
 	@command -v chromium chromium-browser >/dev/null || { \
 	  echo "given no chromium on the PATH, allowed: Chromium of your distribution; next: apt-get install chromium" >&2; exit 1; }
 	$(RUN) npm install --prefix tests/browser --loglevel=error
-	$(RUN) python -m pytest -q -m browser tests/browser
+	$(RUN) python -m pytest -n 2 --dist loadfile -q -m browser tests/browser
 
 test-engine: $(STAMP) ## tests against the real engine (installed by `make rehearse`)
 	$(RUN) DRAFTWORTH_ENGINE_PYTHON="$(CURDIR)/.engine-venv/bin/python" python -m pytest -q -m engine
