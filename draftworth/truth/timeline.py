@@ -78,27 +78,34 @@ class TimelineSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if len(self.chunk_tokens) != 2:
+            raise ValueError("chunk_tokens: allowed: the fewest and the most tokens, as [1, 4]")
         low, high = self.chunk_tokens
         first = low if self.first_chunk_tokens is None else self.first_chunk_tokens
         counts = (low, high, first, self.output_tokens, self.chunks_a_write)
         seconds = (self.ttft_seconds, self.gap_seconds)
         if low > high or min(counts) < 1 or max(counts) > _MOST_TOKENS:
-            raise ValueError(f"allowed: 1 to {_MOST_TOKENS:,} tokens, the fewest of a chunk first")
+            raise ValueError(
+                "output_tokens, chunk_tokens, first_chunk_tokens, chunks_a_write: allowed: 1 to "
+                f"{_MOST_TOKENS:,}; in chunk_tokens the fewest first"
+            )
         if min(seconds) < 0 or max(seconds) > _MOST_SECONDS or not 0 <= self.jitter < 1:
-            raise ValueError(f"allowed: 0 to {_MOST_SECONDS:g} seconds, a jitter from 0 to below 1")
+            raise ValueError(
+                f"ttft_seconds, gap_seconds: allowed: 0 to {_MOST_SECONDS:g}; jitter: allowed: 0 "
+                "to below 1"
+            )
 
     def changed(self, text: str) -> TimelineSpec:
         """Return a copy with fields replaced by those in JSON; UserInputError: a field is wrong."""
         try:
             fields = load_object(text)
             if unknown := fields.keys() - vars(self).keys():
-                raise RecordError(f"no field {', '.join(unknown)}")  # noqa: TRY301 (as the codec does)
+                raise RecordError(  # noqa: TRY301 (as the codec does)
+                    f"no field {', '.join(unknown)}; allowed: some of {', '.join(vars(self))}"
+                )
             return load_record(TimelineSpec, dump_json({**vars(self), **fields}))
         except RecordError as error:
-            raise UserInputError(
-                f"timeline: given {one_line(text)}: {error}; allowed: some of "
-                f"{', '.join(vars(self))}"
-            ) from error
+            raise UserInputError(f"--timeline: given {one_line(text)}: {error}") from error
 
 
 class Trap(NamedTuple):
