@@ -351,7 +351,7 @@ class Draft:
 
 
 def _draft_model(text: Text, prompts: int, rng: random.Random) -> Draft:
-    """Return a random draft whose hit or miss at a position does not depend on the step's start."""
+    """Return a random draft: whether a position is a hit does not depend on where a step starts."""
 
     def of_prompt(right: float) -> float:
         drawn = right + rng.gauss(0, 0.3 * min(right, 1 - right))

@@ -1,7 +1,7 @@
 """Makes Kubernetes objects as plain data from the charts' YAML templates; adds them to a chart.
 
-A template (jinja2) reads as the object that the cluster gets. A text that may
-not be plain YAML is written as JSON (`tojson`). Tests validate the objects with Kubernetes' schema.
+A template (jinja2) reads as the object that the cluster gets. A text that may not be plain YAML is
+written as JSON (`tojson`). Tests validate the objects with Kubernetes' schema.
 """
 
 import json
@@ -56,6 +56,7 @@ def add_objects(chart: cdk8s.Chart, objects: Sequence[Object]) -> None:
         )
         # Python's `ApiObject` takes no other keys, and `Include` starts a Node.js process each time
         # (0.2 s). cdk8s sorts the keys of what it is given, but not those of a patch.
-        for key, value in json.loads(json.dumps(item, sort_keys=True)).items():
-            if key not in ("apiVersion", "kind", "metadata"):
-                made.add_json_patch(cdk8s.JsonPatch.add(f"/{key}", value))
+        others = {key: item[key] for key in item.keys() - {"apiVersion", "kind", "metadata"}}
+        in_order = json.loads(json.dumps(others, sort_keys=True))
+        patches = (cdk8s.JsonPatch.add(f"/{key}", value) for key, value in in_order.items())
+        made.add_json_patch(*patches)

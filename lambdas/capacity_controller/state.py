@@ -127,7 +127,7 @@ class Deployment(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class LastDecision:
-    """The decision in force since `since_unix_s`; desired_size: None if it asks for no size."""
+    """This decision is in force since `since_unix_s`. desired_size: None if it asks for no size."""
 
     job_name: str
     desired_size: int | None

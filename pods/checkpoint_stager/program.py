@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _hub(model: str, secret: str | None) -> Hub:
-    """Return a client of the hub that `HF_ENDPOINT` names; if it is not set, of huggingface.co."""
+    """Return a client of the hub at the address in `HF_ENDPOINT`, or else of huggingface.co."""
     if secret is None:
         # False: otherwise the client would use a token in the user's home folder.
         return Hub(HfApi(token=False), model)

@@ -250,8 +250,9 @@ def _images(folder: Path, aws: str, hub: LocalHub) -> Mapping[str, Image]:
     # Here the client waits for a core as long as the machine is busy: no request is excluded.
     clock = measuring / "draftworth/measuring/clock.py"
     share = f"MAX_WAIT_SHARE = {MAX_WAIT_SHARE}"
-    assert clock.read_text().count(share) == 1
-    clock.write_text(clock.read_text().replace(share, "MAX_WAIT_SHARE = 1e9"))
+    source = clock.read_text()
+    assert source.count(share) == 1
+    clock.write_text(source.replace(share, "MAX_WAIT_SHARE = 1e9"))
     write_vllm(neuron)
     node = put_node(folder / "node", devices=0)  # the claim's devices come with its pod
     here = {

@@ -1,6 +1,5 @@
 """A search with the real engine: servers in turn, and what it names beside measuring all."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +49,11 @@ def rehearse(folder: Path, edit: Edit) -> SearchResult:
 
 
 @pytest.mark.engine
+@pytest.mark.usefixtures("_every_request_counts")
 def test_servers_take_turns_and_every_window_is_predicted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    # On a busy machine a request whose client waited for a core is excluded.
-    monkeypatch.setattr("draftworth.measuring.clock.MAX_WAIT_SHARE", math.inf)
     found = rehearse(tmp_path / "search", short)
 
     assert found.order[0] == "draft-k7"

@@ -199,7 +199,7 @@ def _is_there(situation: check.Situation, release: str) -> bool:
 
 
 def _parameter(situation: check.Situation, path: str) -> str:
-    """Return the value of EKS's public SSM parameter `path` for node images; empty if missing."""
+    """Return EKS's public SSM parameter `path` of node images; it is empty if AWS has none."""
     version = situation.experiment.spec.aws.kubernetes_version
     name = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/{path}"
     doing = f"read the SSM parameter {name}"
