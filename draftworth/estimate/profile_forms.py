@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+import yaml
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.counters import DRAFTS, parse_metrics, speculation_between
@@ -59,7 +58,14 @@ def read_profile(path: Path) -> acceptance.AcceptanceProfile:
         raise UserInputError(f"{shown}: cannot be read: {error.strerror}") from error
     except (RecordError, TooLargeError) as error:
         raise UserInputError(f"{shown}: {error}") from error
-    except (YAMLError, RecursionError, AttributeError, TypeError, KeyError, ValueError) as error:
+    except (
+        yaml.YAMLError,
+        RecursionError,
+        AttributeError,
+        TypeError,
+        KeyError,
+        ValueError,
+    ) as error:
         raise UserInputError(
             f"{shown}: given {one_line(str(error), characters=120)}; allowed: an acceptance "
             "profile, InferenceX' YAML (model: mode: window: tokens a step), vLLM's /metrics as "
@@ -70,7 +76,7 @@ def read_profile(path: Path) -> acceptance.AcceptanceProfile:
 def _read(path: Path, data: bytes) -> acceptance.AcceptanceProfile:
     text = data.decode()
     if path.suffix in (".yaml", ".yml"):
-        return _of_inferencex(YAML(typ="safe", pure=True).load(text), path)
+        return _of_inferencex(yaml.safe_load(text), path)
     if path.suffix == ".csv":
         lines = csv.DictReader(text.splitlines())
         rows = sorted((int(line["position"]), float(line["accepted"])) for line in lines)

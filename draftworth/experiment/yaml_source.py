@@ -13,11 +13,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML, events
-from ruamel.yaml.error import MarkedYAMLError
-from ruamel.yaml.events import Event, ScalarEvent
-from ruamel.yaml.nodes import ScalarNode
-from ruamel.yaml.reader import ReaderError
+import yaml
+from yaml import events
+from yaml.reader import ReaderError
 
 from draftworth.errors import ExperimentError, Key, Problem, UserInputError
 from draftworth.experiment.strict import WORDS
@@ -30,7 +28,18 @@ MAX_DEPTH = 20
 # The longest text of an experiment is a sentence.
 MAX_TEXT_CHARACTERS = 1_000
 _INT64_CHARACTERS = 70  # more than a 64-bit number has in base 2
-_PLAIN_KINDS = {"int", "float", "bool", "null"}
+# Scalars of YAML 1.2 that are no text; PyYAML's own are those of 1.1, where `no` is false.
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+}
+_DECIMAL = re.compile(r"[-+]?[0-9][0-9_]*")
+_IN_ANOTHER_BASE = re.compile(r"[-+]?0[box][0-9a-fA-F_]+")
+_FRACTION = re.compile(r"[-+]?(\.[0-9]|[0-9][0-9_]*\.?)[0-9_]*([eE][-+]?[0-9]+)?")
 _NOT_TEXT = "a key is not text: put it in quotes if it is meant as one"
 _IN_PLACE = "an experiment says everything in the place where it counts"
 
@@ -56,22 +65,18 @@ class ExperimentSource:
         self.lines: dict[Key, int] = {(): 1}
         self.problems: list[Problem] = []
         self._text = text
-        yaml = YAML(typ="safe", pure=True)
-        self._resolver, self._constructor = yaml.resolver, yaml.constructor
-        self._events = self._parsed(yaml)
+        self._events = self._parsed()
         self.data = self._document()
 
-    def _parsed(self, yaml: YAML) -> Iterator[Event]:
+    def _parsed(self) -> Iterator[yaml.Event]:
         try:
-            yield from yaml.parse(self._text)
-        except MarkedYAMLError as error:
+            yield from yaml.parse(self._text, Loader=yaml.CSafeLoader)
+        except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else None
             raise self._not_yaml(error.problem or error.context, line) from error
         except ReaderError as error:
             line = self._text.count("\n", 0, error.position) + 1
             raise self._not_yaml(f"the character U+{error.character:04X}", line) from error
-        except (ValueError, OverflowError) as error:  # from an escape such as \UFFFFFFFF
-            raise self._not_yaml(error, None) from error
 
     def _document(self) -> Any:
         next(self._events)
@@ -120,11 +125,11 @@ class ExperimentSource:
             data[name] = self._value(next(self._events), place)
         return data
 
-    def _name(self, event: Event, key: Key) -> str:
+    def _name(self, event: yaml.Event, key: Key) -> str:
         self._check_form(event, key)
-        if not isinstance(event, ScalarEvent):
+        if not isinstance(event, yaml.ScalarEvent):
             raise self._refused(event, key, "a list or mapping as a key", "text", _NOT_TEXT)
-        name = self._plain(event)
+        name = _plain(event)
         if not isinstance(name, str):
             raise self._refused(event, key, f"the key {name!r}", "text", _NOT_TEXT)
         if name == "<<":
@@ -139,8 +144,8 @@ class ExperimentSource:
             items.append(self._value(event, place))
         return tuple(items)
 
-    def _scalar(self, event: ScalarEvent, key: Key) -> Any:
-        value = self._plain(event)
+    def _scalar(self, event: yaml.ScalarEvent, key: Key) -> Any:
+        value = _plain(event)
         if isinstance(value, str):
             self._check_text(value, key)
         elif isinstance(value, int | float):
@@ -149,20 +154,6 @@ class ExperimentSource:
                 allowed = "a finite number, a whole one of at most 64 bits"
                 self._add(key, event.value, allowed, "no quantity of an experiment is larger")
         return value
-
-    def _plain(self, event: ScalarEvent) -> Any:
-        """Convert a YAML 1.2 scalar. A date stays text; so does `-_`, which is no number."""
-        tag = self._resolver.resolve(ScalarNode, event.value, event.implicit)
-        kind = str(tag).rpartition(":")[2]
-        if kind not in _PLAIN_KINDS:
-            return event.value
-        if kind == "int" and len(event.value) > _INT64_CHARACTERS:
-            return math.inf
-        try:
-            construct = getattr(self._constructor, f"construct_yaml_{kind}")
-            return construct(ScalarNode(tag, event.value))
-        except ValueError:  # for example `-_`
-            return event.value
 
     def _check_text(self, text: str, key: Key) -> None:
         if len(text) > MAX_TEXT_CHARACTERS:
@@ -187,10 +178,10 @@ class ExperimentSource:
         return self._refused(line, (), "text that is not YAML", "YAML, each key once", told)
 
     def _refused(
-        self, where: Event | int | None, key: Key, given: str, allowed: str, reason: str
+        self, where: yaml.Event | int | None, key: Key, given: str, allowed: str, reason: str
     ) -> ExperimentError:
         problem = Problem(key=key, given=given, allowed=allowed, reason=reason)
-        line = _line(where) if isinstance(where, Event) else where
+        line = _line(where) if isinstance(where, yaml.Event) else where
         return ExperimentError(self.path, [_printable(problem, line)])
 
     def refused(self, problems: Iterable[Problem]) -> ExperimentError:
@@ -220,7 +211,24 @@ def read_source(path: Path, *, example: str = _EXAMPLE) -> ExperimentSource:
     return source
 
 
-def _line(event: Event) -> int:
+def _plain(event: yaml.ScalarEvent) -> Any:
+    """Return the value of a scalar. A date stays text; so does `0x_`, which is no number."""
+    text: str = event.value
+    if not event.implicit[0]:  # it is in quotes
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    decimal, based = _DECIMAL.fullmatch(text), _IN_ANOTHER_BASE.fullmatch(text)
+    try:
+        if decimal or based:
+            is_long = len(text) > _INT64_CHARACTERS
+            return math.inf if is_long else int(text, 10 if decimal else 0)
+        return float(text) if _FRACTION.fullmatch(text) else text
+    except ValueError:
+        return text
+
+
+def _line(event: Any) -> int:
     return int(event.start_mark.line) + 1
 
 
