@@ -180,7 +180,9 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
     if origin is Literal:
         return _checked(value in get_args(kind), value, where, f"one of {get_args(kind)}")
     if origin is tuple:
-        return _convert_list(get_args(kind)[0], value, where)
+        kinds = get_args(kind)
+        convert = _convert_list if kinds[-1] is ... else _convert_fixed
+        return convert(kinds, value, where)
     _checked(isinstance(value, dict), value, where, "an object")
     if origin is None:
         return _convert_record(kind, value, where)
@@ -196,12 +198,23 @@ def _convert_scalar(kind: Any, value: Any, where: str) -> Any:
     return kind(_checked(good, value, where, words))
 
 
-def _convert_list(inner: Any, value: Any, where: str) -> tuple[Any, ...]:
+def _convert_list(kinds: Sequence[Any], value: Any, where: str) -> tuple[Any, ...]:
+    inner = kinds[0]
     _checked(isinstance(value, list), value, where, "a list")
     # A request has thousands of chunk times, and a function call for each would be slow.
     if inner in (int, str) and all(type(item) is inner for item in value) and _all_fit(value):
         return tuple(value)
     return tuple(_convert(inner, item, f"{where}[{i}]") for i, item in enumerate(value))
+
+
+def _convert_fixed(kinds: Sequence[Any], value: Any, where: str) -> tuple[Any, ...]:
+    """Convert a list that has one item of each kind, in this order."""
+    good = isinstance(value, list) and len(value) == len(kinds)
+    _checked(good, value, where, f"a list of {len(kinds)}")
+    return tuple(
+        _convert(kind, item, f"{where}[{i}]")
+        for i, (kind, item) in enumerate(zip(kinds, value, strict=True))
+    )
 
 
 def _all_fit(items: list[Any]) -> bool:

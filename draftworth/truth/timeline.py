@@ -78,8 +78,6 @@ class TimelineSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if len(self.chunk_tokens) != 2:
-            raise ValueError("chunk_tokens: allowed: the fewest and the most tokens, as [1, 4]")
         low, high = self.chunk_tokens
         first = low if self.first_chunk_tokens is None else self.first_chunk_tokens
         counts = (low, high, first, self.output_tokens, self.chunks_a_write)

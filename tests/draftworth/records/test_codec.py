@@ -42,6 +42,7 @@ class Drawing:
     shapes: tuple[Circle | Square, ...]
     extra: Circle | Square | None
     notes: Mapping[str, tuple[int, ...]]
+    place: tuple[int, str]
     frame: Frame = Frame(width=7)
 
 
@@ -51,6 +52,7 @@ DRAWING = Drawing(
     shapes=(Circle(radius=1.0), Square(side=2, tilted=True)),
     extra=None,
     notes={"a": (1, 2), "b": (-(2**63), 2**63 - 1)},
+    place=(3, "b"),
 )
 
 
@@ -107,6 +109,10 @@ def changed(old: str, new: str) -> str:
         (changed('"extra":null', '"extra":7'), "extra: given 7, allowed: an object"),
         (changed("[1,2]", "[1,true]"), r"notes.a\[1\]: given True, allowed: a whole number"),
         (changed("[1,2]", '["1","2"]'), r"notes.a\[0\]: given '1', allowed: a whole number"),
+        (changed('[3,"b"]', "[3]"), r"place: given \[3\], allowed: a list of 2"),
+        (changed('[3,"b"]', '[3,"b",1]'), r"place: given \[3, 'b', 1\], allowed: a list of 2"),
+        (changed('[3,"b"]', "[3,4]"), r"place\[1\]: given 4, allowed: text"),
+        (changed('[3,"b"]', '"ab"'), "place: given 'ab', allowed: a list of 2"),
         (changed("1.0", "Infinity"), "Infinity is not a JSON number"),
         ("[" * 100_000, "not JSON"),
     ],
