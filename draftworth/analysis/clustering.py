@@ -32,6 +32,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 # Fewer prompts are too small a sample to say anything about other prompts.
 MIN_PROMPTS = 6
@@ -43,8 +44,7 @@ MANY_REPETITIONS = 4
 MANY_DEGREES = 1_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sample:
+class Sample(NamedTuple):
     """One measurement, with the names of the clusters that it belongs to.
 
     value: the measured value, or what the measurement adds to the error of an estimate.
@@ -54,6 +54,8 @@ class Sample:
         repetitions of each run are a sample of their own.
     case: the prompt's case, because a stratum may have several cases.
     weight: how much of the estimate depends on this measurement, in any unit.
+
+    It is a tuple, because a verdict makes one for each request and figure.
     """
 
     stratum: str

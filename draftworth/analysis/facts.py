@@ -290,7 +290,7 @@ def _quantiles(
     requests = samples_of(blocks, group, variant)
     for metric in (*definitions.shown_latencies(), definitions.TOKENS_PER_STEP):
         samples = [
-            replace(place, value=value)
+            place._replace(value=value)
             for place, record in requests
             if record.counts and (value := getattr(record, metric.field)) is not None
         ]

@@ -6,7 +6,7 @@ keep every limit, and of their tokens (DistServe, Zhong et al. 2024, arXiv:2401.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from draftworth.analysis.pairing import Traffic, samples_of, weighted
 from draftworth.analysis.statistics import SAMPLES_BEYOND, Estimate, quantile_estimate
@@ -123,7 +123,7 @@ def latency_p95(
     """Return the 95th percentile of a latency (a field of `RequestRecord`); None: not measured."""
     # Each request counts as its own prompt: the user's prompts are no sample of others.
     samples = [
-        replace(place, prompt=str(number), value=value)
+        place._replace(prompt=str(number), value=value)
         for number, (place, record) in enumerate(samples_of(blocks, group, variant))
         if (value := _latency_s(record, field)) is not None
     ]

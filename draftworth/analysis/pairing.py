@@ -61,7 +61,7 @@ class Pair:
     drafted: RequestRecord
 
     def sample(self, value: float, *, weight: float = 1.0) -> Sample:
-        return Sample(**{**vars(self.place), "value": value, "weight": weight})
+        return self.place._replace(value=value, weight=weight)
 
 
 def paired(

@@ -70,7 +70,7 @@ class LogRatio:
 
     def beside(self, other: LogRatio) -> LogRatio:
         """Return this ratio / another ratio of the same run, with the same prompts and blocks."""
-        others = (replace(part, value=-part.value) for part in other.parts)
+        others = (part._replace(value=-part.value) for part in other.parts)
         return LogRatio(value=self.value - other.value, parts=(*self.parts, *others))
 
     def over(self, other: LogRatio, *, runs: tuple[str, str]) -> LogRatio:
@@ -79,7 +79,7 @@ class LogRatio:
         The runs have the same prompts but different blocks; each has its own sample of repetitions.
         """
         parts = (
-            replace(part, side=run, block=f"{run}/{part.block}", value=sign * part.value)
+            part._replace(side=run, block=f"{run}/{part.block}", value=sign * part.value)
             for run, ratio, sign in zip(runs, (self, other), (1, -1), strict=True)
             for part in ratio.parts
         )
@@ -135,7 +135,7 @@ def log_of_traffic(
     if not all(under.values()) or not sums.total:
         return None
     parts = tuple(
-        replace(place, value=value, weight=weight)
+        place._replace(value=value, weight=weight)
         for name, place, amounts_of in found
         for value, weight in [sums.part(name, *amounts_of)]
     )

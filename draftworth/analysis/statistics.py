@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from draftworth.analysis.clustering import Sample, Spread, spread, whole_repetitions
 
@@ -146,10 +146,11 @@ def quantile_estimate(
     values = sorted(sample.value for sample in samples)
     value = quantile(values, share)
     low = high = None
-    found = spread([replace(s, value=((s.value <= value) - share) / len(samples)) for s in samples])
-    if found and min(share, 1 - share) * len(values) >= SAMPLES_BEYOND:
-        half = found.half_width(confidence)
-        if half < min(share, 1 - share):
+    beyond = min(share, 1 - share)
+    if beyond * len(values) >= SAMPLES_BEYOND:
+        below = [s._replace(value=((s.value <= value) - share) / len(samples)) for s in samples]
+        half = found.half_width(confidence) if (found := spread(below)) else math.inf
+        if half < beyond:
             low, high = quantile(values, share - half), quantile(values, share + half)
     return Estimate(
         value=value,

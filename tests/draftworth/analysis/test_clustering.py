@@ -1,7 +1,6 @@
 """Errors of sums by hand; how often they are right: `tests/benchmarks/test_calibration.py`."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -55,7 +54,7 @@ def test_what_lies_between_cases_is_no_error_and_what_lies_within_them_is() -> N
     within_cases = present(spread([*far[0], *far[1]]))
     assert within_cases.within.variance == 0
     assert within_cases.within.degrees_of_freedom == 2
-    as_one = present(spread([Sample(**{**vars(s), "stratum": "all"}) for s in (*far[0], *far[1])]))
+    as_one = present(spread([s._replace(stratum="all") for s in (*far[0], *far[1])]))
     assert as_one.within.variance > 100
 
 
@@ -75,7 +74,7 @@ def test_degrees_of_freedom_are_those_of_what_weighs(
     weights: list[list[float]], degrees: float
 ) -> None:
     rows = [
-        replace(sample, stratum=str(number), weight=weight)
+        sample._replace(stratum=str(number), weight=weight)
         for number, own in enumerate(weights)
         for sample, weight in zip(samples([[(-1) ** i] for i in range(len(own))]), own, strict=True)
     ]
@@ -101,7 +100,7 @@ def repeated(levels: list[float], *, side: str = "", cases: int = 1) -> list[Sam
     """Every case's prompts are alike but for what each repetition adds to all of them."""
     count = len(levels) * cases
     return [
-        replace(sample, repetition=f"r{number}", side=side, block=f"{sample.block}/{number}")
+        sample._replace(repetition=f"r{number}", side=side, block=f"{sample.block}/{number}")
         for number, level in enumerate(levels)
         for case in range(cases)
         for sample in samples([[level / count / 12] * 2] * 6, stratum=f"case-{case}")
@@ -136,7 +135,7 @@ def test_the_beginning_of_a_repetition_is_not_counted_as_one(cases_are_strata: b
     def found_of(levels: list[float]) -> Spread:
         rows = repeated(levels, cases=2)
         if not cases_are_strata:
-            rows = [replace(s, case=s.stratum, stratum="class") for s in rows]
+            rows = [s._replace(case=s.stratum, stratum="class") for s in rows]
         last = f"r{len(levels) - 1}"
         return present(spread([s for s in rows if s.repetition != last or "case-0" in s.prompt]))
 
@@ -149,7 +148,7 @@ def test_the_beginning_of_a_repetition_is_not_counted_as_one(cases_are_strata: b
 def test_what_repetitions_differ_by_and_prompts_do_has_a_t_each() -> None:
     prompts = [0.5, -0.5, 0.2, -0.2, 0.4, -0.4]
     rows = [
-        replace(s, repetition=f"r{number}", block=f"{s.block}/{number}")
+        s._replace(repetition=f"r{number}", block=f"{s.block}/{number}")
         for number in range(4)
         for s in samples([[value / 8] * 2 for value in prompts])
     ]
