@@ -134,7 +134,7 @@ def _heading(prompt_class: str, load: Load, picked: tuple[str, ...]) -> str:
 
 
 def _pick_lists(experiment: ResolvedNeuron, picked: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Yield a list for each dimension that the user picks; all widgets use the picked value."""
+    """Yield a drop-down list of each dimension's values; all widgets show the selected value."""
     for dimension in picked:
         values = _values(experiment)[dimension]
         yield {

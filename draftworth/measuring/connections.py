@@ -100,7 +100,7 @@ class _PlainConnection:
         """Read monotonic and wall clock; return both, and whether their difference is unchanged.
 
         A changed difference means that the wall clock was set, or that this thread lost its core
-        between the two readings. In the second case, the second try succeeds.
+        between the two readings. So both are read once more; then only the first can be the cause.
         """
         for _ in range(2):
             now_ns, wall_ns = self._clock(), time.time_ns()

@@ -132,7 +132,7 @@ class RoundCounts:
         return self.most * repetition // self.repetitions
 
     def further(self, repetition: int) -> int:
-        """Return how many rounds a repetition may have in all, beyond `least` at each load."""
+        """Return how many rounds a repetition may add to the `least` ones of each of its loads."""
         own = self.until(repetition) - self.until(repetition - 1)
         return own - self.least * self.loads
 

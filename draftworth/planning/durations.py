@@ -161,7 +161,10 @@ class SearchTime:
         return min(self.further_minutes(self.extent.most).worst, room)
 
     def begun_in_all(self, begun: Bounds) -> Bounds:
-        """Return how many candidates begin in the search; `begun`: see `most_further_minutes`."""
+        """Return how many candidates begin before the search stops.
+
+        begun: minutes from the search's start until `extent.certain` are measured.
+        """
         certain, most = len(self.extent.certain), self.extent.most
 
         def count(passed: float, one: float) -> int:
