@@ -15,7 +15,8 @@ PEER_PYTHON ?= python3.12
 DEPLOYER  := $(VENV)/.installed-deployer
 REHEARSAL := $(VENV)/.installed-rehearsal
 STAMP     := $(VENV)/.installed
-PIP   := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps
+# Bytecode is compiled where a module is first imported: most of aws-cdk-lib is never imported.
+PIP   := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
 # Many processes start here, and each would compile what it imports where bytecode is not kept.
 RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)" PYTHONDONTWRITEBYTECODE=
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
@@ -125,7 +126,7 @@ mutants: $(STAMP) ## how many planted defects of the files that decide are caugh
 
 $(DOCS_VENV)/.installed: requirements/docs.txt
 	$(PYTHON) -m venv $(DOCS_VENV)
-	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r $<
 	@touch $@
 
 sample-report: $(REHEARSAL) ## renew docs/sample/report.html from a rehearsal (FROM=runs/rehearsal-...)
