@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 EIGHT = "resource.aws.com/devicegroup8_id"
 
 
+@cache
 def node_of(instance_type: str) -> tuple[Device, ...]:
     """Its devices; of trn2.3xlarge as the driver's documentation lets expect them: nobody published
     such a slice."""

@@ -16,6 +16,8 @@ from rehearsal.engine import EngineServer, process_servers
 from tests.conftest import ROOT
 
 PAIR = ROOT / "rehearsal/tiny_pair"
+# Of each request; half of what the shipped rehearsal asks for shows the same lesson.
+OUTPUT_TOKENS = 75
 
 # A run of the real pip takes half a second.
 STAND_IN_PIP = """

@@ -16,7 +16,7 @@ from tests.rehearsal.engines import engine_server, serve_together
 PROMPTS = ("prompts/structured/count.jsonl", "prompts/open_ended/poem.jsonl")
 ASKED = (
     *("--model", "rehearsal", "--prompts", *(str(ROOT / path) for path in PROMPTS)),
-    *("--requests-per-case", "4", "--rounds", "2", "--output-tokens", "150", "--fixed-length"),
+    *("--requests-per-case", "2", "--rounds", "2", "--output-tokens", "150", "--fixed-length"),
 )
 
 

@@ -33,7 +33,7 @@ from rehearsal.trained import fetching
 from tests.conftest import ROOT
 from tests.draftworth.measuring.test_runner import server
 from tests.draftworth.report.runs import make_facts, make_run
-from tests.rehearsal.engines import engine_python, stand_in_pip
+from tests.rehearsal.engines import OUTPUT_TOKENS, engine_python, stand_in_pip
 from tests.support.experiments import Edit, both, put, write_experiment
 from tests.support.stream_server import stream_server
 
@@ -47,12 +47,13 @@ WIDEST_QUIET = 0.3
 
 
 def short_rehearsal(folder: Path, *edits: Edit, requests: int = 1, rounds: int = 1) -> Path:
-    """The shipped rehearsal with one case a class; requests: of each case, in all rounds."""
+    """The shipped rehearsal, shorter: a case a class; requests: of each case, in all rounds."""
     return write_experiment(
         folder,
         both(
             put("workload", "classes", 0, "cases", value=["count"]),
             put("workload", "classes", 1, "cases", value=["poem"]),
+            put("workload", "output_tokens", value=OUTPUT_TOKENS),
             put("workload", "requests_per_round", value=requests // rounds),
             put("workload", "min_requests", value=requests),
             put("workload", "max_requests", value=requests),
@@ -229,7 +230,7 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         {"name": "tiny-draft-k3", "method": "draft_model", "draft": draft, "window": 3},
     ]
     experiment = short_rehearsal(
-        folder, lambda data: data["variants"].extend(others), requests=8, rounds=4
+        folder, lambda data: data["variants"].extend(others), requests=8, rounds=2
     )
     engine = ("--engine", str(engine_python().parents[1]))
     with chdir(ROOT):

@@ -8,18 +8,18 @@ import pytest
 from draftworth.cli import main
 from draftworth.records.search import SearchResult, read_search
 from tests.conftest import ROOT
-from tests.rehearsal.engines import engine_python
+from tests.rehearsal.engines import OUTPUT_TOKENS, engine_python
 from tests.support.experiments import Edit, write_experiment
 
 WINDOWS = range(2, 13)
 
 
 def short(data: dict[str, Any]) -> None:
-    """Three windows, one case a class, four requests of each."""
+    """Three windows, one case a class, four requests of each, with half the tokens."""
     data["search"]["windows"] = [2, 4, 7]
     for given, case in zip(data["workload"]["classes"], ("count", "poem"), strict=True):
         given["cases"] = [case]
-    data["workload"] |= {"min_requests": 4, "max_requests": 4}
+    data["workload"] |= {"min_requests": 4, "max_requests": 4, "output_tokens": OUTPUT_TOKENS}
 
 
 def all_of_them(data: dict[str, Any]) -> None:

@@ -10,18 +10,34 @@ from typing import Any
 import botocore.session
 import pytest
 import s3transfer.utils
+from botocore.client import ClientCreator
+from botocore.hooks import EventAliaser, HierarchicalEmitter
 
 
 @contextmanager
 def service_models_read_once() -> Iterator[None]:
-    """Have all botocore sessions of the process share one loader, which parses each model once.
+    """Have all botocore sessions of the process share what each would make from service models.
 
-    Without this each session makes its own loader. Sessions only read what a loader returns.
+    That is the loader, which parses each model once, the class of a service's clients, and an
+    event's other names. Sessions only read them.
     """
+    classes: dict[str, Any] = {}
+    creator_class: Any = ClientCreator
+    make_class = creator_class._create_client_class
+    aliaser: Any = EventAliaser(HierarchicalEmitter())
+    alias = functools.cache(aliaser._alias_event_name)
+
+    def client_class(creator: Any, service: str, model: Any) -> Any:
+        if service not in classes:
+            classes[service] = make_class(creator, service, model)
+        return classes[service]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             botocore.session, "create_loader", functools.cache(botocore.session.create_loader)
         )
+        patch.setattr(ClientCreator, "_create_client_class", client_class)
+        patch.setattr(EventAliaser, "_alias_event_name", lambda _, name: alias(name))
         yield
 
 

@@ -2,6 +2,7 @@
 
 import math
 import random
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -42,9 +43,10 @@ def cumulated(previous: int, step: int, temperature: float) -> list[float]:
 
 
 def sampled(temperature: float) -> Sampler:
-    return lambda drawn, previous, step: drawn.choices(
-        range(6), cum_weights=cumulated(previous, step, temperature)
-    )[0]
+    # The last sum may be below 1 by a rounding: a draw above it is the last token too.
+    return lambda drawn, previous, step: bisect(
+        cumulated(previous, step, temperature), drawn.random(), hi=5
+    )
 
 
 def most_alarms(runs: int) -> float:
@@ -57,11 +59,12 @@ def noise(drawn: random.Random, previous: int, step: int) -> int:
 
 
 @cache
-def moments(previous: int, step: int, temperature: float) -> tuple[float, float]:
-    """Mean and variance of the log-likelihood of a token that is drawn."""
+def logs(previous: int, step: int, temperature: float) -> tuple[list[float], float, float]:
+    """The log-likelihood of each token; mean and variance of that of a token that is drawn."""
     own = chances(previous, step, temperature)
     mean = sum(p * math.log(p) for p in own)
-    return mean, sum(p * (math.log(p) - mean) ** 2 for p in own)
+    variance = sum(p * (math.log(p) - mean) ** 2 for p in own)
+    return [math.log(p) for p in own], mean, variance
 
 
 def read(
@@ -78,9 +81,9 @@ def read(
     previous, likelihood, entropy, variance = (prompt or 0) % 6, 0.0, 0.0, 0.0
     for step in range(tokens):
         place = (previous, step % 7)
-        mean, spread = moments(*place, temperature)
+        of_tokens, mean, spread = logs(*place, temperature)
         previous = sampler(drawn, *place)
-        likelihood += math.log(chances(*place, temperature)[previous])
+        likelihood += of_tokens[previous]
         entropy -= mean
         variance += spread
     return make_reading(

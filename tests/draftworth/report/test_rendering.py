@@ -185,7 +185,7 @@ def test_no_label_of_an_axis_runs_into_the_title(monkeypatch: pytest.MonkeyPatch
 
     def saved(figure: Figure, *where: Any, **how: Any) -> None:
         drawn.append(figure)
-        save(figure, *where, **how)
+        save(figure, *where, **how | {"dpi": 10})
 
     monkeypatch.setattr(Figure, "savefig", saved)
     for plot in document_of(runs.make_facts(runs.make_run())).plots:
