@@ -77,7 +77,8 @@ def run_measured(
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
     if child.returncode != 0:
-        late = child.returncode == -signal.SIGKILL
+        is_over = time.monotonic() > started + timeout_seconds
+        late = is_over and child.returncode == -signal.SIGKILL  # else somebody else killed it
         how = f"no end within {timeout_seconds:g} s" if late else f"exit {child.returncode}"
         raise DraftworthError(f"{how}: {_end_of(folder / 'stderr')}")
     return Finished(

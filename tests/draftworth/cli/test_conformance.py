@@ -74,6 +74,8 @@ def test_a_client_that_takes_chunks_for_tokens_is_found_out(
         ((sys.executable, "-c", "raise SystemExit('no model')", "{url}"), 1, "exit 1: no model"),
         ((sys.executable, "-c", "", "{url}"), 1, "it completed 0 of its requests"),
         (("sh", "-c", "sleep 1000", "{url}"), 1, "no end within 3 s"),
+        # Somebody else, or the kernel where memory runs out.
+        (("sh", "-c", "kill -9 $$", "{url}"), 1, "exit -9:"),
         (("my-tool", "--url", "http://localhost"), 2, "given without {url}"),
         (("./no-such-tool", "{url}"), 2, "given './no-such-tool', which cannot be started"),
     ],
