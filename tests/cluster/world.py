@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import cache_from_source
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -245,8 +246,12 @@ def _images(folder: Path, aws: str, hub: LocalHub) -> Mapping[str, Image]:
     """What the two images bring; their packages are this interpreter's."""
     measuring, neuron = folder / "measuring-image", folder / "neuron-image"
     for file in source_files(MEASURING_IMAGE):
-        (measuring / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / file, measuring / file)
+        # With its bytecode, which each program of a pod would compile anew.
+        for path in (ROOT / file, Path(cache_from_source(str(ROOT / file)))):
+            if path.exists():
+                copy = measuring / path.relative_to(ROOT)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, copy)
     # Here the client waits for a core as long as the machine is busy: no request is excluded.
     clock = measuring / "draftworth/measuring/clock.py"
     share = f"MAX_WAIT_SHARE = {MAX_WAIT_SHARE}"
