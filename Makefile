@@ -16,7 +16,8 @@ DEPLOYER  := $(VENV)/.installed-deployer
 REHEARSAL := $(VENV)/.installed-rehearsal
 STAMP     := $(VENV)/.installed
 # Bytecode is compiled where a module is first imported: most of aws-cdk-lib is never imported.
-PIP   := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
+PIP   := $(VENV)/bin/python $(INSTALL)
 # Many processes start here, and each would compile what it imports where bytecode is not kept.
 RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)" PYTHONDONTWRITEBYTECODE=
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
@@ -92,7 +93,7 @@ test-llmperf: $(STAMP) ## tests of llmperf on Ray (LLMPERF_SOURCE=a checkout of 
 	  echo "next: check out https://github.com/ray-project/llmperf (the commit in pods/measuring/Dockerfile), then" >&2; \
 	  echo "      make test-llmperf LLMPERF_SOURCE=path/to/llmperf" >&2; exit 1; }
 	$(PYTHON) -m venv $(LLMPERF_VENV)
-	$(LLMPERF_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r pods/measuring/requirements.txt
+	$(LLMPERF_VENV)/bin/python $(INSTALL) -r pods/measuring/requirements.txt
 	@$(LLMPERF_VENV)/bin/python -c 'import pathlib, site, sys; \
 	  pathlib.Path(site.getsitepackages()[0], "llmperf.pth").write_text(sys.argv[1])' "$(abspath $(LLMPERF_SOURCE))/src"
 	$(RUN) DRAFTWORTH_LLMPERF_PYTHON="$(CURDIR)/$(LLMPERF_VENV)/bin/python" python -m pytest -q -m llmperf
@@ -121,12 +122,12 @@ calibration: $(STAMP) ## how often the verdict is right, over planted runs (minu
 
 mutants: $(STAMP) ## how many planted defects of the files that decide are caught (ARGS="--of codec --sample 400")
 	$(PYTHON) -m venv $(MUTANTS_VENV)
-	$(MUTANTS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/mutants.txt
+	$(MUTANTS_VENV)/bin/python $(INSTALL) -r requirements/mutants.txt
 	$(RUN) python -m benchmarks.mutants $(ARGS)
 
 $(DOCS_VENV)/.installed: requirements/docs.txt
 	$(PYTHON) -m venv $(DOCS_VENV)
-	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r $<
+	$(DOCS_VENV)/bin/python $(INSTALL) -r $<
 	@touch $@
 
 sample-report: $(REHEARSAL) ## renew docs/sample/report.html from a rehearsal (FROM=runs/rehearsal-...)

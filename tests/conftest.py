@@ -50,7 +50,7 @@ _KEPT = ("DRAFTWORTH_UPDATE_SNAPSHOTS", "DRAFTWORTH_ENGINE_PYTHON", "DRAFTWORTH_
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage from here on, seldom, and only among the objects that tests make."""
+    """From here on, collect garbage rarely, and only among the objects that tests make."""
     gc.freeze()
     gc.set_threshold(100_000)
     gc.enable()

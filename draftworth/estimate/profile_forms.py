@@ -76,7 +76,7 @@ def read_profile(path: Path) -> acceptance.AcceptanceProfile:
 def _read(path: Path, data: bytes) -> acceptance.AcceptanceProfile:
     text = data.decode()
     if path.suffix in (".yaml", ".yml"):
-        return _of_inferencex(yaml.safe_load(text), path)
+        return _of_inferencex(yaml.load(text, Loader=_TextLoader), path)  # noqa: S506 (text alone)
     if path.suffix == ".csv":
         lines = csv.DictReader(text.splitlines())
         rows = sorted((int(line["position"]), float(line["accepted"])) for line in lines)
@@ -88,6 +88,16 @@ def _read(path: Path, data: bytes) -> acceptance.AcceptanceProfile:
     value = load_value(data)
     rates = [value[key] for key in _RATES if key in value] if isinstance(value, dict) else []
     return _profile(path, {"all": (_window(rates[0]),)}) if rates else acceptance.load_profile(data)
+
+
+class _TextLoader(yaml.BaseLoader):
+    """Reads scalars as text, so `off` is a name; refuses a mapping that has a key twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
+        found = super().construct_mapping(node, deep)
+        if len(found) < len(node.value):
+            raise ValueError("a key that is there twice")
+        return found
 
 
 def _of_inferencex(value: Mapping[str, Any], path: Path) -> acceptance.AcceptanceProfile:

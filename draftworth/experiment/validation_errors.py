@@ -144,7 +144,7 @@ def _at(data: Any, key: Key) -> Any:
     return data
 
 
-# A limit of this size or larger only catches a slip of the keyboard, so no message shows it.
+# A limit of a million or more only catches typing errors, so no message shows it.
 _GUARD = 1_000_000
 Node = dict[str, Any]
 

@@ -28,7 +28,7 @@ MAX_DEPTH = 20
 # The longest text of an experiment is a sentence.
 MAX_TEXT_CHARACTERS = 1_000
 _INT64_CHARACTERS = 70  # more than a 64-bit number has in base 2
-# Scalars of YAML 1.2 that are no text; PyYAML's own are those of 1.1, where `no` is false.
+# YAML 1.2 reads these words as values. PyYAML follows YAML 1.1, where `no` is false too.
 _WORDS: dict[str, Any] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),

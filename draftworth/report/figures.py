@@ -91,7 +91,7 @@ def quantiles(facts: RunFacts) -> Section:
 
 
 def cross_checks(facts: RunFacts) -> Section:
-    """Return the section that compares our figures with others: of LLMPerf, servers, estimates."""
+    """Return the section that compares our figures with those of LLMPerf, servers and estimates."""
     return Section(
         title="Cross-checks",
         paragraphs=(ABOUT["llmperf"], ABOUT["cross_checks"]),

@@ -127,7 +127,10 @@ class Deployment(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class LastDecision:
-    """This decision is in force since `since_unix_s`. desired_size: None if it asks for no size."""
+    """The controller's last decision, which has been in force since `since_unix_s`.
+
+    desired_size: None if it asks for no size.
+    """
 
     job_name: str
     desired_size: int | None

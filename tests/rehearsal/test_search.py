@@ -15,7 +15,7 @@ WINDOWS = range(2, 13)
 
 
 def short(data: dict[str, Any]) -> None:
-    """Three windows, one case a class, four requests of each, with half the tokens."""
+    """Search three windows with one case a class, four requests of each and half the tokens."""
     data["search"]["windows"] = [2, 4, 7]
     for given, case in zip(data["workload"]["classes"], ("count", "poem"), strict=True):
         given["cases"] = [case]

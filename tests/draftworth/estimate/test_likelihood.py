@@ -60,7 +60,7 @@ def noise(drawn: random.Random, previous: int, step: int) -> int:
 
 @cache
 def logs(previous: int, step: int, temperature: float) -> tuple[list[float], float, float]:
-    """The log-likelihood of each token; mean and variance of that of a token that is drawn."""
+    """Return each token's log-likelihood, then the mean and variance over drawn tokens."""
     own = chances(previous, step, temperature)
     mean = sum(p * math.log(p) for p in own)
     variance = sum(p * (math.log(p) - mean) ** 2 for p in own)
