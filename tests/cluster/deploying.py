@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -20,13 +21,65 @@ from tests.stacks.synthesis import Template, of_type
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
-INVOKE = (
-    "import json, logging, sys, index\n"
-    "logging.basicConfig()  # as Lambda does\n"
-    "index.handler(json.load(sys.stdin), None)"
-)
+# A process that stays for the next event, as Lambda's do: an event a line, and what became of it.
+HANDLER = """
+import contextlib, io, json, logging, signal, sys, traceback
+import index
+said = io.StringIO()
+logging.basicConfig(stream=said)  # as Lambda does
+for line in sys.stdin:
+    said.seek(0)
+    said.truncate()
+    signal.alarm(int(sys.argv[1]))
+    try:
+        with contextlib.redirect_stdout(said):
+            index.handler(json.loads(line), None)
+        error = ""
+    except Exception:
+        error = traceback.format_exc()
+    signal.alarm(0)
+    print(json.dumps([error, said.getvalue()]), flush=True)
+"""
 
 Properties = Mapping[str, Any]
+# Hands an event to the handler; its error, and what it logged.
+Handler = Callable[[Mapping[str, Any]], tuple[str, str]]
+
+
+@contextmanager
+def handler(plane: ControlPlane, assembly: Path, folder: Path) -> Iterator[Handler]:
+    """The handler of the assembly, which writes its files into the folder."""
+    aws = folder / "bin" / "aws"
+    aws.parent.mkdir(parents=True)
+    # aws eks update-kubeconfig --name CLUSTER --kubeconfig FILE
+    aws.write_text(f'#!/bin/sh\nexec cp {plane.kubeconfig} "$6"\n')
+    aws.chmod(0o755)
+    (code,) = (path.parent.parent for path in assembly.glob("asset.*/apply/__init__.py"))
+    path = (aws.parent, plane.binaries, os.environ["PATH"])
+    with subprocess.Popen(
+        [sys.executable, "-c", HANDLER, str(int(HANGS_AFTER_SECONDS))],
+        cwd=code,
+        env={
+            "PATH": os.pathsep.join(map(str, path)),
+            "TEST_OUTDIR": str(folder),
+            "HOME": str(folder),
+        },
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        given, told = process.stdin, process.stdout
+        assert given
+        assert told
+
+        def handle(event: Mapping[str, Any]) -> tuple[str, str]:
+            print(json.dumps(event), file=given, flush=True)
+            line = told.readline()
+            assert line, f"the handler's process ended at {event}"
+            error, said = json.loads(line)
+            return error, said
+
+        yield handle
 
 
 @dataclass(kw_only=True)
@@ -37,21 +90,10 @@ class Deployment:
     edit: changes an object on its way, for tests of what a wrong one does.
     """
 
-    plane: ControlPlane
-    assembly: Path
-    folder: Path
+    handler: Handler
     resolve: Callable[[Any], Any]
     edit: Callable[[dict[str, Any]], object] | None = None
     deployed: dict[str, Properties] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        aws = self.folder / "bin" / "aws"
-        aws.parent.mkdir(parents=True)
-        # aws eks update-kubeconfig --name CLUSTER --kubeconfig FILE
-        aws.write_text(f'#!/bin/sh\nexec cp {self.plane.kubeconfig} "$6"\n')
-        aws.chmod(0o755)
-        (found,) = (path.parent.parent for path in self.assembly.glob("asset.*/apply/__init__.py"))
-        self.handler = found
 
     def deploy(self, template: Template) -> list[str]:
         """Make, change and then remove what differs; what was done, in order.
@@ -107,24 +149,7 @@ class Deployment:
             "LogicalResourceId": logical,
             "ResourceProperties": properties,
         }
-        done = subprocess.run(
-            [sys.executable, "-c", INVOKE],
-            cwd=self.handler,
-            env=self._environment(),
-            input=json.dumps(event),
-            text=True,
-            capture_output=True,
-            timeout=HANGS_AFTER_SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, f"{request} {logical}: {done.stderr}"
-        assert "delete error" not in done.stderr, f"{request} {logical}: {done.stderr}"
+        error, said = self.handler(event)
+        assert not error, f"{request} {logical}: {error}"
+        assert "delete error" not in said, f"{request} {logical}: {said}"
         return f"{request} {logical}"
-
-    def _environment(self) -> dict[str, str]:
-        path = (self.folder / "bin", self.plane.binaries, os.environ["PATH"])
-        return {
-            "PATH": os.pathsep.join(map(str, path)),
-            "TEST_OUTDIR": str(self.folder),
-            "HOME": str(self.folder),
-        }

@@ -20,7 +20,7 @@ from stacks.application import build_application
 from tests.cluster.api import Api, Object, path_of
 from tests.cluster.conftest import empty
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.deploying import MANIFEST, Deployment
+from tests.cluster.deploying import MANIFEST, Deployment, handler
 from tests.cluster.living import REFERENCE, asked_for, comparable, living
 from tests.end_to_end.cloud import Cloud
 from tests.pods.compiled_graphs.pods import eventually
@@ -112,25 +112,23 @@ def resolved(change: str) -> Template:
     return {**template, "Resources": resources}
 
 
-def _stack(plane: ControlPlane, folder: Path) -> Deployment:
-    """Nothing deployed, and a namespace beside it in which objects are tried."""
-    if plane.api.find(path_of("Namespace", REFERENCE)) is None:
-        metadata = {"name": REFERENCE}
-        plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    return Deployment(
-        plane=plane, assembly=assembly("published"), folder=folder, resolve=lambda value: value
-    )
-
-
 @pytest.fixture(scope="module")
 def published(
     plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Deployment]:
-    """The published experiment, deployed once for tests that put back what they change."""
-    stack = _stack(plane, tmp_path_factory.mktemp("published"))
-    assert {done.split()[0] for done in stack.deploy(resolved("published"))} == {"Create"}
-    yield stack
-    empty(plane.api)
+    """The published experiment, deployed once for tests that put back what they change.
+
+    Beside it there is a namespace in which objects are tried.
+    """
+    if plane.api.find(path_of("Namespace", REFERENCE)) is None:
+        metadata = {"name": REFERENCE}
+        plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    folder = tmp_path_factory.mktemp("published")
+    with handler(plane, assembly("published"), folder) as handle:
+        stack = Deployment(handler=handle, resolve=lambda value: value)
+        assert {done.split()[0] for done in stack.deploy(resolved("published"))} == {"Create"}
+        yield stack
+        empty(plane.api)
 
 
 def differences(api: Api, wanted: dict[str, Object]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -10,6 +11,8 @@ from typing import Any
 from tests.cluster.api import Api, Object, path_of
 
 S3_DRIVER = "s3.csi.aws.com"
+# What a pod's volumes show is as old as this at most: a real kubelet looks each minute.
+LOOK_SECONDS = 1.0
 
 
 class NotThereError(Exception):
@@ -28,6 +31,8 @@ class Volumes:
     folder: Path
     accounts: frozenset[str]
     _shown: dict[Path, dict[str, str]] = field(default_factory=dict)
+    _folders: dict[str, dict[str, Path]] = field(default_factory=dict)
+    _next_look: dict[str, float] = field(default_factory=dict)
 
     def of_pod(self, pod: Object) -> dict[str, Path]:
         """The folder of each volume, by name; made at the first call, brought up to date later.
@@ -35,11 +40,14 @@ class Volumes:
         Raises:
             NotThereError: one cannot be had.
         """
-        root = self.folder / pod["metadata"]["uid"]
-        return {
-            volume["name"]: self._made(volume, root / volume["name"], pod)
-            for volume in pod["spec"].get("volumes", ())
-        }
+        uid = pod["metadata"]["uid"]
+        if time.monotonic() >= self._next_look.get(uid, 0.0):
+            self._folders[uid] = {
+                volume["name"]: self._made(volume, self.folder / uid / volume["name"], pod)
+                for volume in pod["spec"].get("volumes", ())
+            }
+            self._next_look[uid] = time.monotonic() + LOOK_SECONDS
+        return self._folders[uid]
 
     def _made(self, volume: Object, folder: Path, pod: Object) -> Path:
         folder.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.reading import parse_s3_url
 from tests.cluster.api import Api, Object
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.deploying import Deployment
+from tests.cluster.deploying import Deployment, handler
 from tests.cluster.nodes import NodeKind, Nodes, node_kinds, nodes_of
 from tests.cluster.sandbox import HOST, Mount, PodNetwork
 from tests.cluster.stand_in_kubelet import Image, StandInKubelet, working
@@ -37,9 +37,9 @@ from tests.support.local_hub import LocalHub, local_hub
 from tests.support.neuron import compiled, put_node
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
-TURN_SECONDS = 0.3
+TURN_SECONDS = 0.6
 # Of the controller's clock, at each turn: a life takes minutes here and hours there.
-MINUTES_A_TURN = 0.1
+MINUTES_A_TURN = 0.2
 NEURON = "vllm-neuronx"
 PROGRAMS = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 
@@ -212,9 +212,7 @@ def new_world(
             api=plane.api,
             cloud=cloud,
             stack=Deployment(
-                plane=plane,
-                assembly=assembly,
-                folder=folder / "cdk",
+                handler=stack.enter_context(handler(plane, assembly, folder / "cdk")),
                 resolve=partial(cloud.resolved, "benchmark"),
             ),
             nodes=nodes,
