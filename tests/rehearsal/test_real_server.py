@@ -4,17 +4,22 @@ import asyncio
 import dataclasses
 import json
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from draftworth.analysis.facts import RunFacts, facts_of
+from draftworth.analysis.run_comparison import elsewhere
+from draftworth.cli import main
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.context import Tokenizer
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.planning.resolved import load
 from draftworth.records.prompts import Prompt, load_case
+from draftworth.records.reading import read_run
 from draftworth.serving import command
 from rehearsal.engine import EngineServer
 from tests.conftest import ROOT
@@ -27,46 +32,47 @@ TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type
 CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Servers:
+    """Two servers that tell everything they can: one has our flag against logged requests.
+
+    shape: what a request to either looks like.
+    """
+
+    plain: EngineServer
+    drafted_and_logging: EngineServer
+    shape: RequestShape
+
+
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, RequestShape]]:
-    """The server with a draft and a parser of tool calls, and what a request looks like."""
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     experiment = load(ROOT / "experiments/rehearsal.yaml")
     serving = experiment.spec.serving.model_copy(update={"tool_call_parser": "hermes"})
     spec = experiment.spec.model_copy(update={"serving": serving})
     experiment = dataclasses.replace(experiment, spec=spec)  # type: ignore[arg-type]
-    variant = next(v for v in experiment.variants if v.speculates)
-    server = engine_server(tmp_path_factory.mktemp("engine"), experiment, variant)
-    assert f"{command.PER_REQUEST_ACCEPTANCE}=summary" in server.arguments
+    folder = tmp_path_factory.mktemp("engine")
+    plain, drafted = (engine_server(folder, experiment, v) for v in experiment.variants)
+    for server in (plain, drafted):
+        server.environment = {**server.environment, "VLLM_LOGGING_LEVEL": "DEBUG"}
+        assert command.REQUESTS_NOT_LOGGED in server.arguments
+    drafted.arguments = [
+        argument.replace(command.REQUESTS_NOT_LOGGED, "--enable-log-requests")
+        for argument in drafted.arguments
+    ]
+    assert f"{command.PER_REQUEST_ACCEPTANCE}=summary" in drafted.arguments
     shape = dataclasses.replace(
         request_shape(experiment), fixed_output_length=False, token_ids=True, output_tokens=40
     )
-    with serve_together([server]):
-        yield server.base_url, shape
+    with serve_together([plain, drafted]):
+        yield Servers(plain=plain, drafted_and_logging=drafted, shape=shape)
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, EngineServer]]:
-    """Two servers without a draft: one with our flag against logged requests, one without it."""
-    experiment = load(ROOT / "experiments/rehearsal.yaml")
-    servers = {}
-    for name in ("ours", "logging"):
-        server = engine_server(tmp_path_factory.mktemp(name), experiment, experiment.variants[0])
-        server.environment = {**server.environment, "VLLM_LOGGING_LEVEL": "DEBUG"}
-        servers[name] = server
-    ours = servers["ours"].arguments
-    assert command.REQUESTS_NOT_LOGGED in ours
-    logging = [a.replace(command.REQUESTS_NOT_LOGGED, "--enable-log-requests") for a in ours]
-    servers["logging"].arguments = logging
-    with serve_together(list(servers.values())):
-        yield servers
-
-
-def measure(served: tuple[str, RequestShape], folder: Path, **line: Any) -> tuple[Prompt, Measured]:
-    base_url, shape = served
+def measure(servers: Servers, folder: Path, **line: Any) -> tuple[Prompt, Measured]:
+    shape = servers.shape
     path = folder / "case.jsonl"
     path.write_text(json.dumps({"id": "a", **line}))
     (prompt,) = load_case(path, prompt_class="mine", most_tokens=shape.output_tokens).prompts
-    client = Client(base_url=base_url, shape=shape)
+    client = Client(base_url=servers.drafted_and_logging.base_url, shape=shape)
     return prompt, asyncio.run(client.measure(prompt, request_id="r", seed=0))
 
 
@@ -98,9 +104,9 @@ FORMS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_real_server_answers_every_form_of_prompt(
-    served: tuple[str, RequestShape], tmp_path: Path, form: str
+    servers: Servers, tmp_path: Path, form: str
 ) -> None:
-    prompt, measured = measure(served, tmp_path, **FORMS[form])
+    prompt, measured = measure(servers, tmp_path, **FORMS[form])
     record, transcript = measured.record, measured.transcript
     assert not record.failed, record.error_msg
     assert record.usage_source == "every_chunk"
@@ -112,21 +118,18 @@ def test_the_real_server_answers_every_form_of_prompt(
     assert len(transcript.token_ids) == record.number_output_tokens
     assert sum(transcript.chunk_tokens or ()) == record.number_output_tokens
     # What prompts of a given length are made by is what the server counts them by.
-    base_url, shape = served
-    tokenizer = Tokenizer(base_url=base_url, shape=shape, api_key=None)
+    base_url = servers.drafted_and_logging.base_url
+    tokenizer = Tokenizer(base_url=base_url, shape=servers.shape, api_key=None)
     assert asyncio.run(tokenizer.count(prompt)) == record.number_input_tokens
 
 
 POEM = Prompt(id="a", messages=({"role": "user", "content": "Write a poem about a key."},))
 
 
-def test_the_real_server_draws_the_same_text_for_the_same_seed_alone(
-    plain: Mapping[str, EngineServer], served: tuple[str, RequestShape]
-) -> None:
+def test_the_real_server_draws_the_same_text_for_the_same_seed_alone(servers: Servers) -> None:
     """The one without a draft: with one, vLLM 0.32.0 on CPU draws noise, another one each time."""
-    _, shape = served
-    sampled = dataclasses.replace(shape, temperature=0.8)
-    client = Client(base_url=plain["ours"].base_url, shape=sampled)
+    sampled = dataclasses.replace(servers.shape, temperature=0.8)
+    client = Client(base_url=servers.plain.base_url, shape=sampled)
     measured = [asyncio.run(client.measure(POEM, request_id="r", seed=seed)) for seed in (1, 1, 2)]
 
     assert [m.record.error_msg for m in measured] == ["", "", ""]
@@ -135,10 +138,8 @@ def test_the_real_server_draws_the_same_text_for_the_same_seed_alone(
     assert first == again != other
 
 
-def test_the_real_server_tells_what_became_of_each_requests_drafts(
-    served: tuple[str, RequestShape],
-) -> None:
-    base_url, _ = served
+def test_the_real_server_tells_what_became_of_each_requests_drafts(servers: Servers) -> None:
+    base_url = servers.drafted_and_logging.base_url
     experiment = load(ROOT / "experiments/rehearsal.yaml")
     drafted = next(variant for variant in experiment.variants if variant.speculates)
     client = Client(base_url=base_url, shape=request_shape(experiment))
@@ -171,11 +172,52 @@ def ask(server: EngineServer) -> None:
         assert answer.status == 200
 
 
-def test_the_real_server_logs_no_prompt_and_would_without_our_flag(
-    plain: Mapping[str, EngineServer],
-) -> None:
-    for server in plain.values():
+def test_the_real_server_logs_no_prompt_and_would_without_our_flag(servers: Servers) -> None:
+    plain, logging = servers.plain, servers.drafted_and_logging
+    for server in (plain, logging):
         ask(server)
 
-    assert SECRET in plain["logging"].log_path.read_text(errors="replace")
-    assert "xyzzy" not in plain["ours"].log_path.read_text(errors="replace")
+    assert SECRET in logging.log_path.read_text(errors="replace")
+    assert "xyzzy" not in plain.log_path.read_text(errors="replace")
+
+
+# Servers that run already, for `compare` and `measure`.
+
+PROMPTS = ("prompts/structured/count.jsonl", "prompts/open_ended/poem.jsonl")
+ASKED = (
+    *("--model", "rehearsal", "--prompts", *(str(ROOT / path) for path in PROMPTS)),
+    *("--requests-per-case", "2", "--rounds", "2", "--output-tokens", "150", "--fixed-length"),
+)
+
+
+def run(folder: Path, *words: str) -> RunFacts:
+    assert main([*words, *ASKED, "--out", str(folder)]) == 0
+    (found,) = folder.iterdir()
+    return facts_of(read_run(found), {})
+
+
+def test_the_lesson_of_the_tiny_pair_is_in_turn_and_in_two_runs(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of factors of two: speculation pays for one class and costs for the other."""
+    monkeypatch.chdir(ROOT)
+    plain, drafted = servers.plain, servers.drafted_and_logging
+    variant = f"k7={drafted.base_url},window=7"
+    given = ("--baseline", plain.base_url, "--variant", variant)
+    in_turn = run(tmp_path / "in-turn", "compare", *given)
+    alone, with_draft = (
+        run(tmp_path / server.name, "measure", "--base-url", server.base_url)
+        for server in (plain, drafted)
+    )
+    for ratios in (
+        {c.traffic.name: c.cost_ratio for c in in_turn.comparisons},
+        {row.traffic.name: row.ratio for row in elsewhere(with_draft, alone).rows},
+    ):
+        structured, open_ended = ratios["structured"], ratios["open_ended"]
+        assert structured is not None
+        assert open_ended is not None
+        assert structured.value < 1 < open_ended.value
+    # The server counts what the window and the tokens a step make of it.
+    checks = [variant.acceptance for variant in in_turn.speculative]
+    assert len(checks) == 2
+    assert all(check.agrees for check in checks)
