@@ -21,7 +21,8 @@ from tests.stacks.synthesis import Template, of_type
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
-# A process that stays for the next event, as Lambda's do: an event a line, and what became of it.
+# This process stays for the next event, as Lambda's processes do. Each line of its input is an
+# event; each line of its output tells the event's error and what the handler logged.
 HANDLER = """
 import contextlib, io, json, logging, signal, sys, traceback
 import index
@@ -42,13 +43,13 @@ for line in sys.stdin:
 """
 
 Properties = Mapping[str, Any]
-# Hands an event to the handler; its error, and what it logged.
+# It takes an event, and returns the handler's error and what the handler logged.
 Handler = Callable[[Mapping[str, Any]], tuple[str, str]]
 
 
 @contextmanager
 def handler(plane: ControlPlane, assembly: Path, folder: Path) -> Iterator[Handler]:
-    """The handler of the assembly, which writes its files into the folder."""
+    """Start the assembly's handler, which writes its files into the folder; end it afterwards."""
     aws = folder / "bin" / "aws"
     aws.parent.mkdir(parents=True)
     # aws eks update-kubeconfig --name CLUSTER --kubeconfig FILE

@@ -11,7 +11,7 @@ from typing import Any
 from tests.cluster.api import Api, Object, path_of
 
 S3_DRIVER = "s3.csi.aws.com"
-# What a pod's volumes show is as old as this at most: a real kubelet looks each minute.
+# A pod's volumes are brought up to date this often; a real kubelet does so each minute.
 LOOK_SECONDS = 1.0
 
 
@@ -31,7 +31,6 @@ class Volumes:
     folder: Path
     accounts: frozenset[str]
     _shown: dict[Path, dict[str, str]] = field(default_factory=dict)
-    _folders: dict[str, dict[str, Path]] = field(default_factory=dict)
     _next_look: dict[str, float] = field(default_factory=dict)
 
     def of_pod(self, pod: Object) -> dict[str, Path]:
@@ -41,15 +40,15 @@ class Volumes:
             NotThereError: one cannot be had.
         """
         uid = pod["metadata"]["uid"]
+        volumes = {v["name"]: v for v in pod["spec"].get("volumes", ())}
+        folders = {name: self.folder / uid / name for name in volumes}
         if time.monotonic() >= self._next_look.get(uid, 0.0):
-            self._folders[uid] = {
-                volume["name"]: self._made(volume, self.folder / uid / volume["name"], pod)
-                for volume in pod["spec"].get("volumes", ())
-            }
+            for name, volume in volumes.items():
+                self._make(volume, folders[name], pod)
             self._next_look[uid] = time.monotonic() + LOOK_SECONDS
-        return self._folders[uid]
+        return folders
 
-    def _made(self, volume: Object, folder: Path, pod: Object) -> Path:
+    def _make(self, volume: Object, folder: Path, pod: Object) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if "configMap" in volume:
             self._write_config_map(volume["configMap"], folder)
@@ -62,7 +61,6 @@ class Volumes:
             self._give(folder, pod)
         else:
             raise AssertionError(f"the stand-in knows no volume like {volume}")
-        return folder
 
     def _project(self, source: Object, folder: Path, pod: Object) -> None:
         """What a pod that may call Kubernetes gets: a token of its account, certificate, place."""

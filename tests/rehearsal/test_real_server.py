@@ -181,7 +181,7 @@ def test_the_real_server_logs_no_prompt_and_would_without_our_flag(servers: Serv
     assert "xyzzy" not in plain.log_path.read_text(errors="replace")
 
 
-# Servers that run already, for `compare` and `measure`.
+# `compare` and `measure` take the address of a server that runs already.
 
 PROMPTS = ("prompts/structured/count.jsonl", "prompts/open_ended/poem.jsonl")
 ASKED = (
@@ -199,7 +199,7 @@ def run(folder: Path, *words: str) -> RunFacts:
 def test_the_lesson_of_the_tiny_pair_is_in_turn_and_in_two_runs(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of factors of two: speculation pays for one class and costs for the other."""
+    """Speculation pays for one class and costs for the other, each by a factor of two."""
     monkeypatch.chdir(ROOT)
     plain, drafted = servers.plain, servers.drafted_and_logging
     variant = f"k7={drafted.base_url},window=7"
