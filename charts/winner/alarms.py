@@ -1,7 +1,10 @@
 """Alarms for the cluster that serves the winner fire if tokens per step are below break-even.
 
-Tokens per step are 1 + accepted tokens / drafts, from vLLM's counters. Below the measured
-break-even a token costs more than without a draft; the traffic is then not as it was measured.
+Tokens per step are counted as `draftworth.metrics.steps` does it, from vLLM's counters: all tokens
+but each request's first, by the steps. Each token that is no accepted draft is of a step of its
+own. Where more steps than that had drafts, drafts were accepted after an output's end, and the
+steps with drafts count. Below the measured break-even a token costs more than without a draft; the
+traffic is then not as it was measured.
 
 The PrometheusRule is for the Prometheus Operator, and works for Deployment, KServe and Helm chart.
 Without the operator, or with Amazon's managed Prometheus, its `spec` is the rule file.
@@ -13,12 +16,13 @@ from charts.winner.measured import Export, MeasuredWinner
 from draftworth.analysis.handover import CHEAPER
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.winner import WinnerFigures
-from draftworth.measuring.counters import ACCEPTED, DRAFTS
+from draftworth.measuring.counters import ACCEPTED, DRAFTS, FINISHED, GENERATED
 
 # Tokens per step vary between prompts by a quarter and more. So the alarm needs two hours in a row
 # below the break-even, each with at least `LEAST_STEPS` steps.
 WINDOW_HOURS = 1
 LEAST_STEPS = 1000
+COUNTERS = {"generated": GENERATED, "finished": FINISHED, "accepted": ACCEPTED, "drafts": DRAFTS}
 
 
 def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
@@ -26,23 +30,28 @@ def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
 
     Of the loads at which the winner was cheaper, it is the one with the lowest break-even: how many
     requests will be in flight is unknown, and below the lowest break-even no load is cheaper.
-    None: the winner is the baseline, or no break-even or no counter of accepted tokens is known.
+    None: the winner is the baseline, no counter of accepted tokens is known, or no break-even above
+    1, below which no server can fall.
     """
     winner = measured.winner
     if not winner.speculates or not winner.has_counters:
         return None
-    known = [
-        (figures, figures.break_even_tokens_per_step)
+    thresholds = [
+        (figures, break_even)
         for figures in winner.decisive
-        if figures.judgement == CHEAPER and figures.break_even_tokens_per_step
+        if figures.judgement == CHEAPER and (break_even := figures.break_even_tokens_per_step)
+        if break_even.value > 1
     ]
-    return min(known, key=lambda found: found[1].value, default=None)
+    return min(thresholds, key=lambda threshold: threshold[1].value, default=None)
 
 
 def why_no_alarm(measured: MeasuredWinner) -> str:
     """Return a sentence that says why a winner that speculates has no alarm."""
     if measured.winner.has_counters:
-        return "No alarm is written: the run could not count steps, so break-even is not known."
+        return (
+            "No alarm is written: the run could not count steps, so break-even is not known, or a "
+            "step is no dearer than the baseline's, so every number of tokens per step pays."
+        )
     return (
         "No alarm is written: in the run the server published no counters of accepted tokens (the "
         "V0 engine need not have them), by which its tokens a step could be watched."
@@ -65,8 +74,7 @@ def alarms_of(export: Export, break_even: Estimate) -> tuple[Object, Object]:
         "charts.winner",
         "alarms.yaml.jinja",
         export=export,
-        accepted=ACCEPTED,
-        drafts=DRAFTS,
+        counters=COUNTERS,
         hours=WINDOW_HOURS,
         least_steps=LEAST_STEPS,
         threshold=f"{break_even.value:.3f}",

@@ -10,7 +10,7 @@ from draftworth.analysis.costs import tokens_per_step
 from draftworth.analysis.ratios import log_of_sums
 from draftworth.analysis.statistics import Estimate
 from draftworth.errors import UserInputError
-from draftworth.metrics.definitions import drafts_whole_windows
+from draftworth.metrics.steps import draft_whole_windows
 from draftworth.records import acceptance
 from draftworth.records.reading import Run
 from draftworth.records.readings import Replayed
@@ -81,8 +81,8 @@ def profile_of(run: Run) -> acceptance.AcceptanceProfile:
         blocks = [block for block in run.blocks if block.variant == variant and most > 1]
         for name in dict.fromkeys(block.prompt_class for block in blocks):
             own = [block for block in blocks if block.prompt_class == name]
-            if found := tokens_per_step(own, variant, most):
-                drafts[replace(decoding, window=None)][name].append(_of_run(own, found, most))
+            if tokens := tokens_per_step(own, variant):
+                drafts[replace(decoding, window=None)][name].append(_of_run(own, tokens, most))
     if not drafts:
         raise UserInputError(
             f"--profile: given run {result.run_id}, allowed: a run with speculation whose server "
@@ -108,15 +108,15 @@ def profile_of(run: Run) -> acceptance.AcceptanceProfile:
 
 
 def _of_run(
-    blocks: Sequence[BlockResult], found: Estimate, most: int
+    blocks: Sequence[BlockResult], tokens: Estimate, most: int
 ) -> acceptance.WindowAcceptance:
-    """Return a variant's acceptance in one class. found: tokens per step. most: the most tokens of
-    a step. Shares of accepted tokens have no interval: they are counted by block, not request."""
-    shares = acceptance_by_position(blocks) if drafts_whole_windows(blocks, most) else ()
+    """Return a variant's acceptance in one class. tokens: per step. most: the most tokens of a
+    step. Shares of accepted tokens have no interval: they are counted by block, not request."""
+    shares = acceptance_by_position(blocks) if draft_whole_windows(blocks, most) else ()
     requests = [r for block in blocks for r in block.requests if r.counts]
     return acceptance.WindowAcceptance(
         drafts_checked=most - 1,
-        tokens_per_step=_measured(found),
+        tokens_per_step=_measured(tokens),
         accepted=tuple(
             acceptance.Measured(value=round(share, _DIGITS)) for share in shares[: most - 1]
         ),

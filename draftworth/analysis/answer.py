@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts, VariantFacts, weights_of
 from draftworth.analysis.ladder import Contexts, Ladder
-from draftworth.analysis.pairing import TRAFFIC_MIX
+from draftworth.analysis.pairing import TRAFFIC_MIX, Traffic, weighted
 from draftworth.analysis.statistics import changes, interval_of
 from draftworth.analysis.verdict import Comparison, best_of_many
-from draftworth.metrics.definitions import COST
+from draftworth.metrics.definitions import COST, TOKENS_PER_STEP
 from draftworth.records.findings import Finding, Judgement, Verdict
-from draftworth.records.results import AS_SHIPPED, RunResult
+from draftworth.records.results import AS_SHIPPED, BlockResult, RunResult
 from draftworth.records.search import CostInterval, SearchResult
 from draftworth.untrusted import one_line
 
@@ -132,6 +132,29 @@ ANSWERS: dict[Judgement, str] = {
 }
 
 
+# A server that yields at most so many tokens per step accepts no drafts.
+_NO_SPECULATION = 1.01
+
+
+def first_words(facts: RunFacts, comparison: Comparison) -> str:
+    """Return the headline's first words; what is cheaper may be so without speculation."""
+    if comparison.judgement == "cheaper per token" and not _drafts_are_accepted(facts, comparison):
+        return "Cheaper, and not by speculation"
+    return ANSWERS[comparison.judgement]
+
+
+def _drafts_are_accepted(facts: RunFacts, comparison: Comparison) -> bool:
+    """Return whether a variant's steps yield more than one token, or are not known."""
+    per_step = tokens_per_step(facts.run.blocks, comparison.traffic, comparison.variant)
+    return per_step is None or per_step > _NO_SPECULATION
+
+
+def tokens_per_step(blocks: Sequence[BlockResult], traffic: Traffic, variant: str) -> float | None:
+    """Return a variant's tokens per step in a traffic; None if those of a class are not known."""
+    steps_per_token = weighted(blocks, traffic, variant, TOKENS_PER_STEP, power=-1)
+    return 1 / steps_per_token if steps_per_token else None
+
+
 def verdict_of(facts: RunFacts) -> Verdict:
     """Return the answer of a run as the record that `verdict.json` holds."""
     return Verdict(
@@ -172,7 +195,8 @@ def _verdict_sentence(facts: RunFacts, asked: Sequence[Comparison]) -> str:
     best = best_of(asked)
     wider = "" if any(best is c for c in asked) else ", with an interval for all of them"
     among = f" (the best of {len(asked)} comparisons{wider})" if len(asked) > 1 else ""
-    answer = f"{ANSWERS[best.judgement]}: {best.traffic.label}, {best.name}: {best.reason}{among}."
+    words = first_words(facts, best)
+    answer = f"{words}: {best.traffic.label}, {best.name}: {best.reason}{among}."
     floor = "" if best.clears_floor is not False else floor_sentence(best)
     return " ".join([f"{answer}{floor}{best.rare}", *_reach_of(facts, best)])
 

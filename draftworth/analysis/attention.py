@@ -59,14 +59,15 @@ def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
             f" tells with each answer {acceptance.by_requests:.1%} (tolerance "
             f"{ACCEPTANCE_TOLERANCE:.0%}): other requests were served meanwhile."
         )
-    if acceptance.most != 1 and any(r.usage_source == "last_chunk" for r in variant.records):
+    at_the_end = any(r.usage_source == "last_chunk" for r in variant.records)
+    if acceptance.most != 1 and at_the_end and not acceptance.split:
         yield (
             f"{variant.label}: the server counts tokens at the end alone, so a first chunk is "
             "taken for one token: one that held more makes the ITL too low, by 2.7% if it held "
             "five of 150 tokens."
         )
-    if acceptance.merged:
-        yield _merged_chunks(variant.label, acceptance)
+    if why := _chunks_are_no_steps(acceptance):
+        yield f"{variant.label}: {why}."
     load = variant.summary.group.load
     if (tokens := wrong_input_tokens(variant.records, load)) is not None:
         yield (
@@ -143,14 +144,14 @@ _LET_READ = (
 )
 
 
-def _merged_chunks(label: str, acceptance: AcceptanceCheck) -> str:
-    chunks, most, steps = acceptance.tokens_per_chunk, acceptance.most, acceptance.tokens_per_step
-    if steps == chunks:
-        return (
-            f"{label}: {chunks:.2f} tokens a step where a step yields at most {most}: chunks were "
-            "merged on the way, and step latencies and tokens per step are too large."
-        )
-    return (
-        f"{label}: {chunks:.2f} tokens a chunk where the server says {steps:.2f} a step: chunks "
-        "were merged on the way, and step latencies are too large."
-    )
+def _chunks_are_no_steps(acceptance: AcceptanceCheck) -> str:
+    chunks = f"{acceptance.tokens_per_chunk or 0.0:.2f} tokens per chunk"
+    steps = f"the server counts {acceptance.tokens_per_step or 0.0:.2f} per step"
+    if acceptance.split:
+        return f"{chunks}, and {steps}: chunks are no steps, so step latencies are left out"
+    if not acceptance.merged:
+        return ""
+    merged = "chunks were merged on the way, and step latencies are too large"
+    if acceptance.tokens_per_step is None or acceptance.most == 1:
+        return f"{chunks} where a step yields at most {acceptance.most}: {merged}"
+    return f"{chunks}, and {steps}: {merged}"

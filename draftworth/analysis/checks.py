@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from draftworth.metrics.steps import MERGED_CHUNKS_TOLERANCE, StepCount
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.speculation import explained_acceptance
 
@@ -21,8 +22,6 @@ from draftworth.speculation import explained_acceptance
 SERVER_TOLERANCE = 0.10
 # Acceptance rates agree up to 5 percentage points: an output's last step is cut short.
 ACCEPTANCE_TOLERANCE = 0.05
-# Accepted excess of tokens per chunk: on every machine a few chunks arrive merged.
-MERGED_CHUNKS_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +73,7 @@ class AcceptanceCheck:
     tokens_per_step: mean tokens of a step, from which the rate is estimated.
     most: the most tokens that a step can yield (1 without speculation); None: not known.
     by_requests: the rate by the counts that the server sends with each answer.
-    tokens_per_chunk: mean tokens of a chunk; the same as tokens per step if no chunks were merged.
+    tokens_per_chunk: mean tokens of a chunk; the same as tokens per step if a chunk is a step.
     whole_windows: whether nearly every step drafts a whole window; n-gram drafting does not.
     """
 
@@ -107,6 +106,14 @@ class AcceptanceCheck:
         if tokens is None or not steps:
             return False
         return tokens > min(steps) * (1 + MERGED_CHUNKS_TOLERANCE)
+
+    @property
+    def split(self) -> bool:
+        """Return whether a mean chunk has fewer tokens than a mean step, as with llama.cpp, which
+        sends each token by itself: then the time between two chunks is no step's."""
+        if self.tokens_per_chunk is None or self.tokens_per_step is None:
+            return False
+        return self.tokens_per_chunk * (1 + MERGED_CHUNKS_TOLERANCE) < self.tokens_per_step
 
 
 def _agree(one: float | None, other: float | None) -> bool | None:
@@ -152,6 +159,7 @@ class BreakEven:
 
 def break_even(
     records: Sequence[RequestRecord],
+    count: StepCount | None,
     acceptance: AcceptanceCheck,
     *,
     baseline_itl_s: float | None,
@@ -160,16 +168,17 @@ def break_even(
     """Return a variant's break-even; None if an ITL or the tokens per step were not measured.
 
     A request's mean step time is its ITL x its tokens per step, by the definitions of both.
+    count: how the variant's steps are counted; None: they are not known.
     """
-    steps = [
-        r.inter_token_latency_s * tokens
-        for r in records
-        if r.counts and r.inter_token_latency_s
-        if (tokens := r.tokens_per_verification or r.tokens_per_step)
+    amounts = [(r, count.of_request(r)) for r in records] if count else []
+    step_times_s = [
+        record.inter_token_latency_s * tokens_and_steps[0] / tokens_and_steps[1]
+        for record, tokens_and_steps in amounts
+        if tokens_and_steps and record.inter_token_latency_s
     ]
-    if not steps or acceptance.tokens_per_step is None or not baseline_itl_s:
+    if not step_times_s or acceptance.tokens_per_step is None or not baseline_itl_s:
         return None
-    step_s = statistics.median(steps)
+    step_s = statistics.median(step_times_s)
     return BreakEven(
         step_s=step_s,
         tokens_per_step=acceptance.tokens_per_step,

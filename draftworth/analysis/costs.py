@@ -8,17 +8,17 @@ inter-token latency, the time that a reader waits for a token.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.checks import AcceptanceCheck
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import samples_of
 from draftworth.analysis.ratios import Amounts, log_of_sums, share_ratio
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import groups_of
 from draftworth.metrics import definitions
-from draftworth.records.findings import StepCost, StepCostCard, StepsBy
+from draftworth.metrics.steps import StepCount, step_count
+from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.readings import Reading
@@ -58,10 +58,6 @@ def total(parts: tuple[RunPart, ...]) -> RunPart:
     )
 
 
-# Returns the number of a request's steps after its first chunk; None: not known.
-_CountSteps = Callable[[RequestRecord], int | None]
-
-
 def step_costs_of(run: Run) -> StepCostCard:
     """Return a run's step-cost card (`step_costs.json`), with a hash that shows later changes."""
     return StepCostCard(
@@ -78,7 +74,7 @@ def _costs(run: Run) -> Iterator[StepCost]:
         for load in dict.fromkeys(group.load for group in groups_of(run.blocks)):
             blocks = [b for b in run.blocks if (b.variant, b.load) == (variant, load)]
             if blocks and variant != CONTROL:
-                yield _cost(blocks, variant, load, run.result.max_tokens_per_step.get(variant))
+                yield _cost(blocks, variant, load)
 
 
 def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
@@ -92,8 +88,7 @@ def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
     sides = []
     for name in (variant, result.baseline):
         blocks = [b for b in run.blocks if (b.variant, b.load) == (name, load)]
-        count = _counting(_steps_by(blocks, result.max_tokens_per_step.get(name)))
-        sides.append(log_of_sums(_samples(blocks, name), _seconds_and_steps(count)))
+        sides.append(log_of_sums(_samples(blocks, name), _seconds_and_steps(step_count(blocks))))
     drafted, plain = sides
     if not drafted or not plain:
         return None
@@ -101,46 +96,34 @@ def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
     return drafted.beside(plain).times(share).estimate()
 
 
-def tokens_per_step(
-    blocks: Sequence[BlockResult], variant: str, most: int | None
-) -> Estimate | None:
-    """Return a variant's mean tokens per step, without the tokens of each request's first chunk.
-
-    most: the most tokens that a step can yield, 1 without speculation; None: not known. The result
-    is None if steps cannot be counted (`_steps_by`), or if the server counts no output tokens.
-    """
-    count = _counting(_steps_by(blocks, most))
-
-    def amounts(record: RequestRecord) -> tuple[float, float] | None:
-        steps, tokens = count(record), _tokens_steps(record)
-        return (float(tokens), float(steps)) if record.counts and steps and tokens else None
-
-    found = log_of_sums(_samples(blocks, variant), amounts)
-    return found.estimate() if found else None
+def tokens_per_step(blocks: Sequence[BlockResult], variant: str) -> Estimate | None:
+    """Return a variant's mean tokens per step; None if its steps are not known (`step_count`)."""
+    count = step_count(blocks)
+    log_ratio = log_of_sums(_samples(blocks, variant), count.of_request) if count else None
+    return log_ratio.estimate() if log_ratio else None
 
 
-def _cost(blocks: Sequence[BlockResult], variant: str, load: Load, most: int | None) -> StepCost:
-    """Return a variant's step latency at a load, over all classes. most: see `tokens_per_step`."""
-    steps_by = _steps_by(blocks, most)
-    count = _counting(steps_by)
-    amounts = _seconds_and_steps(count)
+def _cost(blocks: Sequence[BlockResult], variant: str, load: Load) -> StepCost:
+    """Return a variant's step latency at a load, over all classes."""
+    count = step_count(blocks)
+    seconds_and_steps = _seconds_and_steps(count)
     samples = _samples(blocks, variant)
-    found = log_of_sums(samples, amounts)
-    latency = found.estimate() if found else None
-    used = [record for _, record in samples if amounts(record)]
-    steps = sum(count(record) or 0 for record in used)
-    after_first = sum((r.number_output_tokens or 0) - (r.first_chunk_tokens or 0) for r in used)
+    log_ratio = log_of_sums(samples, seconds_and_steps)
+    latency = log_ratio.estimate() if log_ratio else None
+    used = [record for _, record in samples if seconds_and_steps(record)]
+    amounts = [count.of_request(record) or (0.0, 0.0) for record in used] if count else []
+    steps = math.fsum(each for _, each in amounts)
     return StepCost(
         variant=variant,
         load=load,
-        mean_context_tokens=_mean_context(used, count),
+        mean_context_tokens=_mean_context(zip(used, amounts, strict=True)),
         step_latency_s=latency.value if latency else None,
         step_latency_low_s=latency.low if latency else None,
         step_latency_high_s=latency.high if latency else None,
-        steps_by=steps_by if latency else None,
-        steps=steps,
+        steps_by=count.by if count and latency else None,
+        steps=round(steps),
         requests=len(used),
-        tokens_per_step=after_first / steps if steps else None,
+        tokens_per_step=math.fsum(tokens for tokens, _ in amounts) / steps if steps else None,
     )
 
 
@@ -148,48 +131,12 @@ def _samples(blocks: Sequence[BlockResult], variant: str) -> list[tuple[Sample, 
     return [sample for group in groups_of(blocks) for sample in samples_of(blocks, group, variant)]
 
 
-def _counting(steps_by: StepsBy | None) -> _CountSteps:
-    return _COUNTS[steps_by] if steps_by else lambda _: None
-
-
-def _seconds_and_steps(count: _CountSteps) -> Amounts:
+def _seconds_and_steps(count: StepCount | None) -> Amounts:
     def amounts(record: RequestRecord) -> tuple[float, float] | None:
-        steps, seconds = count(record), _decoding_s(record)
-        return (seconds, float(steps)) if record.counts and steps and seconds is not None else None
+        tokens_and_steps, seconds = count and count.of_request(record), _decoding_s(record)
+        return (seconds, tokens_and_steps[1]) if tokens_and_steps and seconds is not None else None
 
     return amounts
-
-
-def _steps_by(blocks: Sequence[BlockResult], most: int | None) -> StepsBy | None:
-    """Return what to count as a variant's steps; None if several steps arrived in one chunk, and
-    the server did not count each request's steps. most: see `tokens_per_step`."""
-    if most == 1:
-        return "tokens"
-    pooled = definitions.TOKENS_PER_STEP.pooled
-    check = AcceptanceCheck(
-        counted=None,
-        tokens_per_step=pooled(blocks, None) if pooled else None,
-        most=most,
-        tokens_per_chunk=definitions.tokens_per_chunk(blocks),
-    )
-    if not check.merged:
-        return "chunks"
-    counting = [r for block in blocks for r in block.requests if r.counts]
-    told = all(r.verification_steps is not None for r in counting)
-    return "verification steps" if told else None
-
-
-def _tokens_steps(record: RequestRecord) -> int | None:
-    if record.number_output_tokens is None or record.first_chunk_tokens is None:
-        return None
-    return record.number_output_tokens - record.first_chunk_tokens
-
-
-_COUNTS: dict[StepsBy, _CountSteps] = {
-    "chunks": lambda record: record.chunks - 1,
-    "tokens": _tokens_steps,
-    "verification steps": lambda record: record.verification_steps,
-}
 
 
 def _decoding_s(record: RequestRecord) -> float | None:
@@ -198,15 +145,18 @@ def _decoding_s(record: RequestRecord) -> float | None:
     return record.end_to_end_latency_s - record.ttft_s
 
 
-def _mean_context(records: Sequence[RequestRecord], count: _CountSteps) -> float | None:
-    """Return the mean context of a step in tokens: its request's input and half of the output."""
+def _mean_context(
+    requests: Iterable[tuple[RequestRecord, tuple[float, float]]],
+) -> float | None:
+    """Return the mean context of a step in tokens: its request's input and half of the output.
+    requests: pairs of a request and its (tokens, steps)."""
     sized = [
-        (count(r) or 0, r.number_input_tokens + r.number_output_tokens / 2)
-        for r in records
-        if r.number_input_tokens is not None and r.number_output_tokens is not None
+        (steps, record.number_input_tokens + record.number_output_tokens / 2)
+        for record, (_, steps) in requests
+        if record.number_input_tokens is not None and record.number_output_tokens is not None
     ]
-    steps = sum(n for n, _ in sized)
-    return math.fsum(n * context for n, context in sized) / steps if steps else None
+    total = math.fsum(steps for steps, _ in sized)
+    return math.fsum(steps * context for steps, context in sized) / total if total else None
 
 
 def hit_rate(readings: Iterable[Reading]) -> float | None:

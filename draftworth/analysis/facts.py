@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import attrgetter
 
 from draftworth.analysis import checks, ratios
 from draftworth.analysis.control import without_control
@@ -15,7 +16,7 @@ from draftworth.analysis.repetitions import RepetitionFacts, Shortfall, repetiti
 from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
 from draftworth.analysis.verdict import Comparison, compare
-from draftworth.metrics import definitions
+from draftworth.metrics import definitions, steps
 from draftworth.metrics.definitions import Metric
 from draftworth.records.findings import ClaimFinding
 from draftworth.records.load import Load
@@ -39,7 +40,8 @@ class VariantFacts:
     accepted_at: the share of steps that accept the drafted token 1, 2, ...; empty: not known.
     quantiles: the requests' quantiles in seconds or tokens, by (metric, share of requests below the
         quantile). If the share is None, the value is the mean.
-    step_latencies_s: every time between two chunks of a request; empty if a run keeps no chunk
+    step_latencies_s: every time between two chunks of a request; empty if a chunk is no step, or if
+        a run keeps no chunk
         times. divergences: where greedy outputs differ from the baseline's.
     """
 
@@ -241,13 +243,14 @@ def _variant_facts(
     group, name, baseline = summary.group, summary.variant, run.result.baseline
     blocks = group.blocks(run.blocks, name)
     records = tuple(r for b in blocks for r in b.requests)
+    count = steps.step_count(blocks)
     acceptance = checks.AcceptanceCheck(
         counted=summary.value(definitions.ACCEPTANCE_RATE),
         tokens_per_step=summary.value(definitions.TOKENS_PER_STEP),
         most=(most := run.result.max_tokens_per_step.get(name)),
         by_requests=definitions.acceptance_by_requests(blocks),
-        tokens_per_chunk=definitions.tokens_per_chunk(blocks),
-        whole_windows=definitions.drafts_whole_windows(blocks, most),
+        tokens_per_chunk=steps.tokens_per_chunk(blocks),
+        whole_windows=steps.draft_whole_windows(blocks, most),
     )
     comparison = shipped = predicted = None
     differing: tuple[Divergence, ...] = ()
@@ -261,7 +264,9 @@ def _variant_facts(
             differing = divergences(pairs, transcripts)
         plain_itl_s = plain.value(definitions.INTER_TOKEN_LATENCY)
         share = ratios.share_ratio(run.result.price, name, baseline)
-        predicted = checks.break_even(records, acceptance, baseline_itl_s=plain_itl_s, share=share)
+        predicted = checks.break_even(
+            records, count, acceptance, baseline_itl_s=plain_itl_s, share=share
+        )
     ratio = comparison.cost_ratio if comparison else None
     return VariantFacts(
         summary=summary,
@@ -277,7 +282,7 @@ def _variant_facts(
         step_latencies_s=tuple(
             latency_s
             for r in records
-            if r.counts and r.request_id in transcripts
+            if not acceptance.split and r.counts and r.request_id in transcripts
             for latency_s in transcripts[r.request_id].step_latencies_s
         ),
         divergences=differing,
@@ -288,13 +293,19 @@ def _quantiles(
     blocks: Sequence[BlockResult], group: Group, variant: str
 ) -> Iterator[tuple[tuple[Metric, float | None], Estimate]]:
     requests = samples_of(blocks, group, variant)
-    for metric in (*definitions.shown_latencies(), definitions.TOKENS_PER_STEP):
+    count = steps.step_count(group.blocks(blocks, variant))
+    values: dict[Metric, Callable[[RequestRecord], float | None]] = {
+        metric: attrgetter(metric.field) for metric in definitions.shown_latencies()
+    }
+    if count:
+        values[definitions.TOKENS_PER_STEP] = count.tokens_per_step
+    for metric, value_of in values.items():
         samples = [
             place._replace(value=value)
             for place, record in requests
-            if record.counts and (value := getattr(record, metric.field)) is not None
+            if record.counts and (value := value_of(record)) is not None
         ]
         for share in QUANTILE_SHARES if samples else ():
             yield (metric, share), quantile_estimate(samples, share)
-        if mean := ratios.log_of_sums(requests, ratios.mean_of(metric.field)):
+        if mean := ratios.log_of_sums(requests, ratios.mean_of(value_of)):
             yield (metric, None), mean.estimate()

@@ -5,18 +5,17 @@ more than 2.3 tokens. The tokens per step depend on the traffic, and a live serv
 time of a step hardly depends on the texts.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.analysis.answer import best_of, choices_of, missing_requests
+from draftworth.analysis.answer import best_of, choices_of, missing_requests, tokens_per_step
 from draftworth.analysis.costs import step_cost_ratio
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.summary import Group, Lengths, groups_of, lengths_of, summarize
+from draftworth.analysis.summary import Lengths, groups_of, lengths_of
 from draftworth.analysis.verdict import Comparison
-from draftworth.metrics.definitions import TOKENS_PER_STEP
+from draftworth.metrics import steps
 from draftworth.records.findings import Judgement
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
@@ -50,7 +49,7 @@ class BreakEvenAt:
     """The tokens per step that a variant needs to break even at a load, and the measured ones.
 
     needed: equal to the cost of a step in baseline steps; None: a step latency is not known.
-    measured: tokens per step of the whole traffic, as a server's counters show; None: not known.
+    measured: tokens per step of the whole traffic; None: not known.
     by_class: measured tokens per step by class. judgement: the verdict; None: there is none.
     """
 
@@ -196,25 +195,9 @@ def _break_evens(
             load=load,
             needed=step_cost_ratio(run, load, variant),
             measured=tokens_per_step(own, traffic, variant),
-            by_class={g.prompt_class: _tokens_per_step(own, g, variant) for g in traffic.groups},
+            by_class={
+                g.prompt_class: steps.tokens_per_step(g.blocks(own, variant))
+                for g in traffic.groups
+            },
             judgement=judged.get(load),
         )
-
-
-def tokens_per_step(blocks: Sequence[BlockResult], traffic: Traffic, variant: str) -> float | None:
-    """Return a variant's tokens per step in a traffic, as its server's counters would show them;
-    None if the tokens per step of a class are not known."""
-    weights = traffic.weights
-    by_class = {g.prompt_class: _tokens_per_step(blocks, g, variant) for g in traffic.groups}
-    steps = [weights[name] / tokens for name, tokens in by_class.items() if tokens]
-    return 1 / math.fsum(steps) if steps and len(steps) == len(weights) else None
-
-
-def _tokens_per_step(blocks: Sequence[BlockResult], group: Group, variant: str) -> float | None:
-    """Return tokens per step from the server's counters, or if a block has none, from requests."""
-    own = group.blocks(blocks, variant)
-    counters = [b.speculation for b in own if b.speculation]
-    drafts = sum(c.drafts for c in counters)
-    if drafts and len(counters) == len(own):
-        return 1 + sum(c.accepted_tokens for c in counters) / drafts
-    return summarize(blocks, group, variant).value(TOKENS_PER_STEP)

@@ -41,11 +41,11 @@ def cost_amounts(record: RequestRecord) -> Amount | None:
     return (record.end_to_end_latency_s, float(tokens)) if tokens else None
 
 
-def mean_of(field: str) -> Amounts:
-    """Return a function that gives (a request's `field`, 1): the ratio of the sums is the mean."""
+def mean_of(value_of: Callable[[RequestRecord], float | None]) -> Amounts:
+    """Return a function that gives (a request's value, 1): the ratio of the sums is the mean."""
 
     def amounts(record: RequestRecord) -> tuple[float, float] | None:
-        value = getattr(record, field) if record.counts else None
+        value = value_of(record) if record.counts else None
         return None if value is None else (float(value), 1.0)
 
     return amounts
@@ -119,8 +119,8 @@ def log_of_traffic(
     weights: Mapping[str, float],
     amounts: Callable[[T], tuple[float, float] | None],
 ) -> LogRatio | None:
-    """Return log(weighted mean of the classes' ratios); None if a denominator or the mean is 0.
-    amounts: see `log_of_sums`."""
+    """Return log(weighted mean of the classes' ratios); None if a denominator is 0, or the mean is
+    not above 0. amounts: see `log_of_sums`."""
     found = [
         (name, place, amount)
         for name in weights
@@ -132,7 +132,7 @@ def log_of_traffic(
         for side in (0, 1)
     )
     sums = _Sums(over, under, weights)
-    if not all(under.values()) or not sums.total:
+    if not all(under.values()) or sums.total <= 0:
         return None
     parts = tuple(
         place._replace(value=value, weight=weight)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import attrgetter
 
 from draftworth.analysis import rare, ratios, statistics
 from draftworth.analysis.clustering import ENOUGH, MANY_REPETITIONS, Spread, spread
@@ -18,6 +19,7 @@ from draftworth.analysis.likelihoods import AnswersCheck
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
 from draftworth.analysis.outputs import Likeness, likeness, output_pairs
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired, weighted
+from draftworth.analysis.plausibility import why_not_believed
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST, INTER_TOKEN_LATENCY, TTFT, Metric
 from draftworth.records.findings import Judgement
@@ -204,6 +206,9 @@ def compare(
     judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
     extremes = rare.extremes_of(sent, variant=variant, baseline=baseline)
     without = ratios.log_cost_ratio(extremes.others, traffic, factor=factor) if extremes else None
+    measured = [b for group in traffic.groups for b in group.blocks(blocks, variant)]
+    if why := why_not_believed(pairs, ratio, measured, price_ratio=factor):
+        judgement, reason = "inconclusive", why
     if why := not_the_targets(answers, (baseline, variant)):
         judgement, reason = "inconclusive", why
     by_floor = why_not_decided(judgement, ratio, floor)
@@ -270,7 +275,8 @@ def _judged(
 
 
 def _speedup(pairs: Sequence[Pair], traffic: Traffic, metric: Metric) -> statistics.Estimate | None:
-    found = ratios.log_ratio_of_sums(pairs, traffic.weights, ratios.mean_of(metric.field))
+    values = ratios.mean_of(attrgetter(metric.field))
+    found = ratios.log_ratio_of_sums(pairs, traffic.weights, values)
     if found is None:
         return None
     ratio = found.estimate()

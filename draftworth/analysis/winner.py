@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis import handover
-from draftworth.analysis.answer import best_of, choices_of, headline
+from draftworth.analysis.answer import best_of, choices_of, headline, tokens_per_step
 from draftworth.analysis.costs import step_cost_ratio
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import weighted
@@ -140,6 +140,6 @@ def _figures(run: Run, variant: str, compared: Sequence[Comparison]) -> WinnerFi
         itl_speedup=own.itl_speedup if own else None,
         itl_s=itl_s,
         ttft_s=ttft_s,
-        tokens_per_step=handover.tokens_per_step(run.blocks, traffic, variant),
+        tokens_per_step=tokens_per_step(run.blocks, traffic, variant),
         break_even_tokens_per_step=step_cost_ratio(run, traffic.load, variant) if own else None,
     )

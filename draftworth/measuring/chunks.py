@@ -11,7 +11,9 @@ The request's `max_tokens` limits the bytes, the events, the text and the counts
 """
 
 import json
+import math
 import reprlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,25 +40,39 @@ _decode = json.JSONDecoder().raw_decode
 
 @dataclass(frozen=True, kw_only=True)
 class Acceptance:
-    """The steps and drafted tokens that a server counted for one request (in vLLM's
-    `metrics.speculative_decoding`); the fields have the same names in `RequestRecord`."""
+    """The steps and drafted tokens that a server counted for one request: in vLLM's
+    `metrics.speculative_decoding`, and without the steps in llama.cpp's `timings`.
 
-    verification_steps: int
+    steps_with_drafts: steps that had drafted tokens; None: not counted.
+    """
+
+    steps_with_drafts: int | None
     drafted_tokens: int
     accepted_tokens: int
 
     def of_answer(self, *, output_tokens: int, chunks: int) -> dict[str, int]:
-        """Return the counts by field of `RequestRecord`, with enough steps for the whole answer.
+        """Return the counts by field of `RequestRecord`, with the steps of the whole answer.
 
-        vLLM counts only steps with drafted tokens, and n-gram drafting often drafts none. A step
-        sends at most one chunk, and exactly one of its tokens is not an accepted drafted token. So
-        there are at least `chunks` - 1 steps (the prefill sends the first chunk). There are also at
-        least as many steps as tokens that are not accepted drafts, without the first token; but
-        vLLM counts drafts accepted after the output's end too, so this number may be too small.
+        Exactly one token of a step is not an accepted drafted token; the prefill yields the first.
+        So there are as many steps as tokens that are not accepted drafts, without the first token.
+        But vLLM counts drafts accepted after the output's end too, at most one window of them: then
+        there are more steps. How many more, the steps with drafts and the chunks say: vLLM sends at
+        most one chunk for a step (llama.cpp sends a chunk for each token).
         """
-        own_tokens = output_tokens - self.accepted_tokens
-        steps = max(self.verification_steps, own_tokens - 1, chunks - 1)
-        return {**vars(self), "verification_steps": steps}
+        after_first = output_tokens - 1
+        least = max(after_first - self.accepted_tokens, min(after_first, 1))
+        if not self.steps_with_drafts:
+            return self._with_steps(least)
+        window = math.ceil(self.drafted_tokens / self.steps_with_drafts)
+        by_chunks = min(chunks - 1, least + window)
+        return self._with_steps(max(least, self.steps_with_drafts, by_chunks))
+
+    def _with_steps(self, steps: int) -> dict[str, int]:
+        return {
+            "verification_steps": steps,
+            "drafted_tokens": self.drafted_tokens,
+            "accepted_tokens": self.accepted_tokens,
+        }
 
 
 class BadStreamError(HttpError):
@@ -182,8 +198,10 @@ class ChunkReader:
                 self._add_token_ids(ids)
             if (reason := choices[0].get("finish_reason")) is not None:
                 line.finish_reason = _finish(reason) or line.finish_reason
-        if told := value.get("metrics"):
-            line.acceptance = _acceptance(told, self._max_tokens)
+        if metrics := value.get("metrics"):
+            line.acceptance = _acceptance_in_vllm(metrics, self._max_tokens)
+        elif timings := value.get("timings"):
+            line.acceptance = _acceptance_in_llama_cpp(timings, self._max_tokens)
         tokens = self._usage(value.get("usage"), in_stream=bool(choices))
         if tokens or (text and tokens is None):
             line.chunk_times_ns.append(now_ns)
@@ -273,21 +291,42 @@ def _count(name: str, value: Any, most: int) -> int:
     return value
 
 
-def _acceptance(told: Any, most: int) -> Acceptance | None:
+def _acceptance_in_vllm(metrics: Any, most: int) -> Acceptance | None:
     """Return a request's counts of steps and drafted tokens; None if they are impossible or have
     another format, which does not fail the request, because vLLM calls the format experimental.
     `most` is the most output tokens of the request, so also the most steps."""
-    of_drafts = told.get("speculative_decoding") if isinstance(told, dict) else None
-    if not isinstance(of_drafts, dict):
-        return None
     names = ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")
-    counts: list[Any] = [of_drafts.get(name) for name in names]
-    if any(type(count) is not int for count in counts):
+    counts = _whole_numbers(_field(metrics, "speculative_decoding"), names)
+    if counts is None:
         return None
     steps, drafted, accepted = counts
     if not (0 <= steps <= most and 0 <= accepted <= drafted <= steps * most):
         return None
-    return Acceptance(verification_steps=steps, drafted_tokens=drafted, accepted_tokens=accepted)
+    return Acceptance(steps_with_drafts=steps, drafted_tokens=drafted, accepted_tokens=accepted)
+
+
+def _acceptance_in_llama_cpp(timings: Any, most: int) -> Acceptance | None:
+    """Return the counts of drafted tokens that llama.cpp's server sends with an answer's last event
+    (b11434, `server_slot_stats::to_json`); it leaves both out if it drafted none. None: see above.
+    """
+    generated = _whole_numbers(timings, ("predicted_n",))
+    if generated is None or not 0 <= generated[0] <= most:
+        return None
+    if "draft_n" not in timings:
+        return Acceptance(steps_with_drafts=None, drafted_tokens=0, accepted_tokens=0)
+    drafts = _whole_numbers(timings, ("draft_n", "draft_n_accepted"))
+    if drafts is None or not 0 <= drafts[1] <= drafts[0] <= most * most:
+        return None
+    return Acceptance(steps_with_drafts=None, drafted_tokens=drafts[0], accepted_tokens=drafts[1])
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _whole_numbers(value: Any, names: Sequence[str]) -> list[int] | None:
+    numbers = [_field(value, name) for name in names]
+    return numbers if all(type(number) is int for number in numbers) else None
 
 
 def _finish(reason: Any) -> str | None:

@@ -272,6 +272,8 @@ def _measured(
     if timeline.acceptance and tokens_out is not None and not error:
         chunks = len(timeline.chunk_times_ns)
         figures |= timeline.acceptance.of_answer(output_tokens=tokens_out, chunks=chunks)
+        if steps := figures["verification_steps"]:
+            figures["tokens_per_step"] = (tokens_out - 1) / steps
     record = RequestRecord(
         error_code=code,
         error_msg=message,

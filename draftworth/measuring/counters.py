@@ -1,8 +1,9 @@
 """The server's own counters, read from its Prometheus endpoint before and after a block.
 
-vLLM V1 publishes speculation counters (`vllm:spec_decode_num_*_total`) and a histogram of the time
-per output token; the V0 Neuron fork may not have them. llama.cpp (August 2026) has the same
-speculation counters under its own prefix. SGLang does not count drafted or accepted tokens: it has
+vLLM V1 publishes speculation counters (`vllm:spec_decode_num_*_total`), a counter of generated
+tokens and a histogram of the time per output token; the V0 Neuron fork may not have them. llama.cpp
+(August 2026) has the same speculation counters under its own prefix, and another name for the
+generated tokens. SGLang does not count drafted or accepted tokens: it has
 only means over a time that it chooses, so its metrics are not read. vLLM Neuron has gauges of how
 long a server's start, each graph's compilation and the loading of the weights took (seconds). A
 metric that a server does not have is left out; so is a metric with a line that cannot be read,
@@ -32,6 +33,8 @@ DRAFTS = "vllm:spec_decode_num_drafts_total"
 _DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
 ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 _ACCEPTED_AT = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+GENERATED = "vllm:generation_tokens_total"
+FINISHED = "vllm:request_success_total"  # read by alarms alone
 _TPOT = "vllm:request_time_per_output_token_seconds"
 _STARTUP = "vllm_neuron:startup_time_seconds"
 _COMPILATION = "vllm_neuron:compilation_time_seconds"  # a line for each graph
@@ -40,8 +43,10 @@ _LOAD_BYTES = "vllm_neuron:model_load_size_bytes"
 _GAUGES = (_STARTUP, _COMPILATION, _LOAD, _LOAD_BYTES)
 _GRAPHS = f"{_COMPILATION} lines"
 _COUNTERS = (DRAFTS, _DRAFT_TOKENS, ACCEPTED)
+# The names that llama.cpp has for the counters of vLLM, where they differ in more than the prefix.
+_LLAMA_CPP = {"llamacpp:tokens_predicted_total": GENERATED}
 _TIMINGS = f"{_TPOT}_sum", f"{_TPOT}_count"
-_NAMES = frozenset((*_COUNTERS, *_TIMINGS, *_GAUGES, _ACCEPTED_AT))
+_NAMES = frozenset((*_COUNTERS, GENERATED, *_TIMINGS, *_GAUGES, _ACCEPTED_AT))
 
 _PREFIXES = ("vllm", "llamacpp:")
 # `name{labels} value timestamp`; the timestamp is optional (Prometheus text format 0.0.4).
@@ -57,7 +62,7 @@ def parse_metrics(text: str) -> ServerMetrics:
         if not line.startswith(_PREFIXES):
             continue
         given = line.partition("{")[0].partition(" ")[0]
-        name = given.replace("llamacpp:", "vllm:", 1)
+        name = _LLAMA_CPP.get(given, given.replace("llamacpp:", "vllm:", 1))
         if name not in _NAMES:
             continue
         key, value = _key(name, line), _value(line[len(given) :])
@@ -135,6 +140,7 @@ def speculation_between(before: ServerMetrics, after: ServerMetrics) -> Speculat
     (more tokens accepted than drafted).
     """
     added = _added(before, after, _COUNTERS)
+    generated = _added(before, after, (GENERATED,))
     positions = [_accepted_at(position) for position in range(_MAX_POSITIONS)]
     last = max((n for n, name in enumerate(positions) if name in after), default=-1)
     at = [after.get(name, 0.0) - before.get(name, 0.0) for name in positions[: last + 1]]
@@ -146,6 +152,7 @@ def speculation_between(before: ServerMetrics, after: ServerMetrics) -> Speculat
             draft_tokens=int(added[_DRAFT_TOKENS]),
             accepted_tokens=int(added[ACCEPTED]),
             accepted_per_position=tuple(map(int, at)),
+            generated_tokens=int(generated[GENERATED]) if generated else None,
         )
     except ValueError:
         return None

@@ -22,7 +22,7 @@ from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
 from draftworth.records.search import Candidate, CostInterval, Search, SearchResult
 from draftworth.searching import policy
-from draftworth.searching.observed import chunk_means, class_times, longer_than, measured_of
+from draftworth.searching.observed import class_times, longer_than, measured_of, step_means
 from draftworth.searching.yields import Yield, from_means, from_measured
 
 
@@ -253,8 +253,8 @@ class SearchRounds(Plan):
         of_all = (self.blocks, self._traffic)
         counted = {c: longer_than(*of_all, variant=c.variant, checked=c.checked) for c in measured}
         known = {c: shares for c, shares in counted.items() if shares.keys() >= classes.keys()}
-        chunks = {c: chunk_means(*of_all, variant=c.variant) for c in measured if c not in known}
-        means = {c: mean for c, mean in chunks.items() if mean.keys() >= classes.keys()}
+        steps = {c: step_means(*of_all, variant=c.variant) for c in measured if c not in known}
+        means = {c: mean for c, mean in steps.items() if mean.keys() >= classes.keys()}
         found = (
             (c, self._by_text(c) or from_measured(c, known) or from_means(c, means))
             for c in self._open

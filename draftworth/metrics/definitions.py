@@ -6,18 +6,17 @@ the report's tables, plots and CSV files then have it. Records have seconds, tok
 """
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from draftworth.metrics import steps
 from draftworth.records.findings import Verdict
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Price, RequestRecord
 from draftworth.speculation import explained_acceptance
 
 SECONDS_PER_HOUR = 3600.0
-# The least share of the drafts in whole windows. At the end of an output a window may be cut.
-_WHOLE_WINDOWS = 0.9
 NAMESPACE = "Draftworth"
 DIMENSIONS = ("Experiment", "Variant", "PromptClass", "Load")
 
@@ -135,28 +134,7 @@ def _throughput(blocks: Sequence[BlockResult], _: Price | None = None) -> float 
 
 
 def _tokens_per_step(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
-    """Return tokens per step; if the server does not count steps, each chunk counts as one."""
-    counted = _decoded(blocks)
-    if not counted or any(r.tokens_per_verification is None for r in counted):
-        return tokens_per_chunk(blocks)
-    tokens = sum((r.number_output_tokens or 0) - 1 for r in counted)
-    return tokens / sum(r.verification_steps or 0 for r in counted)
-
-
-def _decoded(blocks: Sequence[BlockResult]) -> list[RequestRecord]:
-    return [r for b in blocks for r in b.requests if r.counts and r.tokens_per_step is not None]
-
-
-def tokens_per_chunk(blocks: Sequence[BlockResult]) -> float | None:
-    """Return (output tokens after the first chunks) / (number of chunks after the first ones).
-
-    A chunk is one decoding step, unless several steps arrived as one chunk. None: every answer was
-    one chunk.
-    """
-    counted = _decoded(blocks)
-    steps = sum(r.chunks - 1 for r in counted)
-    tokens = sum((r.number_output_tokens or 0) - (r.first_chunk_tokens or 0) for r in counted)
-    return tokens / steps if steps else None
+    return steps.tokens_per_step(blocks)
 
 
 def _decoding(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
@@ -185,23 +163,12 @@ def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
     return sum(r.accepted_tokens or 0 for r in done) / drafted if drafted else None
 
 
-def _acceptance_estimated(blocks: Sequence[BlockResult], price: Price | None) -> float | None:
+def _acceptance_estimated(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
     """Estimate the acceptance rate from tokens per step; None if windows differ or are not full."""
     most, *others = {block.max_tokens_per_step for block in blocks} or {None}
-    if others or not drafts_whole_windows(blocks, most):
+    if others or not steps.draft_whole_windows(blocks, most):
         return None
-    return explained_acceptance(_tokens_per_step(blocks, price), most=most)
-
-
-def drafts_whole_windows(blocks: Iterable[BlockResult], most: int | None) -> bool:
-    """Return whether steps draft a whole window; False, for example, with n-gram drafting.
-
-    If not, tokens per step do not show acceptance. most: the most tokens that a step can yield.
-    """
-    done = [r for b in blocks for r in b.requests if not r.failed and r.drafted_tokens is not None]
-    drafted = sum(r.drafted_tokens or 0 for r in done)
-    steps = sum(r.verification_steps or 0 for r in done)
-    return drafted >= _WHOLE_WINDOWS * steps * ((most or 1) - 1)
+    return explained_acceptance(steps.tokens_per_step(blocks), most=most)
 
 
 def _cost(blocks: Sequence[BlockResult], price: Price | None) -> float | None:

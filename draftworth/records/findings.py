@@ -21,9 +21,9 @@ from draftworth.untrusted import TooLargeError, one_line, read_file
 
 STEP_COSTS_FILE = "step_costs.json"
 
-# How steps are counted: by chunks; by tokens, if the server yields one token a step; or by the
-# server's own count of verification steps.
-StepsBy = Literal["chunks", "tokens", "verification steps"]
+# How steps are counted (`metrics.steps`): by chunks; by tokens, if the server yields one token per
+# step; by the server's own count of verification steps; or by its counters of tokens in a block.
+StepsBy = Literal["chunks", "tokens", "verification steps", "counters"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -109,7 +109,8 @@ class RequestRecord(Checked):
 
     The first nine fields have the names of llmperf's token_benchmark_ray.py at commit f1d6bed.
     inter_token_latency_s: (last chunk - first chunk) / (output tokens - tokens of the first chunk).
-    tokens_per_step: output tokens after the first chunk / chunks after the first.
+    tokens_per_step: output tokens after the first / verification steps; if the server counts no
+        steps, output tokens after the first chunk / chunks after the first.
     first_chunk_tokens: output tokens in the first chunk; 1 if the server does not count by chunk.
     chunks: number of chunks with output. usage_source: which chunks carry the server's counts.
     run_queue_wait_s: how long the client was ready to run but had no core during this request.
@@ -177,13 +178,6 @@ class RequestRecord(Checked):
     def took_s(self) -> float:
         return self.lost_s or self.end_to_end_latency_s or 0.0
 
-    @property
-    def tokens_per_verification(self) -> float | None:
-        """Output tokens per verification step, without the prefill's token; None: not counted."""
-        if not self.verification_steps or not self.number_output_tokens:
-            return None
-        return (self.number_output_tokens - 1) / self.verification_steps
-
 
 @dataclass(frozen=True, kw_only=True)
 class SpeculationCounters:
@@ -191,12 +185,14 @@ class SpeculationCounters:
 
     drafts: number of steps that had drafted tokens. draft_tokens: number of drafted tokens.
     accepted_per_position: accepted tokens at draft position 0, 1, ...; empty if not counted.
+    generated_tokens: output tokens of all requests; None if not counted.
     """
 
     drafts: int
     draft_tokens: int
     accepted_tokens: int
     accepted_per_position: tuple[int, ...] = ()
+    generated_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.accepted_tokens <= self.draft_tokens:
@@ -206,6 +202,8 @@ class SpeculationCounters:
             )
         if not all(0 <= accepted <= self.drafts for accepted in self.accepted_per_position):
             raise ValueError(f"accepted_per_position: allowed: 0 to the {self.drafts} of drafts")
+        if (self.generated_tokens or 0) < 0:
+            raise ValueError(f"generated_tokens: given {self.generated_tokens}, allowed: 0 or more")
 
 
 @dataclass(frozen=True, kw_only=True)

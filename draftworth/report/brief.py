@@ -6,7 +6,14 @@ docs/json.md describes the record.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from draftworth.analysis.answer import ANSWERS, course, findings, headline, named, reach_sentences
+from draftworth.analysis.answer import (
+    course,
+    findings,
+    first_words,
+    headline,
+    named,
+    reach_sentences,
+)
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.handover import BreakEvenAt, Handover, handover_of
@@ -132,15 +139,15 @@ def _decision(facts: RunFacts, found: Handover) -> str:
         if len(result.variants) == 1:
             return "One server was measured: there is nothing to compare it with."
         return "No decision: no variant was measured beside the baseline."
-    told = ANSWERS[found.decision.judgement]
+    why = first_words(facts, found.decision)
     if found.missing:
         reason = found.decision.reason.partition("; ")[0]
         return f"No decision at {found.decision.traffic.load.label}: {reason}."
     if not found.pays:
-        return f"Decision: serve without speculation. {told}."
+        return f"Decision: serve without speculation. {why}."
     name, search = found.decision.variant, facts.run.search
     window = f" ({named(search, name)})" if search else ""
-    return f"Decision: serve {name}{window}. {told}."
+    return f"Decision: serve {name}{window}. {why}."
 
 
 def _figures(variant: VariantFacts) -> ServerFigures:
@@ -261,10 +268,17 @@ def _requests(answer: Answer) -> Iterator[str]:
 def _tokens(answer: Answer) -> Iterator[str]:
     for at in answer.tokens_per_step[:1]:
         if at.measured is not None:
-            told = f"Tokens a step at {at.load}: {at.measured:.2f} measured"
-            if at.needed is not None:
-                told += f", {at.needed:.2f} needed to break even in decoding"
-            yield told
+            yield f"Tokens a step at {at.load}: {at.measured:.2f} measured{_needed(at)}"
+
+
+def _needed(at: StepTokens) -> str:
+    # No step yields less than one token, so speculation makes no step cheaper than the baseline's.
+    if at.needed_high is not None and at.needed_high < 1:
+        return "; the servers differ in more than speculation"
+    if at.needed is None:
+        return ""
+    tokens = "about 1" if at.needed < 1 else f"{at.needed:.2f}"
+    return f", {tokens} needed to break even in decoding"
 
 
 def _warnings(answer: Answer) -> Iterator[str]:

@@ -156,16 +156,16 @@ def _break_evens(found: Handover) -> tuple[Table, ...]:
         )
         for at in found.break_evens
     )
-    # Not the tokens a step of the figures: a server counts the last step of an output whole.
-    source = "by its counters" if found.has_counters else "measured"
     needed = ("load", "verdict", "tokens a step to break even", words.INTERVAL)
-    headings = (*needed, source, "may fall by", *(f"{source}, {name}" for name in several))
+    headings = (*needed, "measured", "may fall by", *(f"measured, {name}" for name in several))
     return table(headings, rows, names=2)
 
 
 def _margin(at: BreakEvenAt) -> str:
     if at.needed is None or at.measured is None:
         return words.MISSING
+    if at.needed.high is not None and at.needed.high < 1:
+        return "the servers differ in more than speculation"
     fall = 1 - at.needed.value / at.measured
     return f"{fall:.0%}" if fall > 0 else "is below"
 

@@ -9,7 +9,7 @@ from draftworth.analysis.checks import acceptance_by_position
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.ratios import log_cost_ratio
-from draftworth.metrics.definitions import tokens_per_chunk
+from draftworth.metrics.steps import tokens_per_step
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.searching.policy import ClassTimes, MeasuredCandidate
 
@@ -110,12 +110,12 @@ def longer_than(
     return {name: [*shares[:checked]] for name, shares in counted.items() if shares}
 
 
-def chunk_means(
+def step_means(
     blocks: Iterable[BlockResult], traffic: Traffic, *, variant: str
 ) -> dict[str, float]:
-    """Return a candidate's mean tokens per chunk, by prompt class, for classes with chunks."""
-    own = [block for block in blocks if block.variant == variant]
-    means = {g.prompt_class: tokens_per_chunk(g.blocks(own, variant)) for g in traffic.groups}
+    """Return a candidate's mean tokens per step, by prompt class, where steps can be counted."""
+    measured = [block for block in blocks if block.variant == variant]
+    means = {g.prompt_class: tokens_per_step(g.blocks(measured, variant)) for g in traffic.groups}
     return {name: mean for name, mean in means.items() if mean}
 
 

@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,6 @@ from charts.winner.measured import MeasuredWinner
 from draftworth.analysis.facts import facts_of
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.winner import winner_of
-from draftworth.measuring.counters import ACCEPTED, DRAFTS
 from draftworth.planning.resolved import load
 from tests.charts.winner.runs import NEURON, as_read, built_run, experiment_path, exported
 
@@ -63,33 +62,68 @@ def alarm_of(item: Any) -> Any:
     return resource["Properties"]
 
 
-def rings_in_prometheus(item: Any, *, accepted: float, steps: float) -> bool:
-    """The expression with numbers in the place of its sums, which is arithmetic."""
+Counts = Mapping[str, float]
+
+
+def rings_in_prometheus(item: Any, counts: Counts) -> bool:
+    """The expression with numbers in the place of its sums, which is arithmetic; `a >= b or b` is
+    the larger one of two sums."""
     expression = alert_of(item)["expr"]
-    for name, value in ((ACCEPTED, accepted), (DRAFTS, steps)):
-        expression = re.sub(rf"sum\(increase\({name}{{[^}}]*}}\[1h\]\)\)", str(value), expression)
-    return bool(eval(expression, {}, {}))  # noqa: S307 (numbers and operators of our own)
+    for name, counter in alarms.COUNTERS.items():
+        a_sum = rf"sum\(increase\({counter}{{[^}}]*}}\[1h\]\)\)"
+        expression = re.sub(a_sum, str(counts[name]), expression)
+    undrafted = r"\(\([\d.]+ - [\d.]+\) - [\d.]+\)"
+    expression = re.sub(rf"\(([\d.]+) >= ({undrafted}) or \2\)", r"max(\1, \2)", expression)
+    assert " or " not in expression
+    return bool(eval(expression, {}, {"max": max}))  # noqa: S307 (numbers and operators of our own)
 
 
-def rings_in_cloudwatch(item: Any, *, accepted: float, steps: float) -> bool:
+def rings_in_cloudwatch(item: Any, counts: Counts) -> bool:
     alarm = alarm_of(item)
-    (returned,) = [m for m in alarm["Metrics"] if m.get("ReturnData", True)]
-    names = {"IF": lambda yes, a, b: a if yes else b, "accepted": accepted, "steps": steps}
-    value = eval(returned["Expression"], {}, names)  # noqa: S307 (numbers and operators of our own)
+    names: dict[str, Any] = {"IF": lambda yes, a, b: a if yes else b, "MAX": max, **counts}
+    computed = [m for m in alarm["Metrics"] if "Expression" in m]
+    for metric in reversed(computed):
+        names[metric["Id"]] = eval(metric["Expression"], {}, names)  # noqa: S307 (our own)
+    (returned,) = [m["Id"] for m in alarm["Metrics"] if m.get("ReturnData", True)]
     assert alarm["ComparisonOperator"] == "LessThanThreshold"
-    return bool(value < alarm["Threshold"])
+    return bool(names[returned] < alarm["Threshold"])
+
+
+def draft_model(tokens_per_step: float, steps: float) -> Counts:
+    """Every step has drafts; one more token than was sent is accepted at each request's end."""
+    tokens, requests = tokens_per_step * steps, steps / 10
+    return {
+        "generated": tokens + requests,
+        "finished": requests,
+        "accepted": tokens - steps + requests,
+        "drafts": steps,
+    }
+
+
+def n_gram(tokens_per_step: float, steps: float) -> Counts:
+    """One step in five has drafts."""
+    tokens, requests = tokens_per_step * steps, steps / 10
+    return {
+        "generated": tokens + requests,
+        "finished": requests,
+        "accepted": tokens - steps,
+        "drafts": steps / 5,
+    }
 
 
 @pytest.mark.parametrize(
     ("made", "rings"), [(rule, rings_in_prometheus), (template, rings_in_cloudwatch)]
 )
+@pytest.mark.parametrize("counts", [draft_model, n_gram])
 def test_it_rings_below_break_even_and_not_above_nor_for_some_requests(
-    made: Callable[[], Any], rings: Callable[..., bool]
+    made: Callable[[], Any],
+    rings: Callable[[Any, Counts], bool],
+    counts: Callable[[float, float], Counts],
 ) -> None:
     item = made()
 
     def at(tokens: float, steps: float) -> bool:
-        return rings(item, accepted=(tokens - 1) * steps, steps=steps)
+        return rings(item, counts(tokens, steps))
 
     assert at(break_even().value * 0.99, alarms.LEAST_STEPS)
     assert not at(break_even().value * 1.01, alarms.LEAST_STEPS)
@@ -125,12 +159,12 @@ def test_the_rules_query_is_one_of_this_servers_counters() -> None:
         promql_parser.parse(query.replace("))", ")", 1))
     selected = set(re.findall(r"([a-z:_]+){([^}]*)}", query))
     labels = f'namespace="serving",model_name="{MODEL}"'
-    assert selected == {(ACCEPTED, labels), (DRAFTS, labels)}
+    assert selected == {(counter, labels) for counter in alarms.COUNTERS.values()}
 
 
 def test_cloudwatch_is_asked_for_what_its_agent_scrapes_of_this_server() -> None:
-    of_servers = [m["MetricStat"] for m in alarm_of(template())["Metrics"][1:]]
-    assert {m["Metric"]["MetricName"] for m in of_servers} == {ACCEPTED, DRAFTS}
+    of_servers = [m["MetricStat"] for m in alarm_of(template())["Metrics"] if "MetricStat" in m]
+    assert {m["Metric"]["MetricName"] for m in of_servers} == {*alarms.COUNTERS.values()}
     for stat in of_servers:
         dimensions = {d["Name"]: d["Value"] for d in stat["Metric"]["Dimensions"]}
         assert dimensions == {

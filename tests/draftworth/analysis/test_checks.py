@@ -1,6 +1,7 @@
 """Cross-checks: when both sources agree, when they do not, and when there is only one."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from draftworth.analysis import checks
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.metrics import definitions
+from draftworth.metrics.steps import step_count
 from draftworth.records import results
 from tests.draftworth.report import runs
 from tests.support.blocks import make_block, make_failed_record, make_record
@@ -107,20 +109,28 @@ def test_acceptance_by_position_is_a_share_of_drafts_over_all_blocks() -> None:
 
 
 def test_break_even_is_the_step_over_the_baselines_token() -> None:
-    records = runs.make_drafted_block(1, "structured").requests
-    acceptance = checks.AcceptanceCheck(counted=None, tokens_per_step=6.0, most=8)
-    figures = present(
-        checks.break_even(records, acceptance, baseline_itl_s=runs.PLAIN_ITL_S, share=1.0)
-    )
-    assert figures.step_s == pytest.approx(runs.STEP_S, rel=0.02)
-    assert figures.needed == pytest.approx(3.0, rel=0.02)
+    block = runs.make_drafted_block(1, "structured")
+    # 99 tokens in 17 chunks, of which each but the last has 6.
+    tokens_per_step = 99 / 17
+    acceptance = checks.AcceptanceCheck(counted=None, tokens_per_step=tokens_per_step, most=8)
+
+    def break_even(
+        records: Sequence[results.RequestRecord],
+        *,
+        itl_s: float | None = runs.PLAIN_ITL_S,
+        share: float = 1.0,
+    ) -> checks.BreakEven | None:
+        count = step_count([block])
+        return checks.break_even(records, count, acceptance, baseline_itl_s=itl_s, share=share)
+
+    figures = present(break_even(block.requests))
+    assert figures.step_s == pytest.approx(runs.STEP_S * tokens_per_step / 6, rel=0.02)
+    assert figures.needed == pytest.approx(3.0 * tokens_per_step / 6, rel=0.02)
     assert figures.predicted_speedup == pytest.approx(2.0, rel=0.02)
     for nothing in (None, 0.0):
-        assert checks.break_even(records, acceptance, baseline_itl_s=nothing, share=1.0) is None
-    assert checks.break_even((), acceptance, baseline_itl_s=0.01, share=1.0) is None
-    dear = present(
-        checks.break_even(records, acceptance, baseline_itl_s=runs.PLAIN_ITL_S, share=2.0)
-    )
+        assert break_even(block.requests, itl_s=nothing) is None
+    assert break_even(()) is None
+    dear = present(break_even(block.requests, share=2.0))
     assert dear.needed == pytest.approx(2 * figures.needed)
     assert dear.predicted_speedup == figures.predicted_speedup
 
@@ -168,8 +178,9 @@ def test_steps_that_the_server_tells_of_every_request_are_preferred_to_chunks() 
 def test_the_time_of_a_step_is_that_of_the_servers_steps() -> None:
     records = told(steps=25, drafted=175, accepted=75)
     acceptance = checks.AcceptanceCheck(counted=None, tokens_per_step=99 / 25, most=8)
+    count = step_count([runs.make_drafted_block(1, "structured", requests=records)])
     figures = present(
-        checks.break_even(records, acceptance, baseline_itl_s=runs.PLAIN_ITL_S, share=1.0)
+        checks.break_even(records, count, acceptance, baseline_itl_s=runs.PLAIN_ITL_S, share=1.0)
     )
     assert figures.step_s == pytest.approx(0.015 * 99 / 25, rel=1e-3)
 
@@ -192,8 +203,8 @@ DISAGREEMENTS: dict[str, dict[str, Any]] = {
     "the server counts 20.0% accepted, tokens per step explain": {"speculation": FEW_ACCEPTED},
     "0.0% of the outputs are the baseline's": every(output_sha256="f" * 64),
     "1 of 8 requests failed": {"requests": (*every()["requests"][1:], make_failed_record(0))},
-    "14.14 tokens a step where a step yields at most 8": every(chunks=8),
-    "6.19 tokens a chunk where the server says 3.96 a step: chunks were merged": {
+    "14.14 tokens per chunk where a step yields at most 8": every(chunks=8),
+    "6.19 tokens per chunk, and the server counts 3.96 per step: chunks were merged": {
         "requests": told(steps=25, drafted=175, accepted=75)
     },
     "what it tells with each answer 19.6% (tolerance 5%): other requests were served": {

@@ -44,7 +44,9 @@ def structured(**values: object) -> Run:
         "number_output_tokens": 100,
     }
     plain = changed(runs.make_plain_block(1, "structured"), **timed | {"chunks": 100})
-    drafted = changed(runs.make_drafted_block(2, "structured"), **timed | values)
+    drafted = changed(
+        runs.make_drafted_block(2, "structured", max_tokens_per_step=12), **timed | values
+    )
     return runs.make_run(
         blocks=runs.two_rounds(plain, drafted),
         max_tokens_per_step={runs.BASELINE: 1, runs.VARIANT: 12},

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -361,7 +362,7 @@ def test_ratios_of_one_run_share_prompts_and_blocks_and_those_of_two_runs_only_p
     blocks = waiting(2, 8, lambda variant, i: 0.25 + (i / 100 if variant == "k7" else 0.0))
     slower = each_request(blocks[3], lambda r: replace(r, ttft_s=1.05 * present(r.ttft_s)))
     pairs = (ttft_pairs(*blocks), ttft_pairs(*blocks[:3], slower))
-    ttft, runs = ratios.mean_of("ttft_s"), ("one", "other")
+    ttft, runs = ratios.mean_of(attrgetter("ttft_s")), ("one", "other")
     even, uneven = (present(ratios.log_ratio_of_sums(p, TRAFFIC.weights, ttft)) for p in pairs)
     for shared in (even.over(even, runs=runs), uneven.beside(uneven)):
         assert shared.estimate().interval == pytest.approx((1.0, 1.0))

@@ -43,6 +43,7 @@ def make_planted_run(
             variant=variant,
             load=load,
             speculation=None,
+            max_tokens_per_step=1 if variant == "baseline" else 7,
             requests=tuple(
                 make_record(
                     index,
@@ -50,7 +51,7 @@ def make_planted_run(
                     inter_token_latency_s=own_s,
                     end_to_end_latency_s=0.25 + 599 * own_s,
                     number_output_tokens=600,
-                    tokens_per_step=yields[variant],
+                    chunks=1 + round(599 / yields[variant]),
                 )
                 for index in range(prompts)
                 for own_s in [itl_s * (1 + apart * (index / 3.5 - 1))]

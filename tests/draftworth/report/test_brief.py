@@ -2,6 +2,7 @@
 
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from draftworth.report.brief import (
 from tests.conftest import ROOT
 from tests.draftworth.report import runs, searches
 from tests.draftworth.report.test_spending import LOST
+from tests.support.blocks import each_request
 from tests.support.snapshot import assert_snapshot
 
 SNAPSHOT = Path(__file__).with_name("snapshots") / "brief.txt"
@@ -65,10 +67,34 @@ def many_prompts(**overrides: object) -> Run:
     return runs.make_run(blocks=blocks, **overrides)
 
 
+def faster_server() -> Run:
+    """A run whose variant is a server without speculation that takes 0.6 of the time."""
+    plain = [b for b in runs.make_run().blocks if b.variant == runs.BASELINE]
+    faster = [
+        replace(
+            runs.slower(b, 0.6), variant=runs.VARIANT, block=b.block + 100, max_tokens_per_step=None
+        )
+        for b in plain
+    ]
+    return runs.make_run(blocks=(*plain, *faster), max_tokens_per_step={runs.BASELINE: 1})
+
+
+def with_requests(**values: Any) -> Run:
+    """A run in which a token of the variant costs less, with other values in its requests."""
+    blocks = tuple(
+        b if b.variant == runs.BASELINE else each_request(b, lambda r: replace(r, **values))
+        for b in with_factor(0.6).blocks
+    )
+    return runs.make_run(blocks=blocks)
+
+
 # Without a factor, a token costs as much with the variant as without it.
 STATES = {
     "more expensive": with_factor(1.3),
     "cheaper": with_factor(0.6),
+    "cheaper without speculation": faster_server(),
+    "tokens that are counted twice": with_requests(number_output_tokens=200),
+    "answers from a cache": with_requests(ttft_s=0.01, end_to_end_latency_s=0.05),
     "no difference": runs.make_run(),
     "inconclusive": few_prompts(),
     "outside the limits": many_prompts(limits=Limits(ttft_p95_s=0.1)),

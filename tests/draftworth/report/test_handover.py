@@ -84,23 +84,14 @@ def test_the_break_even_is_what_a_step_costs_in_baseline_steps() -> None:
     step_s = 99 * (runs.STEP_S / runs.TOKENS_PER_STEP["structured"] + 3.5e-5) / 17
     assert needed.value == pytest.approx(step_s / (runs.PLAIN_ITL_S + 3.5e-4), rel=1e-3)
     assert present(needed.low) < needed.value < present(needed.high)
-    assert at.measured == pytest.approx(runs.TOKENS_PER_STEP["structured"])
+    assert at.measured == pytest.approx(99 / 17)
     assert at.judgement == "cheaper per token"
 
 
 def test_tokens_a_step_of_a_mix_are_all_tokens_by_all_steps() -> None:
     (at,) = handover_of(runs.make_facts(runs.make_run())).break_evens
-    assert at.by_class == pytest.approx(runs.TOKENS_PER_STEP)
-    assert at.measured == pytest.approx(1 / (0.5 / 6.0 + 0.5 / 2.0))
-
-
-def test_tokens_a_step_of_two_formulas_have_two_names() -> None:
-    """Counters count the last step of an output whole; the chunks of the figures do not."""
-    run = runs.make_run()
-    uncounted = tuple(replace(block, speculation=None) for block in run.blocks)
-    for found, name in ((run, "by its counters"), (replace(run, blocks=uncounted), "measured")):
-        headings = [h for table in page(found).tables for h in table.headings]
-        assert [h for h in headings if h.endswith(", structured")] == [f"{name}, structured"]
+    assert at.by_class == pytest.approx({"structured": 99 / 17, "open_ended": 99 / 49})
+    assert at.measured == pytest.approx(2 / (17 / 99 + 49 / 99))
 
 
 WINNER = runs.structured_run(4)

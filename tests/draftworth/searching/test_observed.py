@@ -9,11 +9,11 @@ from draftworth.analysis.pairing import Traffic
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.results import BlockResult, SpeculationCounters
 from draftworth.searching.observed import (
-    chunk_means,
     class_times,
     deviation_between_rounds,
     longer_than,
     measured_of,
+    step_means,
 )
 from tests.support.blocks import make_block, make_record
 from tests.support.present import present
@@ -94,7 +94,7 @@ def test_without_counters_the_mean_of_the_chunks_is_known() -> None:
     """100 tokens in 30 chunks, 1 in the first: 99 / 29 a step."""
     own = blocks(structured=1, open_ended=1)
     assert longer_than(own, TRAFFIC, variant="k7", checked=7) == {}
-    found = chunk_means(own, TRAFFIC, variant="k7")
+    found = step_means(own, TRAFFIC, variant="k7")
     assert found == pytest.approx(dict.fromkeys(TRAFFIC.weights, 99 / 29))
 
 

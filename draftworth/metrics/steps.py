@@ -1,0 +1,207 @@
+"""Counts decoding steps: one rule for every figure of tokens per step and of a step's time.
+
+A step yields one token of the target model and the drafted tokens that it accepts. The prefill
+yields an answer's first token, which belongs to no step. In this order, the first source counts:
+
+1. `tokens`: a server that does not speculate yields one token per step.
+2. `verification steps`: the server counts the steps of each request (`Acceptance.of_answer`).
+3. `chunks` or `counters`: the server counts generated and accepted tokens during a block, but not
+   for each request. Chunks count as steps if they agree with the counters, as in vLLM; a chunk then
+   is a step. If several steps arrive in one chunk, or a step's tokens in several chunks, the
+   counters count.
+4. `chunks`, if nothing shows that a chunk is not a step.
+
+Else steps are not known. In particular `accepted tokens / drafts` is no source: servers count only
+steps that had drafted tokens, and n-gram drafting often drafts none.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from draftworth.records.findings import StepsBy
+from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
+
+# Chunks agree with the counters up to this factor: on every machine a few chunks arrive merged.
+MERGED_CHUNKS_TOLERANCE = 0.05
+# The least share of the drafts in whole windows. At the end of an output a window may be cut.
+_WHOLE_WINDOWS = 0.9
+# A server with at most so many tokens per chunk may send each token of a step by itself.
+_TOKEN_BY_TOKEN = 1.01
+# Returns what a request adds to (tokens, steps); None: it adds nothing, or its steps are unknown.
+TokensAndSteps = Callable[[RequestRecord], tuple[float, float] | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepCount:
+    """How a variant's steps are counted in some blocks. by: the source. of_request: the tokens and
+    steps of a request that counts, both after the answer's first token or first chunk."""
+
+    by: StepsBy
+    of_request: TokensAndSteps
+
+    def steps(self, record: RequestRecord) -> float | None:
+        amounts = self.of_request(record)
+        return amounts[1] if amounts else None
+
+    def tokens_per_step(self, record: RequestRecord) -> float | None:
+        """Return a request's tokens per step; None if only whole blocks have counts."""
+        amounts = None if self.by == "counters" else self.of_request(record)
+        return amounts[0] / amounts[1] if amounts else None
+
+
+def step_count(blocks: Sequence[BlockResult]) -> StepCount | None:
+    """Return how the steps in the blocks of one variant are counted; None: they are not known."""
+    counting = [record for block in blocks for record in block.requests if record.counts]
+    if {block.max_tokens_per_step for block in blocks} == {1}:
+        return StepCount(by="tokens", of_request=_as_tokens)
+    if counting and all(record.verification_steps is not None for record in counting):
+        return StepCount(by="verification steps", of_request=_as_verification_steps)
+    bounds = [_StepBounds.of(block) for block in blocks]
+    by_block = [each for each in bounds if each is not None]
+    if blocks and len(by_block) == len(blocks):
+        if _chunks_are_steps(by_block):
+            return StepCount(by="chunks", of_request=_as_chunks)
+        return _by_counters(blocks, by_block)
+    return StepCount(by="chunks", of_request=_as_chunks) if _may_be_steps(blocks) else None
+
+
+def tokens_per_step(blocks: Sequence[BlockResult]) -> float | None:
+    """Return the tokens of all steps / number of steps; None: not known, or there was no step."""
+    count = step_count(blocks)
+    amounts = list(_amounts(blocks, count.of_request)) if count else []
+    steps = math.fsum(steps for _, steps in amounts)
+    return math.fsum(tokens for tokens, _ in amounts) / steps if steps else None
+
+
+def tokens_per_chunk(blocks: Sequence[BlockResult]) -> float | None:
+    """Return (tokens after the first chunks) / (chunks after the first ones); None: every answer
+    was one chunk."""
+    amounts = list(_amounts(blocks, _as_chunks))
+    chunks = math.fsum(chunks for _, chunks in amounts)
+    return math.fsum(tokens for tokens, _ in amounts) / chunks if chunks else None
+
+
+def draft_whole_windows(blocks: Sequence[BlockResult], most: int | None) -> bool:
+    """Return whether steps draft a whole window; False, for example, with n-gram drafting.
+
+    If not, tokens per step do not show acceptance. True if the server does not count its drafts.
+    most: the most tokens that a step can yield.
+    """
+    done = [r for b in blocks for r in b.requests if not r.failed and r.drafted_tokens is not None]
+    drafted = float(sum(record.drafted_tokens or 0 for record in done))
+    steps = float(sum(record.verification_steps or 0 for record in done))
+    if not done:
+        counted = [(b.speculation, s) for b in blocks if (s := _StepBounds.of(b)) and b.speculation]
+        drafted = float(sum(counters.draft_tokens for counters, _ in counted))
+        steps = math.fsum(bounds.least for _, bounds in counted)
+    return drafted >= _WHOLE_WINDOWS * steps * ((most or 1) - 1)
+
+
+def _amounts(
+    blocks: Iterable[BlockResult], of_request: TokensAndSteps
+) -> Iterator[tuple[float, float]]:
+    for block in blocks:
+        yield from filter(None, map(of_request, block.requests))
+
+
+def _as_tokens(record: RequestRecord) -> tuple[float, float] | None:
+    tokens = _tokens_after_first_chunk(record)
+    return (tokens, tokens) if tokens else None
+
+
+def _as_verification_steps(record: RequestRecord) -> tuple[float, float] | None:
+    if not record.counts or not record.verification_steps or not record.number_output_tokens:
+        return None
+    return record.number_output_tokens - 1.0, float(record.verification_steps)
+
+
+def _as_chunks(record: RequestRecord) -> tuple[float, float] | None:
+    tokens = _tokens_after_first_chunk(record)
+    return (tokens, record.chunks - 1.0) if tokens and record.chunks > 1 else None
+
+
+def _tokens_after_first_chunk(record: RequestRecord) -> float | None:
+    tokens, first = record.number_output_tokens, record.first_chunk_tokens
+    if not record.counts or tokens is None or first is None or tokens <= first:
+        return None
+    return float(tokens - first)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StepBounds:
+    """What a server's counters say of the steps of a block, warm-up and fillers included.
+
+    tokens: generated tokens without each request's first. least, most: bounds of the steps. Every
+    token that is no accepted draft is of a step of its own; but a server counts drafts that it
+    accepted after an output's end too, at most one window for each request.
+    chunks: the steps if each chunk was one, by the chunks of the measured requests.
+    """
+
+    tokens: float
+    least: float
+    most: float
+    chunks: float
+
+    @classmethod
+    def of(cls, block: BlockResult) -> "_StepBounds | None":
+        """Return the bounds of a block; None: the server does not count, or contradicts itself."""
+        counters, per_chunk = block.speculation, tokens_per_chunk([block])
+        if counters is None or counters.generated_tokens is None or per_chunk is None:
+            return None
+        requests = len(block.requests) + block.warmup_requests + block.fillers
+        tokens = counters.generated_tokens - requests
+        not_drafted = tokens - counters.accepted_tokens
+        least = max(counters.drafts, not_drafted)
+        if not 0 < least <= tokens:
+            return None
+        return cls(
+            tokens=tokens,
+            least=least,
+            most=max(least, not_drafted + requests * _window(counters)),
+            chunks=tokens / per_chunk,
+        )
+
+
+def _window(counters: SpeculationCounters) -> int:
+    return math.ceil(counters.draft_tokens / counters.drafts) if counters.drafts else 0
+
+
+def _chunks_are_steps(blocks: Sequence[_StepBounds]) -> bool:
+    chunks = math.fsum(block.chunks for block in blocks)
+    least, most = (math.fsum(getattr(block, end) for block in blocks) for end in ("least", "most"))
+    return least <= chunks * (1 + MERGED_CHUNKS_TOLERANCE) and chunks <= most * (
+        1 + MERGED_CHUNKS_TOLERANCE
+    )
+
+
+def _by_counters(blocks: Sequence[BlockResult], bounds: Sequence[_StepBounds]) -> StepCount:
+    """Count a request's steps by the tokens per step of its block."""
+    steps_per_token: Mapping[str, float] = {
+        record.request_id: each.least / each.tokens
+        for block, each in zip(blocks, bounds, strict=True)
+        for record in block.requests
+    }
+
+    def of_request(record: RequestRecord) -> tuple[float, float] | None:
+        if not record.counts or not record.number_output_tokens:
+            return None
+        tokens = record.number_output_tokens - 1.0
+        return (tokens, tokens * steps_per_token[record.request_id]) if tokens else None
+
+    return StepCount(by="counters", of_request=of_request)
+
+
+def _may_be_steps(blocks: Sequence[BlockResult]) -> bool:
+    """Return whether nothing shows that a chunk is more than a step, or less.
+
+    A server that speculates and whose chunks have one token each may send each token of a step by
+    itself, as llama.cpp does.
+    """
+    per_chunk = tokens_per_chunk(blocks)
+    most = [block.max_tokens_per_step for block in blocks if block.max_tokens_per_step]
+    if per_chunk is None or (most and per_chunk > max(most) * (1 + MERGED_CHUNKS_TOLERANCE)):
+        return False
+    accepted = sum(block.speculation.accepted_tokens for block in blocks if block.speculation)
+    speculates = bool(accepted) or any(each > 1 for each in most)
+    return not speculates or per_chunk > _TOKEN_BY_TOKEN

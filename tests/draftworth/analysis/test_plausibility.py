@@ -1,0 +1,104 @@
+"""What no server can do decides nothing: counts against the text, more than a step can yield."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from draftworth.analysis.outputs import SHA256_OF_NOTHING
+from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.verdict import Comparison, compare
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.results import BlockResult, RequestRecord
+from tests.support.blocks import each_request, make_block, make_price, make_record
+
+TRAFFIC = Traffic(weights={"structured": 1.0}, load=ConcurrencyLoad(concurrency=4))
+COUNTED_TWICE = "the servers count tokens differently"
+
+
+def blocks(*, faster: float = 2.0, most: int | None = None, **drafted: Any) -> list[BlockResult]:
+    """Sixteen prompts in two rounds, which the variant answers so many times faster."""
+    made = []
+    for number in (1, 2):
+        for variant, factor in (("baseline", 1.0), ("k7", faster)):
+            records = [
+                make_record(index, prompt_id=f"p{index}", end_to_end_latency_s=(1 + i) / factor)
+                for index in range(16)
+                for i in [index / 10]
+            ]
+            block = make_block(variant=variant, round=number, requests=tuple(records))
+            if variant == "k7":
+                block = replace(block, max_tokens_per_step=most)
+                block = each_request(block, lambda r: replace(r, **drafted))
+            made.append(block)
+    return made
+
+
+def judged(measured: list[BlockResult], **arguments: Any) -> Comparison:
+    return compare(measured, TRAFFIC, variant="k7", baseline="baseline", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("drafted", "believed"),
+    [
+        ({}, True),
+        ({"number_output_tokens": 200}, False),
+        ({"number_output_tokens": 50}, False),
+        ({"number_output_tokens": 101}, True),  # with the end token
+        ({"number_output_tokens": 102}, False),
+        # Other texts may have other lengths.
+        ({"number_output_tokens": 200, "output_sha256": "1" * 64}, True),
+        ({"number_output_tokens": 200, "output_sha256": None}, True),
+        ({"number_output_tokens": 200, "output_sha256": SHA256_OF_NOTHING}, True),
+    ],
+)
+def test_equal_texts_have_equal_counts(drafted: dict[str, Any], believed: bool) -> None:
+    comparison = judged(blocks(**drafted))
+    assert (COUNTED_TWICE not in comparison.reason) is believed
+    assert (comparison.judgement == "inconclusive") is not believed
+
+
+def test_two_servers_of_which_neither_has_text_are_compared_by_their_counts() -> None:
+    def without_text(record: RequestRecord) -> RequestRecord:
+        return replace(record, output_sha256=SHA256_OF_NOTHING)
+
+    measured = [each_request(b, without_text) for b in blocks(number_output_tokens=200)]
+    assert judged(measured).judgement == "cheaper per token"
+
+
+def test_a_few_of_many_texts_are_enough_to_see_counts_that_differ() -> None:
+    measured = blocks(number_output_tokens=200, output_sha256="1" * 64)
+    one = measured[1].requests[0]
+    same = replace(one, output_sha256=measured[0].requests[0].output_sha256)
+    measured[1] = replace(measured[1], requests=(same, *measured[1].requests[1:]))
+    assert judged(measured).reason == (
+        "the servers count tokens differently; in 1 output with the same text the baseline counts "
+        "100 tokens and the variant 200, so a cost per token says nothing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("faster", "most", "believed"),
+    [
+        (5.9, 6, True),
+        (6.1, 6, False),
+        (17.0, 6, False),  # a cache of responses
+        (31.0, None, True),  # a faster server, of which nobody told a window
+        (33.0, None, False),
+        (3.0, 1, True),  # a faster server that does not speculate
+    ],
+)
+def test_a_step_gains_at_most_its_tokens(faster: float, most: int | None, believed: bool) -> None:
+    comparison = judged(blocks(faster=faster, most=most))
+    assert (comparison.judgement == "cheaper per token") is believed
+    if not believed:
+        assert f"no speculation can gain so much; the variant is {faster:.0f} times as fast" in (
+            comparison.reason
+        )
+        assert comparison.judgement == "inconclusive"
+
+
+def test_a_cheaper_server_may_gain_its_price_too() -> None:
+    price = make_price(node_shares={"baseline": 1.0, "k7": 0.25})
+    assert judged(blocks(faster=5.0, most=6), price=price).judgement == "cheaper per token"
+    assert judged(blocks(faster=7.0, most=6), price=price).judgement == "inconclusive"
