@@ -7,6 +7,11 @@ tokens of each chunk are exact. If a server sends `usage` only at the end, the t
 every event with text is a chunk, and the first chunk is assumed to hold one token. Events that are
 empty or have only a role are not chunks.
 
+One choice is asked for, so an answer with several, or with chunks of two answers or two models, is
+no answer to the request. Each chunk of an answer has the same `id`; but some servers (TensorRT-LLM
+before June 2026, LiteLLM with Bedrock) make a new id for each chunk. So ids show two answers only
+where an answer has several, and one of them more than once.
+
 The request's `max_tokens` limits the bytes, the events, the text and the counts of a stream.
 """
 
@@ -17,11 +22,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from draftworth.measuring.http import HttpError
+from draftworth.measuring.events import BadStreamError, EventReader
 from draftworth.records.results import UsageSource
 from draftworth.untrusted import MIB, encodable, one_line
 
-MAX_EVENT_BYTES = 1_000_000
 # An event of vLLM has 300 bytes and the model's name, and holds one token or more; other servers
 # send several events for a token. `_MORE_BYTES` is for comments that keep a slow connection alive.
 _BYTES_PER_TOKEN, _MORE_BYTES = 4_096, MIB
@@ -75,10 +79,6 @@ class Acceptance:
         }
 
 
-class BadStreamError(HttpError):
-    """The stream is not that of an OpenAI-compatible server, or contains a server's error."""
-
-
 @dataclass(kw_only=True)
 class Timeline:
     """The content of a stream: arrival times of its chunks (ns), text, totals.
@@ -88,6 +88,8 @@ class Timeline:
     ended: whether a finish reason or `[DONE]` arrived. events: the number of JSON events.
     acceptance: the counts of drafted tokens; None if the server sent none, or impossible ones.
     token_ids: the ids of all output tokens; None if the server did not send each of them.
+    model_name: the model that the chunks name, on one line; empty if they name none.
+    cached_input_tokens: how many of `input_tokens` came from a cache of the server; None: not sent.
     """
 
     chunk_times_ns: list[int] = field(default_factory=list)
@@ -101,6 +103,8 @@ class Timeline:
     events: int = 0
     acceptance: Acceptance | None = None
     token_ids: list[int] | None = None
+    model_name: str = ""
+    cached_input_tokens: int | None = None
 
     @property
     def usage_source(self) -> UsageSource:
@@ -121,54 +125,23 @@ class ChunkReader:
         self._max_tokens = max_tokens
         self._most_events = _MORE_EVENTS + _EVENTS_PER_TOKEN * max_tokens
         self._characters_left = _MORE_CHARACTERS + _CHARACTERS_PER_TOKEN * max_tokens
-        self._held: list[bytes] = []  # the bytes of an event that is not complete yet
-        self._held_bytes = 0
-        self._after_cr = False
+        self._events = EventReader()
         self._so_far = Timeline()  # its chunks are the events with text or tokens
         self._tokens: list[int | None] = []  # tokens of each chunk; None if its event had no usage
         self._counted = 0
         self._text: list[str] = []
         self._token_ids: list[int] = []
+        self._index: Any = None
+        self._ids: dict[str, None] = {}
+        self._repeats_an_id = False
+        self._model_name = ""
+        self._cached_tokens: Any = None
 
     def feed(self, data: bytes, now_ns: int) -> None:
-        if self._after_cr or b"\r" in data:
-            data = self._newlines(data)
-            if not data:  # only the \n of a \r\n whose \r arrived before
-                return
-        if self._held:
-            # Join pieces only when an event is complete: joining at each piece copies it each time.
-            if b"\n\n" not in self._held[-1][-1:] + data:
-                self._hold(data)
-                return
-            data = b"".join((*self._held, data))
-            self._held, self._held_bytes = [], 0
-        *events, rest = data.split(b"\n\n")
-        for event in events:
+        for event in self._events.feed(data):
             self._event(event, now_ns)
-        if rest:
-            self._hold(rest)
 
-    def _hold(self, data: bytes) -> None:
-        self._held.append(data)
-        self._held_bytes += len(data)
-        if self._held_bytes > MAX_EVENT_BYTES:
-            raise BadStreamError(f"an event of more than {MAX_EVENT_BYTES:,} bytes")
-
-    def _newlines(self, data: bytes) -> bytes:
-        """Replace each \\r\\n or \\r by \\n, also if \\r and \\n arrive in two pieces of data."""
-        if self._after_cr and data.startswith(b"\n"):
-            data = data[1:]
-        self._after_cr = data.endswith(b"\r")
-        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-    def _event(self, event: bytes, now_ns: int) -> None:
-        if b"\n" in event:
-            lines = event.split(b"\n")
-            data = b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:"))
-        else:
-            data = event[5:].strip() if event.startswith(b"data:") else b""
-        if not data:
-            return
+    def _event(self, data: bytes, now_ns: int) -> None:
         if data == b"[DONE]":
             self._so_far.ended = True
             return
@@ -190,13 +163,15 @@ class ChunkReader:
         line.events += 1
         if line.events > self._most_events:
             raise self._too_much(f"{self._most_events:,} events")
+        self._check_source(value)
         choices = value.get("choices") or []
         text = ""
         if choices:
-            text = _text_of(choices[0])
-            if ids := choices[0].get("token_ids"):
+            choice = self._only_choice(choices)
+            text = _text_of(choice)
+            if ids := choice.get("token_ids"):
                 self._add_token_ids(ids)
-            if (reason := choices[0].get("finish_reason")) is not None:
+            if (reason := choice.get("finish_reason")) is not None:
                 line.finish_reason = _finish(reason) or line.finish_reason
         if metrics := value.get("metrics"):
             line.acceptance = _acceptance_in_vllm(metrics, self._max_tokens)
@@ -209,6 +184,31 @@ class ChunkReader:
             self._tokens.append(tokens)
         if text:
             self._add_text(text)
+
+    def _check_source(self, value: dict[str, Any]) -> None:
+        """Raise BadStreamError if chunks are from two answers or two models."""
+        name = value.get("model")
+        if name and name != self._model_name and isinstance(name, str):
+            if self._model_name:
+                raise BadStreamError(_mixed("models", self._model_name, name))
+            self._model_name = name
+        if (chunk_id := value.get("id")) and isinstance(chunk_id, str):
+            self._repeats_an_id = self._repeats_an_id or chunk_id in self._ids
+            self._ids[chunk_id] = None
+            if self._repeats_an_id and len(self._ids) > 1:
+                first, second, *_ = self._ids
+                raise BadStreamError(_mixed("ids", first, second))
+
+    def _only_choice(self, choices: list[Any]) -> dict[str, Any]:
+        if len(choices) > 1:
+            raise BadStreamError(f"a chunk with {len(choices)} choices, allowed: one")
+        choice: dict[str, Any] = choices[0]
+        if (index := choice.get("index")) is not None:
+            if self._index is None:
+                self._index = index
+            if index != self._index:
+                raise BadStreamError(_mixed("choices", self._index, index))
+        return choice
 
     def _add_text(self, text: str) -> None:
         self._characters_left -= len(text)
@@ -238,6 +238,8 @@ class ChunkReader:
         given = usage.get("prompt_tokens", line.input_tokens)
         if given is not None and given != line.input_tokens:
             line.input_tokens = _count("prompt_tokens", given, _MAX_INPUT_TOKENS)
+        if details := usage.get("prompt_tokens_details"):
+            self._cached_tokens = isinstance(details, dict) and details.get("cached_tokens")
         if line.output_tokens is not None and total < line.output_tokens:
             raise BadStreamError(f"completion_tokens fell from {line.output_tokens} to {total}")
         line.output_tokens = total
@@ -262,6 +264,8 @@ class ChunkReader:
             text=encodable("".join(self._text)),
             ended=so_far.ended or so_far.finish_reason is not None,
             token_ids=self._token_ids if all_ids and self._token_ids else None,
+            model_name=one_line(self._model_name),
+            cached_input_tokens=_cached_tokens(self._cached_tokens, so_far.input_tokens),
         )
 
 
@@ -286,9 +290,24 @@ def _text_of(choice: dict[str, Any]) -> str:
 
 def _count(name: str, value: Any, most: int) -> int:
     if type(value) is not int or not 0 <= value <= most:
-        given = one_line(reprlib.repr(value), characters=40)
-        raise BadStreamError(f"{name}: given {given}, allowed: a whole number from 0 to {most:,}")
+        raise BadStreamError(
+            f"{name}: given {_short(value)}, allowed: a whole number from 0 to {most:,}"
+        )
     return value
+
+
+def _cached_tokens(count: Any, input_tokens: int | None) -> int | None:
+    """Return a count of prompt tokens from a cache; None if it is missing or impossible, which does
+    not fail the request, because no figure of the request is computed from it."""
+    return count if type(count) is int and 0 <= count <= (input_tokens or 0) else None
+
+
+def _mixed(kind: str, first: Any, second: Any) -> str:
+    return f"chunks of two {kind} in one answer: {_short(first)} and {_short(second)}"
+
+
+def _short(value: Any) -> str:
+    return one_line(reprlib.repr(value), characters=40)
 
 
 def _acceptance_in_vllm(metrics: Any, most: int) -> Acceptance | None:

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from draftworth.measuring import http
-from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline, most_bytes
+from draftworth.measuring.chunks import ChunkReader, Timeline, most_bytes
 from draftworth.measuring.clock import (
     WaitReader,
     WallClock,
@@ -25,6 +25,7 @@ from draftworth.measuring.clock import (
     unix_clock,
 )
 from draftworth.measuring.connections import Clock
+from draftworth.measuring.events import BadStreamError
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import RequestRecord

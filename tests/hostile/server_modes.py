@@ -71,6 +71,14 @@ def raw_choice(choice: Any) -> bytes:
     return data({"choices": [choice]})
 
 
+def named(text: str, *, tokens: int | None = None, **fields: Any) -> bytes:
+    """A chunk with these fields beside its choice, and the total tokens until it."""
+    value: dict[str, Any] = {"choices": [{"index": 0, "delta": {"content": text}}], **fields}
+    if tokens is not None:
+        value["usage"] = {"completion_tokens": tokens, "prompt_tokens": 11}
+    return data(value)
+
+
 def counted(tokens: Any, *, prompt_tokens: Any = 11, text: str = "x") -> bytes:
     """A stream whose one chunk says that it has so many tokens."""
     usage = {"completion_tokens": tokens, "prompt_tokens": prompt_tokens}
@@ -97,6 +105,7 @@ def whole(status: str, body: bytes = b"", content_type: str = "text/plain") -> b
     return step.data
 
 
+BOM = b"\xef\xbb\xbf"
 FINE = chunk({"content": "x"}, usage={"completion_tokens": 1, "prompt_tokens": 11}, finish="stop")
 DEEP = 100_000
 BAD, BROKEN = client.ERROR_BAD_STREAM, client.ERROR_BROKEN_STREAM
@@ -136,6 +145,24 @@ STREAM_OUTCOMES: dict[tuple[int | None, str], dict[str, Answer]] = {
         "a second answer after the first": headed(
             SSE, f"Content-Length: {len(FINE)}", body=FINE + whole("500 No", b"no")
         ),
+        "the same id and model in each chunk": HEADERS
+        + named("a", tokens=1, id="i", model="m")
+        + named("b", tokens=2, id="i", model="m")
+        + DONE,
+        "an id for each chunk": HEADERS
+        + b"".join(named("a", tokens=n, id=f"i{n}") for n in (1, 2, 3))
+        + DONE,
+        "an id and a model but in the first and last": HEADERS
+        + named("", id="", model="")
+        + named("a", tokens=1, id="i", model="m")
+        + named("b", tokens=2, id="i", model="m")
+        + data({"choices": [], "id": "", "model": None, "usage": {"completion_tokens": 2}})
+        + DONE,
+        "an id and a model that are no text": HEADERS
+        + named("a", tokens=1, id=7, model=[])
+        + named("b", tokens=2, id=8, model={})
+        + DONE,
+        "a byte order mark": headed(SSE, body=BOM + FINE),
         "no content type": headed(body=FINE + DONE),
         "a content type with a character set": headed(SSE + "; charset=utf-8", body=FINE),
         "100 Continue, then a stream": b"HTTP/1.1 100 Continue\r\n\r\n" + HEADERS + FINE,
@@ -179,7 +206,32 @@ STREAM_OUTCOMES: dict[tuple[int | None, str], dict[str, Answer]] = {
         "usage that is a list": HEADERS + chunk({}, usage=[7]),
         "usage of something else": HEADERS + chunk({}, usage={"tokens": 1}),
     },
+    (BAD, "a chunk with 2 choices, allowed: one"): {
+        "two choices": HEADERS
+        + data({"choices": [{"index": n, "delta": {"content": "x"}} for n in (0, 1)]})
+    },
+    (BAD, "chunks of two choices in one answer: 0 and 1"): {
+        "two choices in turn": HEADERS
+        + b"".join(data({"choices": [{"index": n, "delta": {"content": "x"}}]}) for n in (0, 1))
+    },
+    (BAD, "chunks of two ids in one answer: 'i' and 'j'"): {
+        "two answers in turn": HEADERS
+        + b"".join(named("a", tokens=n, id="ij"[n % 2 == 0]) for n in (1, 2, 3))
+        + DONE,
+        "a second answer in the stream": HEADERS
+        + b"".join(named("a", tokens=n, id="ij"[n > 2]) for n in (1, 2, 3))
+        + DONE,
+    },
+    (BAD, "chunks of two models in one answer: 'm' and 'n'"): {
+        "two models": HEADERS
+        + named("a", tokens=1, model="m")
+        + named("b", tokens=2, model="n")
+        + DONE
+    },
     (BAD, "more text than 64"): {"text of 100,000 characters": said(b'"' + b"x" * 100_000 + b'"')},
+    (BAD, "not JSON in the stream: b'\\xef\\xbb\\xbf{"): {
+        "a byte order mark in the stream": HEADERS + FINE.replace(b"data: ", b"data: " + BOM)
+    },
     (BAD, "more than 1,000,000 bytes"): {"an event of 2 MB": said(b'"' + b"x" * 2_000_000 + b'"')},
     (BAD, "not an object"): {"a list": HEADERS + data([1])},
     (BAD, "token_ids: allowed"): {

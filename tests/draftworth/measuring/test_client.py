@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from draftworth.measuring import client as client_module
-from draftworth.measuring.chunks import BadStreamError, ChunkReader
+from draftworth.measuring.chunks import ChunkReader
 from draftworth.measuring.client import Client, Measured, request_body
 from draftworth.measuring.clock import MAX_WAIT_SHARE
+from draftworth.measuring.events import BadStreamError
 from draftworth.measuring.http import Head, Response
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import RequestRecord

@@ -16,8 +16,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from draftworth.errors import UserInputError
-from draftworth.measuring.chunks import BadStreamError, ChunkReader, Timeline
+from draftworth.measuring.chunks import ChunkReader, Timeline
 from draftworth.measuring.client import figures_of
+from draftworth.measuring.events import BadStreamError
 from draftworth.truth.timeline import (
     Chunk,
     TimelineSpec,

@@ -1,0 +1,74 @@
+"""Splits the bytes of an event stream into its events (HTML standard, server-sent events)."""
+
+from collections.abc import Iterator
+
+from draftworth.measuring.http import HttpError
+
+MAX_EVENT_BYTES = 1_000_000
+# The standard: one byte order mark before the first event is not part of the stream.
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class BadStreamError(HttpError):
+    """The stream is not that of an OpenAI-compatible server, or contains a server's error."""
+
+
+class EventReader:
+    """Parses a stream: `feed` gets its bytes as they arrive, and returns what they complete."""
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []  # the bytes of an event that is not complete yet
+        self._held_bytes = 0
+        self._after_cr = False
+        self._start: bytes | None = b""  # what may become a byte order mark; None: after the start
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield the data of each event that `data` completes; an event without data is left out.
+        BadStreamError: an event has more than `MAX_EVENT_BYTES`."""
+        if self._start is not None:
+            data = self._without_mark(self._start + data)
+        if self._after_cr or b"\r" in data:
+            data = self._newlines(data)
+        if not data:
+            return
+        if self._held:
+            # Join pieces only when an event is complete: joining at each piece copies it each time.
+            if b"\n\n" not in self._held[-1][-1:] + data:
+                self._hold(data)
+                return
+            data = b"".join((*self._held, data))
+            self._held, self._held_bytes = [], 0
+        *events, rest = data.split(b"\n\n")
+        for event in events:
+            if content := _data_of(event):
+                yield content
+        if rest:
+            self._hold(rest)
+
+    def _without_mark(self, start: bytes) -> bytes:
+        """Return the stream's start without a byte order mark; empty while it may become one."""
+        if len(start) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(start):
+            self._start = start
+            return b""
+        self._start = None
+        return start.removeprefix(_BYTE_ORDER_MARK)
+
+    def _hold(self, data: bytes) -> None:
+        self._held.append(data)
+        self._held_bytes += len(data)
+        if self._held_bytes > MAX_EVENT_BYTES:
+            raise BadStreamError(f"an event of more than {MAX_EVENT_BYTES:,} bytes")
+
+    def _newlines(self, data: bytes) -> bytes:
+        """Replace each \\r\\n or \\r by \\n, also if \\r and \\n arrive in two pieces of data."""
+        if self._after_cr and data.startswith(b"\n"):
+            data = data[1:]
+        self._after_cr = data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def _data_of(event: bytes) -> bytes:
+    if b"\n" in event:
+        lines = event.split(b"\n")
+        return b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:"))
+    return event[5:].strip() if event.startswith(b"data:") else b""
