@@ -60,6 +60,7 @@ def pytest_collection_finish() -> None:
 def _every_request_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exclude no request: on a busy machine the client waits for a core."""
     monkeypatch.setattr("draftworth.measuring.clock.MAX_WAIT_SHARE", math.inf)
+    monkeypatch.setattr("draftworth.measuring.connections._MAX_AGE_NS", math.inf)
 
 
 @pytest.fixture(autouse=True)

@@ -54,8 +54,8 @@ def why_not_comparable(
             if side.excluded_share > MAX_EXCLUDED_SHARE:
                 return (
                     f"{side.excluded_share:.0%} of the samples of {side.variant} in "
-                    f"{group.label} are excluded: the client waited for a core (at most "
-                    f"{MAX_EXCLUDED_SHARE:.0%}): give the client a core of its own"
+                    f"{group.label} are excluded: the client waited for a core, or was stopped (at "
+                    f"most {MAX_EXCLUDED_SHARE:.0%}): give the client a core of its own"
                 )
             if side.failed > limits.failed_share * side.requests:
                 return (

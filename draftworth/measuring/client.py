@@ -22,6 +22,7 @@ from draftworth.measuring.clock import (
     WallClock,
     exclusion_reason,
     run_queue_wait_ns,
+    stops,
     unix_clock,
 )
 from draftworth.measuring.connections import Clock
@@ -170,6 +171,7 @@ class _Stream:
     def __init__(self, read_wait: WaitReader, max_tokens: int) -> None:
         self.reader = ChunkReader(max_tokens)
         self._read_wait = read_wait
+        self._stops_at_start = stops()
         self._wait_at_start_ns = read_wait()
         self._wait_at_first_ns: int | None = None
         self._refusal: http.Head | None = None
@@ -228,6 +230,10 @@ class _Stream:
 
     def excluded(self, response: http.Response) -> str | None:
         """Return why an answer's timing cannot be trusted; None if no reason is known."""
+        if stops() > self._stops_at_start:
+            return "client was stopped and continued while the answer came"
+        if response.no_time:
+            return response.no_time
         waits = self.waits_ns
         if waits is None:
             return None

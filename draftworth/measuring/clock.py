@@ -1,18 +1,22 @@
-"""Unix time that never jumps, and the time that the client itself waited for a core.
+"""Unix time that never jumps, and when the client itself did not run.
 
 A machine's time may jump by hours (the first answer of an NTP server), so all times of a run come
 from `unix_clock`. A client that shares its machine with a busy engine waits on the run queue, and
 then reads everything at once; Linux counts the waiting time (`/proc/thread-self/schedstat`, second
-field, nanoseconds; kernel documentation "Scheduler Statistics").
+field, nanoseconds; kernel documentation "Scheduler Statistics"). It does not count the time of a
+stopped process (SIGSTOP, Ctrl-Z), so stops are counted by the signal that ends them.
 """
 
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 _NANOSECONDS = 1_000_000_000
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -74,6 +78,27 @@ def run_queue_wait_ns() -> int | None:
             return int(file.read(_SCHEDSTAT_BYTES).split()[1])
     except (OSError, ValueError, IndexError):
         return None
+
+
+class _Stops:
+    count = 0
+
+    def continued(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+
+
+_stops = _Stops()
+
+
+def stops() -> int:
+    """Return how often this process was stopped and continued. Counting begins with the first call
+    in the main thread, the only one that may handle signals."""
+    if (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGCONT) is signal.SIG_DFL
+    ):
+        signal.signal(signal.SIGCONT, _stops.continued)
+    return _stops.count
 
 
 def raise_scheduling_class() -> str:

@@ -28,6 +28,10 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _NANOSECONDS = 1_000_000_000
 # Reading both clocks takes less; setting the wall clock changes their difference by more.
 _CLOCKS_APART_NS = 100_000
+# Between two readings this thread may lose its core, which is unlikely this often in a row.
+_MOST_READINGS = 5
+# Bytes are read at once by a client that runs, and in milliseconds by one that waits for a core.
+_MAX_AGE_NS = _NANOSECONDS
 # The longest wait for the kernel's first timestamp; a busy machine needed 17 ms.
 _STAMPING_DEADLINE_SECONDS = 1.0
 # How long an address of a name may take before the next is tried too (RFC 8305, section 8).
@@ -49,6 +53,8 @@ class _PlainConnection:
 
     Each read has one timestamp, that of its last byte: bytes that arrived earlier and are read
     together with later ones get the later time (Linux, tcp_recv_timestamp).
+
+    no_time: why a time of arrival is not known, although the kernel stamped the bytes; else empty.
     """
 
     def __init__(self, connected: socket.socket, receiver: Receiver, clock: Clock) -> None:
@@ -57,8 +63,10 @@ class _PlainConnection:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._buffer = memoryview(bytearray(_READ_BYTES))
-        self._apart_ns = time.time_ns() - clock()
+        now_ns, wall_ns = self._clocks()
+        self._apart_ns = wall_ns - now_ns
         self.kernel_stamped = True
+        self.no_time = ""
         # By its number: asyncio makes a text of a socket that it does not know, by system calls.
         self._number = connected.fileno()
         self._loop.add_reader(self._number, self._read)
@@ -88,26 +96,37 @@ class _PlainConnection:
     def _stamp(self, ancillary: list[tuple[int, int, bytes]]) -> int:
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
-                now_ns, wall_ns, same = self._clocks()
                 seconds, nanoseconds = _TIMESPEC.unpack(data)
-                age_ns: int = wall_ns - (seconds * _NANOSECONDS + nanoseconds)
-                if same and 0 <= age_ns < _NANOSECONDS:
-                    return now_ns - age_ns
+                at_ns = self._time_of(seconds * _NANOSECONDS + nanoseconds)
+                if at_ns is not None:
+                    return at_ns
         self.kernel_stamped = False
         return self._clock()
 
-    def _clocks(self) -> tuple[int, int, bool]:
-        """Read monotonic and wall clock; return both, and whether their difference is unchanged.
+    def _time_of(self, stamp_ns: int) -> int | None:
+        """Return a stamp's time by the connection's clock; None, with `no_time`, if it is unknown.
 
-        A changed difference means that the wall clock was set, or that this thread lost its core
-        between the two readings. So both are read once more; then only the first can be the cause.
+        Without a stamp to rely on, the time of reading stands in for it, which is right for a
+        client that reads at once. One that was stopped does not, nor one whose machine slept.
         """
-        for _ in range(2):
+        now_ns, wall_ns = self._clocks()
+        age_ns, apart_ns = wall_ns - stamp_ns, wall_ns - now_ns
+        if abs(apart_ns - self._apart_ns) >= _CLOCKS_APART_NS:
+            self._apart_ns = apart_ns
+            self.no_time = "the machine slept or its clock was set while the answer came"
+        elif age_ns >= _MAX_AGE_NS:
+            self.no_time = f"client read bytes {age_ns / _NANOSECONDS:.1f} s after they came"
+        elif age_ns >= 0:
+            return now_ns - age_ns
+        return None
+
+    def _clocks(self) -> tuple[int, int]:
+        """Read monotonic and wall clock at the same time; return both."""
+        for _ in range(_MOST_READINGS):
             now_ns, wall_ns = self._clock(), time.time_ns()
-            if abs(wall_ns - now_ns - self._apart_ns) < _CLOCKS_APART_NS:
-                return now_ns, wall_ns, True
-        self._apart_ns = wall_ns - now_ns
-        return now_ns, wall_ns, False
+            if self._clock() - now_ns < _CLOCKS_APART_NS:
+                break
+        return now_ns, wall_ns
 
     def _lost(self, error: OSError | None) -> None:
         self._loop.remove_reader(self._number)
@@ -126,6 +145,7 @@ class _TlsConnection(asyncio.BufferedProtocol):
     """
 
     kernel_stamped = False
+    no_time = ""
 
     def __init__(self, receiver: Receiver, clock: Clock) -> None:
         self._receiver = receiver

@@ -61,12 +61,14 @@ class Response:
 
     sending_ns: the duration of the first write, which is the uncertainty of `sent_ns`.
     kernel_stamped: whether every arrival time is from the kernel.
+    no_time: why an arrival time is not known (the client was stopped, ...); empty if all are.
     """
 
     head: Head
     sent_ns: int
     sending_ns: int
     kernel_stamped: bool
+    no_time: str = ""
 
 
 class _Exchange:
@@ -194,6 +196,7 @@ async def exchange(
         sent_ns=sent_ns,
         sending_ns=sending_ns,
         kernel_stamped=connection.kernel_stamped,
+        no_time=connection.no_time,
     )
 
 

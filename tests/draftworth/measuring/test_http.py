@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import re
 import socket
 import ssl
 import sys
@@ -333,4 +334,15 @@ def test_a_wall_clock_that_is_set_while_bytes_come_moves_no_time(
         response, [(at_ns, _)] = fetch(server.base_url)
 
     assert at_ns > response.sent_ns
+    assert not response.kernel_stamped
+    assert response.no_time == "the machine slept or its clock was set while the answer came"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")
+def test_bytes_that_are_read_too_late_have_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_ns = int(ASLEEP_SECONDS / 4 * 1e9)
+    monkeypatch.setattr("draftworth.measuring.connections._MAX_AGE_NS", limit_ns)
+    response, _, _ = fetch_while_asleep()
+
+    assert re.fullmatch(r"client read bytes [0-9.]+ s after they came", response.no_time)
     assert not response.kernel_stamped

@@ -1,0 +1,108 @@
+"""A client that does not run while tokens come: a stopped process, by real signals."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from draftworth.records.codec import load_record
+from draftworth.records.results import RequestRecord
+from tests.conftest import ROOT
+from tests.draftworth.measuring.test_client import measure
+from tests.support.processes import end_family
+from tests.support.stream_server import (
+    DONE,
+    HEADERS,
+    Request,
+    Sleep,
+    Step,
+    Write,
+    event,
+    stream_server,
+)
+
+STOPPED = "client was stopped and continued while the answer came"
+# More than the age at which the kernel's time of arrival is given up.
+STOPPED_SECONDS = 1.2
+# A child that measures one request to the address in its arguments, and prints the record.
+CHILD = """
+import asyncio, sys
+from draftworth.measuring.client import Client
+from draftworth.records.codec import dump_text
+from tests.draftworth.measuring.test_client import PROMPT, SHAPE
+client = Client(base_url=sys.argv[1], shape=SHAPE)
+print(dump_text(asyncio.run(client.measure(PROMPT, request_id="r", seed=0)).record))
+"""
+FIRST, LAST = Write(event("a", tokens=1)), Write(event("b", tokens=2, finish="stop") + DONE)
+Stopping = Callable[[], None]
+
+
+def over_the_end(stop: Stopping, go_on: Stopping) -> Iterator[Step]:
+    yield Write(HEADERS)
+    yield Sleep(0.05)
+    yield FIRST
+    yield Sleep(0.05)
+    stop()
+    yield LAST
+    yield Sleep(STOPPED_SECONDS)
+    go_on()
+
+
+def over_the_first_token(stop: Stopping, go_on: Stopping) -> Iterator[Step]:
+    yield Write(HEADERS)
+    yield Sleep(0.05)
+    stop()
+    yield FIRST
+    yield Sleep(0.2)
+    go_on()
+    yield Sleep(0.05)
+    yield LAST
+
+
+@pytest.mark.parametrize("steps", [over_the_end, over_the_first_token])
+def test_a_request_in_which_the_client_was_stopped_is_excluded(
+    steps: Callable[[Stopping, Stopping], Iterator[Step]],
+) -> None:
+    children: list[subprocess.Popen[str]] = []
+    started = threading.Event()
+
+    def stop() -> None:
+        assert started.wait(timeout=60)
+        children[0].send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, children[0].pid, os.WSTOPPED)
+
+    def script(_: Request) -> Iterator[Step]:
+        return steps(stop, lambda: children[0].send_signal(signal.SIGCONT))
+
+    with stream_server(script) as server:
+        command = [sys.executable, "-c", CHILD, server.base_url]
+        child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        children.append(child)
+        started.set()
+        try:
+            printed, _ = child.communicate(timeout=120)
+        finally:
+            end_family(child)
+    record = load_record(RequestRecord, printed)
+
+    assert not record.failed
+    assert record.excluded == STOPPED
+    assert not record.counts
+
+
+@pytest.mark.usefixtures("_every_request_counts")
+def test_a_stop_before_a_request_excludes_nothing_and_one_in_it_does() -> None:
+    def steps(*, stopped: bool) -> Iterator[Step]:
+        yield Write(HEADERS)
+        yield FIRST
+        if stopped:
+            os.kill(os.getpid(), signal.SIGCONT)
+        yield LAST
+
+    records = [measure(lambda _, s=s: steps(stopped=s))[0].record for s in (False, True, False)]
+
+    assert [record.excluded for record in records] == [None, STOPPED, None]
