@@ -6,11 +6,15 @@ from draftworth.analysis.checks import ACCEPTANCE_TOLERANCE, SERVER_TOLERANCE, A
 from draftworth.analysis.control import noise_floor
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.likelihoods import judged_variants
+from draftworth.analysis.models import other_names
 from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.summary import groups_of, wrong_input_tokens
+from draftworth.analysis.summary import cached_share, groups_of, wrong_input_tokens
 from draftworth.analysis.verdict import Comparison
 from draftworth.records.results import RUN_FILE, RunResult
 from draftworth.untrusted import one_line
+
+# Above this share of prompt tokens from a cache, a reader must know of it.
+MAX_CACHED_SHARE = 0.01
 
 
 def attention_of(facts: RunFacts) -> tuple[str, ...]:
@@ -22,7 +26,8 @@ def attention_of(facts: RunFacts) -> tuple[str, ...]:
         for line in _attention(variant, read=variant.name in read)
     )
     result = facts.run.result
-    of_run = (*_answers(facts), *_shortened(result), *_no_floor(facts), *_no_price(result))
+    models = other_names((*facts.run.blocks, *facts.control))
+    of_run = (*models, *_answers(facts), *_shortened(result), *_no_floor(facts), *_no_price(result))
     return (*_unlisted(facts.run.unlisted), *of_run, *of_variants)
 
 
@@ -73,6 +78,12 @@ def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
         yield (
             f"{variant.label}: prompts have {tokens:.0f} tokens by the server's usage, and were "
             f"made {load.input_tokens} tokens long by its tokenizer: it adds or drops something."
+        )
+    if (share := cached_share(variant.records) or 0.0) > MAX_CACHED_SHARE:
+        yield (
+            f"{variant.label}: {share:.1%} of the prompt tokens came from a cache of the server, "
+            "because a prompt or its beginning was sent before: TTFT, and with it E2E and the cost "
+            "of a token, are lower than with prompts that are new to it."
         )
     if variant.comparison and not read:
         yield from _different_outputs(variant.label, variant.comparison)

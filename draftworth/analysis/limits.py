@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from draftworth.analysis.models import why_not_one_model
 from draftworth.analysis.pairing import Traffic, samples_of, weighted
 from draftworth.analysis.statistics import SAMPLES_BEYOND, Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, summarize
@@ -49,6 +50,8 @@ def why_not_comparable(
     On an overloaded server the slow requests fail, so the requests that succeed are the fast ones.
     """
     for group in traffic.groups:
+        if why := why_not_one_model({name: group.blocks(blocks, name) for name in variants}):
+            return f"in {group.label}, {why}"
         sides = [summarize(blocks, group, variant) for variant in variants]
         for side in sides:
             if side.excluded_share > MAX_EXCLUDED_SHARE:

@@ -25,6 +25,17 @@ def wrong_input_tokens(records: Sequence[RequestRecord], load: Load) -> float | 
     return mean if abs(mean / load.input_tokens - 1) > _INPUT_TOLERANCE else None
 
 
+def cached_share(records: Sequence[RequestRecord]) -> float | None:
+    """Return which share of the input tokens came from a cache; None: the server does not say."""
+    counts = [
+        (r.cached_input_tokens, r.number_input_tokens)
+        for r in records
+        if r.cached_input_tokens is not None and r.number_input_tokens
+    ]
+    cached, tokens = map(sum, zip(*counts, strict=True)) if counts else (0, 0)
+    return cached / tokens if tokens else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Lengths:
     """Lengths of prompts or of outputs, in tokens."""

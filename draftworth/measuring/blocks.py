@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from draftworth.errors import DraftworthError
@@ -20,7 +20,12 @@ from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSp
 from draftworth.measuring.schedule import PlannedBlocks, Round, Stage, first_stage
 from draftworth.measuring.servers import READY, Environment, StageServers, health
 from draftworth.records.prompts import Case, Prompt
-from draftworth.records.results import BlockResult, OtherRequests, ServerStart
+from draftworth.records.results import (
+    MAX_ANSWERING_MODELS,
+    BlockResult,
+    OtherRequests,
+    ServerStart,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +58,10 @@ def _shortened(shape: RequestShape, prompt: Prompt, share: float) -> Prompt:
     """Return a prompt with `share` of its output limit, at least 2 tokens: 1 token has no ITL."""
     tokens = max_tokens_of(shape, prompt)
     return replace(prompt, max_tokens=min(tokens, max(2, math.ceil(tokens * share))))
+
+
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in names if name))[:MAX_ANSWERING_MODELS]
 
 
 def first_error(block: BlockResult) -> str:
@@ -231,6 +240,7 @@ class Measurer:
             speculation=counters.speculation_between(before, after),
             server=counters.timings_between(before, after),
             requests=tuple(m.record for m in outcome.measured),
+            answering_models=_distinct(m.model_name for m in outcome.measured),
         )
         lost = await self._why_lost(endpoint, block, before, after)
         start = counters.server_start(after)

@@ -99,10 +99,14 @@ _REFUSAL_BYTES = 2_000
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A request's record, and the transcript from which the record was computed."""
+    """A request's record, and the transcript from which the record was computed.
+
+    model_name: the model that the answer names; empty if it names none, or the request failed.
+    """
 
     record: RequestRecord
     transcript: Transcript
+    model_name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,6 +294,7 @@ def _measured(
         else tokens_in + tokens_out,
         number_output_tokens=tokens_out,
         number_input_tokens=tokens_in,
+        cached_input_tokens=timeline.cached_input_tokens,
         **about,
         chunks=len(timeline.chunk_times_ns),
         usage_source=timeline.usage_source,
@@ -306,7 +311,8 @@ def _measured(
         chunk_characters=tuple(timeline.chunk_characters),
         token_ids=tuple(timeline.token_ids) if timeline.token_ids is not None else None,
     )
-    return Measured(record=record, transcript=transcript)
+    model_name = "" if error else timeline.model_name
+    return Measured(record=record, transcript=transcript, model_name=model_name)
 
 
 def figures_of(timeline: Timeline, sent_ns: int) -> dict[str, Any]:

@@ -58,10 +58,12 @@ CLAIMS_FOLDER = "published"
 # file is claimed, or if AWS throttles the publisher; five deliveries are enough for both.
 MAX_RECEIVE_COUNT = 5
 
-# A larger block would make a file that exceeds the publisher's memory: 11 MiB of JSON become up to
-# 280 MiB of objects. A request has 600 bytes of JSON, a failed request usually at most 1 KiB.
+# A larger block would make a file that exceeds the publisher's memory: 11.25 MiB of JSON become up
+# to 285 MiB of objects. A request has 600 bytes of JSON, a failed request usually at most 1 KiB.
 MAX_REQUESTS_PER_BLOCK = 10_000
-RESULT_LIMIT_BYTES = 11 * MIB
+RESULT_LIMIT_BYTES = 45 * MIB // 4
+# Two names are enough to see that not one model answered; a server may send one with each answer.
+MAX_ANSWERING_MODELS = 3
 # The variant without speculation and with the engine's own defaults, as a buyer would run it. The
 # baseline, in contrast, has the settings that the speculative variants need.
 AS_SHIPPED: Final = "baseline-as-shipped"
@@ -123,6 +125,8 @@ class RequestRecord(Checked):
     timed_out_after_s: how long the client waited before it gave up; the end-to-end latency would
         have been longer. None: the request did not time out.
     failed_after_s: how long a request took that failed for another reason; None for other requests.
+    cached_input_tokens: how many of the input tokens came from a cache of the server; None: the
+        server does not say.
     """
 
     error_code: int | None
@@ -152,9 +156,15 @@ class RequestRecord(Checked):
     timed_out_after_s: Seconds | None = None
     failed_after_s: Seconds | None = None
     seed: int | None = None
+    cached_input_tokens: Count | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if (self.cached_input_tokens or 0) > (self.number_input_tokens or 0):
+            raise ValueError(
+                f"cached_input_tokens: given {self.cached_input_tokens}, allowed: at most the "
+                f"{self.number_input_tokens} of number_input_tokens"
+            )
         if (self.accepted_tokens or 0) > (self.drafted_tokens or 0):
             raise ValueError(
                 f"accepted_tokens: given {self.accepted_tokens}, allowed: at most the "
@@ -235,6 +245,8 @@ class BlockResult(Checked):
     max_tokens_per_step: the most tokens that a step can yield, 1 without speculation; None:
         unknown. `run.json` has this value too.
     speculation, server: what the server counted during the block; None: no usable counts.
+    answering_models: the models that the answers name, each once, up to `MAX_ANSWERING_MODELS`;
+        empty if they name none. `model` is the one that was asked for.
     """
 
     schema: str = RESULT_SCHEMA
@@ -258,6 +270,7 @@ class BlockResult(Checked):
     speculation: SpeculationCounters | None
     server: ServerTimings | None
     requests: tuple[RequestRecord, ...]
+    answering_models: tuple[str, ...] = ()
 
     @property
     def stem(self) -> str:

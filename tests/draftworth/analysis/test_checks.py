@@ -211,7 +211,18 @@ DISAGREEMENTS: dict[str, dict[str, Any]] = {
         "requests": told(steps=16, drafted=112, accepted=22)
     },
     "counts tokens at the end alone": every(usage_source="last_chunk"),
+    "k7: 75.0% of the prompt tokens came from a cache of the server, because a prompt": every(
+        number_input_tokens=64, cached_input_tokens=48
+    ),
 }
+
+
+@pytest.mark.parametrize("cached", [None, 0, 1])
+def test_a_cached_share_of_one_per_cent_calls_for_no_attention(cached: int | None) -> None:
+    requests = every(number_input_tokens=100, cached_input_tokens=cached)
+    drafted = runs.make_drafted_block(2, "structured", **requests)
+    run = runs.make_run(blocks=(runs.make_plain_block(1, "structured"), drafted))
+    assert not any("from a cache" in line for line in attention_of(runs.make_facts(run)))
 
 
 @pytest.mark.parametrize("sentence", DISAGREEMENTS)

@@ -21,6 +21,7 @@ from tests.support.stream_server import (
     Request,
     Step,
     StreamServer,
+    Write,
     completion,
     plain,
     stream_server,
@@ -40,6 +41,21 @@ def answers(*chunk_tokens: int) -> Callable[[Request], Sequence[Step]]:
         return completion(*chunk_tokens, gap_seconds=0.01)
 
     return script
+
+
+def answers_as(model: str, *chunk_tokens: int) -> Callable[[Request], Sequence[Step]]:
+    """The same, with this name of a model in each chunk."""
+    script, name = answers(*chunk_tokens), f'{{"model": "{model}", "'.encode()
+
+    def named(request: Request) -> Sequence[Step]:
+        return [
+            Write(step.data.replace(b'data: {"', b"data: " + name))
+            if isinstance(step, Write)
+            else step
+            for step in script(request)
+        ]
+
+    return named
 
 
 @dataclass
@@ -165,6 +181,33 @@ def test_what_can_have_no_interval_is_told_first(compared: Compared) -> None:
     told = compared("--baseline", "{}", "--variant", "fast={}")
     assert "an interval takes 6 prompts in two rounds, given 1 prompt in 3 rounds" in told
     assert "No decision at c1: too few prompts or rounds: it takes 6 prompts in two rounds." in told
+
+
+@pytest.mark.parametrize(("plain", "drafted"), [("m", "n"), ("n", "m-2026-11-01")])
+def test_servers_that_answer_as_different_models_get_no_decision(
+    compared: Compared, plain: str, drafted: str
+) -> None:
+    with ExitStack() as stack:
+        scripts = answers_as(plain, *[1] * 8), answers_as(drafted, 4, 4)
+        compared.servers = [stack.enter_context(stream_server(script)) for script in scripts]
+        told = compared("--baseline", "{}", "--variant", "fast={}")
+
+    (comparison,) = compared.facts.comparisons
+    assert comparison.judgement == "inconclusive"
+    assert f"No decision at c1: in mails at c1, baseline answers as {plain}, fast answ" in told
+    models = {block.variant: block.answering_models for block in compared.facts.run.blocks}
+    assert models == {"baseline": (plain,), "fast": (drafted,)}
+
+
+def test_servers_that_answer_under_one_other_name_get_a_note(compared: Compared) -> None:
+    with ExitStack() as stack:
+        scripts = answers_as("m.gguf", *[1] * 8), answers_as("m.gguf", 4, 4)
+        compared.servers = [stack.enter_context(stream_server(script)) for script in scripts]
+        told = compared("--baseline", "{}", "--variant", "fast={}", "--verbose")
+
+    (comparison,) = compared.facts.comparisons
+    assert "answers as" not in comparison.reason
+    assert "Answers name the model m.gguf, and m was asked for." in " ".join(told.split())
 
 
 def test_an_interrupted_comparison_tells_where_its_files_are(compared: Compared) -> None:

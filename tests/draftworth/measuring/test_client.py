@@ -268,6 +268,57 @@ def test_tool_calls_are_output() -> None:
     assert measured.record.finish_reason == "tool_calls"
 
 
+@pytest.mark.parametrize(
+    ("details", "cached"),
+    [
+        ({"cached_tokens": 0}, 0),
+        ({"cached_tokens": 11, "audio_tokens": None}, 11),
+        # Counts that cannot be are not known; no figure of the request needs them.
+        ({"cached_tokens": 12}, None),
+        ({"cached_tokens": -1}, None),
+        ({"cached_tokens": 1.0}, None),
+        ({"cached_tokens": True}, None),
+        ({"cached_tokens": None}, None),
+        ({"cached_tokens": 10**400}, None),
+        ({"cached_tokens": {}}, None),
+        ({}, None),
+        (None, None),
+        ([5], None),
+        ("5", None),
+    ],
+)
+def test_prompt_tokens_from_a_cache_are_in_the_record(details: object, cached: int | None) -> None:
+    usage = {"prompt_tokens": 11, "completion_tokens": 2, "prompt_tokens_details": details}
+    last = event_of({"choices": [], "usage": usage})
+    record = answered(event("a", tokens=1), event("b", tokens=2, finish="stop"), last).record
+
+    assert not record.failed
+    assert record.number_input_tokens == 11
+    assert record.cached_input_tokens == cached
+
+
+def test_a_prompt_that_becomes_shorter_than_what_was_cached_of_it_has_no_count() -> None:
+    long = {
+        "prompt_tokens": 11,
+        "completion_tokens": 1,
+        "prompt_tokens_details": {"cached_tokens": 9},
+    }
+    first = event_of({"choices": [{"delta": {"content": "a"}}], "usage": long})
+    record = answered(first, event("b", tokens=2, prompt_tokens=5, finish="stop")).record
+
+    assert (record.number_input_tokens, record.cached_input_tokens) == (5, None)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"), [("m", "m"), ("a\x1b[2J\n b", r"a\x1b[2J b"), ("", ""), (None, ""), (7, "")]
+)
+def test_the_model_that_answers_is_named(model: object, name: str) -> None:
+    chunk = event_of({"model": model, "choices": [{"delta": {"content": "a"}}]})
+    assert answered(chunk, event("b", finish="stop")).model_name == name
+    assert answered(chunk).model_name == name
+    assert answered(chunk, event_of({"error": "oom"})).model_name == ""
+
+
 def continuation(text: str, *, tokens: int, finish: str | None = None) -> bytes:
     """One server-sent event of vLLM's /v1/completions."""
     value = {

@@ -12,7 +12,7 @@ import pytest
 from draftworth.records.codec import load_record
 from draftworth.records.results import RequestRecord
 from tests.conftest import ROOT
-from tests.draftworth.measuring.test_client import measure
+from tests.draftworth.measuring.test_client import measure, play
 from tests.support.processes import end_family
 from tests.support.stream_server import (
     DONE,
@@ -21,6 +21,7 @@ from tests.support.stream_server import (
     Sleep,
     Step,
     Write,
+    completion,
     event,
     stream_server,
 )
@@ -96,13 +97,13 @@ def test_a_request_in_which_the_client_was_stopped_is_excluded(
 
 @pytest.mark.usefixtures("_every_request_counts")
 def test_a_stop_before_a_request_excludes_nothing_and_one_in_it_does() -> None:
-    def steps(*, stopped: bool) -> Iterator[Step]:
+    def stopped(_: Request) -> Iterator[Step]:
         yield Write(HEADERS)
         yield FIRST
-        if stopped:
-            os.kill(os.getpid(), signal.SIGCONT)
+        os.kill(os.getpid(), signal.SIGCONT)
         yield LAST
 
-    records = [measure(lambda _, s=s: steps(stopped=s))[0].record for s in (False, True, False)]
+    scripts = (play(*completion(1, 1)), stopped, play(*completion(1, 1)))
+    records = [measure(script)[0].record for script in scripts]
 
     assert [record.excluded for record in records] == [None, STOPPED, None]

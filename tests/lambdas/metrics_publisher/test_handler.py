@@ -74,7 +74,7 @@ def _changed(**overrides: Any) -> bytes:
 
 MALFORMED = (
     (b"", "not a result file: not JSON"),
-    (b" " * (RESULT_LIMIT_BYTES + 1), "not a result file: more than 11,534,336 bytes"),
+    (b" " * (RESULT_LIMIT_BYTES + 1), "not a result file: more than 11,796,480 bytes"),
     (_changed(schema="draftworth.result/999"), "schema: given 'draftworth.result/999'"),
 )
 

@@ -62,5 +62,5 @@ def test_s3_addresses() -> None:
 
 def test_an_object_larger_than_a_result_file_is_not_read(sink: S3Sink) -> None:
     sink.write("r1/run.json", bytes(RESULT_LIMIT_BYTES + 1))
-    with pytest.raises(SinkError, match=r"runs/r1/run\.json: cannot be read: more than 11,534,336"):
+    with pytest.raises(SinkError, match=r"runs/r1/run\.json: cannot be read: more than 11,796,480"):
         sink.read("r1/run.json")
