@@ -6,11 +6,13 @@ No error message shows a secret.
 import argparse
 import importlib
 import os
+import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
@@ -23,6 +25,8 @@ from draftworth.records.prompts import PLAIN_NAME_WORDS, is_plain_name
 LONGEST_MODEL_CHARACTERS = 200
 LONGEST_TEXT_CHARACTERS = 200
 _URL = "allowed: http://HOST:PORT or https://HOST, for example http://localhost:8000"
+# A connection to an unspecified address is one to this machine.
+_THIS_MACHINE = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "::")  # noqa: S104 (nothing is bound)
 # The domain must not import boto3, so these modules are imported only for runs in S3.
 _S3_SOURCE = "draftworth.account.s3"
 _RUN_LIST = "draftworth.account.run_list"
@@ -118,6 +122,25 @@ def base_url(url: str, *, option: str = "--base-url") -> str:
     if problem := _problem_of_url(url):
         raise errors.UserInputError(f"{option}: {problem}; {_URL}")
     return url.rstrip("/").removesuffix("/v1")
+
+
+def server_at(base_url: str) -> tuple[str, int, str]:
+    """Return host, port and path of a valid base URL, in one spelling for all that mean the same.
+
+    An address is read as the client reads it (`127.1` is 127.0.0.1), and all of `_THIS_MACHINE` are
+    one host. No other name is resolved: two names of another machine are two servers.
+    """
+    host, port, _ = address_of(base_url)
+    host = host.encode("idna").decode().lower().rstrip(".")
+    with suppress(socket.gaierror):
+        (first, *_) = socket.getaddrinfo(
+            host, port, 0, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST
+        )
+        host, _ = socket.getnameinfo(first[4], socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
+    with suppress(ValueError):
+        host = str(IPv6Address(host).ipv4_mapped or host)
+    path = urlsplit(base_url).path.rstrip("/")
+    return _THIS_MACHINE[0] if host in _THIS_MACHINE else host, port, path
 
 
 def _problem_of_url(url: str) -> str:

@@ -117,13 +117,14 @@ _PARSE: Mapping[str, Callable[[str], float]] = {
 
 
 def _check_that_servers_differ(endpoints: Sequence[Endpoint]) -> None:
-    names: dict[str, str] = {}
-    for own in endpoints:
-        address = own.base_url.replace("//localhost:", "//127.0.0.1:")
-        if (other := names.setdefault(address, own.variant)) != own.variant:
+    by_server: dict[tuple[str, int, str], Endpoint] = {}
+    for endpoint in endpoints:
+        first = by_server.setdefault(arguments.server_at(endpoint.base_url), endpoint)
+        if first is not endpoint:
             raise UserInputError(
-                f"--variant {own.variant}: given {own.base_url}, which is the address of {other}, "
-                "allowed: a server of its own; next: correct the address"
+                f"--variant {endpoint.variant}: given {endpoint.base_url}, which is the address of "
+                f"{first.variant} ({first.base_url}), allowed: a server of its own; next: correct "
+                "the address"
             )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.verdict import compare
+from draftworth.cli.arguments import base_url, server_at
 from draftworth.metrics.definitions import ACCEPTANCE_RATE, ACCEPTANCE_RATE_ESTIMATED
 from draftworth.records.codec import load_record
 from draftworth.records.findings import STEP_COSTS_FILE, StepCostCard, Verdict
@@ -174,6 +175,66 @@ def test_a_mistake_is_told_before_anything_is_measured(
     assert message in told
     assert "secret" not in told
     assert not any(r.method == "POST" for server in compared.servers for r in server.requests)
+
+
+# Addresses of the server at http://127.0.0.1:8000, and of others.
+SAME = (
+    "http://127.1:8000",
+    "http://127.0.1:8000",
+    "http://2130706433:8000",
+    "http://0x7f.1:8000",
+    "http://0.0.0.0:8000",
+    "http://localhost:8000",
+    "http://LocalHost:8000",
+    "http://localhost.:8000",
+    "http://ｌｏｃａｌｈｏｓｔ:8000",  # noqa: RUF001 (letters of full width)
+    "http://127.0.0.1:08000",
+    "http://127.0.0.1:8000//",
+    "http://127.0.0.1:8000//v1/",
+    "HTTP://127.0.0.1:8000/",
+    "http://[::1]:8000",
+    "http://[0:0:0:0:0:0:0:1]:8000",
+    "http://[::]:8000",
+    "http://[::ffff:127.0.0.1]:8000",
+    "http://[::FFFF:7F00:1]:8000",
+    "https://127.0.0.1:8000",
+)
+OTHERS = (
+    "http://127.0.0.1:8001",
+    "http://127.0.0.1",
+    "http://127.0.0.2:8000",
+    "http://10.0.0.1:8000",
+    "http://host:8000",
+    "http://a.localhost:8000",
+    "http://127.0.0.1:8000/a",
+    "http://[::2]:8000",
+    "http://[fe80::1]:8000",
+)
+
+
+@pytest.mark.parametrize("url", SAME)
+def test_one_server_by_two_addresses_is_refused(compared: Compared, url: str) -> None:
+    told = compared("--baseline", "http://127.0.0.1:8000", "--variant", f"a={url}", code=2)
+    assert "which is the address of baseline (http://127.0.0.1:8000), allowed: a server of" in told
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("http://Host.example", "http://host.example.:80"),
+        ("https://h:443/v1", "https://H/"),
+        ("https://größe.example", "https://GRÖSSE.example:0443"),
+        ("http://[FE80::1]:7", "http://[fe80:0:0::1]:7"),
+        ("http://10.1:7", "http://10.0.0.1:7"),
+    ],
+)
+def test_two_spellings_of_another_machine_are_one_server(first: str, second: str) -> None:
+    assert server_at(base_url(first)) == server_at(base_url(second))
+
+
+def test_other_hosts_ports_and_paths_are_other_servers() -> None:
+    servers = [server_at(url) for url in ("http://127.0.0.1:8000", *OTHERS)]
+    assert len({*servers}) == len(servers)
 
 
 def test_what_can_have_no_interval_is_told_first(compared: Compared) -> None:
