@@ -20,9 +20,9 @@ from draftworth.measuring.chunks import ChunkReader, Timeline, most_bytes
 from draftworth.measuring.clock import (
     WaitReader,
     WallClock,
+    Watch,
     exclusion_reason,
     run_queue_wait_ns,
-    stops,
     unix_clock,
 )
 from draftworth.measuring.connections import Clock
@@ -175,7 +175,7 @@ class _Stream:
     def __init__(self, read_wait: WaitReader, max_tokens: int) -> None:
         self.reader = ChunkReader(max_tokens)
         self._read_wait = read_wait
-        self._stops_at_start = stops()
+        self._watch = Watch()
         self._wait_at_start_ns = read_wait()
         self._wait_at_first_ns: int | None = None
         self._refusal: http.Head | None = None
@@ -234,10 +234,8 @@ class _Stream:
 
     def excluded(self, response: http.Response) -> str | None:
         """Return why an answer's timing cannot be trusted; None if no reason is known."""
-        if stops() > self._stops_at_start:
-            return "client was stopped and continued while the answer came"
-        if response.no_time:
-            return response.no_time
+        if not_running := self._watch.interruption or response.no_time:
+            return not_running
         waits = self.waits_ns
         if waits is None:
             return None

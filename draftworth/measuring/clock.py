@@ -4,7 +4,7 @@ A machine's time may jump by hours (the first answer of an NTP server), so all t
 from `unix_clock`. A client that shares its machine with a busy engine waits on the run queue, and
 then reads everything at once; Linux counts the waiting time (`/proc/thread-self/schedstat`, second
 field, nanoseconds; kernel documentation "Scheduler Statistics"). It does not count the time of a
-stopped process (SIGSTOP, Ctrl-Z), so stops are counted by the signal that ends them.
+stopped process (SIGSTOP, Ctrl-Z), so stops are counted by the signal that ends them, SIGCONT.
 """
 
 from __future__ import annotations
@@ -67,6 +67,9 @@ _SCHEDSTAT_BYTES = 100  # three numbers of 20 digits at most
 # A request is excluded if the client waited longer than this share of TTFT or decoding time.
 MAX_WAIT_SHARE = 0.05
 
+# A wall clock that went so much further than the monotonic one shows that the machine slept.
+_SLEEP_NS = _NANOSECONDS
+
 WaitReader = Callable[[], int | None]
 
 
@@ -90,15 +93,28 @@ class _Stops:
 _stops = _Stops()
 
 
-def stops() -> int:
-    """Return how often this process was stopped and continued. Counting begins with the first call
-    in the main thread, the only one that may handle signals."""
-    if (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGCONT) is signal.SIG_DFL
-    ):
-        signal.signal(signal.SIGCONT, _stops.continued)
-    return _stops.count
+class Watch:
+    """Notices a stop of this process, or a sleep of its machine, from when the object is made.
+
+    While a machine sleeps, only its wall clock goes on. Only the main thread may handle signals, so
+    stops are counted from the first object that it makes.
+    """
+
+    def __init__(self) -> None:
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        if in_main_thread and signal.getsignal(signal.SIGCONT) is signal.SIG_DFL:
+            signal.signal(signal.SIGCONT, _stops.continued)
+        self._stops = _stops.count
+        self._apart_ns = time.time_ns() - time.perf_counter_ns()
+
+    @property
+    def interruption(self) -> str:
+        """What kept the client from running, in words; empty if nothing is known to have."""
+        if _stops.count > self._stops:
+            return "client was stopped and continued while the answer came"
+        if abs(time.time_ns() - time.perf_counter_ns() - self._apart_ns) >= _SLEEP_NS:
+            return "the machine slept, or its clock was set, while the answer came"
+        return ""
 
 
 def raise_scheduling_class() -> str:

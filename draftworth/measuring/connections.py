@@ -104,21 +104,19 @@ class _PlainConnection:
         return self._clock()
 
     def _time_of(self, stamp_ns: int) -> int | None:
-        """Return a stamp's time by the connection's clock; None, with `no_time`, if it is unknown.
+        """Return a stamp's time by the connection's clock; None if it is not known.
 
-        Without a stamp to rely on, the time of reading stands in for it, which is right for a
-        client that reads at once. One that was stopped does not, nor one whose machine slept.
+        It is not known if the wall clock was set: then the time of reading stands in for it. Bytes
+        of `_MAX_AGE_NS` were read by a client that did not run, so `no_time` says that.
         """
         now_ns, wall_ns = self._clocks()
         age_ns, apart_ns = wall_ns - stamp_ns, wall_ns - now_ns
         if abs(apart_ns - self._apart_ns) >= _CLOCKS_APART_NS:
             self._apart_ns = apart_ns
-            self.no_time = "the machine slept or its clock was set while the answer came"
-        elif age_ns >= _MAX_AGE_NS:
+            return None
+        if age_ns >= _MAX_AGE_NS:
             self.no_time = f"client read bytes {age_ns / _NANOSECONDS:.1f} s after they came"
-        elif age_ns >= 0:
-            return now_ns - age_ns
-        return None
+        return now_ns - age_ns if 0 <= age_ns < _MAX_AGE_NS else None
 
     def _clocks(self) -> tuple[int, int]:
         """Read monotonic and wall clock at the same time; return both."""

@@ -335,7 +335,7 @@ def test_a_wall_clock_that_is_set_while_bytes_come_moves_no_time(
 
     assert at_ns > response.sent_ns
     assert not response.kernel_stamped
-    assert response.no_time == "the machine slept or its clock was set while the answer came"
+    assert not response.no_time
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")

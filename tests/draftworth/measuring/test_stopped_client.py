@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -27,6 +28,7 @@ from tests.support.stream_server import (
 )
 
 STOPPED = "client was stopped and continued while the answer came"
+SLEPT = "the machine slept, or its clock was set, while the answer came"
 # More than the age at which the kernel's time of arrival is given up.
 STOPPED_SECONDS = 1.2
 # A child that measures one request to the address in its arguments, and prints the record.
@@ -107,3 +109,25 @@ def test_a_stop_before_a_request_excludes_nothing_and_one_in_it_does() -> None:
     records = [measure(script)[0].record for script in scripts]
 
     assert [record.excluded for record in records] == [None, STOPPED, None]
+
+
+@pytest.mark.usefixtures("_every_request_counts")
+@pytest.mark.parametrize(("slept_seconds", "is_excluded"), [(0.3, False), (90.0, True)])
+@pytest.mark.parametrize("platform", ["linux", "elsewhere"])
+def test_a_request_in_which_the_machine_slept_is_excluded(
+    monkeypatch: pytest.MonkeyPatch, platform: str, slept_seconds: float, is_excluded: bool
+) -> None:
+    """Only the wall clock goes on in a sleep; an ordinary correction of it is shorter."""
+    monkeypatch.setattr("draftworth.measuring.connections.sys.platform", platform)
+    real_ns, woken = time.time_ns, threading.Event()
+    slept_ns = int(slept_seconds * 1e9)
+    monkeypatch.setattr(time, "time_ns", lambda: real_ns() + slept_ns * woken.is_set())
+
+    def sleeping(_: Request) -> Iterator[Step]:
+        yield Write(HEADERS)
+        yield FIRST
+        woken.set()
+        yield LAST
+
+    record = measure(sleeping)[0].record
+    assert record.excluded == (SLEPT if is_excluded else None)
