@@ -40,6 +40,7 @@ from tests.hostile.server_modes import (
     Forever,
     chunk,
     data,
+    named,
     raw_choice,
     stalls,
     steps_of,
@@ -214,6 +215,7 @@ def test_counts_that_no_record_can_hold_are_nothing() -> None:
 USAGE = st.one_of(
     VALUES, st.fixed_dictionaries({"completion_tokens": VALUES, "prompt_tokens": VALUES})
 )
+COUNTS = {"completion_tokens": 64, "prompt_tokens": 11}
 CHUNKS = st.builds(
     lambda delta, usage, finish: chunk(delta, usage=usage, finish=finish),
     st.one_of(
@@ -232,6 +234,12 @@ PIECES = st.one_of(
     VALUES.map(data),
     VALUES.map(lambda value: raw_choice({"text": value})),
     VALUES.map(lambda value: raw_choice({"token_ids": value})),
+    VALUES.map(lambda value: raw_choice({"index": value, "text": "x"})),
+    VALUES.map(lambda value: named("x", id=value, model=value)),
+    VALUES.map(lambda value: data({"usage": {**COUNTS, "prompt_tokens_details": value}})),
+    VALUES.map(
+        lambda value: data({"usage": {**COUNTS, "prompt_tokens_details": {"cached_tokens": value}}})
+    ),
     st.integers(0, 80).map(lambda n: chunk({"content": "x"}, usage={"completion_tokens": n})),
     st.sampled_from(
         [DONE, HEADERS, b"\r\n", b"\n\n", b": x\n\n", b"0\r\n\r\n", b"HTTP/1.1 500 x\r\n\r\n"]
