@@ -1,15 +1,22 @@
-"""Reads untrusted data up to a limit, and makes it printable, so that a terminal shows only text.
+"""Reads untrusted data up to a limit, and makes its text fit to be shown and kept.
 
-`draftworth/records/codec.py` decodes the data. This module uses the standard library only.
+Text becomes printable, so that a terminal shows only text, and loses the secrets of this process,
+which a server may echo. `draftworth/records/codec.py` decodes the data. This module uses the
+standard library only.
 """
 
+import base64
 import errno
+import html
 import json
 import os
 import stat
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import BinaryIO, Protocol
+from urllib.parse import quote
 
 from draftworth.errors import DraftworthError
 
@@ -19,10 +26,39 @@ DOCUMENT_LIMIT_BYTES = MIB
 # The longest text from a server or a program that is kept in a record, notification or error.
 REASON_CHARACTERS = 500
 _CUT = " ..."
+# A shorter secret is not replaced, because so few characters are in texts that do not quote it.
+LEAST_SECRET_CHARACTERS = 8
+# The shortest part of a longer secret that is replaced, for example where a text was cut.
+LEAST_PART_CHARACTERS = 12
+# A text is searched in pieces of this length: one of them is whole in each part of a secret.
+_PIECE_CHARACTERS = LEAST_SECRET_CHARACTERS // 2
 
 
 class TooLargeError(DraftworthError):
     """The data is larger than its limit."""
+
+
+class _Forms:
+    """A secret as texts may quote it: as it is, and as JSON, URLs, HTML and base64 write it.
+
+    whole: the forms, the longest first, as one may have a shorter one in it.
+    places: what a form has of _PIECE_CHARACTERS characters, with the form and its offset there.
+    """
+
+    def __init__(self, secret: str) -> None:
+        in_json = json.dumps(secret)[1:-1]
+        forms = {secret, in_json, in_json.replace("/", "\\/"), html.escape(secret)}
+        forms |= {quote(secret), quote(secret, safe=""), *_in_base64(secret)}
+        self.whole = sorted(forms, key=len, reverse=True)
+        self.places: dict[str, list[tuple[str, int]]] = {}
+        for form in self.whole:
+            for at in range(len(form) - _PIECE_CHARACTERS + 1):
+                piece = form[at : at + _PIECE_CHARACTERS]
+                self.places.setdefault(piece, []).append((form, at))
+
+
+# The secrets of this process, by the names that replace them.
+_secrets: dict[str, _Forms] = {}
 
 
 class Readable(Protocol):
@@ -66,6 +102,33 @@ def read_file(path: Path, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> bytes:
         return read_at_most(file, limit_bytes)
 
 
+def hide_secret(name: str, secret: str) -> None:
+    """From now on, let `without_secrets` replace this secret by `[name]`.
+
+    Call it where the secret is read, or before it is sent. An earlier secret of this name is
+    forgotten. One with fewer than LEAST_SECRET_CHARACTERS characters is not replaced.
+    """
+    if len(secret) < LEAST_SECRET_CHARACTERS:
+        _secrets.pop(name, None)
+    else:
+        _secrets[name] = _forms_of(secret)
+
+
+def without_secrets(text: str) -> str:
+    """Return the text with a name such as `[OPENAI_API_KEY]` in place of each hidden secret.
+
+    A secret is replaced as it is, and as JSON, URLs, HTML and base64 write it; so is each part of
+    these with at least LEAST_PART_CHARACTERS characters.
+    """
+    if len(text) < LEAST_SECRET_CHARACTERS:  # as most finish reasons of answers are
+        return text
+    for name, forms in tuple(_secrets.items()):
+        for form in forms.whole:
+            text = text.replace(form, f"[{name}]")
+        text = _with_word(text, _parts(text, forms), f"[{name}]")
+    return text
+
+
 def printable(text: str) -> str:
     """Return text for a terminal or a log: line breaks stay, control characters become escapes.
 
@@ -77,12 +140,13 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, *, characters: int = REASON_CHARACTERS) -> str:
-    """Return the text printable and on one line, cut to at most `characters`.
+    """Return the text printable, on one line and without secrets, cut to at most `characters`.
 
     Characters are counted as in JSON, where a non-ASCII character takes 6 or 12, so that a JSON
     file with many such lines stays below its size limit.
     """
-    line = printable(" ".join(text[: 4 * characters].split()))
+    # Secrets are replaced before the cut, which could leave half of one.
+    line = printable(" ".join(without_secrets(text)[: 4 * characters].split()))
     # A printable ASCII character takes at most two in JSON, so a short line need not be counted.
     if 2 * len(line) <= characters and line.isascii():
         return line
@@ -104,3 +168,48 @@ def _json_characters(text: str) -> int:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
+
+
+@lru_cache(maxsize=8)
+def _forms_of(secret: str) -> _Forms:
+    return _Forms(secret)
+
+
+def _in_base64(secret: str) -> Iterator[str]:
+    """Yield the characters that stand for nothing but the secret, in both alphabets."""
+    # They depend on how many bytes, modulo 3, stand before the secret.
+    for before in range(3):
+        data = bytes(before) + secret.encode()
+        form = base64.b64encode(data).decode()[(0, 2, 3)[before] : len(data) * 8 // 6]
+        yield from (form, form.replace("+", "-").replace("/", "_"))
+
+
+def _parts(text: str, forms: _Forms) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each long enough part of a form in the text."""
+    for at in range(0, len(text), _PIECE_CHARACTERS):
+        for form, offset in forms.places.get(text[at : at + _PIECE_CHARACTERS], ()):
+            first, last = _widened(text, form, at, offset)
+            if last - first >= min(LEAST_PART_CHARACTERS, len(form)):
+                yield first, last
+
+
+def _widened(text: str, form: str, at: int, offset: int) -> tuple[int, int]:
+    """Return start and end of the part of `form` whose piece at `offset` is at `at` in the text."""
+    first, before = at, offset
+    while first and before and text[first - 1] == form[before - 1]:
+        first, before = first - 1, before - 1
+    last, after = at + _PIECE_CHARACTERS, offset + _PIECE_CHARACTERS
+    while last < len(text) and after < len(form) and text[last] == form[after]:
+        last, after = last + 1, after + 1
+    return first, last
+
+
+def _with_word(text: str, places: Iterable[tuple[int, int]], word: str) -> str:
+    """Return the text with `word` in place of what lies between each start and end."""
+    kept: list[str] = []
+    end = 0
+    for first, last in sorted(places):
+        if first >= end:  # else it overlaps the one before
+            kept += (text[end:first], word)
+        end = max(end, last)
+    return "".join((*kept, text[end:]))

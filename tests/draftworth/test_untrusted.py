@@ -1,12 +1,18 @@
 """What comes from outside: bounded, printable."""
 
+import base64
+import html
 import io
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from draftworth import untrusted
+from tests.hostile.fuzzing import bounded
 
 
 class Dribble(io.BytesIO):
@@ -70,6 +76,78 @@ def test_a_line_is_one_line_and_is_cut() -> None:
     assert untrusted.one_line("x" * 600) == "x" * 496 + " ..."
     assert untrusted.one_line("\x00" * 10**6) == "\\x00" * 99 + " ..."
     assert untrusted.one_line("é" * 100, characters=40) == "é" * 6 + " ..."
+
+
+SECRET = 'sk-live/a+b<c>d"e\\f-0123456789'
+
+
+@pytest.fixture
+def _hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(untrusted, "_secrets", {})
+    untrusted.hide_secret("KEY", SECRET)
+
+
+@pytest.mark.usefixtures("_hidden")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"no {SECRET}!", "no [KEY]!"),
+        (SECRET * 3, "[KEY][KEY][KEY]"),
+        (json.dumps({"k": SECRET}), '{"k": "[KEY]"}'),
+        (json.dumps(SECRET).replace("/", "\\/"), '"[KEY]"'),
+        (f"?k={quote(SECRET, safe='')}&x", "?k=[KEY]&x"),
+        (f"/{quote(SECRET)}/x", "/[KEY]/x"),
+        (f"<b>{html.escape(SECRET)}</b>", "<b>[KEY]</b>"),
+        # Parts, as where a text was cut.
+        (f"cut: {SECRET[:12]}", "cut: [KEY]"),
+        (f"cut: {SECRET[-12:]} end", "cut: [KEY] end"),
+        (f"{SECRET[3:20]}...{SECRET[-14:]}", "[KEY]...[KEY]"),
+        (f"{SECRET[:20]}{SECRET[5:]}", "[KEY][KEY]"),
+        (f"cut: {SECRET[:11]}", f"cut: {SECRET[:11]}"),
+        ("a text that has none", "a text that has none"),
+        ("", ""),
+    ],
+)
+def test_a_secret_is_replaced_by_its_name(text: str, expected: str) -> None:
+    assert untrusted.without_secrets(text) == expected
+
+
+@pytest.mark.usefixtures("_hidden")
+@pytest.mark.parametrize("user", ["", "u", "us", "use"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_secret_in_base64_is_replaced(user: str, encode: Callable[[bytes], bytes]) -> None:
+    text = encode(f"{user}:{SECRET}:".encode()).decode()
+    kept_before, _, kept_after = untrusted.without_secrets(text).partition("[KEY]")
+    assert len(kept_before) <= 6
+    assert len(kept_after) <= 4
+
+
+@pytest.mark.usefixtures("_hidden")
+def test_a_line_is_cut_after_its_secrets_are_replaced() -> None:
+    assert untrusted.one_line("x" * 30 + SECRET, characters=40) == "x" * 30 + "[KEY]"
+    assert untrusted.one_line("x" * 2_000 + SECRET[:8] + "\n" * 9_000)[-9:] == "xxxxx ..."
+
+
+def test_a_short_secret_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or each `e` of a text would be one."""
+    monkeypatch.setattr(untrusted, "_secrets", {})
+    for secret in ("", "e", "EMPTY", "ollama", "1234567"):
+        untrusted.hide_secret("KEY", secret)
+        assert untrusted.without_secrets(f"the {secret} text") == f"the {secret} text"
+    untrusted.hide_secret("KEY", "12345678")
+    assert untrusted.without_secrets("x12345678x 1234567") == "x[KEY]x 1234567"
+    untrusted.hide_secret("OTHER", "abcdefgh")
+    untrusted.hide_secret("KEY", "another-key")
+    assert untrusted.without_secrets("12345678 abcdefgh another-key") == "12345678 [OTHER] [KEY]"
+
+
+@pytest.mark.usefixtures("_hidden")
+@pytest.mark.parametrize(
+    "text", [SECRET[:12] * 50_000, SECRET[:6] * 100_000, (SECRET + " ") * 20_000, "x" * 10**6]
+)
+def test_many_quotes_take_no_time_that_grows_faster_than_the_text(text: str) -> None:
+    with bounded():
+        assert SECRET[:12] not in untrusted.without_secrets(text)
 
 
 def test_half_of_a_surrogate_pair_becomes_a_question_mark() -> None:
