@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from draftworth.untrusted import printable
+from draftworth.untrusted import printable, without_secrets
 
 # Wider than any row, so that rows are neither cut nor wrapped here; the terminal wraps them.
 _WIDTH = 10_000
@@ -41,8 +41,8 @@ def text_only() -> Iterator[None]:
 
 
 def escaped(text: str, stream: IO[str]) -> str:
-    """Return a text without control characters, and without those that a stream cannot show."""
-    shown = printable(text)
+    """Return a text without secrets, control characters and what the stream cannot show."""
+    shown = printable(without_secrets(text))
     if not shown.isascii():
         encoding = getattr(stream, "encoding", None) or "utf-8"
         shown = shown.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,16 +1,27 @@
-"""Writes a pod's log to standard error, and ends a program at SIGTERM."""
+"""Writes a pod's log to standard error, without secrets, and ends a program at SIGTERM."""
 
 import os
 import signal
 import sys
 import threading
+import traceback
+from types import TracebackType
 
-from draftworth.untrusted import printable
+from draftworth.untrusted import printable, without_secrets
 
 
 def log_line(line: str) -> None:
-    """Write a line without buffering, so that the log has it even if the process ends next."""
-    print(printable(line), file=sys.stderr, flush=True)  # noqa: T201
+    """Write a line, without secrets, at once: the log has it even if the process ends next."""
+    print(printable(without_secrets(line)), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def log_crashes() -> None:
+    """From now on, write the traceback of an unexpected error to the log as `log_line` does."""
+
+    def log(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        log_line("".join(traceback.format_exception(kind, error, trace)).rstrip())
+
+    sys.excepthook = log
 
 
 def end_at_sigterm() -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from draftworth.errors import DraftworthError
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.servers import Progress
+from draftworth.untrusted import without_secrets
 
 HOST = "127.0.0.1"  # servers of a rehearsal can be reached only from this machine
 SOCKETS_VARIABLE = "VLLM_RPC_BASE_PATH"
@@ -50,7 +51,7 @@ class EngineUnavailableError(DraftworthError):
 
 
 def read_log_tail(log_path: Path, *, lines: int = 15) -> list[str]:
-    """Return the last `lines` non-empty lines of a log; no lines if it cannot be read.
+    """Return the last `lines` non-empty lines of a log, without secrets; none if it is unreadable.
 
     If the log's first exception is in an earlier line, that line comes first, as the likely cause.
     """
@@ -58,7 +59,7 @@ def read_log_tail(log_path: Path, *, lines: int = 15) -> list[str]:
         text = log_path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    written = [line.rstrip() for line in text.splitlines() if line.strip()]
+    written = [line.rstrip() for line in without_secrets(text).splitlines() if line.strip()]
     before, tail = written[:-lines], written[-lines:]
     first = next((line for line in before if _EXCEPTION.search(line)), None)
     return [first, "...", *tail] if first else tail

@@ -59,6 +59,8 @@ _EXTRAS = {
     "matplotlib": "plots",
     "tokenizers": "estimate",
 }
+# Environment variables with secrets, which servers and started programs get and may echo.
+_SECRET_VARIABLES = ("OPENAI_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _ONLY_IN_A_CHECKOUT = ("charts", "rehearsal")
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,6 +72,8 @@ def command() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command and return its exit code."""
+    for name in _SECRET_VARIABLES:
+        untrusted.hide_secret(name, os.environ.get(name, ""))
     try:
         with terminal.text_only():
             exit_code = _exit_code(argv)

@@ -19,7 +19,7 @@ import httptools
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.connections import Clock, Connection, connect
-from draftworth.untrusted import one_line
+from draftworth.untrusted import hide_secret, one_line
 
 API_KEY_VARIABLE = "OPENAI_API_KEY"
 CONNECT_TIMEOUT_SECONDS = 10.0
@@ -250,14 +250,20 @@ def _request_bytes(method: str, url: str, headers: Mapping[str, str], body: byte
 
 
 def bearer(api_key: str | None) -> dict[str, str]:
-    """Return the header for an API key, if there is one; UserInputError: no header can carry it."""
+    """Return the header for an API key, if there is one; UserInputError: no header can carry it.
+
+    Every key passes here before a server can echo it, in Ray's actors too, so it is hidden here.
+    """
     if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
         raise UserInputError(
             f"environment variable {API_KEY_VARIABLE}: given a key (not shown) with a line break, "
             "a blank or another character that no HTTP header carries, allowed: printable ASCII; "
             f"next: set it again, from a file for example by {API_KEY_VARIABLE}=$(cat FILE)"
         )
-    return {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    if not api_key:
+        return {}
+    hide_secret(API_KEY_VARIABLE, api_key)
+    return {"Authorization": f"Bearer {api_key}"}
 
 
 async def ask(

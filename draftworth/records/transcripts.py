@@ -4,14 +4,14 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 from draftworth.errors import UserInputError
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.results import BLOCKS_FOLDER, TRANSCRIPT_SUFFIX, BlockResult
-from draftworth.untrusted import MIB, TooLargeError, one_line, open_file
+from draftworth.untrusted import MIB, TooLargeError, one_line, open_file, without_secrets
 
 # A compressed block of MAX_REQUESTS_PER_BLOCK requests with 6,000 chunks each is smaller.
 FILE_LIMIT_BYTES = 256 * MIB
@@ -27,6 +27,9 @@ FREE_BYTES = 8 * MIB
 @dataclass(frozen=True, kw_only=True)
 class Transcript:
     """One request's output text and the arrival of its chunks.
+
+    A file has names of secrets in place of those that a server echoed (`without_secrets`), and no
+    token ids of such an output; times, tokens and characters are of the output as it came.
 
     chunk_offsets_us: when each chunk arrived, in microseconds after the request was sent.
     chunk_tokens: number of tokens in each chunk; None if the server does not count them by chunk.
@@ -66,8 +69,17 @@ Transcripts = Mapping[str, Transcript]
 
 
 def dump_transcripts(transcripts: Iterable[Transcript]) -> bytes:
-    """Return a block's transcripts as compressed JSON Lines."""
-    return gzip.compress(b"".join(map(dump_record, transcripts)), mtime=0)
+    """Return a block's transcripts as compressed JSON Lines, without secrets in their texts."""
+    lines = (dump_record(_with_secrets_replaced(each)) for each in transcripts)
+    return gzip.compress(b"".join(lines), mtime=0)
+
+
+def _with_secrets_replaced(transcript: Transcript) -> Transcript:
+    text = without_secrets(transcript.text)
+    if text == transcript.text:
+        return transcript
+    # The ids of its tokens are the secret in another form.
+    return replace(transcript, text=text, token_ids=None)
 
 
 def read_transcripts(folder: Path, blocks: tuple[BlockResult, ...]) -> Transcripts:

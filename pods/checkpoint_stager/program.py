@@ -22,6 +22,7 @@ from huggingface_hub import HfApi
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.checkpoints import FAILURES_VARIABLE
 from draftworth.records.codec import RecordError, load_object
+from draftworth.untrusted import hide_secret
 from pods.checkpoint_stager.hub import Hub
 from pods.checkpoint_stager.stager import ScratchSpace, Staging
 from pods.checkpoint_stager.store import PARTS_AT_ONCE, Store
@@ -116,6 +117,7 @@ def _hub(model: str, secret: str | None) -> Hub:
         # False: otherwise the client would use a token in the user's home folder.
         return Hub(HfApi(token=False), model)
     token = read_token(boto3.client("secretsmanager", config=_RETRYING), secret)
+    hide_secret("hub token", token)
     return Hub(HfApi(token=token), model, token_source=f"secret {secret}")
 
 

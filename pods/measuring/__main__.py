@@ -2,6 +2,8 @@
 
 import sys
 
+from pods.log import log_crashes
 from pods.measuring.program import main
 
+log_crashes()
 sys.exit(main(sys.argv[1:]))

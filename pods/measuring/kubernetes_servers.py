@@ -24,7 +24,7 @@ from draftworth.measuring.schedule import first_stage
 from draftworth.measuring.servers import FixedServers, Servers, ServersError
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.servers import ServerState, server_state_key
-from draftworth.untrusted import TooLargeError, one_line, read_at_most
+from draftworth.untrusted import TooLargeError, hide_secret, one_line, read_at_most
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -104,12 +104,13 @@ class KubernetesApi:
 
     def scale(self, deployment: str, replicas: int) -> int:
         """Set a Deployment's number of replicas; return how many pods it has now."""
-        namespace = self._read("namespace")
+        namespace, token = self._read("namespace"), self._read("token")
+        hide_secret("Kubernetes token", token)
         path = f"apis/apps/v1/namespaces/{namespace}/deployments/{deployment}/scale"
         url = f"{self.url}/{path}"
         what = f"PATCH {url} to {replicas} replica{'' if replicas == 1 else 's'}"
         headers = {
-            "Authorization": f"Bearer {self._read('token')}",
+            "Authorization": f"Bearer {token}",
             "Content-Type": "application/merge-patch+json",
             "Accept": "application/json",
         }

@@ -41,7 +41,7 @@ from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.prompts import MAX_PROMPT_BYTES
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
-from draftworth.untrusted import MIB, TooLargeError, read_at_most
+from draftworth.untrusted import MIB, TooLargeError, one_line, read_at_most
 from pods.log import log_line
 from pods.measuring.engines import open_engine
 from pods.measuring.kubernetes_servers import ServerStates, go_home, servers_of
@@ -119,7 +119,8 @@ def main(argv: Sequence[str]) -> int:
         return run_specification.EXIT_INTERRUPTED
     except Exception as error:
         if run_id:
-            _record_failure(arguments, run_id, f"{DEFECT}: {type(error).__name__}: {error}")
+            reason = one_line(f"{DEFECT}: {type(error).__name__}: {error}")
+            _record_failure(arguments, run_id, reason)
         raise
     log_line(f"run {result.run_id}: {result.status} {result.reason}".strip())
     is_complete = result.status == "complete"

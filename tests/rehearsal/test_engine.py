@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from draftworth import untrusted
 from draftworth.measuring.run_specification import Endpoint
 from rehearsal.engine import EngineServer, EngineUnavailableError, ProcessServers, read_log_tail
 from rehearsal.install import STAMP_NAME, EnginePins, _stamp_text
@@ -219,6 +220,18 @@ def test_the_end_of_a_log_shows_the_first_exception(
     path.write_text("\n".join(lines))
     assert read_log_tail(path, lines=3) == shown
     assert read_log_tail(tmp_path / "none.log") == []
+
+
+def test_the_end_of_a_log_has_no_secret_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine gets the variables of the command line, and a reason goes into `run.json`."""
+    monkeypatch.setattr(untrusted, "_secrets", {})
+    untrusted.hide_secret("HF_TOKEN", "hf_ZqWmVtLxBnRdKyFh")
+    (tmp_path / "log").write_text(
+        "ValueError: hf_ZqWmVtLxBnRdKyFh is not valid\n", encoding="utf-8"
+    )
+    assert read_log_tail(tmp_path / "log") == ["ValueError: [HF_TOKEN] is not valid"]
 
 
 def endpoint(name: str) -> Endpoint:
