@@ -65,7 +65,11 @@ def _every_request_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _hermetic_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove this machine's credentials, cluster and proxy: a missing stub reaches no account."""
+    """Remove this machine's credentials, cluster and proxy: a missing stub reaches no account.
+
+    Secrets that an earlier test hid in this process are forgotten.
+    """
+    monkeypatch.setattr("draftworth.untrusted._secrets", {})
     for name in list(os.environ):
         stripped = name.startswith(_STRIPPED_PREFIXES) or name.upper() in _STRIPPED
         if stripped and name not in _KEPT:

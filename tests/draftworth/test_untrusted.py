@@ -82,8 +82,7 @@ SECRET = 'sk-live/a+b<c>d"e\\f-0123456789'
 
 
 @pytest.fixture
-def _hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(untrusted, "_secrets", {})
+def _hidden() -> None:
     untrusted.hide_secret("KEY", SECRET)
 
 
@@ -128,9 +127,8 @@ def test_a_line_is_cut_after_its_secrets_are_replaced() -> None:
     assert untrusted.one_line("x" * 2_000 + SECRET[:8] + "\n" * 9_000)[-9:] == "xxxxx ..."
 
 
-def test_a_short_secret_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_secret_is_none() -> None:
     """Or each `e` of a text would be one."""
-    monkeypatch.setattr(untrusted, "_secrets", {})
     for secret in ("", "e", "EMPTY", "ollama", "1234567"):
         untrusted.hide_secret("KEY", secret)
         assert untrusted.without_secrets(f"the {secret} text") == f"the {secret} text"

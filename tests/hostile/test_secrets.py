@@ -22,7 +22,6 @@ import pytest
 from huggingface_hub import HfApi, constants
 from moto import mock_aws
 
-from draftworth import untrusted
 from draftworth.errors import DraftworthError
 from draftworth.measuring.client import ERROR_BAD_STREAM
 from draftworth.measuring.context import Tokenizer
@@ -168,11 +167,6 @@ def kept(folder: Path) -> dict[str, str]:
 def without(secret: str, *, out: Path, printed: str) -> None:
     texts = {**kept(out), "the terminal": printed}
     assert {name: leaks(secret, text) for name, text in texts.items() if leaks(secret, text)} == {}
-
-
-@pytest.fixture(autouse=True)
-def _no_earlier_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(untrusted, "_secrets", {})
 
 
 @pytest.fixture

@@ -222,11 +222,8 @@ def test_the_end_of_a_log_shows_the_first_exception(
     assert read_log_tail(tmp_path / "none.log") == []
 
 
-def test_the_end_of_a_log_has_no_secret_of_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_end_of_a_log_has_no_secret_of_ours(tmp_path: Path) -> None:
     """The engine gets the variables of the command line, and a reason goes into `run.json`."""
-    monkeypatch.setattr(untrusted, "_secrets", {})
     untrusted.hide_secret("HF_TOKEN", "hf_ZqWmVtLxBnRdKyFh")
     (tmp_path / "log").write_text(
         "ValueError: hf_ZqWmVtLxBnRdKyFh is not valid\n", encoding="utf-8"
