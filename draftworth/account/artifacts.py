@@ -17,7 +17,7 @@ from draftworth.account.printing import duration_text, print_lines, size_text
 from draftworth.experiment import naming, variants
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load_neuron
 from draftworth.records import artifacts
-from draftworth.records.checkpoints import ReadyModel, ready_key
+from draftworth.records.checkpoints import ReadyModel, load_marker, ready_key
 from draftworth.records.codec import RecordError, load_record
 from draftworth.serving.dialects import KEY_LENGTH
 from draftworth.terminal import table_lines
@@ -281,7 +281,10 @@ def _commit(s3: Any, bucket: str | None, model: variants.HubModel) -> str | None
     key = ready_key(model.model, model.revision)
     stored = bucket and clients.or_none(s3.get_object, "NoSuchKey", Bucket=bucket, Key=key)
     try:
-        return load_record(ReadyModel, read_at_most(stored["Body"])).commit if stored else None
+        if not stored:
+            return None
+        data = read_at_most(stored["Body"])
+        return load_marker(ReadyModel, data, model.model, model.revision).commit
     except (RecordError, TooLargeError):
         return None
 

@@ -13,10 +13,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from draftworth.records.codec import Between, Checked, RecordError, load_object
-from draftworth.untrusted import MIB, TooLargeError, read_file
+from draftworth.records.codec import Between, Checked, RecordError, load_object, load_record
+from draftworth.untrusted import MIB, TooLargeError, one_line, read_file
 
 _BLOCK_BYTES = MIB
 # Weight formats that the engines read, the best first; one format of a checkpoint is enough.
@@ -82,6 +82,11 @@ PLAN_MARKER = "_STAGING.json"
 FAILED_MARKER = "_FAILED.json"
 
 
+def is_marker_name(path: str) -> bool:
+    """Tell whether a file in any folder is named like a marker; S3's keys are case-sensitive."""
+    return PurePosixPath(path).name in (READY_MARKER, PLAN_MARKER, FAILED_MARKER)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReadyModel:
     """`_READY.json`: all files were in the bucket and checked before this file was written.
@@ -132,6 +137,20 @@ class FailedModel:
     revision: str
     reason: str
     failed_at_unix_s: float
+
+
+M = TypeVar("M", ReadyModel, StagingPlan, FailedModel)
+
+
+def load_marker(kind: type[M], data: bytes, model: str, revision: str) -> M:
+    """Read a marker of a checkpoint; RecordError: it is damaged, or is another checkpoint's."""
+    marker = load_record(kind, data)
+    if (marker.model, marker.revision) != (model, revision):
+        raise RecordError(
+            f"given: the marker of {one_line(marker.model)} at {one_line(marker.revision)}, "
+            f"allowed: of {model} at {revision}"
+        )
+    return marker
 
 
 def checkpoint_prefix(model: str, revision: str) -> str:

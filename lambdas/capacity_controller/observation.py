@@ -24,8 +24,8 @@ class Models:
     """Whether all checkpoints that the plan names are staged.
 
     staging: `failed`: a staging Job has given up since the deploy. `mismatch`: the tokenizers of
-        target and draft differ. `unreadable`: a `_READY.json` is not valid; then no node is started
-        and no run is ended.
+        target and draft differ. `unreadable`: a `_READY.json` is not valid, or is
+        another checkpoint's; then no node is started and no run is ended.
     text: the explanation of every state but `ready`.
     silent: the names of missing checkpoints of which the bucket has no file yet; empty: none.
     staged_at_unix_s: when the last checkpoint was staged; 0 if `staging` is not `ready`.

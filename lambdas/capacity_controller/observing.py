@@ -8,6 +8,7 @@ cannot be observed is `Unknown`. The invocation fails only if the node group can
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,15 +46,14 @@ MAX_RUNS = 100
 MAX_PAGES = 10
 
 R = TypeVar("R")
+M = TypeVar("M", ReadyModel, FailedModel)
 
 
 def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> observation.Models:
     """Observe the checkpoints; a staging given up before `since`, a Unix time, is ignored."""
     try:
         found = {
-            model: read_record(
-                ReadyModel, s3, bucket, checkpoints.ready_key(model.model, model.revision)
-            )
+            model: _marker(ReadyModel, s3, bucket, model, checkpoints.ready_key)
             for model in plan.models
         }
     except (RecordError, TooLargeError) as error:
@@ -62,8 +62,9 @@ def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) ->
     ready = {model: marker for model, marker in found.items() if marker is not None}
     missing = [model for model in plan.models if model not in ready]
     for model in missing:
-        key = checkpoints.failed_key(model.model, model.revision)
-        failed = _readable(FailedModel, s3, bucket, key)
+        failed = None
+        with suppress(RecordError, TooLargeError):
+            failed = _marker(FailedModel, s3, bucket, model, checkpoints.failed_key)
         if failed is not None and failed.failed_at_unix_s >= since:
             text = one_line(f"{_name(model)} is not staged: {failed.reason}")
             return observation.Models(staging="failed", text=text)
@@ -80,6 +81,15 @@ def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) ->
             return observation.Models(staging="mismatch", text=one_line(mismatch))
     staged_at = max(marker.staged_at_unix_s for marker in ready.values())
     return observation.Models(staging="ready", staged_at_unix_s=staged_at)
+
+
+def _marker(
+    kind: type[M], s3: S3Client, bucket: str, model: ModelRef, key_of: Callable[[str, str], str]
+) -> M | None:
+    data = read_object(s3, bucket, key_of(model.model, model.revision))
+    if data is None:
+        return None
+    return checkpoints.load_marker(kind, data, model.model, model.revision)
 
 
 def tokenizer_mismatch(

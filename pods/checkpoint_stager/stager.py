@@ -18,7 +18,7 @@ from pathlib import Path
 from draftworth.errors import UserInputError
 from draftworth.records import checkpoints
 from draftworth.records.codec import RecordError
-from draftworth.untrusted import MIB
+from draftworth.untrusted import MIB, one_line
 from pods.checkpoint_stager import files
 from pods.checkpoint_stager.hub import Checkpoint, Hub, NoSuchRevisionError
 from pods.checkpoint_stager.store import Store
@@ -130,6 +130,11 @@ class Staging:
         total_gib = sum(file.size_bytes for file in wanted) / _GIB
         skipped = len(checkpoint.files) - len(wanted)
         self.progress(f"{len(wanted)} files, {total_gib:.1f} GiB; {skipped} that serving needs not")
+        if markers := sorted(
+            f.path for f in checkpoint.files if checkpoints.is_marker_name(f.path)
+        ):
+            why = "not staged, because their names are those of the stager's own markers"
+            self.progress(one_line(f"{why}: {', '.join(markers)}"))
         largest = max(wanted, key=lambda file: file.size_bytes)
         if largest.size_bytes > self.scratch.size_bytes:
             raise UserInputError(

@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records import checkpoints
-from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.codec import RecordError, dump_record
 from draftworth.untrusted import TooLargeError, one_line, read_at_most
 from pods.checkpoint_stager.files import HubFile
 
@@ -36,7 +36,7 @@ TRANSFER = TransferConfig(
 # Enough for a whole reason, because the text after `next:` at its end must not be cut off.
 _REASON_CHARACTERS = 1000
 
-R = TypeVar("R")
+M = TypeVar("M", checkpoints.ReadyModel, checkpoints.StagingPlan)
 
 
 class StoreError(DraftworthError):
@@ -66,11 +66,9 @@ class Store:
 
     def ready(self) -> checkpoints.ReadyModel | None:
         try:
-            ready = self._read(checkpoints.ReadyModel, checkpoints.READY_MARKER)
+            return self._read(checkpoints.ReadyModel, checkpoints.READY_MARKER)
         except (RecordError, TooLargeError):
             return None
-        same = ready and (ready.model, ready.revision) == (self.model, self.revision)
-        return ready if same else None
 
     def planned_commit(self) -> str | None:
         """Return the commit that an earlier try began to stage; None if there was no try."""
@@ -157,15 +155,15 @@ class Store:
     def _key(self, path: str) -> str:
         return f"{checkpoints.checkpoint_prefix(self.model, self.revision)}/{path}"
 
-    def _read(self, kind: type[R], path: str) -> R | None:
-        """Load a record; None if missing. Raise RecordError or TooLargeError if it is damaged."""
+    def _read(self, kind: type[M], path: str) -> M | None:
+        """Load a marker; None if missing. RecordError or TooLargeError: it is not this model's."""
         try:
             with self._failures_of("read", path):
                 answer = self.client.get_object(Bucket=self.bucket, Key=self._key(path))
                 data = read_at_most(answer["Body"])
         except MissingError:
             return None
-        return load_record(kind, data)
+        return checkpoints.load_marker(kind, data, self.model, self.revision)
 
     @contextmanager
     def _failures_of(self, action: str, path: str) -> Iterator[None]:

@@ -172,9 +172,16 @@ def test_a_graph_that_would_be_refused_is_told_with_the_reason_and_can_go(
     assert not any(name.startswith(manifest.key) for name in names(s3))
 
 
-def stage_target(s3: Any, *, commit: str) -> None:
-    ready = dataclasses.replace(make_ready(TARGET), commit=commit)
-    key = checkpoints.ready_key(ready.model, ready.revision)
+def test_a_marker_of_another_checkpoint_refuses_no_graph(s3: Any, tmp_path: Path, ran: Ran) -> None:
+    path, experiment = a_file(tmp_path)
+    stage_target(s3, commit="b" * 40, model="acme/other")
+    put_graph(s3, experiment, 0, checkpoints={"target": "a" * 40})
+    assert "refused" not in ran("artifacts", path)
+
+
+def stage_target(s3: Any, *, commit: str, model: str = TARGET.model) -> None:
+    ready = dataclasses.replace(make_ready(TARGET), commit=commit, model=model)
+    key = checkpoints.ready_key(TARGET.model, TARGET.revision)
     s3.put_object(Bucket=CHECKPOINTS, Key=key, Body=codec.dump_record(ready))
 
 

@@ -1,10 +1,12 @@
 """What is said before an accelerator exists: by canaries, and by stagings that were given up."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
 from draftworth.records.checkpoints import ReadyModel
+from draftworth.records.codec import dump_record
 from draftworth.records.deployment import ModelRef
 from lambdas.capacity_controller.decision import SILENT_AFTER_SECONDS
 from lambdas.capacity_controller.observing import tokenizer_mismatch
@@ -163,6 +165,34 @@ def test_stagers_that_have_not_begun_are_told_once_ten_minutes_after_the_deploy(
         assert mail["subject"] == "draftworth qwen3-32b: staging is silent"
         assert {m for m in (plans.TARGET, plans.DRAFT) if m.model in mail["text"]} == silent
     assert account.outcome == (0, "waiting_for_models")
+
+
+@pytest.mark.parametrize(
+    ("other", "staged"),
+    [({"model": "acme/other"}, False), ({"revision": "v2"}, False), ({"commit": "d" * 40}, True)],
+)
+def test_a_ready_marker_of_another_checkpoint_starts_nothing(
+    account: Account, other: dict[str, Any], staged: bool
+) -> None:
+    account.stage(plans.DRAFT)
+    marker = dataclasses.replace(plans.make_ready(plans.TARGET), **other)
+    account.write(CHECKPOINTS, "Qwen/Qwen3-32B/main/_READY.json", dump_record(marker))
+    account.deploy()
+    assert account.outcome == ((1, "ready") if staged else (0, "waiting_for_models"))
+    account.stage(plans.TARGET)
+    account.heartbeat()
+    assert account.outcome == (1, "ready")
+
+
+@pytest.mark.parametrize("other", [{"model": "acme/other"}, {"revision": "v2"}])
+def test_a_failed_marker_of_another_checkpoint_gives_nothing_up(
+    account: Account, other: dict[str, Any]
+) -> None:
+    marker = dataclasses.replace(plans.make_failed_model(), **other)
+    account.write(CHECKPOINTS, "Qwen/Qwen3-32B/main/_FAILED.json", dump_record(marker))
+    account.stage(plans.DRAFT)
+    account.deploy()
+    assert account.reason == "waiting_for_models"
 
 
 def test_a_marker_that_is_none_gives_nothing_up(account: Account) -> None:

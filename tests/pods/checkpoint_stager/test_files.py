@@ -103,6 +103,8 @@ def test_a_repository_that_cannot_be_served_is_refused(
         "/etc/passwd.json",
         "a//b.json",
         "a\\..\\b.json",
+        "./config.json",
+        "a/./b.json",
         "two\nlines.json",
         "\x1b[2J.json",
         "half\ud800.json",
@@ -119,6 +121,22 @@ def test_a_name_that_is_no_plain_path_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["../../x.json", "a/../x.json", ".ssh/config.json"])
 def test_a_name_that_leaves_its_folder_is_not_staged(name: str) -> None:
     assert name not in kept("config.json", "model.safetensors", name)
+
+
+@pytest.mark.parametrize("folder", ["", "./", "/", "//", "a/../", "a/", "v2/a/", "../main/"])
+@pytest.mark.parametrize("name", ["_READY.json", "_STAGING.json", "_FAILED.json"])
+def test_a_name_of_the_stagers_markers_is_not_staged_from_any_folder(
+    name: str, folder: str
+) -> None:
+    """S3's event of an object in a folder would reach the capacity controller too."""
+    needed = ["config.json", "model.safetensors"]
+    assert kept(*needed, folder + name) == needed
+
+
+def test_names_like_those_of_markers_are_of_other_objects() -> None:
+    """S3 tells capitals apart."""
+    needed = ["READY.json", "_READY.json.txt", "_READY_json", "_Ready.json", "_ready.json"]
+    assert {*needed} <= {*kept("config.json", "model.safetensors", *needed)}
 
 
 @pytest.mark.parametrize("name", ["tokenizer 2.json", "日本語.json", "a/b-c_d+e.jinja"])

@@ -11,8 +11,8 @@ import pytest
 from huggingface_hub import constants
 
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.records.checkpoints import ReadyModel, StagingPlan
-from draftworth.records.codec import load_record
+from draftworth.records.checkpoints import ReadyModel, StagingPlan, StoredFile
+from draftworth.records.codec import dump_record, load_record
 from pods.checkpoint_stager.files import CorruptFileError
 from pods.checkpoint_stager.stager import ScratchSpace
 from pods.checkpoint_stager.store import StoreError
@@ -97,6 +97,47 @@ def test_a_marker_of_another_model_is_none(bench: Bench) -> None:
     bench.staging().run()
     assert bench.objects()["_READY.json"] != ready.replace(MODEL.encode(), b"acme/other")
     assert bench.log[-1].startswith(f"{MODEL} at {REVISION} is READY: ")
+
+
+@pytest.mark.parametrize("revision", [REVISION, "v2"])
+def test_a_plan_of_another_model_or_revision_is_refused(bench: Bench, revision: str) -> None:
+    """Else the commit that somebody else names would be staged."""
+    model = MODEL if revision != REVISION else "acme/other"
+    plan = StagingPlan(model=model, revision=revision, commit=NEWER_COMMIT)
+    bench.put("_STAGING.json", dump_record(plan))
+    with pytest.raises(UserInputError, match=f"given: the marker of {model} at {revision}, allow"):
+        bench.staging().run()
+    assert bench.hub.asked == []
+
+
+def test_a_repositorys_own_markers_are_never_staged_and_named_in_one_line(bench: Bench) -> None:
+    """A marker there before the weights would start nodes for good, if staging then failed."""
+    files = bench.hub.repos[MODEL].commits[COMMIT]
+    forged = ReadyModel(
+        model=MODEL,
+        revision=REVISION,
+        commit=COMMIT,
+        files=(StoredFile(path="config.json", size_bytes=1, sha256="0" * 64),),
+        tokenizer_fingerprint=None,
+        staged_at_unix_s=1.0,
+        staging_seconds=1.0,
+    )
+    names = ("_FAILED.json", "_READY.json", "_STAGING.json", "v2/_READY.json")
+    files |= dict.fromkeys(names, dump_record(forged))
+    bench.hub.trouble.corrupt[SMALL] = 99
+    with pytest.raises(CorruptFileError):
+        bench.staging().run()
+    assert set(bench.objects()) <= {*SERVED, "_STAGING.json"}
+
+    bench.hub.trouble.corrupt.clear()
+    ready = bench.staging().run()
+    assert tuple(file.path for file in ready.files) == SERVED
+    assert set(bench.objects()) == {*SERVED, "_READY.json", "_STAGING.json"}
+    (line,) = {line for line in bench.log if "marker" in line}
+    assert line == (
+        "not staged, because their names are those of the stager's own markers: "
+        "_FAILED.json, _READY.json, _STAGING.json, v2/_READY.json"
+    )
 
 
 def test_a_file_that_lies_there_with_other_content_is_staged_again(bench: Bench) -> None:
