@@ -8,20 +8,22 @@ memory and no cache.
 import errno
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import TypeGuard, TypeVar
 
 import httpx2
-from huggingface_hub import HfApi, errors
+from huggingface_hub import HfApi, constants, errors
 from huggingface_hub.hf_api import RepoSibling
 
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.untrusted import one_line
 from pods.checkpoint_stager.files import HubFile
+from pods.checkpoint_stager.limits import AnswerError, limited
 
 # Waits between tries; the client has waits of its own. If the hub is down longer, the Job retries.
 RETRY_WAITS_SECONDS = (2.0, 10.0, 30.0)
@@ -68,25 +70,44 @@ class Hub:
     """One model at the hub.
 
     token_source: where the token is stored, for messages; empty: there is no token.
+    clock: seconds, by which answers end that take too long.
     """
 
     api: HfApi
     model: str
     token_source: str = ""
+    clock: Callable[[], float] = monotonic
 
     def describe(self, revision: str) -> Checkpoint:
         """Return the commit that a revision stands for, and the files of that commit."""
-        describe = partial(self.api.model_info, self.model, files_metadata=True, revision=revision)
+        describe = partial(
+            self.api.model_info,
+            self.model,
+            revision=revision,
+            files_metadata=True,
+            timeout=constants.HF_HUB_ETAG_TIMEOUT,
+        )
         info = self._asked(describe, revision)
         if not _is_id(info.sha, _GIT_ID) or not info.siblings:
             raise HubUnreachableError(f"{self.model} at {revision}: the hub named no commit")
         files = tuple(self._file(sibling) for sibling in info.siblings)
+        # Git has each path of a commit once, so even two equal entries are no listing of one.
+        path, count = Counter(file.path for file in files).most_common(1)[0]
+        if count > 1:
+            raise HubUnreachableError(
+                f"{self.model} at {revision}: the hub lists a file twice: {one_line(path)}; next: "
+                "try again later, or name another revision"
+            )
         return Checkpoint(commit=info.sha, files=files)
 
-    def download(self, path: str, commit: str, folder: Path) -> Path:
-        """Download one file into an empty folder, without a check of its content."""
+    def download(self, path: str, commit: str, folder: Path, *, size_bytes: int) -> Path:
+        """Download one file into an empty folder, without a check of its content.
+
+        size_bytes: as the hub lists it; a file that does not end near it is given up.
+        """
         at = {"revision": commit, "local_dir": folder}
-        return Path(self._asked(partial(self.api.hf_hub_download, self.model, path, **at), commit))
+        download = partial(self.api.hf_hub_download, self.model, path, **at)
+        return Path(self._asked(download, commit, path=path, size_bytes=size_bytes))
 
     def _file(self, sibling: RepoSibling) -> HubFile:
         path, size, blob_id = sibling.rfilename, sibling.size, sibling.blob_id
@@ -104,10 +125,18 @@ class Hub:
             "it could not be checked"
         )
 
-    def _asked(self, ask: Callable[[], T], revision: str) -> T:
+    def _asked(
+        self, ask: Callable[[], T], revision: str, *, path: str = "its files", size_bytes: int = 0
+    ) -> T:
         for wait_seconds in (*RETRY_WAITS_SECONDS, None):
             try:
-                return ask()
+                with limited(size_bytes, self.clock):
+                    return ask()
+            except AnswerError as error:
+                raise HubUnreachableError(
+                    f"{self.model} at {revision}: {path}: {error}; next: look at what stands "
+                    "between the hub and this network, or name another revision"
+                ) from error
             except errors.HFValidationError as error:
                 raise UserInputError(f"{self.model} at {revision}: {_first_line(error)}") from error
             except _NO_ANSWER as error:

@@ -171,7 +171,8 @@ class Staging:
     def _downloaded(self, file: files.HubFile, commit: str, folder: Path) -> tuple[Path, str]:
         for attempt in range(1, DOWNLOADS_OF_A_FILE + 1):
             # A new folder for each try: the client does not download a file that exists there.
-            path = self.hub.download(file.path, commit, folder / str(attempt))
+            target = folder / str(attempt)
+            path = self.hub.download(file.path, commit, target, size_bytes=file.size_bytes)
             try:
                 return path, files.checked_sha256(path, file)
             except files.CorruptFileError as error:

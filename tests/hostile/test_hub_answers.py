@@ -1,7 +1,10 @@
 """What a model hub may say of a model: it is taken, or there is one clear error."""
 
+import itertools
 import json
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +16,7 @@ from draftworth.errors import DraftworthError
 from pods.checkpoint_stager.files import HubFile, served_files
 from pods.checkpoint_stager.hub import Hub, HubUnreachableError
 from tests.hostile.fuzzing import VALUES, bounded, tries
-from tests.support.local_hub import LocalHub, Repo, local_hub
+from tests.support.local_hub import LISTING, LocalHub, Repo, local_hub
 
 MODEL, COMMIT = "acme/tiny", "a" * 40
 FILE = {"rfilename": "model.safetensors", "size": 9, "blobId": "b" * 40}
@@ -72,6 +75,13 @@ HOSTILE = {
     "a hash that is none": json.dumps(file(lfs={**LFS, "sha256": "\u65e5"})).encode(),
     "storage that is a list": json.dumps(file(lfs=[1])).encode(),
     "storage without a hash": json.dumps(file(lfs={"size": 9})).encode(),
+    "a file without a size": json.dumps(
+        model(siblings=[{"rfilename": "a", "blobId": "b" * 40}])
+    ).encode(),
+    "a file twice": json.dumps(model(siblings=[CONFIG, CONFIG, {**FILE, "lfs": LFS}])).encode(),
+    "a file twice, of other sizes": json.dumps(
+        model(siblings=[CONFIG, {**FILE, "lfs": LFS}, {**CONFIG, "size": 10}])
+    ).encode(),
     "a date that is none": json.dumps(model(lastModified="yesterday")).encode(),
 }
 
@@ -82,6 +92,92 @@ def test_an_answer_that_is_none_is_one_clear_error(hub: LocalHub, answer: bytes)
         staged(hub, answer)
     assert str(told.value).isprintable()
     assert len(str(told.value)) < 1000
+
+
+def test_a_file_that_is_listed_twice_is_named(hub: LocalHub) -> None:
+    """In one commit a path has one content: a listing with two is no listing of it."""
+    twice = json.dumps(model(siblings=[CONFIG, CONFIG, {**FILE, "lfs": LFS}])).encode()
+    with pytest.raises(HubUnreachableError, match=r"acme/tiny at main: .* twice: config\.json"):
+        staged(hub, twice)
+
+
+# Answers without an end
+
+
+ONE_FILE = Repo(commits={COMMIT: {"config.json": b"{}"}}, refs={"main": COMMIT})
+
+
+@pytest.fixture
+def small(hub: LocalHub) -> Iterator[LocalHub]:
+    """The hub with one small file in its model."""
+    hub.trouble.info, hub.repos[MODEL] = None, ONE_FILE
+    yield hub
+    hub.trouble.endless.clear()
+    hub.trouble.compressed.clear()
+
+
+def read(hub: LocalHub, folder: Path, clock: Callable[[], float] = lambda: 0.0) -> None:
+    client = Hub(HfApi(endpoint=hub.url, token=False), MODEL, clock=clock)
+    size_bytes = client.describe("main").files[0].size_bytes
+    client.download("config.json", COMMIT, folder, size_bytes=size_bytes)
+
+
+@pytest.mark.parametrize("what", ["config.json", LISTING])
+def test_an_answer_with_more_bytes_than_allowed_is_ended(
+    small: LocalHub, tmp_path: Path, what: str
+) -> None:
+    small.trouble.endless[what] = b"{" * 2**16
+    with pytest.raises(HubUnreachableError, match=r"more than 33,554,432 bytes") as told:
+        read(small, tmp_path)
+    assert_one_sentence(told.value, small)
+
+
+@pytest.mark.parametrize("what", ["config.json", LISTING])
+def test_an_answer_that_takes_longer_than_allowed_is_ended(
+    small: LocalHub, tmp_path: Path, what: str
+) -> None:
+    """Each look at the clock is a minute later than the one before."""
+    small.trouble.endless[what] = b"{"
+    with pytest.raises(HubUnreachableError, match=r"not at its end after 600 s") as told:
+        read(small, tmp_path, itertools.count(0.0, 60.0).__next__)
+    assert_one_sentence(told.value, small)
+
+
+def assert_one_sentence(error: DraftworthError, hub: LocalHub) -> None:
+    text = str(error)
+    assert error.exit_code == 1
+    assert text.startswith(f"{MODEL} at ")
+    assert f"the answer of {hub.url}" in text
+    assert "; next: " in text
+    assert text.isprintable()
+
+
+def test_a_file_that_comes_compressed_is_refused(small: LocalHub, tmp_path: Path) -> None:
+    """A few bytes become gigabytes; the client asks for none."""
+    small.trouble.compressed.add("config.json")
+    with pytest.raises(HubUnreachableError, match=r"compressed \(gzip\)") as told:
+        read(small, tmp_path)
+    assert_one_sentence(told.value, small)
+
+
+def test_a_file_larger_than_any_other_answer_is_read_whole(
+    small: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pods.checkpoint_stager.limits.ANSWER_LIMIT_BYTES", 2000)
+    data = b" " * 5000
+    small.repos[MODEL] = Repo(commits={COMMIT: {"config.json": data}}, refs={"main": COMMIT})
+    read(small, tmp_path)
+    assert (tmp_path / "config.json").read_bytes() == data
+
+
+def test_a_hub_that_says_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_ETAG_TIMEOUT", 0.05)
+    monkeypatch.setattr("pods.checkpoint_stager.hub.sleep", lambda _: None)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        client = Hub(HfApi(endpoint=f"http://{host}:{port}", token=False), MODEL)
+        with pytest.raises(HubUnreachableError, match="did not answer"):
+            client.describe("main")
 
 
 @st.composite

@@ -12,6 +12,7 @@ Refusals have the headers that the client reads (X-Error-Code, X-Error-Message).
 failures that it wants in `Trouble`.
 """
 
+import gzip
 import hashlib
 import json
 import threading
@@ -19,10 +20,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import parse_qs, unquote, urlsplit
 
 SIGNATURE = "Signature=loopback-signature"
+LISTING = "the listing of any model"
 _CHUNK_BYTES = 64 * 1024
 
 
@@ -54,6 +56,10 @@ class Trouble:
     """Path: the connection ends after so many bytes, once."""
     held: dict[str, threading.Event] = field(default_factory=dict)
     """Path: the second half comes when the event is set."""
+    endless: dict[str, bytes] = field(default_factory=dict)
+    """Path, or LISTING: what its body repeats for ever, without a length."""
+    compressed: set[str] = field(default_factory=set)
+    """Paths that come compressed, whatever was asked for."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +193,11 @@ class _Handler(BaseHTTPRequestHandler):
     def send_file(self, path: str, data: bytes, headers: Mapping[str, str]) -> None:
         """Send a file, whole or from `Range: bytes=N-`, with the failures that `Trouble` has."""
         trouble, start = self.hub.trouble, self._range_start()
+        if self.command == "GET" and path in trouble.endless:
+            self.send_for_ever(trouble.endless[path])
+        if self.command == "GET" and path in trouble.compressed:
+            self.send(200, {**headers, "Content-Encoding": "gzip"}, gzip.compress(data))
+            return
         if self.command == "GET" and trouble.corrupt.get(path, 0) > 0:
             trouble.corrupt[path] -= 1
             data = bytes(255 - byte for byte in data[:16]) + data[16:]
@@ -199,6 +210,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "GET":
             self._write(path, data[start:])
+
+    def send_for_ever(self, piece: bytes) -> NoReturn:
+        """Send a body without an end, until the client goes."""
+        self.send_response(200)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        while True:
+            self.wfile.write(piece)
 
     def _range_start(self) -> int:
         value = self.headers.get("Range", "bytes=0-")
@@ -280,6 +299,8 @@ class _HubHandler(_Handler):
             "tags": ["safetensors"],
             "siblings": siblings,
         }
+        if LISTING in self.hub.trouble.endless:
+            self.send_for_ever(self.hub.trouble.endless[LISTING])
         headers = {"Content-Type": "application/json; charset=utf-8"}
         told = self.hub.trouble.info
         self.send(200, headers, json.dumps(value).encode() if told is None else told)

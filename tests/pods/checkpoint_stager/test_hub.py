@@ -29,7 +29,7 @@ def read(bench: Bench, token: str | None = None, *, path: str = WEIGHTS) -> None
     """Look the model up and download a file."""
     hub = bench.hub_client(token)
     checkpoint = hub.describe(REVISION)
-    hub.download(path, checkpoint.commit, bench.scratch)
+    hub.download(path, checkpoint.commit, bench.scratch, size_bytes=2**20)
 
 
 def gate(hub: LocalHub, *, members: str | None = None) -> None:

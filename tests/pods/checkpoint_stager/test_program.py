@@ -166,6 +166,20 @@ def test_trouble_on_the_way_is_said_by_the_jobs_last_pod(
         assert "3 tries failed" in said.reason
 
 
+def test_a_small_file_without_an_end_ends_with_one_and_one_sentence(
+    bench: Bench, main: Main, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pods.checkpoint_stager.limits.ANSWER_LIMIT_BYTES", 2**20)
+    bench.hub.trouble.endless["config.json"] = b"{" * 2**16
+    status, log = main("--retries", "0")
+    assert status == 1
+    (line,) = (line for line in log.splitlines() if "has more than 1,048,576 bytes" in line)
+    assert f"{MODEL} at {COMMIT}: config.json: the answer of http://127.0.0.1:" in line
+    assert (reported := failed(bench))
+    assert "1,048,576 bytes; next: " in reported.reason
+    assert "config.json" not in bench.objects()
+
+
 def test_a_defect_of_the_last_pod_is_said_too(
     bench: Bench, main: Main, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,108 @@
+"""Ends an answer of the hub or its storage that is larger, or takes longer, than it may.
+
+The hub's client reads an answer to its end, wherever that is, into memory or onto the disk.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+
+import httpx2
+from huggingface_hub import set_client_factory
+from huggingface_hub.utils._http import default_client_factory
+
+from draftworth.errors import DraftworthError
+from draftworth.untrusted import MIB, one_line
+
+# A listing of a hundred thousand files has this size. Pages of errors have it too, so it is also
+# the limit of a file that is listed as smaller.
+ANSWER_LIMIT_BYTES = 32 * MIB
+ANSWER_LIMIT_SECONDS = 600.0
+# A file gets time beyond that, enough for the slowest connection that is worth waiting for.
+SLOWEST_BYTES_PER_SECOND = MIB / 4
+
+
+class AnswerError(DraftworthError):
+    """An answer was given up, because it is larger, or took longer, than it may."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """What an answer may have: so many bytes, so much time, up to a moment of `clock`, seconds."""
+
+    size_bytes: int
+    seconds: float
+    ends_at: float
+    clock: Callable[[], float]
+
+
+_limit: ContextVar[Limit] = ContextVar("limit")
+
+
+@contextmanager
+def limited(size_bytes: int, clock: Callable[[], float]) -> Iterator[None]:
+    """Limit what this thread asks the hub for in the `with` block to a file of `size_bytes`."""
+    _install()
+    seconds = ANSWER_LIMIT_SECONDS + size_bytes / SLOWEST_BYTES_PER_SECOND
+    limit = Limit(
+        size_bytes=max(size_bytes, ANSWER_LIMIT_BYTES),
+        seconds=seconds,
+        ends_at=clock() + seconds,
+        clock=clock,
+    )
+    token = _limit.set(limit)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+@cache
+def _install() -> None:
+    """Limit the answers to the hub's client, of which a process has one."""
+    set_client_factory(_client)
+
+
+def _client() -> httpx2.Client:
+    client = default_client_factory()
+    before = client.event_hooks["request"]
+    client.event_hooks = {"request": [*before, _ask_for_plain], "response": [_limit_answer]}
+    return client
+
+
+def _ask_for_plain(request: httpx2.Request) -> None:
+    # Of a compressed answer, a few bytes may become gigabytes.
+    request.headers["Accept-Encoding"] = "identity"
+
+
+def _limit_answer(response: httpx2.Response) -> None:
+    limit, url = _limit.get(None), response.request.url
+    if limit is None or not isinstance(response.stream, httpx2.SyncByteStream):
+        return
+    answer = f"the answer of {url.scheme}://{url.netloc.decode()}"
+    encoding = response.headers.get("Content-Encoding", "identity")
+    if encoding.lower() != "identity":
+        raise AnswerError(f"{answer} is compressed ({one_line(encoding)}), unasked")
+    response.stream = _LimitedStream(response.stream, limit, answer)
+
+
+class _LimitedStream(httpx2.SyncByteStream):
+    def __init__(self, stream: httpx2.SyncByteStream, limit: Limit, answer: str) -> None:
+        self._stream, self._limit, self._answer = stream, limit, answer
+
+    def __iter__(self) -> Iterator[bytes]:
+        left_bytes = self._limit.size_bytes
+        for piece in self._stream:
+            left_bytes -= len(piece)
+            if left_bytes < 0:
+                raise AnswerError(f"{self._answer} has more than {self._limit.size_bytes:,} bytes")
+            if self._limit.clock() > self._limit.ends_at:
+                raise AnswerError(
+                    f"{self._answer} is not at its end after {self._limit.seconds:,.0f} s"
+                )
+            yield piece
+
+    def close(self) -> None:
+        self._stream.close()
