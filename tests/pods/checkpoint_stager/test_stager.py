@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -256,11 +257,34 @@ def test_a_file_larger_than_scratch_is_refused_before_anything_is_downloaded(ben
     assert bench.hub.downloads(LARGE) == bench.hub.downloads("config.json") == 0
 
 
-def test_two_stagers_at_once_do_each_other_no_harm(bench: Bench) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        done = list(pool.map(lambda _: bench.staging().run(), range(2)))
-    assert done[0].files == done[1].files
+@pytest.mark.parametrize(
+    ("operation", "number"),
+    [
+        ("GetObject", 1),
+        pytest.param("PutObject", 1, id="both found no plan"),
+        pytest.param("CreateMultipartUpload", 1, id="both found the large file missing"),
+        pytest.param("UploadPart", 2, id="between two parts of it"),
+        ("CompleteMultipartUpload", 1),
+        pytest.param("PutObject", 2, id="both found a small file missing"),
+        pytest.param("PutObject", 5, id="before READY"),
+    ],
+)
+def test_two_stagers_at_once_do_each_other_no_harm(
+    bench: Bench, operation: str, number: int
+) -> None:
+    """One stages from its start to its end before the n-th such request of the other."""
+    requests, second = itertools.count(1), []
+
+    def run_the_second(model: Any, **_: object) -> None:
+        if model.name == operation and next(requests) == number:
+            second.append(bench.staging().run())
+
+    bench.s3.meta.events.register("before-call.s3", run_the_second)
+    first = bench.staging().run()
+    bench.s3.meta.events.unregister("before-call.s3", run_the_second)
+    assert first.files == second[0].files
     objects = bench.objects()
+    assert set(objects) == {*SERVED, "_READY.json", "_STAGING.json"}
     assert {name: objects[name] for name in SERVED} == {n: model_files()[n] for n in SERVED}
 
 
