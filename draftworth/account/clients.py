@@ -16,7 +16,9 @@ import jmespath
 import yaml
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
+from draftworth.account.answers import check_answers
 from draftworth.errors import DraftworthError
 
 # A person waits for the answer, so a call without a network fails within half a minute.
@@ -49,7 +51,9 @@ _making = threading.Lock()
 def client(service: str, region: str = "") -> Any:
     """Return the client of a service, by boto3's name; without `region` boto3's default is used."""
     with explained(f"make a client of {service}", region=region), _making:
-        return boto3.client(service, region_name=region or None, config=CONFIG)  # type: ignore[call-overload]
+        made = boto3.client(service, region_name=region or None, config=CONFIG)  # type: ignore[call-overload]
+        check_answers(made)
+        return made
 
 
 @contextmanager
@@ -57,11 +61,13 @@ def explained(doing: str, *, region: str = "") -> Iterator[None]:
     """Turn botocore's errors in the `with` block into an AwsError that says "could not `doing`"."""
     try:
         yield
-    except (ClientError, BotoCoreError) as error:
+    except (ClientError, BotoCoreError, ResponseParserError) as error:
         raise explanation(error, doing, region=region) from error
 
 
-def explanation(error: ClientError | BotoCoreError, doing: str, *, region: str = "") -> AwsError:
+def explanation(
+    error: ClientError | BotoCoreError | ResponseParserError, doing: str, *, region: str = ""
+) -> AwsError:
     """Return an error that says what failed ("could not" + `doing`), where, and what to do next."""
     code = error_code(error) if isinstance(error, ClientError) else ""
     names = {code, *(kind.__name__ for kind in type(error).__mro__)}

@@ -1,0 +1,105 @@
+"""Tells AWS's answers from a page of a proxy or of a network's log-in, and from other text.
+
+botocore fails with other exceptions than its own on a page, or takes it for an answer with nothing
+in it: a listing would then say that nothing exists.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+from xml.etree import ElementTree
+
+from botocore.exceptions import BotoCoreError
+from botocore.model import OperationModel
+
+from draftworth.untrusted import one_line
+
+_REQUEST_IDS = ("x-amz-request-id", "x-amzn-requestid")
+_SHOWN_BYTES = 60
+
+
+class NoAnswerError(BotoCoreError):
+    """What came is no answer of the service that was called."""
+
+    fmt = "{what}"
+
+
+def check_answers(client: Any) -> None:
+    """Have calls of a client raise NoAnswerError; after a status from 500, ClientError."""
+    client.meta.events.register("before-parse", partial(_check, client.meta.endpoint_url))
+
+
+def _check(
+    url: str,
+    *,
+    operation_model: OperationModel,
+    response_dict: dict[str, Any],
+    customized_response_dict: dict[str, Any],
+    **_: Any,
+) -> None:
+    if _is_of_aws(operation_model, response_dict):
+        return
+    status = response_dict["status_code"]
+    what = f"{url} answered with {_shown(response_dict)}, which is no answer of the service"
+    if status < 500:
+        raise NoAnswerError(what=what)
+    # After such a status, botocore tries again, if it can read what came with it.
+    response_dict["body"] = b""
+    customized_response_dict["Error"] = {"Code": str(status), "Message": what}
+
+
+def _is_of_aws(operation: OperationModel, response: Mapping[str, Any]) -> bool:
+    body, has_worked = response["body"], response["status_code"] < 300
+    if operation.http["method"] == "HEAD" or (operation.has_streaming_output and has_worked):
+        named = any(name in response["headers"] for name in _REQUEST_IDS)
+        return named or not _content_type(response).startswith("text/html")
+    if not body:
+        return not (has_worked and _has_body(operation))
+    protocol = operation.service_model.resolved_protocol
+    if protocol in ("json", "rest-json"):
+        return _is_object(body)
+    if protocol in ("query", "ec2", "rest-xml"):
+        return _has_root_of_aws(operation, body, has_worked=has_worked)
+    return True
+
+
+def _has_body(operation: OperationModel) -> bool:
+    """Return whether a result of the operation has something that stands in its body."""
+    members = operation.output_shape.members if operation.output_shape else {}
+    return any("location" not in member.serialization for member in members.values())
+
+
+def _is_object(body: bytes) -> bool:
+    try:
+        return isinstance(json.loads(body), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _has_root_of_aws(operation: OperationModel, body: bytes, *, has_worked: bool) -> bool:
+    try:
+        root = ElementTree.fromstring(body)  # noqa: S314 (botocore reads it in the same way)
+    except ElementTree.ParseError:
+        return False
+    shape = operation.output_shape
+    wrapper = shape.serialization.get("resultWrapper") if shape and has_worked else None
+    is_wrapped = wrapper is None or wrapper in map(_local_name, root)
+    return is_wrapped and _local_name(root).lower() != "html"
+
+
+def _local_name(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _content_type(response: Mapping[str, Any]) -> str:
+    return str(response["headers"].get("content-type", "")).lower()
+
+
+def _shown(response: Mapping[str, Any]) -> str:
+    body = response["body"]
+    kind = one_line(_content_type(response), characters=_SHOWN_BYTES) or "no content type"
+    if not isinstance(body, bytes):
+        return kind
+    text = one_line(body[:_SHOWN_BYTES].decode("utf-8", "replace"))
+    return f"{kind}, {text!r}" if body else f"{kind} and nothing in it"
