@@ -82,9 +82,9 @@ PLAN_MARKER = "_STAGING.json"
 FAILED_MARKER = "_FAILED.json"
 
 
-def is_marker_name(path: str) -> bool:
-    """Tell whether a file in any folder is named like a marker; S3's keys are case-sensitive."""
-    return PurePosixPath(path).name in (READY_MARKER, PLAN_MARKER, FAILED_MARKER)
+def has_marker_name(path: str) -> bool:
+    """Tell whether a file or a folder of a path is named like a marker, in the same capitals."""
+    return not {READY_MARKER, PLAN_MARKER, FAILED_MARKER}.isdisjoint(PurePosixPath(path).parts)
 
 
 @dataclass(frozen=True, kw_only=True)

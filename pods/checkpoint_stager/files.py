@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.records.checkpoints import SERVED_WEIGHTS, is_below, is_marker_name, sha256_of
+from draftworth.records.checkpoints import SERVED_WEIGHTS, has_marker_name, is_below, sha256_of
 from draftworth.untrusted import one_line
 
 # This format has tensors only; the other served formats are pickles, which can run any code.
@@ -108,7 +108,7 @@ def _refuse_names(paths: Iterable[str], model: str) -> None:
 
 def _is_served(path: str, weights: str) -> bool:
     suffix = _suffix(path.removesuffix(".index.json"))
-    if is_marker_name(path) or any(part.startswith(".") for part in PurePosixPath(path).parts):
+    if has_marker_name(path) or any(part.startswith(".") for part in PurePosixPath(path).parts):
         return False
     if suffix in SERVED_WEIGHTS:
         # Folders have other formats of the same weights: original/, onnx/, metal/.

@@ -131,7 +131,7 @@ class Staging:
         skipped = len(checkpoint.files) - len(wanted)
         self.progress(f"{len(wanted)} files, {total_gib:.1f} GiB; {skipped} that serving needs not")
         if markers := sorted(
-            f.path for f in checkpoint.files if checkpoints.is_marker_name(f.path)
+            f.path for f in checkpoint.files if checkpoints.has_marker_name(f.path)
         ):
             why = "not staged, because their names are those of the stager's own markers"
             self.progress(one_line(f"{why}: {', '.join(markers)}"))

@@ -133,6 +133,12 @@ def test_a_name_of_the_stagers_markers_is_not_staged_from_any_folder(
     assert kept(*needed, folder + name) == needed
 
 
+def test_a_folder_with_a_markers_name_is_not_staged() -> None:
+    """The mount shows the folder in the place of the object of the same name."""
+    needed = ["config.json", "model.safetensors"]
+    assert kept(*needed, "_READY.json/a.json", "a/_FAILED.json/b/c.json") == needed
+
+
 def test_names_like_those_of_markers_are_of_other_objects() -> None:
     """S3 tells capitals apart."""
     needed = ["READY.json", "_READY.json.txt", "_READY_json", "_Ready.json", "_ready.json"]
