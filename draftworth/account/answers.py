@@ -16,7 +16,7 @@ from botocore.model import OperationModel
 from draftworth.untrusted import one_line
 
 _REQUEST_IDS = ("x-amz-request-id", "x-amzn-requestid")
-_SHOWN_BYTES = 60
+_EXCERPT_BYTES = 60
 
 
 class NoAnswerError(BotoCoreError):
@@ -41,7 +41,7 @@ def _check(
     if _is_of_aws(operation_model, response_dict):
         return
     status = response_dict["status_code"]
-    what = f"{url} answered with {_shown(response_dict)}, which is no answer of the service"
+    what = f"{url} answered with {_excerpt(response_dict)}, which is no answer of the service"
     if status < 500:
         raise NoAnswerError(what=what)
     # After such a status, botocore tries again, if it can read what came with it.
@@ -96,10 +96,10 @@ def _content_type(response: Mapping[str, Any]) -> str:
     return str(response["headers"].get("content-type", "")).lower()
 
 
-def _shown(response: Mapping[str, Any]) -> str:
+def _excerpt(response: Mapping[str, Any]) -> str:
     body = response["body"]
-    kind = one_line(_content_type(response), characters=_SHOWN_BYTES) or "no content type"
+    kind = one_line(_content_type(response), characters=_EXCERPT_BYTES) or "no content type"
     if not isinstance(body, bytes):
         return kind
-    text = one_line(body[:_SHOWN_BYTES].decode("utf-8", "replace"))
+    text = one_line(body[:_EXCERPT_BYTES].decode("utf-8", "replace"))
     return f"{kind}, {text!r}" if body else f"{kind} and nothing in it"

@@ -127,9 +127,9 @@ def test_an_answer_with_more_bytes_than_allowed_is_ended(
     small: LocalHub, tmp_path: Path, what: str
 ) -> None:
     small.trouble.endless[what] = b"{" * 2**16
-    with pytest.raises(HubUnreachableError, match=r"more than 33,554,432 bytes") as told:
+    with pytest.raises(HubUnreachableError, match=r"more than 33,554,432 bytes") as failure:
         read(small, tmp_path)
-    assert_one_sentence(told.value, small)
+    assert_one_sentence(failure.value, small)
 
 
 @pytest.mark.parametrize("what", ["config.json", LISTING])
@@ -138,9 +138,9 @@ def test_an_answer_that_takes_longer_than_allowed_is_ended(
 ) -> None:
     """Each look at the clock is a minute later than the one before."""
     small.trouble.endless[what] = b"{"
-    with pytest.raises(HubUnreachableError, match=r"not at its end after 600 s") as told:
+    with pytest.raises(HubUnreachableError, match=r"not at its end after 600 s") as failure:
         read(small, tmp_path, itertools.count(0.0, 60.0).__next__)
-    assert_one_sentence(told.value, small)
+    assert_one_sentence(failure.value, small)
 
 
 def assert_one_sentence(error: DraftworthError, hub: LocalHub) -> None:
@@ -155,9 +155,9 @@ def assert_one_sentence(error: DraftworthError, hub: LocalHub) -> None:
 def test_a_file_that_comes_compressed_is_refused(small: LocalHub, tmp_path: Path) -> None:
     """A few bytes become gigabytes; the client asks for none."""
     small.trouble.compressed.add("config.json")
-    with pytest.raises(HubUnreachableError, match=r"compressed \(gzip\)") as told:
+    with pytest.raises(HubUnreachableError, match=r"compressed \(gzip\)") as failure:
         read(small, tmp_path)
-    assert_one_sentence(told.value, small)
+    assert_one_sentence(failure.value, small)
 
 
 def test_a_file_larger_than_any_other_answer_is_read_whole(
