@@ -26,6 +26,7 @@ from lambdas.capacity_controller.decision import limits_reached
 from lambdas.capacity_controller.notifications import Mail, of_mail
 from lambdas.capacity_controller.observation import NodeGroup, Observation
 from lambdas.capacity_controller.observing import Clients, node_group, observe
+from lambdas.capacity_controller.remaining import unseen
 from lambdas.capacity_controller.state import Deployment, Notification, Settings, State
 from lambdas.capacity_controller.transition import Transition, transition
 from lambdas.runtime import Log
@@ -152,6 +153,7 @@ class Controller:
                 raise
         self._log_decision(step, nodes, trigger)
         resized, error = self._resize(step, nodes)
+        resized = resized or self._ask_again(step, nodes)
         if step.decision.desired_size == 0:
             self.end_drains(nodes)
         scheduled = self._schedule(step, function_arn)
@@ -177,7 +179,8 @@ class Controller:
     def _observe(self, stored: Stored[State], deployment: Deployment) -> Observation:
         now, last, time_so_far = self.clock(), stored.document.last_decision, deployment.node_time
         counted = time_so_far.observed(time_so_far.instances, were_desired=False, now=now)
-        over = any(limits_reached(replace(deployment, node_time=counted), now))
+        deployment = replace(deployment, node_time=counted)
+        over = any(limits_reached(deployment, now))
         since = last.since_unix_s if last else deployment.deployed_at_unix_s
         try:
             return observe(deployment, self.clients, self.settings, since=since, nodes_alone=over)
@@ -189,20 +192,20 @@ class Controller:
     def _report_nodes_not_seen(
         self, stored: Stored[State], deployment: Deployment, error: Exception
     ) -> None:
-        """Report once that nodes may still run, but their node group cannot be read."""
+        """Report, daily, that nodes may still run, but their node group cannot be read."""
         state, now = stored.document, self.clock()
         last = state.last_decision
         at_zero = last and last.desired_size == 0 and not deployment.node_time.instances
-        if Mail.NODES_NOT_SEEN in state.problems or at_zero:
+        remaining = None if at_zero else unseen(state.remaining, now=now)
+        if remaining is None:
             return
-        unseen = of_mail(Mail.NODES_NOT_SEEN, deployment, error=str(error), now=now)
-        told = replace(state, problems=(*state.problems, Mail.NODES_NOT_SEEN))
+        mail = of_mail(Mail.NODES_NOT_SEEN, deployment, error=str(error), now=now)
         try:
-            self.document.write(told, over=stored)
+            self.document.write(replace(state, remaining=remaining), over=stored)
         except (ClientError, BotoCoreError, DocumentError):
-            self.tell_hourly(unseen)
+            self.tell_hourly(mail)
         else:
-            self._send((unseen,))
+            self._send((mail,))
 
     def _attempt(
         self, action: Callable[[], object], event: str, **fields: object
@@ -241,12 +244,23 @@ class Controller:
         size = step.decision.desired_size
         if size is None or size == nodes.desired_size:
             return False, None
-        plan = step.deployment.plan
-        resize = functools.partial(actions.set_desired_size, plan, self.clients, size)
-        error = self._attempt(resize, "size not set", desired_size=size)
+        error = self._attempt(self._setting(step, size), "size not set", desired_size=size)
         if error is None and not step.is_new:
             self.log({"level": "INFO", "event": "size set again", "desired_size": size})
         return error is None, error
+
+    def _ask_again(self, step: Transition, nodes: NodeGroup) -> bool:
+        """Ask for zero nodes although EKS shows that size; return whether EKS accepted it.
+
+        Whether EKS accepts a size that it has is not documented, so a refusal fails nothing.
+        """
+        if not step.asks_again or nodes.desired_size != 0:
+            return False
+        return self._attempt(self._setting(step, 0), "zero not asked for again") is None
+
+    def _setting(self, step: Transition, size: int) -> Callable[[], None]:
+        plan = step.deployment.plan
+        return functools.partial(actions.set_desired_size, plan, self.clients, size)
 
     def end_drains(self, nodes: NodeGroup) -> None:
         for instance in nodes.draining:

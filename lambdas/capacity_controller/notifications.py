@@ -17,7 +17,12 @@ from lambdas.capacity_controller.decision import (
     utc,
 )
 from lambdas.capacity_controller.observation import LAUNCH, NodeGroup, Observation, Problem, Unknown
-from lambdas.capacity_controller.state import Deployment, LastDecision, Notification
+from lambdas.capacity_controller.state import (
+    Deployment,
+    LastDecision,
+    Notification,
+    Remaining,
+)
 
 # Amazon SNS: "must be less than 100 characters long", ASCII, no line breaks.
 MAX_SUBJECT_CHARACTERS = 99
@@ -37,6 +42,7 @@ class Mail(StrEnum):
     JOB_SILENT = auto()
     MORE_NODES = auto()
     NODES_REMAIN = auto()
+    NODES_GONE = auto()
     NODES_NOT_SEEN = auto()
     STATE_LOST_TO_ZERO = auto()
     STATE_LOST = auto()
@@ -128,16 +134,35 @@ def of_mail(
             "silent": "" if isinstance(canaries, Unknown) else canaries.text,
             "unstaged": "" if isinstance(models, Unknown) else models.silent,
         }
-    command = size_command(
-        region=plan.availability_zone[:-1],
-        cluster=plan.cluster_name,
-        nodegroup=plan.nodegroup_name,
-        size=number,
-    )
+    command = _size_command(plan, number)
     values |= {"plan": plan, "number": number, "error": one_line(error), "command": command}
     text = TEXTS[mail].format(**_SHARED, **values)
     lines = [text, _facts(deployment, deadline)]
     return _notification(plan, SUBJECTS[mail].format(number=number), lines, now)
+
+
+def of_remaining(
+    mail: Mail, deployment: Deployment, remaining: Remaining, nodes: NodeGroup, *, now: float
+) -> Notification:
+    """Return the mail about instances that stay although zero nodes are desired, or have gone."""
+    plan, since = deployment.plan, remaining.since_unix_s
+    node_hours = remaining.node_seconds / 3600
+    cost = "cost" if deployment.block_node_seconds is None else "cost_in_block"
+    text = TEXTS[mail].format(
+        plan=plan,
+        seen=nodes,
+        since=utc(since),
+        hours=(now - since) / 3600,
+        count=deployment.node_time.instances,
+        last_seen="" if nodes.instances is not None else ", when last seen",
+        node_hours=node_hours,
+        cost=TEXTS[cost].format(usd=node_hours * plan.price_usd_per_node_hour),
+        command=_size_command(plan, 0),
+        region=_region(plan),
+        ids=" ".join(nodes.instance_ids) or "INSTANCE-ID",
+    )
+    lines = [text, _facts(deployment, deployment.own_deadline_unix_s)]
+    return _notification(plan, SUBJECTS[mail], lines, now)
 
 
 def of_lost_state(
@@ -157,6 +182,19 @@ def of_lost_state(
     )
     subject = SUBJECTS[Mail.STATE_LOST_TO_ZERO if end else Mail.STATE_LOST]
     return _notification(plan, subject, [text], now)
+
+
+def _region(plan: CapacityPlan) -> str:
+    return plan.availability_zone[:-1]
+
+
+def _size_command(plan: CapacityPlan, size: int) -> str:
+    return size_command(
+        region=_region(plan),
+        cluster=plan.cluster_name,
+        nodegroup=plan.nodegroup_name,
+        size=size,
+    )
 
 
 def _facts(deployment: Deployment, deadline: float) -> str:

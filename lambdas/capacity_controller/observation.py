@@ -116,6 +116,7 @@ class NodeGroup:
     ownership: `foreign`: the group lacks the plan's tags. `missing`: there is no such group.
     desired_size: the size that EKS was last asked for; None: unknown.
     instances: number of instances that exist and are paid for; None: it cannot be observed.
+    instance_ids: the ids of these instances, as far as they can be observed.
     draining: ids of instances that EKS drains before they are terminated.
     modified_at_unix_s: when the group was last changed, as EKS says; None: unknown.
     """
@@ -123,6 +124,7 @@ class NodeGroup:
     ownership: Literal["ours", "foreign", "missing"]
     desired_size: int | None = 0
     instances: int | None = 0
+    instance_ids: tuple[str, ...] = ()
     draining: tuple[str, ...] = ()
     auto_scaling_group: str = ""
     modified_at_unix_s: float | None = None

@@ -353,7 +353,8 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
     desired_size = _or_else(None, lambda: int(group["scalingConfig"]["desiredSize"]))
     name = _or_else("", lambda: str(group["resources"]["autoScalingGroups"][0]["name"]))
     states = _or_else(None, lambda: _lifecycle_states(clients, name))
-    instances = None if states is None else sum(state != _GONE for state in states.values())
+    there = tuple(i for i, state in (states or {}).items() if state != _GONE)
+    instances = None if states is None else len(there)
     activities: list[dict[str, Any]] = []
     if instances is not None and (desired_size or 0) > instances:
         history = clients.autoscaling.describe_scaling_activities
@@ -364,6 +365,7 @@ def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGro
         ownership="ours",
         desired_size=desired_size,
         instances=instances,
+        instance_ids=there,
         draining=tuple(i for i, state in (states or {}).items() if state == _DRAINING),
         auto_scaling_group=name,
         modified_at_unix_s=_or_else(None, lambda: float(group["modifiedAt"].timestamp())),

@@ -126,6 +126,22 @@ class Deployment(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Remaining(Checked):
+    """Instances that stay although zero nodes are desired (`remaining.py`).
+
+    since_unix_s: when zero nodes were decided, or instances first seen after that.
+    node_seconds: the node time paid since then.
+    asked_at_unix_s: when zero nodes were last asked for because of these instances, or decided.
+    mailed_at_unix_s: when the last mail about them was made; None: none was.
+    """
+
+    since_unix_s: _UnixSeconds
+    node_seconds: Annotated[float, Between(0)]
+    asked_at_unix_s: _UnixSeconds
+    mailed_at_unix_s: _UnixSeconds | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class LastDecision:
     """The controller's last decision, which has been in force since `since_unix_s`.
 
@@ -157,6 +173,7 @@ class State(Document):
     problems: the kinds of problems that were reported and are not over.
     schedule_at_unix_s: the time of the deadline's schedule; None: there is no schedule.
     requests: ids of CloudFormation requests that were fulfilled.
+    remaining: instances that stay although zero nodes are desired; None: there are none.
     """
 
     schema: str = "draftworth.capacity-state/5"
@@ -168,6 +185,7 @@ class State(Document):
     outbox: tuple[Notification, ...] = ()
     schedule_at_unix_s: float | None = None
     requests: tuple[str, ...] = ()
+    remaining: Remaining | None = None
 
     def __post_init__(self) -> None:
         if self.current is not None and self.current not in self.deployments:

@@ -12,11 +12,10 @@ from lambdas.capacity_controller.decision import (
 )
 from lambdas.capacity_controller.notifications import Mail, of_decision, of_mail, of_problem
 from lambdas.capacity_controller.observation import CapacityBlock, Observation, Unknown
+from lambdas.capacity_controller.remaining import due
 from lambdas.capacity_controller.state import Deployment, LastDecision, Notification, State
 
 _MINUTE_SECONDS = 60
-# Longer than EKS drains a node, which is a quarter of an hour if nobody ends the drain.
-REMAIN_AFTER_SECONDS = 30 * 60
 # How many unsent notifications are kept; a state above 1 MiB could not be read.
 MAX_OUTBOX = 50
 # If the last decision has one of these reasons, a limit that is reached later does not replace it.
@@ -30,6 +29,7 @@ class Transition:
 
     state: the next state; equal to the previous state if nothing changed.
     is_new: whether Job, size or reason differ from the last decision; never for reason `unknown`.
+    asks_again: whether zero nodes are asked for although EKS shows that size: instances stay.
     notifications: new notifications, which are in the state's outbox too.
     schedule_at_unix_s: the time for the deadline's schedule; None: there must be no schedule.
     """
@@ -38,6 +38,7 @@ class Transition:
     deployment: Deployment
     decision: Decision
     is_new: bool
+    asks_again: bool
     notifications: tuple[Notification, ...]
     schedule_at_unix_s: float | None
 
@@ -49,7 +50,9 @@ def transition(
     last, nodes = state.last_decision, observation.nodes
     were_desired = (last.desired_size if last else None) or 0
     lost = _nodes_lost(deployment, nodes.instances, of=were_desired)
+    paid_before_seconds = deployment.node_time.node_seconds
     deployment = _observed(deployment, observation, were_desired=bool(were_desired), now=now)
+    paid_seconds = deployment.node_time.node_seconds - paid_before_seconds
     decision = decide(deployment, state.status, observation, now=now)
     current, is_new = _current_decision(last, deployment, decision, now)
     if is_new and decision.desired_size:
@@ -69,16 +72,20 @@ def transition(
     new = set(problems) - set(state.problems)
     made += [of_problem(deployment, one, now=now) for one in nodes.problems if one.kind in new]
     made += [of_mail(one, deployment, observation, now=now) for one in Mail if one in new]
+    stay = due(state.remaining, deployment, decision, nodes, paid_seconds=paid_seconds, now=now)
+    made += stay.mails
     return Transition(
         state=replace(
             state.with_deployment(deployment),
             last_decision=current,
             problems=problems,
+            remaining=stay.remaining,
             outbox=(*state.outbox, *made)[-MAX_OUTBOX:],
         ),
         deployment=deployment,
         decision=decision,
         is_new=is_new,
+        asks_again=stay.asks_again,
         notifications=tuple(made),
         schedule_at_unix_s=_schedule(state, deployment, decision, observation, now),
     )
@@ -147,17 +154,14 @@ def _problems(
     observation: Observation,
     now: float,
 ) -> tuple[str, ...]:
-    nodes, desired, last = observation.nodes, decision.desired_size, state.last_decision
+    nodes, desired = observation.nodes, decision.desired_size
     if decision.reason == "unknown" or nodes.instances is None:
         return state.problems
     if not desired or nodes.instances >= desired:
         waiting = decision.reason == "waiting_for_canary"
-        were_zero = last is not None and last.desired_size == desired == 0
-        zero_seconds = now - last.since_unix_s if last and were_zero else 0.0
         kinds: dict[str, object] = {
             Mail.SIZE_NOT_SET: Mail.SIZE_NOT_SET in state.problems
             and nodes.desired_size != desired,
-            Mail.NODES_REMAIN: nodes.instances and zero_seconds >= REMAIN_AFTER_SECONDS,
             Mail.MORE_NODES: desired and nodes.instances > desired,
             Mail.CANARY_SILENT: waiting and canary_is_silent(deployment, observation, now),
             Mail.STAGING_SILENT: decision.reason == "waiting_for_models"

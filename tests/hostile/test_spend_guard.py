@@ -361,17 +361,32 @@ def test_anothers_report_is_no_canary_of_ours(field: str) -> None:
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_node_group_that_cannot_be_read_is_left_alone_and_told_once(failure: str) -> None:
+def test_a_node_group_that_cannot_be_read_is_left_alone_and_told_daily(failure: str) -> None:
     aws = with_nodes_up()
     aws.make_hostile(Hostility(failing_operations={"describe_nodegroup": failure}))
     aws.sent.clear()
-    for _ in range(3):
-        heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
+    for _ in range(71):
+        heartbeat(aws, after_seconds=plans.HOUR)
     assert aws.desired == 2
-    assert aws.sent == ["draftworth qwen3-32b: the node group cannot be read"]
+    assert aws.sent == ["draftworth qwen3-32b: the node group cannot be read"] * 3
     aws.make_hostile(Hostility())
     heartbeat(aws)
     assert aws.desired == 0
+    aws.instances = []
+    heartbeat(aws, after_seconds=plans.HOUR)
+    assert aws.sent[-1] == "draftworth qwen3-32b: nodes are gone"
+
+
+def test_a_node_group_that_can_be_read_now_and_then_multiplies_no_mail() -> None:
+    aws = with_nodes_up()
+    heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
+    aws.sent.clear()
+    for number in range(24 * 6):
+        failing = {"describe_nodegroup": "throttled"} if number % 2 else {}
+        aws.make_hostile(Hostility(failing_operations=failing))
+        heartbeat(aws, after_seconds=10 * plans.MINUTE)
+    assert len(aws.sent) == 1
 
 
 def test_the_budget_holds_when_nothing_else_can_be_read() -> None:
@@ -403,14 +418,18 @@ def test_nodes_that_cannot_be_seen_are_counted_and_not_lost(
     assert not [subject for subject in aws.sent if "lost" in subject]
 
 
-def test_nodes_that_stay_at_size_zero_are_told_once() -> None:
+def test_nodes_that_stay_at_size_zero_are_told_daily_until_they_are_gone() -> None:
     aws = with_nodes_up()
     Scenario(aws=aws).do("complete")
-    for _ in range(60):
-        heartbeat(aws, after_seconds=2 * plans.MINUTE)
-    assert [s for s in aws.sent if "still there" in s] == [
-        "draftworth qwen3-32b: nodes are still there"
-    ]
+    heartbeat(aws)
+    aws.sent.clear()
+    for _ in range(72 * 6):
+        heartbeat(aws, after_seconds=10 * plans.MINUTE)
+    aws.instances = []
+    for _ in range(72 * 6):
+        heartbeat(aws, after_seconds=10 * plans.MINUTE)
+    words = ["still there"] * 3 + ["gone"]
+    assert aws.sent == [f"draftworth qwen3-32b: nodes are {one}" for one in words]
 
 
 @pytest.mark.parametrize("operation", ["describe_nodegroup", "publish"])

@@ -1,0 +1,84 @@
+"""Decides what is due while instances stay although zero nodes are desired, without calls to AWS.
+
+Scale-in protection, a lifecycle hook of others or a termination that fails keep an instance, and it
+is paid for, for as long as nobody looks. So zero nodes are asked for again and again, a mail comes
+every day, and another one when the instances are gone.
+"""
+
+from dataclasses import dataclass, replace
+
+from lambdas.capacity_controller.decision import Decision
+from lambdas.capacity_controller.notifications import Mail, of_remaining
+from lambdas.capacity_controller.observation import NodeGroup
+from lambdas.capacity_controller.state import Deployment, Notification, Remaining
+
+# Longer than EKS drains a node, which is a quarter of an hour if nobody ends the drain.
+MAIL_AFTER_SECONDS = 30 * 60
+MAIL_EVERY_SECONDS = 24 * 3600
+# Auto Scaling may look at a protected instance only hours later, and a node costs as much as
+# thousands of calls. At each heartbeat EKS would always be busy, and refuse a deploy's change.
+ASK_AGAIN_SECONDS = 30 * 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Due:
+    """The next record of the instances, and what is due: asking for zero nodes again, mails."""
+
+    remaining: Remaining | None = None
+    asks_again: bool = False
+    mails: tuple[Notification, ...] = ()
+
+
+def due(
+    before: Remaining | None,
+    deployment: Deployment,
+    decision: Decision,
+    nodes: NodeGroup,
+    *,
+    paid_seconds: float,
+    now: float,
+) -> Due:
+    """Return what is due after a decision.
+
+    before: the record until now. paid_seconds: the node time that this observation added to the
+    deployment's. Instances that cannot be seen are as many as were last seen.
+    """
+    size = decision.desired_size
+    if size:
+        return Due()
+    if before is None:
+        stay = size == 0 and deployment.node_time.instances
+        return Due(remaining=_new(now) if stay else None)
+    remaining = replace(before, node_seconds=before.node_seconds + paid_seconds)
+    if nodes.instances == 0:
+        if before.mailed_at_unix_s is None:
+            return Due()
+        return Due(mails=(of_remaining(Mail.NODES_GONE, deployment, remaining, nodes, now=now),))
+    if size is None:
+        return Due(remaining=remaining)
+    asks_again = now - before.asked_at_unix_s >= ASK_AGAIN_SECONDS
+    mails: tuple[Notification, ...] = ()
+    if asks_again:
+        remaining = replace(remaining, asked_at_unix_s=now)
+    if _mail_is_due(remaining, now, first_after_seconds=MAIL_AFTER_SECONDS):
+        remaining = replace(remaining, mailed_at_unix_s=now)
+        mails = (of_remaining(Mail.NODES_REMAIN, deployment, remaining, nodes, now=now),)
+    return Due(remaining=remaining, asks_again=asks_again, mails=mails)
+
+
+def unseen(before: Remaining | None, *, now: float) -> Remaining | None:
+    """Return the record after a mail that the node group cannot be read; None: no mail is due."""
+    record = before or _new(now)
+    if not _mail_is_due(record, now, first_after_seconds=0.0):
+        return None
+    return replace(record, mailed_at_unix_s=now)
+
+
+def _new(now: float) -> Remaining:
+    return Remaining(since_unix_s=now, node_seconds=0.0, asked_at_unix_s=now)
+
+
+def _mail_is_due(record: Remaining, now: float, *, first_after_seconds: float) -> bool:
+    if record.mailed_at_unix_s is None:
+        return now - record.since_unix_s >= first_after_seconds
+    return now - record.mailed_at_unix_s >= MAIL_EVERY_SECONDS

@@ -1,0 +1,271 @@
+"""Instances that stay although zero nodes are desired: asked again, mailed daily until gone."""
+
+import itertools
+import re
+from dataclasses import replace
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from draftworth.records.codec import dump_record, load_record
+from lambdas.capacity_controller.observing import Clients
+from lambdas.capacity_controller.remaining import ASK_AGAIN_SECONDS, MAIL_AFTER_SECONDS
+from lambdas.capacity_controller.state import State
+from lambdas.capacity_controller.transition import transition
+from tests.lambdas.capacity_controller import fakes, plans
+from tests.lambdas.capacity_controller.conftest import RUN_EVENT, Account, s3_event
+
+STAY, GONE = (f"draftworth qwen3-32b: nodes are {words}" for words in ("still there", "gone"))
+STEP_SECONDS = 10 * plans.MINUTE
+STEPS_PER_HOUR = 6
+
+
+def at_zero(account: Account, *, nodes: int = 1, **overrides: Any) -> None:
+    """The run is complete and zero is set; the instances stay."""
+    account.start(plans.make_plan(nodes=nodes, **overrides))
+    account.instances_follow()
+    account.heartbeat(after=2 * plans.MINUTE)
+    account.end_run()
+    account.handle(RUN_EVENT)
+    assert account.outcome == (0, "complete")
+    account.mail()
+    account.calls.clear()
+
+
+def pass_hours(account: Account, hours: float) -> None:
+    for _ in range(round(hours * STEPS_PER_HOUR)):
+        account.heartbeat(after=STEP_SECONDS)
+
+
+def test_72_hours_of_instances_that_stay_are_not_silent(account: Account) -> None:
+    at_zero(account, nodes=2)
+    pass_hours(account, 72)
+    mails = account.mail()
+    assert [mail["subject"] for mail in mails] == [STAY] * 3
+    figures = [re.search(r"(\S+) node hours .* (\S+) USD", mail["text"]) for mail in mails]
+    # Half an hour, then a day each; two nodes, at 10 USD a node and hour.
+    assert [match and match.groups() for match in figures] == [
+        ("1.0", "10.00"),
+        ("49.0", "490.00"),
+        ("97.0", "970.00"),
+    ]
+    account.instances = []
+    pass_hours(account, 24)
+    (gone,) = account.mail()
+    assert gone["subject"] == GONE
+    assert "144.3 node hours" in gone["text"]
+    assert account.state.remaining is None
+
+
+def test_zero_is_asked_for_again_every_half_hour_at_most(account: Account) -> None:
+    at_zero(account)
+    pass_hours(account, 24)
+    sizes = account.called("UpdateNodegroupConfig")
+    assert len(sizes) == 24 * plans.HOUR / ASK_AGAIN_SECONDS
+    assert {request["scalingConfig"]["desiredSize"] for request in sizes} == {0}
+
+
+def test_the_mail_has_the_commands_that_end_the_instances(account: Account) -> None:
+    at_zero(account)
+    account.instances = [("i-0a", "InService"), ("i-0b", "Terminating:Wait"), ("i-9", "Terminated")]
+    pass_hours(account, 1)
+    (mail,) = account.mail()
+    lines = mail["text"].split("\n")
+    assert "aws ec2 terminate-instances --region us-east-2 --instance-ids i-0a i-0b" in lines
+    (size,) = (line for line in lines if line.startswith("aws eks update-nodegroup-config"))
+    assert "desiredSize=0" in size
+    assert fakes.AUTO_SCALING_GROUP in mail["text"]
+
+
+def test_a_storm_of_events_sends_no_mail_and_no_call_more(account: Account) -> None:
+    """Doubled, of other objects, late: each event only triggers another look."""
+    at_zero(account)
+    storm: tuple[dict[str, Any], ...] = (
+        *(RUN_EVENT, RUN_EVENT, {"trigger": "deadline"}, s3_event(fakes.RESULTS, "x")),
+        {},
+    )
+    for _ in range(24 * STEPS_PER_HOUR):
+        account.now += STEP_SECONDS
+        for event in storm:
+            account.handle(event)
+        account.now -= 1.0
+        account.handle(RUN_EVENT)
+        account.now += 1.0
+    assert account.subjects() == [STAY]
+    assert len(account.called("UpdateNodegroupConfig")) == 24 * plans.HOUR / ASK_AGAIN_SECONDS
+
+
+def test_two_invocations_at_once_send_one_mail(account: Account) -> None:
+    at_zero(account)
+    account.now += MAIL_AFTER_SECONDS
+    account.interruption = (3, account.heartbeat)
+    account.heartbeat()
+    assert account.subjects() == [STAY]
+    assert len(account.called("UpdateNodegroupConfig")) == 1
+
+
+@pytest.mark.parametrize("code", ["InvalidParameterException", "ResourceInUseException"])
+def test_eks_that_refuses_the_size_it_shows_fails_no_invocation(
+    account: Account, code: str
+) -> None:
+    at_zero(account)
+    account.fail("UpdateNodegroupConfig", *[code] * 1_000)
+    pass_hours(account, 24)
+    assert account.subjects() == [STAY]
+    assert {entry["event"] for entry in account.log[-3:]} == {"zero not asked for again"}
+
+
+def test_a_deploy_that_wants_the_nodes_again_ends_it_without_a_word(account: Account) -> None:
+    at_zero(account)
+    pass_hours(account, 1)
+    account.mail()
+    account.update(plans.make_plan(job_name=plans.OTHER_JOB))
+    account.heartbeat(after=plans.MINUTE)
+    assert account.desired == 1
+    account.instances_follow()
+    account.heartbeat(after=plans.MINUTE)
+    assert not [subject for subject in account.subjects() if subject in (STAY, GONE)]
+    assert account.state.remaining is None
+
+
+def test_an_ordinary_drain_sends_no_mail_and_asks_nothing(account: Account) -> None:
+    at_zero(account)
+    account.heartbeat(after=14 * plans.MINUTE)
+    account.instances = []
+    pass_hours(account, 24)
+    assert account.mail() == []
+    assert account.called("UpdateNodegroupConfig") == []
+
+
+@pytest.mark.parametrize("seen", ["now and then", "never"])
+def test_instances_that_cannot_be_seen_are_not_silent_and_not_gone(
+    account: Account, seen: str
+) -> None:
+    at_zero(account)
+    codes = ["AccessDenied", None if seen == "now and then" else "AccessDenied"]
+    account.fail("DescribeAutoScalingGroups", *codes * 1_000)
+    pass_hours(account, 48)
+    assert account.subjects() == [STAY] * 2
+
+
+def test_a_capacity_block_costs_nothing_more(account: Account) -> None:
+    account.reserve(starts=plans.NOW, ends=plans.NOW + 48 * plans.HOUR)
+    at_zero(account, capacity="capacity_block", reservation_id=plans.BLOCK_ID)
+    pass_hours(account, 1)
+    (mail,) = account.mail()
+    assert "paid for with the Capacity Block" in mail["text"]
+
+
+HOURS_OF_LIFE = [
+    # What stays, by hours since zero was decided; the hours at which a mail is due.
+    ({0.0: 2, 1.0: 2, 24.4: 2, 24.5: 2}, [1.0]),
+    ({0.0: 2, 0.5: 2, 24.4: 2, 24.5: 2, 48.5: 1, 48.6: 0}, [0.5, 24.5, 48.5, 48.6]),
+    ({0.0: 2, 0.4: 0, 100.0: 0}, []),
+    ({0.0: 2, 0.5: None, 24.5: None, 24.6: 0, 24.7: 0}, [0.5, 24.5, 24.6]),
+    ({0.0: 0, 72.0: 1, 72.4: 1, 72.5: 1}, [72.5]),
+    ({0.0: 2, 0.5: 2, 0.2: 2, 0.5001: 2, 0.4: 2}, [0.5]),
+]
+
+
+@pytest.mark.parametrize(("instances", "due"), HOURS_OF_LIFE)
+def test_when_a_mail_is_due(instances: dict[float, int | None], due: list[float]) -> None:
+    state, mailed = State(deployments={}, status="ended"), []
+    state = state.with_deployment(plans.make_deployment())
+    for hours, count in instances.items():
+        deployment = state.deployment
+        assert deployment
+        observation = plans.make_observation(nodes=plans.make_nodes(instances=count))
+        now = plans.NOW + hours * plans.HOUR
+        step = transition(state, deployment, observation, now=now)
+        # A state is read by the next invocation from the bucket.
+        state = load_record(State, dump_record(step.state))
+        mailed += [hours for one in step.notifications if one.subject in (STAY, GONE)]
+    assert mailed == due
+
+
+def test_a_reason_that_changes_keeps_the_count(account: Account) -> None:
+    at_zero(account)
+    pass_hours(account, 12)
+    account.stop()
+    pass_hours(account, 24)
+    account.update(plans.make_plan(job_name=plans.OTHER_JOB))
+    pass_hours(account, 24)
+    texts = [mail["text"] for mail in account.mail() if mail["subject"] == STAY]
+    assert len(texts) == 3
+    hours = [float(match[1]) for text in texts if (match := re.search(r"(\S+) node hours", text))]
+    assert all(24 - 0.2 <= later - first <= 24.2 for first, later in itertools.pairwise(hours))
+
+
+class Emulated(Account):
+    """An account whose EKS, EC2 and Auto Scaling are moto's, through boto3.
+
+    Its Auto Scaling group has one instance, which is protected from scale-in.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        names = ("eks", "autoscaling", "ec2")
+        self.clients: dict[str, Any] = {name: boto3.client(name) for name in names}  # type: ignore[call-overload]
+        eks, scaling = self.clients["eks"], self.clients["autoscaling"]
+        plan, role = plans.make_plan(), "arn:aws:iam::111122223333:role/nodes"
+        eks.create_cluster(name=plan.cluster_name, roleArn=role, resourcesVpcConfig={})
+        self.scaling_group = eks.create_nodegroup(
+            clusterName=plan.cluster_name,
+            nodegroupName=plan.nodegroup_name,
+            nodeRole=role,
+            subnets=["subnet-1"],
+            scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 1},
+            tags=dict(plan.nodegroup_tags),
+        )["nodegroup"]["resources"]["autoScalingGroups"][0]["name"]
+        scaling.create_launch_configuration(
+            LaunchConfigurationName="x", ImageId="ami-12c6146b", InstanceType="trn2.48xlarge"
+        )
+        scaling.create_auto_scaling_group(
+            AutoScalingGroupName=self.scaling_group,
+            LaunchConfigurationName="x",
+            MinSize=0,
+            MaxSize=1,
+            DesiredCapacity=1,
+            AvailabilityZones=["us-east-2c"],
+            NewInstancesProtectedFromScaleIn=True,
+        )
+        clients: dict[str, Any] = {**dict.fromkeys(fakes.SERVICES, self), **self.clients}
+        self.controller = replace(self.controller, clients=Clients(**clients))
+
+    def scale_in(self) -> None:
+        """What EKS does with its Auto Scaling group after a size of zero."""
+        self.clients["autoscaling"].update_auto_scaling_group(
+            AutoScalingGroupName=self.scaling_group, DesiredCapacity=0
+        )
+
+    def end(self, instance: str) -> None:
+        """End an instance. Moto starts another one, whatever is desired, which has to go too."""
+        self.clients["autoscaling"].update_auto_scaling_group(
+            AutoScalingGroupName=self.scaling_group, NewInstancesProtectedFromScaleIn=False
+        )
+        self.clients["ec2"].terminate_instances(InstanceIds=[instance])
+        self.scale_in()
+
+
+@pytest.mark.emulator
+def test_a_protected_instance_is_mailed_until_the_mails_command_has_ended_it() -> None:
+    with mock_aws():
+        aws = Emulated()
+        aws.start()
+        aws.begin_run()
+        aws.end_run()
+        aws.handle(RUN_EVENT)
+        aws.mail()
+        for _ in range(25):
+            aws.scale_in()
+            aws.heartbeat(after=plans.HOUR)
+        mails = aws.mail()
+        assert [mail["subject"] for mail in mails] == [STAY] * 2
+        command = re.search(r"--instance-ids (\S+)$", mails[-1]["text"], re.MULTILINE)
+        assert command
+        aws.end(command[1])
+        for _ in range(25):
+            aws.heartbeat(after=plans.HOUR)
+        assert aws.subjects() == [GONE]
