@@ -36,6 +36,7 @@ METRICS_PUBLISHER = (
 # (`stacks/constructs/applied_charts.py`).
 SERVING_POD = (
     "draftworth/__init__.py",
+    "draftworth/child_processes.py",
     "draftworth/errors.py",
     "draftworth/neuron_versions.py",
     "draftworth/untrusted.py",

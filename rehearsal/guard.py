@@ -4,7 +4,8 @@ Run as a script: ``python guard.py GRACE_SECONDS COMMAND [ARGUMENT ...]``, as th
 process group, with a pipe on standard input. When the pipe closes (the parent closed it, or died,
 even by SIGKILL), the command gets SIGTERM, and GRACE_SECONDS later the whole group gets SIGKILL.
 Otherwise vLLM's engine core and workers, which are grandchildren, would continue to run after their
-parent was killed and keep gigabytes of memory.
+parent was killed and keep gigabytes of memory. A second process does the same with the whole group
+when this one is killed: a signal from the kernel (`PR_SET_PDEATHSIG`) would reach no grandchild.
 
 The script is started with ``python -I -S``, so it imports only the standard library.
 """
@@ -14,6 +15,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 
 POLL_SECONDS = 0.25  # polling this rarely does not disturb a measurement
@@ -25,6 +27,7 @@ def main(arguments: Sequence[str]) -> None:
     # SIGTERM and Ctrl-C must not end this process, because it has to end the group.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _start_second_guard(grace_seconds)
     try:
         child = subprocess.Popen(  # noqa: S603 (running what it is given is its purpose)
             command, stdin=subprocess.DEVNULL, preexec_fn=_default_signals
@@ -44,6 +47,23 @@ def main(arguments: Sequence[str]) -> None:
             _say(f"the command did not end within {grace_seconds:g} s of SIGTERM: killed")
     else:
         _say(f"the command exited with code {child.returncode}")
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+def _start_second_guard(grace_seconds: float) -> None:
+    """Start a process that ends the group when this process ends: a pipe of both closes then.
+
+    The command does not hold the pipe open, because it inherits no file but standard ones.
+    """
+    reading, writing = os.pipe()
+    if os.fork():
+        os.close(reading)
+        return
+    os.close(writing)
+    os.read(reading, 1)
+    _say("the guard has ended: the group is ended")
+    os.killpg(os.getpgid(0), signal.SIGTERM)
+    time.sleep(grace_seconds)
     os.killpg(os.getpgid(0), signal.SIGKILL)
 
 

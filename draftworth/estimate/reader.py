@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from draftworth.child_processes import ending_with_parent
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.readings import Output, PassSettings, Reading
@@ -78,6 +79,7 @@ class Reader:
             cwd=self.folder,
             env={**os.environ, "HF_HUB_OFFLINE": "1"},
             stdout=subprocess.PIPE,
+            preexec_fn=ending_with_parent(),
             check=False,
         )
         if done.returncode == UserInputError.exit_code:

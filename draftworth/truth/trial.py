@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from draftworth.child_processes import ending_with_parent
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.truth import reports
 from draftworth.truth.log import RequestTruth, read_log
@@ -64,6 +65,7 @@ def run_measured(
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
+                preexec_fn=ending_with_parent(),
             )
         except (OSError, ValueError) as error:
             raise UserInputError(
@@ -195,7 +197,12 @@ def truth_server(spec: TimelineSpec, log: Path, most_seconds: float = 600.0) -> 
     command = [sys.executable, "-m", "draftworth", "truth-server", "--log", str(log.resolve())]
     command += ["--timeline", json.dumps(asdict(spec)), "--seconds", str(most_seconds)]
     with subprocess.Popen(  # noqa: S603 (our own command)
-        command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=ending_with_parent(),
     ) as process:
         try:
             assert process.stdout is not None  # noqa: S101 (it is a pipe)

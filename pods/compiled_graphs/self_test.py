@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from draftworth.child_processes import ending_with_parent
 from draftworth.records.checkpoints import READY_MARKER, ReadyModel
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.servers import LOAD_LIMIT_MINUTES, SelfTest, last_lines
@@ -111,6 +112,7 @@ class SelfTester:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            preexec_fn=ending_with_parent(),
         )
         hangs = False
         try:

@@ -1,7 +1,8 @@
 """Runs vLLM as a child process, reads its log and health, and ends every process that it started.
 
 As process 1 of a container, this program is the parent of every orphaned process. If it is not
-process 1, it adopts its orphaned descendants (`PR_SET_CHILD_SUBREAPER`), with the same result.
+process 1, it adopts its orphaned descendants (`PR_SET_CHILD_SUBREAPER`), with the same result, and
+vLLM ends with it if it is killed; with process 1 the kernel ends the whole container.
 """
 
 import ctypes
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from draftworth.child_processes import ending_with_parent
 from draftworth.records.servers import LAST_LINES, last_lines
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
@@ -95,6 +97,7 @@ class ServerProcess:
     ) -> None:
         """Start the command as the leader of its own process group; raise OSError on failure.
 
+        The command ends when the thread of this call ends, so that is the main thread.
         stdout and stderr go into one pipe, in order, as in a container's log.
         """
         self.ended = threading.Event()
@@ -108,6 +111,8 @@ class ServerProcess:
                 stdout=writing,
                 stderr=writing,
                 start_new_session=True,
+                # SIGTERM, because vLLM then ends its engine core and workers.
+                preexec_fn=ending_with_parent(signal.SIGTERM),
             )
         except OSError:
             os.close(reading)

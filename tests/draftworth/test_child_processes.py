@@ -1,0 +1,138 @@
+"""Programs that start a server or an engine are killed: real processes, and nothing may be left."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from draftworth.child_processes import ending_with_parent
+from tests.conftest import ROOT
+from tests.support.waiting import HANGS_AFTER_SECONDS
+
+# Stands for a server or an engine, and for the interpreter that runs one: it holds a FIFO open for
+# as long as it runs. `WORKER`: so does a process that it starts, as vLLM starts its engine core.
+CHILD = """#!{python} -IS
+import os, signal, subprocess, sys, time
+kept = os.open({fifo!r}, os.O_WRONLY)
+os.write(kept, b"%d\\n" % os.getpid())
+if "ignores SIGTERM" in sys.argv:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    worker = subprocess.Popen(["sleep", "100000"], pass_fds=[kept])
+    os.write(kept, b"%d\\n" % worker.pid)
+os.write(kept, b"all run\\n")
+time.sleep(100_000)
+"""
+SYSTEM = "import sys; from pathlib import Path; child, folder = sys.argv[1], Path(sys.argv[2])\n"
+AS_INTERPRETER = SYSTEM + "sys.executable = child\n"
+# Programs of ours that start a child, by what they start.
+PARENTS = {
+    "vLLM in a pod": SYSTEM
+    + """
+import os
+from pods.compiled_graphs.server_process import LogTail, ServerProcess
+ServerProcess([child], os.environ, LogTail()).wait()
+""",
+    "the runtime's self-test": AS_INTERPRETER
+    + """
+from pods.compiled_graphs.self_test import SelfTester
+SelfTester(devices=1, checkpoint=folder, scratch=folder, root=folder, say=print)._start_runtime()
+""",
+    "teacher forcing": SYSTEM
+    + """
+from draftworth.estimate.reader import Reader
+Reader(python=Path(child), target=folder, folder=folder, enable_thinking=False).readings(folder, [])
+""",
+    "a truth server": AS_INTERPRETER
+    + """
+from draftworth.truth.timeline import TimelineSpec
+from draftworth.truth.trial import truth_server
+truth_server(TimelineSpec(), folder / "log").__enter__()
+""",
+    "a load generator": SYSTEM
+    + """
+from draftworth.truth.trial import run_measured
+run_measured([child], folder=folder, timeout_seconds=100_000)
+""",
+    "the guard of a rehearsal's engine": SYSTEM
+    + """
+import sys
+from rehearsal import guard
+guard.main(["0.1", child, "ignores SIGTERM"])
+""",
+}
+
+
+def can_be_read(fifo: int) -> bool:
+    """Wait until the FIFO has bytes or has ended; False: it never does."""
+    return bool(select.select([fifo], [], [], HANGS_AFTER_SECONDS)[0])
+
+
+@pytest.fixture
+def children(tmp_path: Path) -> Iterator["Children"]:
+    made = Children(tmp_path)
+    yield made
+    for pid in made.ids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+class Children:
+    """The program that stands for a child, and the processes that run it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.fifo, self.program, self.ids = folder / "fifo", folder / "child", list[int]()
+        os.mkfifo(self.fifo)
+        self.program.write_text(CHILD.format(python=sys.executable, fifo=str(self.fifo)))
+        self.program.chmod(0o755)
+
+    def wait_until_they_run(self) -> int:
+        """Wait until all have said so; return the FIFO, which ends when the last of them ends."""
+        fifo = os.open(self.fifo, os.O_RDONLY | os.O_NONBLOCK)
+        lines = b""
+        while not lines.endswith(b"all run\n"):
+            assert can_be_read(fifo), "the child does not start"
+            lines += os.read(fifo, 1)
+        self.ids += map(int, lines.split()[:-2])
+        return fifo
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal is Linux's")
+@pytest.mark.parametrize("source", PARENTS.values(), ids=PARENTS)
+def test_a_killed_parent_leaves_no_child(source: str, children: Children, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", source, str(children.program), str(tmp_path)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True
+    ) as parent:
+        try:
+            fifo = children.wait_until_they_run()
+        finally:
+            parent.kill()
+            parent.wait()
+        # Its standard input stays open: its end would end a guard's engine in any case.
+        assert can_be_read(fifo), "the child goes on"
+    assert children.ids
+    assert os.read(fifo, 1) == b""
+    os.close(fifo)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal is Linux's")
+def test_a_child_whose_parent_ended_before_it_could_ask_for_the_signal_ends_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: -1)
+        begun = ending_with_parent(signal.SIGTERM)
+    child = subprocess.Popen(["sleep", "100000"], preexec_fn=begun)
+    assert child.wait() == -signal.SIGKILL
+
+
+def test_another_system_starts_the_child_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "platform", "darwin")
+        assert ending_with_parent() is None
