@@ -30,7 +30,8 @@ class DeploymentError(Exception):
 def handle_request(
     event: Mapping[str, Any], controller: Controller, *, function_arn: str, ends_unix_s: float
 ) -> None:
-    """Record a deploy; at a Delete, take the nodes to zero. Raise DeploymentError if that fails.
+    """Record a deploy; take the nodes to zero that nobody wants any more: at a Delete, or of a node
+    group that the deploy replaces. Raise DeploymentError if that fails.
 
     ends_unix_s: when Lambda ends this invocation.
     """
@@ -44,10 +45,28 @@ def handle_request(
     _update_state(
         controller, event["RequestId"], lambda state: with_deployed(state, plan, kind, now=now)
     )
+    _leave_replaced_group(event, plan, controller, ends_unix_s)
     try:
         controller.reconcile(f"CloudFormation {kind}", function_arn=function_arn)
     except Exception as error:  # noqa: BLE001 - logged; the next heartbeat reconciles
         controller.log_failure("no decision at the deploy", error)
+
+
+def _leave_replaced_group(
+    event: Mapping[str, Any], plan: CapacityPlan, controller: Controller, ends_unix_s: float
+) -> None:
+    """Take the nodes of the plan before to zero if it has another node group.
+
+    CloudFormation deletes that group last of all, and calls the update complete even if it cannot.
+    """
+    try:
+        text = event.get("OldResourceProperties", {}).get("Plan")
+        before = None if text is None else load_record(CapacityPlan, text)
+    except RecordError as error:  # of another version, which cannot be read
+        controller.log_failure("the plan before the deploy is not known", error)
+        return
+    if before is not None and before.nodegroup_name != plan.nodegroup_name:
+        _to_zero(before, controller, ends_unix_s)
 
 
 def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now: float) -> State:
@@ -79,7 +98,13 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
     deployment = Deployment(
         plan=plan, deployed_at_unix_s=deployed_at, node_time=node_time, servers=servers
     )
-    return replace(state.with_deployment(deployment), status="active")
+    another_group = before is not None and before.plan.nodegroup_name != plan.nodegroup_name
+    return replace(
+        state.with_deployment(deployment),
+        status="active",
+        # CloudFormation deletes the node group before this one, with its instances.
+        remaining=None if another_group else state.remaining,
+    )
 
 
 def _plan(event: Mapping[str, Any]) -> CapacityPlan | None:
@@ -130,11 +155,15 @@ def _delete(
     except Exception as error:  # noqa: BLE001 - logged; the nodes go to zero below
         controller.log_failure("the end was not recorded", error)
     for one in {p.nodegroup_name: p for p in plans}.values():
-        try:
-            controller.scale_to_zero(one, until_unix_s=ends_unix_s - RESERVE_SECONDS)
-        except NotZeroError as error:
-            raise DeploymentError(
-                f"node group {one.cluster_name}/{one.nodegroup_name} is not at zero and would go "
-                f"on costing: {error}. Set its desiredSize to 0 (aws eks update-nodegroup-config), "
-                "then delete the stack again"
-            ) from error
+        _to_zero(one, controller, ends_unix_s)
+
+
+def _to_zero(plan: CapacityPlan, controller: Controller, ends_unix_s: float) -> None:
+    try:
+        controller.scale_to_zero(plan, until_unix_s=ends_unix_s - RESERVE_SECONDS)
+    except NotZeroError as error:
+        raise DeploymentError(
+            f"node group {plan.cluster_name}/{plan.nodegroup_name} is not at zero and would go "
+            f"on costing: {error}. Set its desiredSize to 0 (aws eks update-nodegroup-config), "
+            "then deploy or delete the stack again"
+        ) from error

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from draftworth.records.codec import dump_text
 from draftworth.records.deployment import STATE_KEY
 from tests.draftworth.records.write_golden import GOLDEN
 from tests.lambdas.capacity_controller import plans
@@ -182,6 +183,37 @@ def test_a_changed_way_of_buying_means_another_node_group(account: Account) -> N
     assert account.reason == "no_node_group"
     account.update(plan)
     assert account.size_of(plan) == 1
+
+
+@pytest.mark.parametrize("refused", [0, 1_000])
+def test_nodes_of_the_node_group_that_a_deploy_replaces_go_at_once_or_the_deploy_fails(
+    account: Account, refused: int
+) -> None:
+    """CloudFormation deletes that group last, and is done even where it cannot be deleted."""
+    account.start()
+    account.instances_follow()
+    before = {"Plan": dump_text(plans.make_plan())}
+    plan = plans.make_plan(nodegroup_name="draftworth-qwen3-32b-accelerator-od")
+    account.create_node_group(plan)
+    account.fail("UpdateNodegroupConfig", *["AccessDeniedException"] * refused)
+    account.deploy(plan, "Update", OldResourceProperties=before)
+    sizes = (account.desired, account.size_of(plan))
+    if not refused:
+        assert (sizes, last_answer(account)["Status"]) == ((0, 1), "SUCCESS")
+        return
+    assert (sizes, last_answer(account)["Status"]) == ((1, 0), "FAILED")
+    assert "accelerator-spot is not at zero" in last_answer(account)["Reason"]
+    account.failures.clear()
+    roll_back = {"Plan": dump_text(plan)}
+    account.deploy(plans.make_plan(), "Update", OldResourceProperties=roll_back)
+    assert (account.desired, account.size_of(plan)) == (1, 0)
+
+
+@pytest.mark.parametrize("text", ["{", None])
+def test_a_plan_before_that_cannot_be_read_fails_no_deploy(account: Account, text: object) -> None:
+    account.start()
+    account.deploy(kind="Update", OldResourceProperties={"Plan": text})
+    assert (account.desired, last_answer(account)["Status"]) == (1, "SUCCESS")
 
 
 def test_delete_takes_the_nodes_down_and_the_schedule_away_for_good(account: Account) -> None:
