@@ -38,6 +38,7 @@ UNSENT_AFTER_SECONDS = 600.0
 # EKS may refuse a size for some minutes because it is busy; a longer refusal is reported.
 REPORT_REFUSED_SIZE_AFTER_SECONDS = 600.0
 BUSY_PAUSE_SECONDS = 5.0
+HOUR_SECONDS = 3600.0
 # A state further ahead of our clock is refused; clocks in AWS differ by milliseconds.
 MAX_CLOCK_DIFFERENCE_SECONDS = 3600.0
 _LONGEST_PAUSE_SECONDS = 0.5
@@ -106,9 +107,12 @@ class Controller:
         """Wait for a random time, so that two invocations that collided do not collide again."""
         self.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
 
-    def tell_hourly(self, notification: Notification) -> None:
-        """Send a mail that cannot be recorded as sent, but only at an hour's first heartbeat."""
-        if self.clock() % 3600 < HEARTBEAT_MINUTES * 60:
+    def tell_every(self, seconds: float, notification: Notification) -> None:
+        """Send a mail that cannot be recorded as sent, only at an hour's or day's first heartbeat.
+
+        seconds: of an hour or a day, which begin at full hours or at midnight of UTC.
+        """
+        if self.clock() % seconds < HEARTBEAT_MINUTES * 60:
             self.publish(notification)
 
     def publish(self, told: Notification) -> None:
@@ -203,7 +207,7 @@ class Controller:
         try:
             self.document.write(replace(state, remaining=remaining), over=stored)
         except (ClientError, BotoCoreError, DocumentError):
-            self.tell_hourly(mail)
+            self.tell_every(HOUR_SECONDS, mail)
         else:
             self._send((mail,))
 

@@ -22,11 +22,12 @@ from draftworth.records.codec import load_record
 from draftworth.records.deployment import STATE_KEY, TOLD_KEY, CapacityPlan
 from draftworth.untrusted import TooLargeError, one_line
 from lambdas.capacity_controller import actions, notifications, state
-from lambdas.capacity_controller.controller import BUSY_PAUSE_SECONDS, Controller
+from lambdas.capacity_controller.controller import BUSY_PAUSE_SECONDS, HOUR_SECONDS, Controller
 from lambdas.capacity_controller.decision import Decision, decide_without_state
 from lambdas.capacity_controller.deployment import handle_request
 from lambdas.capacity_controller.observation import NodeGroup
 from lambdas.capacity_controller.observing import Clients, node_group, observe
+from lambdas.capacity_controller.remaining import MAIL_AFTER_SECONDS, MAIL_EVERY_SECONDS
 from lambdas.runtime import CLIENT_CONFIG, Context, log_line
 from lambdas.s3_document import DocumentError, read_object
 
@@ -121,6 +122,7 @@ def keep_to_limits(
         return
     if nodes.desired_size == 0:
         controller.end_drains(nodes)
+        _tell_of_remaining(controller, plan, nodes)
     else:
         end = _end(controller, plan, nodes, is_deadline=is_deadline)
     why = str(error or f"there is no {STATE_KEY}")
@@ -136,7 +138,7 @@ def keep_to_limits(
     elif nodes.desired_size != 0 and error is None:
         _tell_once(controller, lost, about=_NO_STATE)
     elif nodes.desired_size != 0 and nodes.modified_at_unix_s is None:
-        controller.tell_hourly(lost)
+        controller.tell_every(HOUR_SECONDS, lost)
 
 
 def _can_be_read(controller: Controller) -> bool:
@@ -148,6 +150,22 @@ def _can_be_read(controller: Controller) -> bool:
     return False
 
 
+def _tell_of_remaining(controller: Controller, plan: CapacityPlan, nodes: NodeGroup) -> None:
+    """Report every day that instances stay at size zero, from when the group was last changed."""
+    now, since = controller.clock(), nodes.modified_at_unix_s
+    if not nodes.instances or since is None or now - since < MAIL_AFTER_SECONDS:
+        return
+    deployment = _assumed_deployment(plan, nodes.instances, since, now)
+    remaining = state.Remaining(
+        since_unix_s=since,
+        node_seconds=deployment.node_time.node_seconds,
+        asked_at_unix_s=since,
+    )
+    mail = notifications.Mail.NODES_REMAIN
+    notification = notifications.of_remaining(mail, deployment, remaining, nodes, now=now)
+    controller.tell_every(MAIL_EVERY_SECONDS, notification)
+
+
 def _end(
     controller: Controller, plan: CapacityPlan, nodes: NodeGroup, *, is_deadline: bool
 ) -> Decision | None:
@@ -155,10 +173,18 @@ def _end(
     if is_deadline:
         return Decision(desired_size=0, reason="deadline", text="their deadline has passed")
     now = controller.clock()
-    # Assume that the deployment and all its nodes began when the group was last changed.
     since = min(nodes.modified_at_unix_s or now, now)
     count = max(nodes.instances or 0, nodes.desired_size or plan.nodes)
-    deployment = state.Deployment(
+    deployment = _assumed_deployment(plan, count, since, now)
+    observation = observe(deployment, controller.clients, controller.settings, since=now)
+    return decide_without_state(deployment, observation, now=now)
+
+
+def _assumed_deployment(
+    plan: CapacityPlan, count: int, since: float, now: float
+) -> state.Deployment:
+    """Return a deployment that began, with all its nodes, when the group was last changed."""
+    return state.Deployment(
         plan=plan,
         deployed_at_unix_s=since,
         node_time=state.NodeTime(
@@ -166,8 +192,6 @@ def _end(
         ),
         servers=state.ServerWait(nodes_since_unix_s=since),
     )
-    observation = observe(deployment, controller.clients, controller.settings, since=now)
-    return decide_without_state(deployment, observation, now=now)
 
 
 def _tell_once(controller: Controller, notification: state.Notification, *, about: str) -> None:
@@ -181,6 +205,6 @@ def _tell_once(controller: Controller, notification: state.Notification, *, abou
             return
         s3.put_object(Bucket=bucket, Key=TOLD_KEY, Body=about.encode())
     except (ClientError, BotoCoreError, TooLargeError):
-        controller.tell_hourly(notification)
+        controller.tell_every(HOUR_SECONDS, notification)
     else:
         controller.publish(notification)

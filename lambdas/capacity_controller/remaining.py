@@ -7,8 +7,8 @@ every day, and another one when the instances are gone.
 
 from dataclasses import dataclass, replace
 
-from lambdas.capacity_controller.decision import Decision
-from lambdas.capacity_controller.notifications import Mail, of_remaining
+from lambdas.capacity_controller.decision import Decision, limits_reached
+from lambdas.capacity_controller.notifications import Mail, of_mail, of_remaining
 from lambdas.capacity_controller.observation import NodeGroup
 from lambdas.capacity_controller.state import Deployment, Notification, Remaining
 
@@ -44,26 +44,44 @@ def due(
     deployment's. Instances that cannot be seen are as many as were last seen.
     """
     size = decision.desired_size
+    if before is not None:
+        before = replace(before, node_seconds=before.node_seconds + paid_seconds)
+    if nodes.ownership == "foreign":
+        return _of_foreign(before, deployment, decision, now)
     if size:
         return Due()
     if before is None:
         stay = size == 0 and deployment.node_time.instances
         return Due(remaining=_new(now) if stay else None)
-    remaining = replace(before, node_seconds=before.node_seconds + paid_seconds)
     if nodes.instances == 0:
         if before.mailed_at_unix_s is None:
             return Due()
-        return Due(mails=(of_remaining(Mail.NODES_GONE, deployment, remaining, nodes, now=now),))
-    if size is None:
-        return Due(remaining=remaining)
+        return Due(mails=(of_remaining(Mail.NODES_GONE, deployment, before, nodes, now=now),))
+    return _of_staying(before, deployment, nodes, now) if size == 0 else Due(remaining=before)
+
+
+def _of_staying(before: Remaining, deployment: Deployment, nodes: NodeGroup, now: float) -> Due:
+    remaining, mails = before, tuple[Notification, ...]()
     asks_again = now - before.asked_at_unix_s >= ASK_AGAIN_SECONDS
-    mails: tuple[Notification, ...] = ()
     if asks_again:
         remaining = replace(remaining, asked_at_unix_s=now)
     if _mail_is_due(remaining, now, first_after_seconds=MAIL_AFTER_SECONDS):
         remaining = replace(remaining, mailed_at_unix_s=now)
         mails = (of_remaining(Mail.NODES_REMAIN, deployment, remaining, nodes, now=now),)
     return Due(remaining=remaining, asks_again=asks_again, mails=mails)
+
+
+def _of_foreign(
+    before: Remaining | None, deployment: Deployment, decision: Decision, now: float
+) -> Due:
+    """Return what is due for a group that was ours, had nodes, and does not carry our tags now."""
+    should_be_gone = before is not None or any(limits_reached(deployment, now))
+    if not should_be_gone or not deployment.node_time.instances:
+        return Due(remaining=before)
+    if (remaining := unseen(before, now=now)) is None:
+        return Due(remaining=before)
+    mail = of_mail(Mail.NODES_NOT_SEEN, deployment, error=decision.text, now=now)
+    return Due(remaining=remaining, mails=(mail,))
 
 
 def unseen(before: Remaining | None, *, now: float) -> Remaining | None:

@@ -25,7 +25,7 @@ from lambdas.capacity_controller.controller import NotZeroError
 from lambdas.capacity_controller.handler import handle
 from tests.hostile.fuzzing import VALUES, Place, bounded, places, tries
 from tests.lambdas.capacity_controller import plans
-from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, RESULTS, FakeAws
+from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, FakeAws
 from tests.lambdas.capacity_controller.test_invariants import Scenario
 
 PLAN = plans.make_plan()
@@ -387,6 +387,33 @@ def test_a_node_group_that_can_be_read_now_and_then_multiplies_no_mail() -> None
         aws.make_hostile(Hostility(failing_operations=failing))
         heartbeat(aws, after_seconds=10 * plans.MINUTE)
     assert len(aws.sent) == 1
+
+
+def test_a_node_group_that_loses_its_tags_is_told_daily_once_its_nodes_should_be_gone() -> None:
+    """Its nodes were this experiment's and are paid for, whoever took the tags away."""
+    aws = with_nodes_up()
+    aws.sent.clear()
+    aws.tags = FOREIGN_TAGS
+    for _ in range(72 * 6 + PLAN.deadline_minutes // 10):
+        heartbeat(aws, after_seconds=10 * plans.MINUTE)
+    unread = "draftworth qwen3-32b: the node group cannot be read"
+    assert (aws.desired, aws.sent[1:]) == (2, [unread] * 4)
+    assert "does not carry the tags" in aws.texts[-1]
+    aws.tags = plans.TAGS
+    heartbeat(aws)
+    aws.instances = []
+    heartbeat(aws, after_seconds=10 * plans.MINUTE)
+    assert (aws.desired, aws.sent[-1]) == (0, "draftworth qwen3-32b: nodes are gone")
+
+
+def test_a_foreign_node_group_that_never_had_nodes_of_ours_is_no_daily_mail() -> None:
+    aws = HostileAws()
+    Scenario(aws=aws).do("Create first")
+    aws.tags = FOREIGN_TAGS
+    aws.instances = [("i-0", "InService")]
+    for _ in range(72):
+        heartbeat(aws, after_seconds=plans.HOUR)
+    assert [subject for subject in aws.sent if "cannot be read" in subject] == []
 
 
 def test_the_budget_holds_when_nothing_else_can_be_read() -> None:

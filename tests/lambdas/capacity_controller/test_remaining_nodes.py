@@ -130,6 +130,19 @@ def test_a_deploy_that_wants_the_nodes_again_ends_it_without_a_word(account: Acc
     assert account.state.remaining is None
 
 
+def test_a_deploy_with_another_node_group_says_nothing_of_the_one_before(account: Account) -> None:
+    """CloudFormation deletes that one, with its instances; nobody looks at it any more."""
+    at_zero(account)
+    pass_hours(account, 1)
+    account.mail()
+    other = plans.make_plan(nodegroup_name="draftworth-qwen3-32b-accelerator-od")
+    account.create_node_group(other)
+    account.instances = []
+    account.update(other)
+    pass_hours(account, 25)
+    assert account.mail() == []
+
+
 def test_an_ordinary_drain_sends_no_mail_and_asks_nothing(account: Account) -> None:
     at_zero(account)
     account.heartbeat(after=14 * plans.MINUTE)

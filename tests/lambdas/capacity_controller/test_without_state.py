@@ -1,7 +1,9 @@
 """A state that cannot be read ends no run, starts none, and lifts neither deadline nor budget."""
 
 import contextlib
+import itertools
 import json
+import re
 from typing import Any
 
 import pytest
@@ -203,3 +205,30 @@ def test_nodes_of_an_unknown_age_stay_and_are_told() -> None:
     heartbeats(aws, after=10 * PLAN.deadline_minutes * plans.MINUTE)
     assert (aws.desired, aws.sent) == (2, [LOST])
     assert "a time that EKS does not tell" in aws.texts[-1]
+
+
+def test_nodes_that_stay_at_zero_without_a_state_are_mailed_daily() -> None:
+    """Nothing can be recorded, so the day's first heartbeat tells."""
+    aws = running()
+    unreadable(aws)
+    aws.stop()
+    heartbeats(aws)
+    assert (aws.desired, aws.sent) == (0, [ZERO])
+    aws.sent.clear()
+    heartbeats(aws, 72 * 30)
+    assert aws.sent == [LOST, *["draftworth qwen3-32b: nodes are still there"] * 3]
+    hours = [float(found[1]) for t in aws.texts if (found := re.search(r"(\S+) node hours", t))]
+    assert [round(later - first) for first, later in itertools.pairwise(hours)] == [48, 48]
+    aws.instances = []
+    aws.sent.clear()
+    heartbeats(aws, 48 * 30)
+    assert aws.sent == []
+
+
+def test_a_drain_without_a_state_is_no_mail() -> None:
+    aws = running()
+    aws.now = plans.NOW // (24 * plans.HOUR) * 24 * plans.HOUR + 24 * plans.HOUR - 4 * plans.MINUTE
+    unreadable(aws)
+    aws.stop()
+    heartbeats(aws, 8)
+    assert "draftworth qwen3-32b: nodes are still there" not in aws.sent
