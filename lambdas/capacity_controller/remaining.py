@@ -57,7 +57,10 @@ def due(
         if before.mailed_at_unix_s is None:
             return Due()
         return Due(mails=(of_remaining(Mail.NODES_GONE, deployment, before, nodes, now=now),))
-    return _of_staying(before, deployment, nodes, now) if size == 0 else Due(remaining=before)
+    # Where nothing can be decided now, a size that is zero stays zero.
+    if size == 0 or nodes.desired_size == 0:
+        return _of_staying(before, deployment, nodes, now)
+    return Due(remaining=before)
 
 
 def _of_staying(before: Remaining, deployment: Deployment, nodes: NodeGroup, now: float) -> Due:

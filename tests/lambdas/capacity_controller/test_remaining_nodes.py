@@ -163,6 +163,18 @@ def test_instances_that_cannot_be_seen_are_not_silent_and_not_gone(
     assert account.subjects() == [STAY] * 2
 
 
+def test_a_bucket_that_cannot_be_read_any_more_silences_no_mail(account: Account) -> None:
+    """Nothing is decided then, but the size is zero, and the instances are paid for."""
+    at_zero(account, deadline_minutes=10_000, budget_usd=1e6)
+    pass_hours(account, 0.2)
+    account.s3_fails = True
+    pass_hours(account, 48)
+    assert account.subjects() == [STAY] * 2
+    account.instances = []
+    pass_hours(account, 48)
+    assert account.subjects() == [GONE]
+
+
 def test_a_capacity_block_costs_nothing_more(account: Account) -> None:
     account.reserve(starts=plans.NOW, ends=plans.NOW + 48 * plans.HOUR)
     at_zero(account, capacity="capacity_block", reservation_id=plans.BLOCK_ID)
