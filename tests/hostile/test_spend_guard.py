@@ -394,8 +394,8 @@ def test_a_node_group_that_loses_its_tags_is_told_daily_once_its_nodes_should_be
     aws = with_nodes_up()
     aws.sent.clear()
     aws.tags = FOREIGN_TAGS
-    for _ in range(72 * 6 + PLAN.deadline_minutes // 10):
-        heartbeat(aws, after_seconds=10 * plans.MINUTE)
+    for _ in range(72 * 2 + PLAN.deadline_minutes // 30):
+        heartbeat(aws, after_seconds=30 * plans.MINUTE)
     unread = "draftworth qwen3-32b: the node group cannot be read"
     assert (aws.desired, aws.sent[1:]) == (2, [unread] * 4)
     assert "does not carry the tags" in aws.texts[-1]
@@ -450,11 +450,11 @@ def test_nodes_that_stay_at_size_zero_are_told_daily_until_they_are_gone() -> No
     Scenario(aws=aws).do("complete")
     heartbeat(aws)
     aws.sent.clear()
-    for _ in range(72 * 6):
-        heartbeat(aws, after_seconds=10 * plans.MINUTE)
+    for _ in range(72 * 2):
+        heartbeat(aws, after_seconds=30 * plans.MINUTE)
     aws.instances = []
-    for _ in range(72 * 6):
-        heartbeat(aws, after_seconds=10 * plans.MINUTE)
+    for _ in range(72 * 2):
+        heartbeat(aws, after_seconds=30 * plans.MINUTE)
     words = ["still there"] * 3 + ["gone"]
     assert aws.sent == [f"draftworth qwen3-32b: nodes are {one}" for one in words]
 
