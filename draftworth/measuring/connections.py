@@ -65,6 +65,7 @@ class _PlainConnection:
         self._buffer = memoryview(bytearray(_READ_BYTES))
         now_ns, wall_ns = self._clocks()
         self._apart_ns = wall_ns - now_ns
+        self._last_ns = 0  # when the newest bytes arrived
         self.kernel_stamped = True
         self.no_time = ""
         # By its number: asyncio makes a text of a socket that it does not know, by system calls.
@@ -91,7 +92,10 @@ class _PlainConnection:
         if count == 0:
             self._lost(None)
             return
-        self._receiver.arrived(self._stamp(ancillary), self._buffer[:count].tobytes())
+        # The clocks are compared anew for each read, so the second part of bytes that came together
+        # could be some 100 ns earlier than the first.
+        self._last_ns = max(self._last_ns, self._stamp(ancillary))
+        self._receiver.arrived(self._last_ns, self._buffer[:count].tobytes())
 
     def _stamp(self, ancillary: list[tuple[int, int, bytes]]) -> int:
         for level, kind, data in ancillary:

@@ -20,7 +20,7 @@ from draftworth.measuring.connections import tls_context
 from draftworth.measuring.http import ConnectError, Response, _Exchange, bearer, exchange
 from draftworth.untrusted import MIB
 from tests.support.certificates import own_authority
-from tests.support.stream_server import Sleep, Step, Write, plain, stream_server
+from tests.support.stream_server import HEADERS, Sleep, Step, Write, plain, stream_server
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
@@ -312,6 +312,16 @@ def test_a_key_that_no_header_can_carry_is_refused_before_it_is_sent() -> None:
     for key in ("a\r\nX: y", "a\n", "schl\u00fcssel", "\udc80"):
         with pytest.raises(UserInputError, match=r"OPENAI_API_KEY: .* allowed: printable ASCII"):
             bearer(key)
+
+
+def test_parts_of_bytes_that_came_together_are_in_order() -> None:
+    """One write is read in several parts, and each part's time is worked out anew."""
+    for _ in range(20):
+        with stream_server(lambda _: [Write(HEADERS + b"a" * 900_000)]) as server:
+            _, arrivals = fetch(server.base_url)
+        times_ns = [at_ns for at_ns, _ in arrivals]
+        assert len(times_ns) > 1
+        assert times_ns == sorted(times_ns)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")

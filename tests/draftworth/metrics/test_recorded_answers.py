@@ -1,0 +1,204 @@
+"""Tokens per step of answers that real servers gave, beside what their engines counted.
+
+`record_answer.py` wrote them: vLLM 0.32 on a CPU with the rehearsal's pair, llama.cpp b11434 with
+SmolLM2-135M, and the mock server of guidellm 0.8.1, which does not speculate. Each answer is sent
+once more by a server on loopback, and read by the client. The truth is in counters that no figure
+of ours uses.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from draftworth.measuring.client import Client
+from draftworth.measuring.counters import parse_metrics, speculation_between
+from draftworth.metrics import steps
+from draftworth.metrics.definitions import TOKENS_PER_STEP
+from draftworth.records.prompts import Prompt
+from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
+from draftworth.report.brief import answer_of
+from tests.draftworth.measuring.specifications import shape
+from tests.draftworth.metrics.record_answer import AFTER, FOLDER
+from tests.draftworth.report import runs
+from tests.support.blocks import make_block
+from tests.support.present import present
+from tests.support.stream_server import HEADERS, Write, stream_server
+
+PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "Explain why the sea is salt."},))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """One answer. most: tokens that a step can yield, as a user says it; None: not said.
+    truth: tokens per step by the number of times that the engine ran, without the prefill."""
+
+    name: str
+    most: int | None
+    truth: float
+
+    @property
+    def stream(self) -> bytes:
+        return (FOLDER / f"{self.name}.sse").read_bytes()
+
+    @property
+    def pages(self) -> tuple[str, str]:
+        before, after = (FOLDER / f"{self.name}.metrics").read_text().split(AFTER)
+        return before, after
+
+    def engine_runs(self) -> float | None:
+        counter = r"(vllm:iteration_tokens_total_count|llamacpp:n_decode_total)(?:\{.*\})? (.+)"
+        before, after = (dict(re.findall(counter, page)) for page in self.pages)
+        return next((float(after[name]) - float(before[name]) for name in after), None)
+
+
+VLLM_NGRAM = Recorded(name="vllm-ngram", most=6, truth=95 / 82)
+VLLM_DRAFT_MODEL = Recorded(name="vllm-draft-model", most=8, truth=95 / 83)
+VLLM_PLAIN = Recorded(name="vllm-plain", most=None, truth=1.0)
+LLAMA_CPP_NGRAM_8 = Recorded(name="llama-cpp-ngram-8", most=9, truth=95 / 47)
+LLAMA_CPP_NGRAM_12 = Recorded(name="llama-cpp-ngram-12", most=13, truth=95 / 45)
+LLAMA_CPP_PLAIN = Recorded(name="llama-cpp-plain", most=None, truth=1.0)
+# It sends a chunk for each token, some of them blanks, and counts the tokens at the end alone.
+GUIDELLM_MOCK = Recorded(name="guidellm-mock", most=None, truth=1.0)
+WITH_COUNTERS = (
+    *(VLLM_NGRAM, VLLM_DRAFT_MODEL, LLAMA_CPP_NGRAM_8, LLAMA_CPP_NGRAM_12, LLAMA_CPP_PLAIN),
+)
+ALL = (*WITH_COUNTERS, VLLM_PLAIN, GUIDELLM_MOCK)
+
+
+def read_by_the_client(stream: bytes) -> RequestRecord:
+    asked_for = shape(output_tokens=96)
+    with stream_server(lambda _: [Write(HEADERS + stream)]) as server:
+        client = Client(base_url=server.base_url, shape=asked_for, read_wait=lambda: 0)
+        measured = asyncio.run(client.measure(PROMPT, request_id="r1", seed=0))
+    assert not measured.record.failed, measured.record.error_msg
+    # The answer comes all at once: beside that, a busy machine is late in sending the request.
+    return replace(measured.record, excluded=None)
+
+
+def block_of(
+    recorded: Recorded, stream: bytes | None = None, *, counts: bool = True
+) -> BlockResult:
+    before, after = map(parse_metrics, recorded.pages)
+    return make_block(
+        requests=(read_by_the_client(stream or recorded.stream),),
+        warmup_requests=0,
+        max_tokens_per_step=recorded.most,
+        speculation=speculation_between(before, after) if counts else None,
+    )
+
+
+def changed_events(stream: bytes, change: Callable[[dict[str, Any]], bool]) -> bytes:
+    """The stream with its JSON events changed in place; where it returns false, one is left out."""
+
+    def events() -> Iterator[bytes]:
+        for event in stream.split(b"\n\n"):
+            if not event.startswith(b"data: {"):
+                yield event
+                continue
+            value = json.loads(event.removeprefix(b"data: "))
+            if change(value):
+                yield b"data: " + json.dumps(value).encode()
+
+    return b"\n\n".join(events())
+
+
+def without_own_counts(stream: bytes) -> bytes:
+    """As of a server that says nothing of a request's drafts."""
+
+    def change(value: dict[str, Any]) -> bool:
+        value.pop("metrics", None)
+        value.pop("timings", None)
+        return True
+
+    return changed_events(stream, change)
+
+
+def merged(stream: bytes) -> bytes:
+    """Two events in one, as a busy front end of vLLM sends them: the second has both's tokens."""
+    texts: list[str] = []
+    places = iter(range(10_000))
+
+    def change(value: dict[str, Any]) -> bool:
+        choices = value.get("choices")
+        if not choices or not choices[0]["delta"].get("content"):
+            return True
+        texts.append(choices[0]["delta"]["content"])
+        if next(places) % 2 and choices[0]["finish_reason"] is None:
+            return False
+        choices[0]["delta"]["content"] = "".join(texts)
+        texts.clear()
+        return True
+
+    return changed_events(stream, change)
+
+
+@pytest.mark.parametrize("recorded", ALL, ids=lambda r: r.name)
+def test_tokens_per_step_are_what_the_engine_counted(recorded: Recorded) -> None:
+    made = block_of(recorded)
+    (record,) = made.requests
+    if engine_runs := recorded.engine_runs():
+        after_first = present(record.number_output_tokens) - 1
+        assert recorded.truth == pytest.approx(after_first / (engine_runs - 1))
+    assert steps.tokens_per_step([made]) == pytest.approx(recorded.truth, rel=0.01)
+
+
+@pytest.mark.parametrize("recorded", WITH_COUNTERS, ids=lambda r: r.name)
+def test_counters_alone_give_the_same(recorded: Recorded) -> None:
+    made = block_of(recorded, without_own_counts(recorded.stream))
+    assert made.requests[0].verification_steps is None
+    assert steps.tokens_per_step([made]) == pytest.approx(recorded.truth, rel=0.03)
+
+
+@pytest.mark.parametrize("recorded", [VLLM_NGRAM, VLLM_DRAFT_MODEL], ids=lambda r: r.name)
+@pytest.mark.parametrize("own_counts", [True, False])
+def test_merged_chunks_give_the_same(recorded: Recorded, own_counts: bool) -> None:
+    stream = recorded.stream if own_counts else without_own_counts(recorded.stream)
+    made = block_of(recorded, merged(stream))
+    assert present(steps.tokens_per_chunk([made])) > 1.5 * recorded.truth
+    assert steps.tokens_per_step([made]) == pytest.approx(recorded.truth, rel=0.03)
+
+
+def test_what_a_server_says_nowhere_is_not_known() -> None:
+    """A token an event, drafts that nobody counts, and a window that somebody named."""
+    stream = without_own_counts(LLAMA_CPP_NGRAM_12.stream)
+    assert steps.tokens_per_step([block_of(LLAMA_CPP_NGRAM_12, stream, counts=False)]) is None
+
+
+def times(count: int, counters: SpeculationCounters | None) -> SpeculationCounters | None:
+    """The counters of so many equal requests."""
+    if counters is None:
+        return None
+    return SpeculationCounters(
+        drafts=count * counters.drafts,
+        draft_tokens=count * counters.draft_tokens,
+        accepted_tokens=count * counters.accepted_tokens,
+        generated_tokens=count * present(counters.generated_tokens),
+    )
+
+
+@pytest.mark.parametrize("recorded", ALL, ids=lambda r: r.name)
+def test_the_ten_lines_and_the_tables_have_one_figure(recorded: Recorded) -> None:
+    made = block_of(recorded)
+    drafted = runs.make_drafted_block(
+        2,
+        "structured",
+        speculation=times(8, made.speculation),
+        max_tokens_per_step=recorded.most,
+    )
+    named = zip(drafted.requests, made.requests * len(drafted.requests), strict=False)
+    requests = tuple(
+        replace(answer, request_id=place.request_id, prompt_id=place.prompt_id, ttft_s=0.1)
+        for place, answer in named
+    )
+    plain = runs.make_plain_block(1, "structured")
+    blocks = runs.two_rounds(plain, replace(drafted, requests=requests, warmup_requests=0))
+    facts = runs.make_facts(runs.make_run(blocks=blocks, class_weights={}))
+    (variant,) = facts.speculative
+    (in_lines,) = answer_of(facts).tokens_per_step
+    assert in_lines.measured == pytest.approx(recorded.truth, rel=0.01)
+    assert variant.value(TOKENS_PER_STEP) == pytest.approx(in_lines.measured)
