@@ -98,7 +98,7 @@ def write_manifests(
         for number, chart in enumerate(charts, start=1)
     }
     contents = {name: text.encode() for name, text in texts.items()}
-    files = write_files(out, {**contents, RUN_SPEC_FILE: file.data})
+    files = write_files(out, {**contents, RUN_SPEC_FILE: file.data}, private=(RUN_SPEC_FILE,))
     *manifests, run_spec = (shlex.quote(str(path)) for path in files)
     return next_steps(
         "charts",

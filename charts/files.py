@@ -4,7 +4,7 @@ Placeholders stand for values that are not known, such as the names of buckets.
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import yaml
 
 from charts.templates import filled
 from draftworth.errors import DraftworthError
-from draftworth.records.checkpoints import replace_file
+from draftworth.files import write_file
 
 
 def placeholder(variable: str) -> str:
@@ -34,14 +34,18 @@ def next_steps(package: str, text: str, variables: Iterable[str], **values: Any)
     )
 
 
-def write_files(out: Path, contents: Mapping[str, bytes]) -> list[Path]:
+def write_files(
+    out: Path, contents: Mapping[str, bytes], private: Collection[str] = ()
+) -> list[Path]:
     """Write `contents` (bytes by file name) into the folder `out`; return the paths of the files.
 
-    If the folder is missing, it is created.
+    If the folder is missing, it is created. private: the names of files that hold prompts.
     """
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        return [replace_file(out / name, data) for name, data in contents.items()]
+        return [
+            write_file(out / name, data, root=out, private=name in private)
+            for name, data in contents.items()
+        ]
     except OSError as error:
         raise DraftworthError(
             f"{out}: cannot write manifests: {error.strerror}; next: --out with a folder that can "

@@ -42,9 +42,10 @@ FOREIGN = {
     ENGINE: _AWS_AND_KUBERNETES,
 }
 # The rooms of `draftworth`, ground floor first: what each may import of the others.
-_GROUND = {"errors", "untrusted", "speculation"}
+_GROUND = {"errors", "files", "untrusted", "speculation"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
+    "files": set(),
     "untrusted": {"errors"},
     "speculation": set(),
     "neuron_versions": set(),
@@ -86,6 +87,7 @@ ROOMS: dict[str, set[str]] = {
 # What pods and functions run needs no package of ours, but for the client's HTTP parser.
 STDLIB_ONLY = {
     "errors": set[str](),
+    "files": set(),
     "untrusted": set(),
     "speculation": set(),
     "neuron_versions": set(),

@@ -14,9 +14,9 @@ from draftworth.account.market import offers
 from draftworth.account.printing import print_lines
 from draftworth.errors import DraftworthError
 from draftworth.experiment.aws import Price
+from draftworth.files import write_file
 from draftworth.planning import prices
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from draftworth.records.checkpoints import replace_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +51,7 @@ def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = cl
     values = {**values, prices.price_key(experiment): price.model_dump(mode="json")}
     text = json.dumps(values, indent=2, sort_keys=True) + "\n"
     try:
-        replace_file(prices.CONTEXT_FILE, text.encode())
+        write_file(prices.CONTEXT_FILE, text.encode())
     except OSError as error:
         told = f"{prices.CONTEXT_FILE}: cannot be written: {error.strerror}"
         raise DraftworthError(told) from error

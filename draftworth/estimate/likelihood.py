@@ -24,6 +24,7 @@ from draftworth.errors import DraftworthError
 from draftworth.estimate.model_folders import can_read, shown
 from draftworth.estimate.outputs import GivenOutputs, all_outputs, outputs_of_blocks
 from draftworth.estimate.reader import Reader
+from draftworth.files import write_file
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
@@ -66,7 +67,7 @@ def check_outputs(
         if found and given.folder:
             path = given.folder / likelihoods.LIKELIHOODS_FILE
             record = likelihoods.Likelihoods(run_id=given.run.result.run_id, likelihoods=found)
-            path.write_bytes(dump_record(record, indent=2))
+            write_file(path, dump_record(record, indent=2))
             progress(f"written to {path}, which `report` shows")
     except (DraftworthError, OSError) as error:
         progress(f"whose answers the run has is not told: {error}")

@@ -11,6 +11,7 @@ from draftworth.estimate.reader import Reader
 from draftworth.estimate.tokenizing import TargetTokenizer
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
+from draftworth.files import write_file
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal
 from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
@@ -171,7 +172,7 @@ def keep_predictions(
             if p.variant not in variants
         ]
         record = likelihoods.Predictions(run_id=run_id, predictions=(*others, *predicted))
-        path.write_bytes(dump_record(record, indent=2))
+        write_file(path, dump_record(record, indent=2))
     except (DraftworthError, OSError) as error:
         progress(f"{path}: predictions are not kept: {error}")
         return

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from draftworth.errors import UserInputError
+from draftworth.files import write_file
 from draftworth.measuring.counters import DRAFTS, parse_metrics, speculation_between
 from draftworth.records import acceptance
 from draftworth.records.codec import RecordError, dump_record, load_value
@@ -154,7 +155,7 @@ def write_profile(profile: acceptance.AcceptanceProfile, path: Path) -> None:
             f"--profile: given {one_line(str(path))}, allowed: a name that ends with .json"
         )
     try:
-        path.write_bytes(dump_record(profile, indent=1))
+        write_file(path, dump_record(profile, indent=1))
     except OSError as error:
         raise UserInputError(
             f"--profile: {one_line(str(path))}: cannot be written: {error.strerror}; next: give "

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from draftworth.errors import DraftworthError, UserInputError, counted
+from draftworth.files import write_file
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.readings import Output, Pass, PassSettings, Reading
 from draftworth.untrusted import open_file
@@ -117,7 +118,7 @@ def _earlier_readings(path: Path, of: Pass) -> dict[str, Reading]:
     except RecordError as error:
         raise UserInputError(f"{path}: not a file of readings: {error}; next: remove it") from error
     if len(whole) < len(lines):
-        path.write_bytes(b"".join(whole))
+        write_file(path, b"".join(whole))
     return {reading.id: reading for reading in readings}
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.errors import PromptSetError
+from draftworth.files import write_file
 from draftworth.importing.chat_log import Logged
 from draftworth.importing.formats import FORMATS
 from draftworth.importing.source import Record, records_of
 from draftworth.records import prompts
 from draftworth.records.chat import NotSendableError
-from draftworth.records.checkpoints import replace_file
 from draftworth.untrusted import MIB
 
 MAX_CASES = 100
@@ -147,7 +147,7 @@ def import_prompts(order: ImportOrder, progress: Progress) -> Imported:
     for case in read.samples:
         _refuse_existing(order.path_of(case))
     for case, sample in read.samples.items():
-        _write(order.path_of(case), case, sample)
+        _write(order, case, sample)
     return read
 
 
@@ -240,17 +240,18 @@ def _refuse_existing(path: Path) -> None:
             )
 
 
-def _write(path: Path, case: str, sample: PromptSample) -> None:
+def _write(order: ImportOrder, case: str, sample: PromptSample) -> None:
+    path = order.path_of(case)
     named = [(_ID.format(case=case, number=c.number), c) for c in sample.drawn]
-    _write_lines(path, [{"id": i, **c.line} for i, c in named])
+    _write_lines(order.out, path, [{"id": i, **c.line} for i, c in named])
     if answers := [{"id": i, "text": c.answer} for i, c in named if c.answer is not None]:
-        _write_lines(prompts.answers_path(path), answers)
+        _write_lines(order.out, prompts.answers_path(path), answers)
 
 
-def _write_lines(path: Path, values: list[dict[str, Any]]) -> None:
+def _write_lines(root: Path, path: Path, values: list[dict[str, Any]]) -> None:
+    lines = b"".join(_json(value) + b"\n" for value in values)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, b"".join(_json(value) + b"\n" for value in values))
+        write_file(path, lines, root=root, private=True)
     except OSError as error:
         raise PromptSetError(f"{path}: cannot be written: {error.strerror}") from error
 

@@ -65,13 +65,6 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def replace_file(path: Path, data: bytes) -> Path:
-    """Write a file atomically: after a failure, a file that existed before is unchanged."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(data)
-    return partial.replace(path)
-
-
 # Kubernetes writes the number of the Job's failed pods into this annotation of each pod, and the
 # variable passes it to the program. If the number is the Job's retry limit, this pod is the last.
 FAILURES_ANNOTATION = "batch.kubernetes.io/job-index-failure-count"

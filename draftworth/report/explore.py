@@ -38,8 +38,11 @@ PAGE = "explore.html"
 SCRIPT = Path(__file__).with_name("templates") / "explore.js"
 
 
-def write_exploration(facts: RunFacts, folder: Path) -> Path:
-    """Write `explore.html`, return its path; raise DraftworthError if the run has no decision."""
+def write_exploration(facts: RunFacts, folder: Path, *, root: Path | None = None) -> Path:
+    """Write `explore.html`, return its path; raise DraftworthError if the run has no decision.
+
+    root: see `write_files`.
+    """
     answer, choices = answer_of(facts), choices_of(facts)
     if answer.serve is None:
         raise DraftworthError(
@@ -59,7 +62,7 @@ def write_exploration(facts: RunFacts, folder: Path) -> Path:
         script=Markup(script),  # noqa: S704 (a file of this package)
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
-    write_files({PAGE: page.encode()}, folder)
+    write_files({PAGE: page.encode()}, folder, root=root)
     return folder / PAGE
 
 

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from draftworth.analysis.facts import RunFacts
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.files import write_file
 from draftworth.report.document import Document
 from draftworth.report.drawing import render
 from draftworth.report.tables import figures_csv, requests_csv
@@ -25,8 +26,13 @@ _SPECIAL = re.compile(r"([\\`*{}\[\]|#$~])")
 _EMPHASIS = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 
 
-def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
-    """Write all files of a report, replace earlier ones; raise DraftworthError if writing fails."""
+def write_report(
+    document: Document, facts: RunFacts, folder: Path, *, root: Path | None = None
+) -> None:
+    """Write all files of a report, replace earlier ones; raise DraftworthError if writing fails.
+
+    root: see `write_files`, also for the handover.
+    """
     images = _images(document)
     texts = {
         "report.md": markdown_of(document),
@@ -36,21 +42,24 @@ def write_report(document: Document, facts: RunFacts, folder: Path) -> None:
     }
     files = {name: text.encode() for name, text in texts.items()}
     files |= {f"{plot}.png": data for plot, data in images.items()}
-    write_files(files, folder)
+    write_files(files, folder, root=root)
 
 
-def write_handover(document: Document, folder: Path) -> None:
+def write_handover(document: Document, folder: Path, *, root: Path | None = None) -> None:
     """Write only the handover, as Markdown and HTML; raise DraftworthError if writing fails."""
     texts = {"handover.md": markdown_of(document), "handover.html": html_of(document, {})}
-    write_files({name: text.encode() for name, text in texts.items()}, folder)
+    write_files({name: text.encode() for name, text in texts.items()}, folder, root=root)
 
 
-def write_files(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write files (contents by name) into a folder; raise DraftworthError if that is impossible."""
+def write_files(files: Mapping[str, bytes], folder: Path, *, root: Path | None = None) -> None:
+    """Write files (contents by name) into a folder; raise DraftworthError if that is impossible.
+
+    root: the run's folder that `folder` lies in, below which no folder may be a link; None: in
+    none.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
-            (folder / name).write_bytes(data)
+            write_file(folder / name, data, root=folder if root is None else root)
     except OSError as error:
         raise DraftworthError(
             f"{folder}: the report cannot be written: {error.strerror}; give another --out DIR"
@@ -61,8 +70,7 @@ def write_page(document: Document, file: Path) -> None:
     """Write the document as one HTML file; raise UserInputError if the file cannot be written."""
     page = html_of(document, _images(document)).encode()
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(page)
+        write_file(file, page, root=file.parent)
     except OSError as error:
         raise UserInputError(
             f"{file}: the page cannot be written: {error.strerror}; give another file"

@@ -17,8 +17,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from draftworth.files import write_file
 from draftworth.neuron_versions import why_unfit
-from draftworth.records.checkpoints import replace_file
 from draftworth.records.codec import dump_record
 
 LIBRARY = "libnrt.so.1"
@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
     path, driver = Path(argv[0]), argv[1]
 
     def keep(found: Found) -> Found:
-        replace_file(path, dump_record(found))
+        write_file(path, dump_record(found))
         return found
 
     try:

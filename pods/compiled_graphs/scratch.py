@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from draftworth.records.checkpoints import replace_file
+from draftworth.files import write_file
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.servers import SelfTest
 from draftworth.untrusted import TooLargeError, read_file
@@ -76,7 +76,7 @@ def keep(scratch: Path, starts: Starts) -> None:
     """Replace `starts.json` atomically. Ignore an error (a full disk): the server must go on."""
     with contextlib.suppress(OSError):
         scratch.mkdir(parents=True, exist_ok=True)
-        replace_file(scratch / STARTS_NAME, dump_record(starts))
+        write_file(scratch / STARTS_NAME, dump_record(starts))
 
 
 def _read(kind: type[R], path: Path) -> R | None:
@@ -115,7 +115,7 @@ class WholeMark:
 
 def write_record(scratch: Path, record: StartRecord) -> None:
     """Replace `start.json` atomically."""
-    replace_file(scratch / RECORD_NAME, dump_record(record))
+    write_file(scratch / RECORD_NAME, dump_record(record))
 
 
 def read_record(scratch: Path) -> StartRecord | None:
@@ -127,14 +127,19 @@ def mark_whole(scratch: Path, record: StartRecord) -> None:
     """Record that the compiled graphs of this start are complete, and the size of each file."""
     sizes = {name: path.stat().st_size for name, path in compiled_files(Path(record.graphs))}
     mark = WholeMark(start_id=record.start_id, sizes=sizes)
-    replace_file(scratch / MARK_NAME, dump_record(mark))
+    write_file(scratch / MARK_NAME, dump_record(mark))
 
 
 def compiled_files(graphs: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the relative and the full path of every file except locks, sorted by path."""
+    """Yield the relative and the full path of every file except locks and links, sorted by path."""
     for path in sorted(graphs.rglob("*")):
-        if path.is_file() and path.suffix != ".lock":
+        if path.is_file() and not path.is_symlink() and path.suffix != ".lock":
             yield path.relative_to(graphs).as_posix(), path
+
+
+def links_in(graphs: Path) -> list[str]:
+    """Return the paths of all links, relative and sorted: what they name may be anybody's."""
+    return sorted(p.relative_to(graphs).as_posix() for p in graphs.rglob("*") if p.is_symlink())
 
 
 def is_whole(scratch: Path, record: StartRecord) -> bool:

@@ -22,8 +22,14 @@ from typing import TYPE_CHECKING
 from draftworth.records import artifacts
 from draftworth.records.checkpoints import StoredFile, sha256_of
 from draftworth.records.codec import dump_record, load_record
-from draftworth.untrusted import read_at_most
-from pods.compiled_graphs.scratch import StartRecord, compiled_files, mark_whole, read_record
+from draftworth.untrusted import one_line, read_at_most
+from pods.compiled_graphs.scratch import (
+    StartRecord,
+    compiled_files,
+    links_in,
+    mark_whole,
+    read_record,
+)
 from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, is_healthy
 
 if TYPE_CHECKING:
@@ -63,6 +69,9 @@ class Uploader:
         """
         if settled := self._settle(record):
             return settled
+        if links := links_in(Path(record.graphs)):
+            names = one_line(", ".join(links))
+            _LOG.warning("links are not uploaded, as they may name any file: %s", names)
         manifest = _manifest_of(record)
         self._put_files(Path(record.graphs), manifest)
         # If this record is still the newest one, no other start began during the upload.

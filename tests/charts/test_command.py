@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,6 +59,7 @@ def test_the_files_hold_the_objects_that_the_charts_make_and_the_prompts_apart(
     assert prompts_in("".join(texts), cases) == []
     run_spec = tmp_path / RUN_SPEC
     assert prompts_in(run_spec.read_text(encoding="utf-8"), cases)
+    assert stat.S_IMODE(run_spec.stat().st_mode) == 0o600
     assert load_record(RunSpec, run_spec.read_bytes()).cases == cases
     pods = {name for name in accounts if not name.startswith("vllm-")}
     assert len(pods) == 2

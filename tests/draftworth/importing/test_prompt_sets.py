@@ -1,6 +1,7 @@
 """From a log to the files of a class, which are read again as any others."""
 
 import json
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,14 @@ def test_categories_are_cases(tmp_path: Path) -> None:
     assert [*imported.samples] == ["coding", "math_hard", "x"]
     one = do_import(tmp_path, records, format="speed-bench", case="all")
     assert {name: len(sample.drawn) for name, sample in one.samples.items()} == {"all": 4}
+
+
+def test_what_people_wrote_is_its_owners_alone(tmp_path: Path) -> None:
+    do_import(tmp_path, [chat("x", "y")])
+    written = [*(tmp_path / "prompts" / "mine").rglob("*")]
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in written}
+    assert modes == {"answers": 0o700, "chat_log_2026.jsonl": 0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written if path.is_file()} == {0o600}
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:

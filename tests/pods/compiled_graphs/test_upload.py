@@ -134,6 +134,24 @@ def test_an_upload_is_so_many_requests(s3: S3, compiled: StartRecord) -> None:
         assert head["ChecksumSHA256"], name
 
 
+def test_links_are_not_followed_into_the_bucket_and_are_named(
+    s3: S3, compiled: StartRecord, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The engine writes the folder, and the uploader may read what the engine may not."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "token").write_text("secret")
+    graphs = Path(compiled.graphs)
+    (graphs / "token").symlink_to(elsewhere / "token")
+    (graphs / "more").symlink_to(elsewhere)
+    s3.uploader(compiled).upload(compiled)
+    manifest = pods.manifest_in(s3.stored())
+    assert manifest is not None
+    assert {file.path for file in manifest.files} == {*FILES}
+    assert b"secret" not in s3.stored().values()
+    assert "links are not uploaded, as they may name any file: more, token" in caplog.text
+
+
 @pytest.mark.parametrize("number", range(REQUESTS))
 def test_a_kill_leaves_no_manifest_without_its_files_and_the_next_one_ends_the_work(
     s3: S3, compiled: StartRecord, number: int

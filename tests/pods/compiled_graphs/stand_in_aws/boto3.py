@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from draftworth.records.checkpoints import replace_file
+from draftworth.files import write_file
 
 sys.modules["botocore"] = sys.modules["botocore.config"] = SimpleNamespace(Config=dict)  # type: ignore[assignment]
 
@@ -18,4 +18,4 @@ def client(*_: str, **__: Any) -> SimpleNamespace:
 def _put_object(*, Bucket: str, Key: str, Body: bytes, **_: str) -> None:  # noqa: N803
     path = Path(os.environ["OBJECTS"], Bucket, Key)
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, Body)
+    write_file(path, Body)
