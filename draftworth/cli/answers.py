@@ -12,9 +12,10 @@ from pathlib import Path
 
 from draftworth import terminal
 from draftworth.analysis.facts import RunFacts, facts_of
+from draftworth.errors import UserInputError
+from draftworth.measuring.result_files import StorageFullError
+from draftworth.measuring.unended import read_run_so_far
 from draftworth.records.codec import dump_record
-from draftworth.records.reading import read_run
-from draftworth.records.results import RUN_FILE
 from draftworth.report.brief import Answer, answer_lines, answer_of
 from draftworth.report.contents import document_of
 from draftworth.report.document import Document, document_lines, section_lines
@@ -62,19 +63,21 @@ def print_answer(
 
 
 def print_run(given: argparse.Namespace, folder: Path) -> None:
-    """Print the answer of the run in this folder."""
-    facts = facts_of(read_run(folder), {})
+    """Print the answer of the run in this folder, also of one that did not end."""
+    facts = facts_of(read_run_so_far(folder), {})
     print_answer(given, facts, document_of(facts), [str(folder)])
 
 
 @contextmanager
-def told_if_interrupted(given: argparse.Namespace, folder: Path) -> Iterator[None]:
-    """Print the answer of the run in `folder` if Ctrl-C ends the `with` block."""
+def told_if_cut_off(given: argparse.Namespace, folder: Path) -> Iterator[None]:
+    """Print what is measured of the run in `folder` if Ctrl-C or a full disk ends the block."""
     try:
         yield
-    except KeyboardInterrupt:
-        if (folder / RUN_FILE).exists():
+    except (KeyboardInterrupt, StorageFullError):
+        try:
             print_run(given, folder)
+        except UserInputError as error:  # nothing is measured yet
+            print(error, file=sys.stderr)
         raise
 
 

@@ -32,7 +32,7 @@ _S3_SOURCE = "draftworth.account.s3"
 _RUN_LIST = "draftworth.account.run_list"
 _EXPERIMENT_FILES = (".yaml", ".yml")
 S3_SCHEME = "s3://"
-RUN_WORDS = "folder of one run (it holds run.json), or s3://BUCKET/PREFIX of one"
+RUN_WORDS = "folder of one run (run.json; or what is finished), or s3://BUCKET/PREFIX of one"
 RUN_LIST_WORDS = (
     f"s3://BUCKET, s3://BUCKET/{results.RUNS_FOLDER} or an experiment file: lists its runs"
 )

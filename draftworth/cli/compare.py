@@ -7,19 +7,22 @@ the user does not say is not known. The requests are sent as `draftworth measure
 import argparse
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from draftworth.analysis.clustering import ENOUGH, MIN_PROMPTS
-from draftworth.cli import arguments, measure
+from draftworth.cli import arguments, measure, resuming
 from draftworth.errors import UserInputError, counted
 from draftworth.measuring.run_specification import Endpoint
-from draftworth.records.results import AS_SHIPPED, CONTROL, MAX_VARIANTS
+from draftworth.measuring.unended import BegunRun
+from draftworth.records.results import AS_SHIPPED, CONTROL, MAX_VARIANTS, Price
 from draftworth.speculation import most_tokens_per_step
 from draftworth.untrusted import one_line
 
 BASELINE = "baseline"
 _SETTINGS = "[,window=K][,usd_per_hour=X]"
+_ADD_PRICES = "add ,usd_per_hour=X to each server"
 _EXAMPLE = "fast=http://localhost:8001,window=5,usd_per_hour=1.20"
 
 
@@ -27,41 +30,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the servers, the output folder and the options of the requests."""
     parser.add_argument(
         "--baseline",
-        required=True,
         metavar=f"URL{_SETTINGS}",
         help="the server without speculation, with what it costs an hour",
     )
     parser.add_argument(
         "--variant",
-        required=True,
         action="append",
         metavar=f"NAME=URL{_SETTINGS}",
         help="a server with speculation; may be repeated. K: drafted tokens that a step checks; "
         f"without it, acceptance is told only where the server counts it. E.g. {_EXAMPLE}",
     )
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs"), help="folder for the run's files (%(default)s)"
-    )
+    parser.add_argument("--out", type=Path, help="folder for the run's files (runs)")
     parser.set_defaults(requests_per_second=None)  # `measure` has it: no cost a token, no verdict
-    rounds = 8, "at most, of all prompt files; fewer once the intervals are narrow"
+    rounds = "at most, of all prompt files; fewer once the intervals are narrow (8)"
     measure.add_request_arguments(parser, parser, rounds=rounds)
+
+
+_DEFAULTS = {**resuming.DEFAULTS, "rounds": 8, "out": Path("runs")}
 
 
 def run(given: argparse.Namespace) -> int:
     """Measure all servers in turn and print the verdict."""
+    begun = resuming.resumed(given, "compare")
+    given = resuming.completed(given, begun, _DEFAULTS, needed=("baseline", "variant"))
+    endpoints, price = _servers(given, begun)
+    spec = measure.run_spec(given, "compare", endpoints, price, begun, may_end_early=True)
+    _note_what_is_too_few(given.rounds, sum(len(case.prompts) for case in spec.cases))
+    options = {e.variant: f"--variant {e.variant}" for e in endpoints} | {BASELINE: "--baseline"}
+    return measure.measure_and_print(given, spec, options, begun)
+
+
+def _servers(
+    given: argparse.Namespace, begun: BegunRun | None
+) -> tuple[tuple[Endpoint, ...], Price | None]:
+    """Return the servers and their price: as given, or those of the run that goes on."""
+    if begun is not None and not (given.baseline or given.variant):
+        price = begun.spec.price
+        if price is None:  # refuses the source of a price
+            return begun.spec.endpoints, measure.price_of(given, {}, next_step=_ADD_PRICES)
+        day = given.price_as_of.isoformat()
+        return begun.spec.endpoints, replace(price, source=given.price_source, as_of=day)
+    if not (given.baseline and given.variant):
+        raise UserInputError(
+            "--resume: given with a part of the servers, allowed: with all of them, or with none, "
+            "as the run has recorded them"
+        )
     usd_per_hour: dict[str, float | None] = {}
     endpoints = [_endpoint(BASELINE, "--baseline", given.baseline, usd_per_hour)]
     for text in given.variant:
         name, url = _name(text, usd_per_hour), text.partition("=")[2]
         endpoints.append(_endpoint(name, f"--variant {name}", url, usd_per_hour))
     _check_that_servers_differ(endpoints)
-    price = measure.price_of(
-        given, _prices(usd_per_hour), next_step="add ,usd_per_hour=X to each server"
-    )
-    spec = measure.run_spec(given, "compare", tuple(endpoints), price, may_end_early=True)
-    _note_what_is_too_few(given.rounds, sum(len(case.prompts) for case in spec.cases))
-    options = {e.variant: f"--variant {e.variant}" for e in endpoints} | {BASELINE: "--baseline"}
-    return measure.measure_and_print(given, spec, options)
+    prices = _prices(usd_per_hour)
+    price = measure.price_of(given, prices, next_step=_ADD_PRICES)
+    return tuple(endpoints), price
 
 
 def _name(text: str, taken: Collection[str]) -> str:

@@ -9,14 +9,16 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from draftworth.cli import answers, arguments
+from draftworth.cli import answers, arguments, resuming
 from draftworth.cli.progress import shown_progress
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.measuring import result_files, run_specification
+from draftworth.measuring import result_files, run_specification, unended
 from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError
+from draftworth.measuring.journal import read_history
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.runner import measure_here, new_run_id
+from draftworth.measuring.runner import measure_here
 from draftworth.measuring.servers import served_models
+from draftworth.measuring.unended import BegunRun
 from draftworth.records import results
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
@@ -27,16 +29,16 @@ _NO_SOURCE = "given by hand, source not named"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the endpoint, its name and price, and the options of the requests."""
-    parser.add_argument("--base-url", required=True, help="e.g. http://localhost:8000")
+    parser.add_argument("--base-url", help="e.g. http://localhost:8000")
     load = parser.add_mutually_exclusive_group()
     load.add_argument(
         "--requests-per-second",
         type=arguments.positive_number,
         help="Poisson load instead: requests at random times, at this mean rate",
     )
-    add_request_arguments(parser, load, rounds=(1, "of all prompt files; an interval takes two"))
-    parser.add_argument("--out", required=True, type=Path, help="folder for the run's files")
-    parser.add_argument("--name", default="measured", help="the variant's name in the files")
+    add_request_arguments(parser, load, rounds="of all prompt files; an interval takes two (1)")
+    parser.add_argument("--out", type=Path, help="folder for the run's files")
+    parser.add_argument("--name", help="the variant's name in the files (measured)")
     parser.add_argument(
         "--usd-per-hour",
         type=arguments.positive_number,
@@ -48,50 +50,45 @@ def add_request_arguments(
     parser: argparse.ArgumentParser,
     load: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup,
     *,
-    rounds: tuple[int, str],
+    rounds: str,
 ) -> None:
     """Add the options that `compare` has too: model, prompts, requests and the source of prices.
 
-    load: the parser that gets `--concurrency`. rounds: the default and the help of `--rounds`.
+    An option that is not given has no value: `completed` adds it, from `DEFAULTS` or from the run
+    that is resumed. load: the parser that gets `--concurrency`. rounds: the help of `--rounds`.
     """
-    parser.add_argument("--model", required=True, help="the name the server serves")
+    parser.add_argument("--model", help="the name the server serves")
     parser.add_argument(
         "--prompts",
-        required=True,
         type=Path,
         nargs="+",
         metavar="PATH",
         help="a .jsonl file, a class folder, or its parent; or several, as those of an experiment",
     )
     requests = partial(arguments.positive_int, at_most=results.MAX_REQUESTS_PER_BLOCK)
-    load.add_argument(
-        "--concurrency", type=requests, default=1, help="requests in flight (%(default)s)"
-    )
-    for option, type_, default, about in (
+    load.add_argument("--concurrency", type=requests, help="requests in flight (1)")
+    for option, type_, about in (
         (
             "--output-tokens",
             arguments.positive_int,
-            128,
-            "most tokens of an output; a prompt's max_tokens is no more",
+            "most tokens of an output; a prompt's max_tokens is no more (128)",
         ),
-        ("--requests-per-case", requests, 8, "measured requests of each prompt file in a round"),
-        ("--rounds", arguments.positive_int, *rounds),
+        ("--requests-per-case", requests, "measured requests of each prompt file in a round (8)"),
+        ("--rounds", arguments.positive_int, rounds),
         (
             "--warmup-requests",
             arguments.whole_number,
-            1,
-            "first requests of each prompt file, not measured; --concurrency may take more",
+            "first requests of each prompt file, not measured; --concurrency may take more (1)",
         ),
         (
             "--timeout-seconds",
             arguments.positive_number,
-            300.0,
-            "a request that takes longer has failed",
+            "a request that takes longer has failed (300.0)",
         ),
-        ("--temperature", arguments.temperature, 0.0, "0 is greedy; above, outputs are sampled"),
-        ("--seed", arguments.whole_number, 0, "each request's own seed is drawn from it"),
+        ("--temperature", arguments.temperature, "0 is greedy; above, outputs are sampled (0.0)"),
+        ("--seed", arguments.whole_number, "each request's own seed is drawn from it (0)"),
     ):
-        parser.add_argument(option, type=type_, default=default, help=f"{about} (%(default)s)")
+        parser.add_argument(option, type=type_, help=about)
     parser.add_argument(
         "--price-source",
         metavar="TEXT",
@@ -107,18 +104,31 @@ def add_request_arguments(
     parser.add_argument(
         "--fixed-length",
         action="store_true",
+        default=None,
         help="every output has --output-tokens, also past the model's own end (vLLM's ignore_eos)",
     )
     parser.add_argument(
         "--token-ids",
         action="store_true",
+        default=None,
         help="ask for the ids of output tokens, for the transcripts (vLLM 0.10.2 and later)",
+    )
+    parser.add_argument(
+        "--resume",
+        metavar="RUN",
+        type=Path,
+        help="go on with a run that was killed or ran out of room, in its folder and with its "
+        "settings: no other option is needed",
     )
     answers.add_arguments(parser)
 
 
 def run(given: argparse.Namespace) -> int:
     """Measure one endpoint and print the figures."""
+    begun = resuming.resumed(given, "measure")
+    recorded = {} if begun is None else resuming.recorded_endpoint(begun.spec)
+    defaults = {**resuming.DEFAULTS, **recorded}
+    given = resuming.completed(given, begun, defaults, needed=("base_url", "out"))
     endpoint = run_specification.Endpoint(
         variant=arguments.name_in_files(given.name),
         base_url=arguments.base_url(given.base_url),
@@ -127,20 +137,41 @@ def run(given: argparse.Namespace) -> int:
     )
     prices = {} if given.usd_per_hour is None else {endpoint.variant: given.usd_per_hour}
     price = price_of(given, prices, next_step="add --usd-per-hour PRICE")
-    spec = run_spec(given, "measure", (endpoint,), price)
-    return measure_and_print(given, spec, {endpoint.variant: "--base-url"})
+    spec = run_spec(given, "measure", (endpoint,), price, begun)
+    return measure_and_print(given, spec, {endpoint.variant: "--base-url"}, begun)
 
 
-def measure_and_print(given: argparse.Namespace, spec: RunSpec, options: Mapping[str, str]) -> int:
-    """Measure, and print the answer; `options`: by variant, the option that gives its base URL."""
+def measure_and_print(
+    given: argparse.Namespace, spec: RunSpec, options: Mapping[str, str], begun: BegunRun | None
+) -> int:
+    """Measure, and print the answer; `options`: by variant, the option that gives its base URL.
+
+    begun: the run that goes on; None: a new one.
+    """
     arguments.check_api_key()
-    sink = result_files.FolderSink(given.out)
+    folder = resuming.run_folder(given, spec, begun)
+    sink = result_files.FolderSink(folder.parent)
     sink.check()
     _check_servers(spec, options)
-    run_id = new_run_id(spec.experiment)
-    folder = given.out / run_id
-    with answers.told_if_interrupted(given, folder), shown_progress() as progress:
-        result = measure_here(spec, run_id, sink, progress.line, advanced=progress.advanced)
+    if begun is None:
+        unended.keep_specification(sink, folder.name, spec)
+    try:
+        with (
+            unended.only_process(folder),
+            answers.told_if_cut_off(given, folder),
+            shown_progress() as progress,
+        ):
+            result = measure_here(
+                spec,
+                folder.name,
+                sink,
+                progress.line,
+                history=read_history(sink, folder.name),
+                advanced=progress.advanced,
+            )
+    except result_files.StorageFullError as error:
+        again = unended.resume_command(spec, folder)
+        raise DraftworthError(f"{error}; next: make room there, then {again}") from error
     answers.print_run(given, folder)
     if result.status == "failed":
         raise DraftworthError(f"the run failed: {result.reason}")
@@ -203,7 +234,7 @@ def load_of(given: argparse.Namespace) -> Load:
     """Return the load that is asked for; UserInputError: concurrency above requests per case."""
     if given.requests_per_second is not None:
         return PoissonLoad(requests_per_second=given.requests_per_second)
-    concurrency, requests = given.concurrency, given.requests_per_case
+    concurrency, requests = given.concurrency or 1, given.requests_per_case
     if concurrency > requests:
         raise UserInputError(
             f"--concurrency: given {concurrency} with --requests-per-case {requests}, allowed: at "
@@ -242,15 +273,22 @@ def run_spec(
     name: str,
     endpoints: tuple[run_specification.Endpoint, ...],
     price: results.Price | None,
+    begun: BegunRun | None,
     *,
     may_end_early: bool = False,
 ) -> RunSpec:
     """Return the run specification that the options ask for.
 
     name: the command's name, with which the run's id begins.
+    begun: the run that goes on, which has the prompts if none are given; None: a new run.
     may_end_early: after two rounds the run ends as soon as its intervals are narrow enough.
     """
     requests = given.requests_per_case
+    cases = (
+        begun.spec.cases
+        if begun is not None and given.prompts is None
+        else _cases(given.prompts, given.output_tokens)
+    )
     least_rounds = min(2, given.rounds) if may_end_early else given.rounds
     return RunSpec(
         experiment=name,
@@ -265,7 +303,7 @@ def run_spec(
             timeout_seconds=given.timeout_seconds,
             token_ids=given.token_ids,
         ),
-        cases=_cases(given.prompts, given.output_tokens),
+        cases=cases,
         loads=(load_of(given),),
         load_generator="asyncio",
         sampling=run_specification.Sampling(

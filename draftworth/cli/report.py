@@ -9,6 +9,7 @@ order. A score can be any number, such as an evaluation's, a likelihood, or 1 fo
 import argparse
 import json
 import math
+import os
 import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -25,9 +26,10 @@ from draftworth.cli import answers
 from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.estimate.profile_forms import write_profile
+from draftworth.measuring.unended import read_run_so_far
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.likelihoods import Prediction, read_predictions
-from draftworth.records.reading import Run, read_end, read_run
+from draftworth.records.reading import Run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
 from draftworth.report import contents
 from draftworth.report.document import Document, Section, document_lines
@@ -117,10 +119,11 @@ def run(arguments: argparse.Namespace) -> int:
         # Imported here: it loads templates and plotting, which is slow and only `--out` needs.
         from draftworth.report import writing
 
+        root = _run_around(out, arguments.runs)
         if arguments.handover:
-            writing.write_handover(document, out)
+            writing.write_handover(document, out, root=root)
         else:
-            writing.write_report(document, facts, out)
+            writing.write_report(document, facts, out, root=root)
     if arguments.handover:
         written = () if out is None else (f"handover written to {out}",)
         print(*document_lines(document), *written, sep="\n")
@@ -141,7 +144,8 @@ def _explore(arguments: argparse.Namespace) -> int:
 
     out = _out_folder(arguments.runs, arguments.out or _BESIDE_THE_RUN)
     facts, _ = _read(arguments.runs, texts=True)
-    print(f"page to ask written to {write_exploration(facts, out)}: open it in a browser")
+    page = write_exploration(facts, out, root=_run_around(out, arguments.runs))
+    print(f"page to ask written to {page}: open it in a browser")
     return 0
 
 
@@ -154,7 +158,7 @@ def _document(arguments: argparse.Namespace, facts: RunFacts, transcripts: Trans
         facts,
         against=tuple(_against(arguments.against or (), facts)),
         scores=() if arguments.score is None else score(arguments.score, facts, transcripts),
-        predictions=_predictions(arguments.runs),
+        predictions=_predictions(arguments.runs, facts.run),
     )
 
 
@@ -209,22 +213,28 @@ def _out_folder(runs_at: Sequence[str], out: str) -> Path:
     return Path(runs_at[0]) / "report"
 
 
+def _run_around(out: Path, runs_at: Sequence[str]) -> Path | None:
+    """Return the run's folder that `out` lies in, which may have links of others; None: in none."""
+    out = Path(os.path.abspath(out))
+    folders = (Path(os.path.abspath(run_at)) for run_at in runs_at)
+    return next((folder for folder in folders if out.is_relative_to(folder)), None)
+
+
 def _read(runs_at: Sequence[str], *, texts: bool) -> tuple[RunFacts, Transcripts]:
     runs: list[Run] = []
     transcripts: dict[str, Transcript] = {}
     for run_at in runs_at:
         with local_run(run_at) as folder:
-            runs.append(read_run(folder))
+            runs.append(read_run_so_far(folder))
             if texts:
                 transcripts |= read_transcripts(folder, runs[-1].blocks)
     return facts_of(pooling.pooled(runs), transcripts), transcripts
 
 
-def _predictions(runs_at: Sequence[str]) -> tuple[Prediction, ...]:
+def _predictions(runs_at: Sequence[str], run: Run) -> tuple[Prediction, ...]:
     if len(runs_at) > 1 or runs_at[0].startswith(S3_SCHEME):
         return ()
-    folder = Path(runs_at[0])
-    return read_predictions(folder, read_end(folder).run_id)
+    return read_predictions(Path(runs_at[0]), run.result.run_id)
 
 
 def score(command: str, facts: RunFacts, transcripts: Transcripts) -> tuple[ScoreComparison, ...]:

@@ -1,5 +1,7 @@
 """The journal of a run, which each pod of the run continues and the next pod reads.
 
+A process of `measure` or `compare` that begins or resumes a run counts as a pod here.
+
 A measuring Job's pod writes each entry as a file of its own, `journal/0002-0003-measured.json`:
 entry 3 (counted from 0) of pod 2. A pod may be killed before it can write, so a pod that did not
 finish the run counts as ended at its last entry, and what it did afterwards is lost. All times are
@@ -34,7 +36,9 @@ JOURNAL_FOLDER = "journal"
 # over.
 EntryKind = Literal["started", "waited", "measured", "lost", "ended"]
 
-UNRECORDED_END = "its pod ended and recorded no reason: killed, out of memory, or its node was lost"
+UNRECORDED_END = (
+    "its process ended and recorded no reason: killed, out of memory, or its machine was lost"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

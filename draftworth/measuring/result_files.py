@@ -5,19 +5,19 @@ f1d6bed. The figures in them are ours, because llmperf's own inter-token latency
 """
 
 import asyncio
+import errno
 import json
-import os
 import secrets
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar
 
 from draftworth.analysis.statistics import quantile
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.files import write_file
 from draftworth.measuring.client import Measured
 from draftworth.metrics import definitions
 from draftworth.records import results
@@ -44,6 +44,13 @@ async def in_thread(work: Callable[P, R], *arguments: P.args, **named: P.kwargs)
 
 class SinkError(DraftworthError):
     """A result file could not be written or read."""
+
+
+class StorageFullError(SinkError):
+    """No later write can succeed either: a full disk or quota, or a file system made read-only."""
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
 class Sink(Protocol):
@@ -84,18 +91,18 @@ class FolderSink:
             ) from error
 
     def write(self, name: str, data: bytes) -> None:
-        """Write to a temporary name, then link it to `name`: no partial file has this name."""
+        """Write one file whole and only once; raises StorageFullError if there is no room for it.
+
+        Files of a run hold prompts and answers, so they and their folders are the owner's alone.
+        """
         path = self.folder / name
-        partial = path.with_name(f".{path.name}.partial")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_bytes(data)
-            os.link(partial, path)  # fails if the name exists, unlike a rename
+            write_file(path, data, root=self.folder, private=True, overwrite=False)
         except OSError as error:
-            raise SinkError(f"{path}: cannot be written: {error.strerror}") from error
-        finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+            is_full = error.errno in _FULL
+            raise (StorageFullError if is_full else SinkError)(
+                f"{path}: cannot be written: {error.strerror}"
+            ) from error
 
     def names(self, folder: str) -> list[str]:
         """Return the names of complete files only; the name of a partial file begins with a dot."""
@@ -195,7 +202,8 @@ MOST_KEPT_IDS = 1_000_000
 
 @dataclass(kw_only=True)
 class RunFiles:
-    """Writes files into the run's folder. A file that cannot be written now is kept for `flush`.
+    """Writes files into the run's folder. A file that cannot be written now is kept for `flush`,
+    unless the storage is full: then StorageFullError is raised, as measuring on is of no use.
 
     token_ids: the token ids of each output, by request id, for the verdict at the end; empty if
         the run has more than `MOST_KEPT_IDS`.
@@ -211,6 +219,8 @@ class RunFiles:
     def write(self, name: str, data: bytes) -> None:
         try:
             self.write_now(name, data)
+        except StorageFullError:
+            raise
         except SinkError as error:
             self.progress(f"not written yet, will be tried again: {error}")
             self._unwritten[name] = data

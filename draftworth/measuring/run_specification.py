@@ -12,12 +12,15 @@ from dataclasses import dataclass, field, replace
 from draftworth.errors import UserInputError
 from draftworth.records.codec import Checked
 from draftworth.records.load import Load, LoadGenerator
-from draftworth.records.prompts import Case
+from draftworth.records.prompts import MAX_PROMPT_BYTES, Case
 from draftworth.records.results import Limits, Price, Temperature
 from draftworth.records.search import Search
 from draftworth.records.servers import ServingFacts
+from draftworth.untrusted import MIB
 
 RUN_SPEC_SCHEMA = "draftworth.runspec/10"
+# The most bytes of a run specification: of all its prompts and of everything else.
+LIMIT_BYTES = MAX_PROMPT_BYTES + MIB
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from draftworth.measuring.context import ContextCases
 from draftworth.measuring.gates import AnswerGates, BaselineGateError
 from draftworth.measuring.http import API_KEY_VARIABLE
 from draftworth.measuring.journal import BlockKey, Entry, History, Journal
-from draftworth.measuring.result_files import RunFiles, Sink, SinkError, in_thread
+from draftworth.measuring.result_files import RunFiles, Sink, SinkError, StorageFullError, in_thread
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.schedule import Plan, Rounds, planned_blocks, stages
 from draftworth.measuring.search import SearchRounds
@@ -43,7 +43,7 @@ from draftworth.records.search import SEARCH_FILE
 
 INTERRUPTED = "it was interrupted before its last block"
 DEFECT = "ended before the last block: a program error; see the log"
-TERMINATED = "its pod was terminated, as when its node is drained"
+TERMINATED = "its process was ended by a signal, as by Ctrl-C, or when a pod's node is drained"
 
 
 def new_run_id(experiment: str) -> str:
@@ -128,10 +128,15 @@ class Runner:
 
         If a signal cancels a run without a history, `run.json` says that the run failed. With a
         history, the journal gets an `ended` entry instead, and another pod continues the run.
+        StorageFullError: a run with a history stays open, and another pod continues it.
         """
         self._begin()
         try:
             ending = await self._measure()
+        except StorageFullError as error:
+            if self.history is not None:  # there is no room for run.json; another process continues
+                raise
+            ending = Ending(reason=str(error))
         except asyncio.CancelledError:
             if self.history is None:
                 self._finish(Ending(reason=INTERRUPTED))
@@ -162,6 +167,8 @@ class Runner:
         shortened = ""
         try:
             await self._measure_until_deadline()
+        except StorageFullError:
+            raise
         except SinkError as error:
             return Ending(reason=str(error))
         except DraftworthError as error:
@@ -243,11 +250,15 @@ def measure_here(
     sink: Sink,
     progress: Progress,
     *,
+    history: History | None = None,
     advanced: Advanced = lambda _done, _planned: None,
     servers: Servers | None = None,
     read_outputs: ReadRunsOutputs = reads_nothing,
 ) -> RunResult:
-    """Measure a run in this process; return its `run.json`. No later process can continue it."""
+    """Measure a run in this process; return its `run.json`.
+
+    history: what earlier processes wrote of the run; None: no later process can continue it.
+    """
     environment = Environment(
         progress=progress,
         advanced=advanced,
@@ -256,4 +267,4 @@ def measure_here(
         servers=servers or FixedServers(),
         read_outputs=read_outputs,
     )
-    return asyncio.run(Runner(spec, sink, run_id, environment).run())
+    return asyncio.run(Runner(spec, sink, run_id, environment, history).run())

@@ -9,13 +9,16 @@ A run is a folder (or S3 prefix) named by its run id:
     <run id>/search.json                            the result of a search
     <run id>/step_costs.json                        the step times of a complete run
     <run id>/run.json                               written last: the run is over, complete or not
+    <run id>/run_specification.json                 written first by `measure` and `compare`: what
+                                                    is measured, prompts included, for `--resume`
     <run id>/report/report.html, ...                written by the measuring Job after `run.json`
 
-and, if servers were lost, or if another pod of the Job continued the run:
+and, if servers were lost, or if another process may continue the run (a pod, `--resume`):
 
     <run id>/interrupted/0004-....block.json, ....transcript.jsonl.gz   evidence of blocks that
                                                     do not count and were measured again
-    <run id>/journal/0002-0003-measured.json        third journal entry of the second pod
+    <run id>/journal/0002-0003-measured.json        fourth journal entry of the second
+                                                    process; a Job's process is a pod
 
 A block is one case, sent to one variant, in one round. Rounds are numbered through all repetitions
 of a run, between which all servers are started again. All times are in seconds: fields that end
@@ -44,6 +47,7 @@ INTERRUPTED_FOLDER = "interrupted"
 # Not RESULT_SUFFIX, because files with that suffix are published.
 INTERRUPTED_SUFFIX = ".block.json"
 RUN_FILE = "run.json"
+SPECIFICATION_FILE = "run_specification.json"
 # Patterns of the object keys of files that the metrics publisher reads.
 PUBLISHED_FILES = (
     f"{RUNS_FOLDER}/*{RESULT_SUFFIX}",
@@ -352,8 +356,9 @@ class Interruption(Checked):
 
     Kind `servers`: servers stopped answering, and the blocks whose stems are in `blocks` were
         measured again. `lost_s` is the time of these blocks in seconds.
-    Kind `load generator`: a measuring pod ended early, and a new pod continued. `lost_s` is the
-        time from the old pod's last recorded work to the new pod's start, in seconds.
+    Kind `load generator`: the measuring process (a Job's pod, or a command) ended early, and a
+        new one continued. `lost_s` is the time from the old one's last recorded work to the new
+        one's start, in seconds.
     """
 
     kind: InterruptionKind

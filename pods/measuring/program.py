@@ -34,14 +34,13 @@ from draftworth.measuring import run_specification
 from draftworth.measuring.clock import unix_clock
 from draftworth.measuring.journal import read_history, unrecorded_ends
 from draftworth.measuring.result_files import FolderSink, SinkError, Store
-from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.run_specification import LIMIT_BYTES, RunSpec
 from draftworth.measuring.runner import DEFECT, Runner, new_run_id
 from draftworth.measuring.servers import Environment, ReadServerState
 from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.prompts import MAX_PROMPT_BYTES
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
-from draftworth.untrusted import MIB, TooLargeError, one_line, read_at_most
+from draftworth.untrusted import TooLargeError, one_line, read_at_most
 from pods.log import log_line
 from pods.measuring.engines import open_engine
 from pods.measuring.kubernetes_servers import ServerStates, go_home, servers_of
@@ -50,9 +49,6 @@ from pods.measuring.s3_sink import S3Sink
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-
-# The most bytes of a run specification: of all its prompts and of everything else.
-LIMIT_BYTES = MAX_PROMPT_BYTES + MIB
 
 
 def read_spec(address: str, sha256: str | None, make_client: Callable[[], S3Client]) -> RunSpec:

@@ -49,7 +49,6 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str], ran: Ran) 
         (["reprot"], "COMMAND: given 'reprot', allowed: init, plan, "),
         (["reprot"], "schema; did you mean 'report'?"),
         (["plan"], "the following arguments are required: experiment"),
-        (["measure", "--base-url", "x"], "required: --model, --prompts, --out"),
     ],
 )
 def test_wrong_usage_exits_with_two_and_says_what_is_allowed(

@@ -25,6 +25,8 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from draftworth.cli import main
+from draftworth.measuring.journal import JOURNAL_FOLDER, Entry
+from draftworth.measuring.run_specification import Endpoint
 from draftworth.records import results
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.reading import is_file_name
@@ -32,6 +34,7 @@ from draftworth.records.search import SEARCH_FILE
 from lambdas.metrics_publisher.datums import MAX_VALUES_PER_DATUM
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
+from tests.draftworth.measuring.specifications import specification
 from tests.draftworth.report.runs import make_run
 from tests.draftworth.report.searches import make_search_result, write_search
 from tests.hostile import fuzzing
@@ -328,3 +331,160 @@ def _fits(datum: dict[str, Any]) -> bool:
     values = datum["Values"]
     good = all(math.isfinite(value) and abs(value) <= 2.0**360 for value in values)
     return good and 0 < len(values) <= MAX_VALUES_PER_DATUM
+
+
+# A run that did not end: its specification, its journal and its finished blocks, each as JSON.
+def unended(folder: Path) -> Path:
+    """A run of `compare` that was killed after its blocks were measured."""
+    parts = copy.deepcopy(RUNS[6])
+    run = write(parts, folder)
+    (run / results.RUN_FILE).unlink()
+    first = parts["blocks"][0]
+    endpoints = (
+        Endpoint(
+            variant=name,
+            base_url=f"http://{name}",
+            max_tokens_per_step=None,
+            is_baseline=name == parts["run"]["baseline"],
+        )
+        for name in parts["run"]["variants"]
+    )
+    spec = specification(tuple(endpoints), experiment=first["experiment"])
+    (run / results.SPECIFICATION_FILE).write_bytes(dump_record(spec))
+    entry = Entry(
+        attempt=1,
+        number=0,
+        kind="started",
+        started_at_unix_s=START_UNIX_S - 1,
+        ended_at_unix_s=START_UNIX_S - 1,
+    )
+    (run / JOURNAL_FOLDER).mkdir()
+    (run / entry.name).write_bytes(dump_record(entry))
+    return run
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_run_that_did_not_end_is_reported(tmp_path: Path) -> None:
+    code, text = report(unended(tmp_path / "run"))
+    assert code == 0
+    assert text.startswith("No decision, the run is not complete: the run did not end, ")
+
+
+@tries(2_000, few=15)
+@given(data=st.data())
+@pytest.mark.usefixtures("undrawn")
+def test_a_run_of_anybody_that_did_not_end_is_a_report_or_one_message(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run = unended(Path(folder) / "run")
+        files = sorted(path for path in run.rglob("*.json") if path.is_file())
+        for _ in range(data.draw(st.integers(1, 3))):
+            file = data.draw(st.sampled_from(files))
+            value = json.loads(file.read_bytes())
+            edit(data.draw, value)
+            file.write_text(json.dumps(value))
+        code, _ = report(run)
+        event(f"exit code {code}")
+
+
+# What is where in a folder that somebody else made, and what is written there.
+WRITES: dict[str, tuple[str, ...]] = {
+    "report/report.html": ("--out",),
+    "report/report.md": ("--out",),
+    "report/explore.html": ("--explore",),
+    "report/handover.md": ("--handover", "--out"),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.usefixtures("undrawn")
+def test_nothing_is_written_through_a_link_to_a_file(name: str, tmp_path: Path) -> None:
+    run = write(copy.deepcopy(RUNS[6]), tmp_path / "run")
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (run / name).parent.mkdir(exist_ok=True)
+    (run / name).symlink_to(precious)
+    assert main(["report", str(run), *WRITES[name]]) == 0
+    assert precious.read_text() == "mine"
+    assert (run / name).is_file()
+    assert not (run / name).is_symlink()
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.usefixtures("undrawn")
+def test_nothing_is_written_through_a_hard_link_or_into_a_pipe(name: str, tmp_path: Path) -> None:
+    run = write(copy.deepcopy(RUNS[6]), tmp_path / "run")
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (run / name).parent.mkdir(exist_ok=True)
+    (run / name).hardlink_to(precious)
+    assert main(["report", str(run), *WRITES[name]]) == 0
+    assert precious.read_text() == "mine"
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    assert main(["report", str(run), *WRITES[name]]) == 0
+    assert (run / name).is_file()
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("is_named", [False, True])
+@pytest.mark.usefixtures("undrawn")
+def test_a_link_to_a_folder_is_refused_in_one_sentence(
+    name: str, is_named: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """is_named: the folder is given by its name, and lies in the run's."""
+    run = write(copy.deepcopy(RUNS[6]), tmp_path / "run")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (run / "report").symlink_to(elsewhere)
+    words = [word for word in WRITES[name] if not (is_named and word == "--out")]
+    named = ["--out", str(run / "report")] if is_named else []
+    assert main(["report", str(run), *words, *named]) == 1
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert f"{run / 'report'} is a link, allowed: a folder; next: remove the link" in told
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_folder_that_the_user_named_may_be_a_link(tmp_path: Path) -> None:
+    run = write(copy.deepcopy(RUNS[6]), tmp_path / "run")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    (tmp_path / "latest").symlink_to(run)
+    assert main(["report", str(run), "--out", str(tmp_path / "link")]) == 0
+    assert (tmp_path / "mine" / "report.html").is_file()
+    assert main(["report", str(tmp_path / "latest"), "--out"]) == 0
+    assert (run / "report" / "report.html").is_file()
+
+
+# What a result file that is listed may be instead, and what is said; empty: it is read.
+READS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
+    "a link to a file that is no result": (
+        lambda path, other: path.symlink_to(other),
+        "file of this version: not JSON: ",
+    ),
+    "a pipe": (lambda path, _: os.mkfifo(path), "a pipe or device, allowed: a regular file"),
+    "a link to a device": (lambda path, _: path.symlink_to("/dev/zero"), "a pipe or device"),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize("has_ended", [True, False])
+@pytest.mark.usefixtures("undrawn")
+def test_a_result_that_is_something_else_shows_nothing_of_it(
+    name: str, has_ended: bool, tmp_path: Path
+) -> None:
+    make, message = READS[name]
+    run = (
+        write(copy.deepcopy(RUNS[6]), tmp_path / "run") if has_ended else unended(tmp_path / "run")
+    )
+    other = tmp_path / "other"
+    other.write_text("root:x:0:0:secret")
+    file = next((run / results.BLOCKS_FOLDER).glob(f"*{results.RESULT_SUFFIX}"))
+    file.unlink()
+    make(file, other)
+    code, text = report(run)
+    assert "secret" not in text
+    # Of a run that did not end, what is no file is no finished block.
+    assert code == (2 if has_ended or "no result" in name else 0)
+    assert (message in text) == (code == 2)

@@ -281,7 +281,8 @@ def test_an_interrupted_comparison_tells_where_its_files_are(compared: Compared)
         told = compared("--baseline", "{}", "--variant", f"fast={server.base_url}", code=1)
     (folder,) = (compared.folder / "runs").iterdir()
     assert (
-        "No decision, the run is not complete: it was interrupted before its last block.\n" in told
+        "No decision, the run is not complete: the run did not end, or lasts still; next: "
+        f"draftworth compare --resume {folder}.\n" in told
     )
     assert f"\nFiles: {folder}\n" in told
 

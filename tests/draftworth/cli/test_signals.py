@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from draftworth.cli import main
-from draftworth.records.reading import read_end
+from draftworth.measuring.journal import Entry
+from draftworth.measuring.runner import TERMINATED
+from draftworth.measuring.unended import read_begun_run
 from tests.conftest import ROOT
 from tests.support.stream_server import (
     Request,
@@ -85,7 +87,7 @@ def test_a_signal_interrupts_a_command_unless_it_is_ignored(
 
 
 @pytest.mark.parametrize("sigint", [signal.default_int_handler, signal.SIG_IGN])
-def test_a_measurement_that_gets_a_signal_ends_with_its_run_written(
+def test_a_measurement_that_gets_a_signal_ends_and_can_be_resumed(
     server: StreamServer, tmp_path: Path, sigint: Any
 ) -> None:
     """Also in the background of a script, where SIGINT is ignored."""
@@ -101,8 +103,15 @@ def test_a_measurement_that_gets_a_signal_ends_with_its_run_written(
     assert told.splitlines()[-1] == "draftworth: interrupted"
     assert "Traceback" not in told
     (folder,) = tmp_path.iterdir()
-    end = read_end(folder)
-    assert (end.status, end.reason) == ("failed", "it was interrupted before its last block")
+    next_step = f"no block of it is finished; next: draftworth measure --resume {folder}"
+    assert f"{folder}: the run did not end, and {next_step}" in told
+    assert last_entry(folder).reason == TERMINATED
+
+
+def last_entry(folder: Path) -> Entry:
+    """The last that the process wrote into the run's journal."""
+    *_, last = read_begun_run(folder).history.entries
+    return last
 
 
 def test_a_report_that_gets_a_signal_leaves_no_copy_of_the_run(tmp_path: Path) -> None:
@@ -140,7 +149,7 @@ def test_a_terminal_that_goes_away_ends_a_measurement(server: StreamServer, tmp_
     process.wait(timeout=HANGS_AFTER_SECONDS)
     assert process.returncode == 1
     (folder,) = tmp_path.iterdir()
-    assert read_end(folder).reason == "it was interrupted before its last block"
+    assert last_entry(folder).reason == TERMINATED
 
 
 def _take_terminal() -> None:

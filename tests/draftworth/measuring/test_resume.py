@@ -5,8 +5,10 @@ the decisions that hang on the figures must be the same too.
 """
 
 import asyncio
+import errno
 import hashlib
 import itertools
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from draftworth.files import write_file
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.clock import WallClock, unix_clock
 from draftworth.measuring.journal import (
@@ -24,7 +27,7 @@ from draftworth.measuring.journal import (
     read_history,
 )
 from draftworth.measuring.load import Batch, Planned, SentBatch
-from draftworth.measuring.result_files import FolderSink, Sink, SinkError
+from draftworth.measuring.result_files import FolderSink, Sink, SinkError, StorageFullError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import TERMINATED, Runner
 from draftworth.records import results
@@ -358,6 +361,46 @@ def test_a_run_that_cannot_be_recorded_is_not_measured(
     with pytest.raises(SinkError, match="no space"):
         asyncio.run(made.run())
     assert engine.calls == 0
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG])
+def test_storage_that_is_full_ends_the_measuring_at_once_and_the_run_stays_open(
+    healthy: StreamServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The twelfth write is of the second block."""
+    writes = itertools.count(1)
+
+    def filling(*arguments: Any, **named: Any) -> Path:
+        if next(writes) >= 12:
+            raise OSError(number, os.strerror(number))
+        return write_file(*arguments, **named)
+
+    engine = FakeEngine()
+    monkeypatch.setattr("draftworth.measuring.result_files.write_file", filling)
+    with pytest.raises(StorageFullError, match=os.strerror(number)):
+        run_pod(runner(healthy.base_url, tmp_path, engine=engine))
+    assert engine.calls == 2
+    assert next(writes) == 13  # nothing was tried again
+
+    monkeypatch.undo()
+    assert run_pod(runner(healthy.base_url, tmp_path))
+    assert read_run(tmp_path / RUN_ID).result.status == "complete"
+
+
+def test_storage_that_is_full_ends_a_run_that_nobody_continues(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    class FullSink(FolderSink):
+        def write(self, name: str, data: bytes) -> None:
+            if "/blocks/" in name:
+                raise StorageFullError("no space")
+            super().write(name, data)
+
+    engine = FakeEngine()
+    made = make_runner(spec(healthy.base_url), FullSink(tmp_path), run_id=RUN_ID, engine=engine)
+    result = asyncio.run(made.run())
+    assert engine.calls == 1
+    assert (result.status, result.reason) == ("failed", "no space")
 
 
 def test_the_deadline_counts_from_the_first_pod(healthy: StreamServer, tmp_path: Path) -> None:

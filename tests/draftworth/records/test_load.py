@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from draftworth.cli import measure
+from draftworth.cli import measure, resuming
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 
 
@@ -126,4 +126,6 @@ def test_measure_reads_the_option_of_every_load(shape: type[Load]) -> None:
     parser = ArgumentParser()
     measure.add_arguments(parser)
     required = ("--base-url", "URL", "--model", "NAME", "--prompts", "PATH", "--out", "DIR")
-    assert measure.load_of(parser.parse_args([*required, *load.option.split()])) == load
+    parsed = parser.parse_args([*required, *load.option.split()])
+    options = resuming.completed(parsed, None, resuming.DEFAULTS, needed=())
+    assert measure.load_of(options) == load

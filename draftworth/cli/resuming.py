@@ -1,0 +1,123 @@
+"""Continues a run of `measure` or `compare` with the settings that its folder has recorded."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from draftworth.cli import arguments
+from draftworth.errors import UserInputError
+from draftworth.measuring import unended
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.runner import new_run_id
+from draftworth.measuring.unended import BegunRun
+from draftworth.untrusted import one_line
+
+# The values of options that are not given.
+DEFAULTS: dict[str, Any] = {
+    "name": "measured",
+    "output_tokens": 128,
+    "requests_per_case": 8,
+    "rounds": 1,
+    "warmup_requests": 1,
+    "timeout_seconds": 300.0,
+    "temperature": 0.0,
+    "seed": 0,
+    "fixed_length": False,
+    "token_ids": False,
+}
+
+
+def resumed(given: argparse.Namespace, command: str) -> BegunRun | None:
+    """Return the run of `--resume`; None without; UserInputError: it cannot be resumed so."""
+    if given.resume is None:
+        return None
+    begun = unended.read_begun_run(given.resume)
+    folder, blocks = begun.folder, begun.history.blocks
+    if begun.spec.experiment != command:
+        raise UserInputError(
+            f"--resume: given {folder}, a run of {one_line(begun.spec.experiment)}, allowed: a run "
+            f"of {command}"
+        )
+    if result := begun.history.result:
+        raise UserInputError(
+            f"--resume: given {folder}, a run that has ended ({result.status}), allowed: one that "
+            f"did not; next: draftworth report {folder}"
+        )
+    if blocks and blocks[0].run_id != folder.name:
+        raise UserInputError(
+            f"--resume: given {folder}, allowed: a folder with the run's own name; next: rename it "
+            f"to {one_line(blocks[0].run_id)}"
+        )
+    for endpoint in begun.spec.endpoints:
+        arguments.base_url(endpoint.base_url, option=f"--resume: {folder}")
+    return begun
+
+
+def completed(
+    given: argparse.Namespace,
+    begun: BegunRun | None,
+    defaults: Mapping[str, Any],
+    *,
+    needed: Sequence[str],
+) -> argparse.Namespace:
+    """Return the options with those that were not given: of the run that goes on, or `defaults`.
+
+    UserInputError: an option of `needed`, the model or the prompts are missing.
+    """
+    values = dict(defaults)
+    if begun is not None:
+        values |= {"out": begun.folder.parent} | _recorded_requests(begun.spec)
+    elif missing := [n for n in (*needed, "model", "prompts") if getattr(given, n) is None]:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in missing)
+        raise UserInputError(
+            f"given without {names}, allowed: with it; or --resume RUN alone, for a run that did "
+            "not end"
+        )
+    options = {name: value for name, value in vars(given).items() if value is not None}
+    if {"concurrency", "requests_per_second"} & options.keys():
+        values |= {"concurrency": None, "requests_per_second": None}
+    return argparse.Namespace(**{**vars(given), **values, **options})
+
+
+def _recorded_requests(spec: RunSpec) -> dict[str, Any]:
+    shape, sampling, price = spec.shape, spec.sampling, spec.price
+    load = spec.loads[0]
+    return {
+        "model": shape.model,
+        "output_tokens": shape.output_tokens,
+        "fixed_length": shape.fixed_output_length,
+        "temperature": shape.temperature,
+        "seed": shape.seed,
+        "timeout_seconds": shape.timeout_seconds,
+        "token_ids": shape.token_ids,
+        "requests_per_case": sampling.requests_per_round,
+        "rounds": sampling.max_requests // sampling.requests_per_round,
+        "warmup_requests": sampling.warmup_requests,
+        "price_source": price.source if price else None,
+        "price_as_of": date.fromisoformat(price.as_of) if price else None,
+        "concurrency": getattr(load, "concurrency", None),
+        "requests_per_second": getattr(load, "requests_per_second", None),
+    }
+
+
+def recorded_endpoint(spec: RunSpec) -> Mapping[str, Any]:
+    """Return the options of `measure` that say what is measured and what it costs."""
+    usd = spec.price.usd_per_node_hour if spec.price else None
+    endpoint = spec.endpoints[0]
+    return {"base_url": endpoint.base_url, "name": endpoint.variant, "usd_per_hour": usd}
+
+
+def run_folder(given: argparse.Namespace, spec: RunSpec, begun: BegunRun | None) -> Path:
+    """Return the run's folder; UserInputError: an option is not what the run has recorded."""
+    out: Path = given.out
+    if begun is None:
+        return out / new_run_id(spec.experiment)
+    unended.refuse_other_run(spec, begun)
+    if out.resolve() != begun.folder.parent:
+        raise UserInputError(
+            f"--out: given {out} with --resume, allowed: {begun.folder.parent}, where the run is; "
+            "next: leave --out out"
+        )
+    return begun.folder

@@ -1,0 +1,263 @@
+"""`--resume`: a run of `compare` or `measure` that was killed goes on in its folder."""
+
+import json
+import math
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from draftworth.measuring.http import API_KEY_VARIABLE
+from draftworth.measuring.journal import UNRECORDED_END
+from draftworth.measuring.unended import only_process, read_begun_run
+from draftworth.records.reading import read_run
+from draftworth.records.results import RUN_FILE, SPECIFICATION_FILE
+from tests.conftest import ROOT
+from tests.draftworth.conftest import Ran
+from tests.support.stream_server import (
+    Request,
+    Sleep,
+    Step,
+    StreamServer,
+    completion,
+    plain,
+    stream_server,
+)
+from tests.support.waiting import HANGS_AFTER_SECONDS
+
+PROMPTS = [{"id": f"mail-{n}", "prompt": f"Answer mail {n}."} for n in range(8)]
+KEY = "sk-very-secret-0123456789"
+# Of a block: eight measured requests and a warm-up. At the start, one to each server besides.
+REQUESTS_PER_BLOCK = 9
+
+
+@dataclass
+class Servers:
+    """Two servers; of a process that measures them, `killed` cuts a block.
+
+    most_blocks: with so many finished, no request is answered. reached: one has come.
+    """
+
+    folder: Path
+    servers: list[StreamServer] = field(default_factory=list)
+    most_blocks: float = math.inf
+    reached: threading.Event = field(default_factory=threading.Event)
+
+    def answer(self, request: Request) -> Sequence[Step]:
+        """As a server without a list of models."""
+        if request.method == "GET":
+            return plain("200 OK" if request.path == "/health" else "404 Not Found", b"")
+        if len([*self.folder.glob("runs/*/blocks/*.result.json")]) >= self.most_blocks:
+            self.reached.set()
+            return [Sleep(HANGS_AFTER_SECONDS)]
+        return completion(2, 2, gap_seconds=0.001)
+
+    @property
+    def requests(self) -> int:
+        return sum(r.method == "POST" for server in self.servers for r in list(server.requests))
+
+    @property
+    def options(self) -> list[str]:
+        baseline, variant = (server.base_url for server in self.servers)
+        return ["--baseline", baseline, "--variant", f"fast={variant}"]
+
+    def killed(self, *argv: str, block: int) -> Path:
+        """Start `draftworth`, end it by SIGKILL in that block, and return the run's folder."""
+        self.most_blocks = block - 1
+        process = subprocess.Popen(
+            [sys.executable, "-m", "draftworth", *argv],
+            cwd=ROOT,
+            env=os.environ | {API_KEY_VARIABLE: KEY},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        assert self.reached.wait(HANGS_AFTER_SECONDS)
+        process.kill()
+        process.wait(HANGS_AFTER_SECONDS)
+        self.most_blocks = math.inf
+        (folder,) = (self.folder / "runs").iterdir()
+        return folder
+
+    @property
+    def asked(self) -> list[str]:
+        prompts = str(self.folder / "mails" / "inbox.jsonl")
+        out = str(self.folder / "runs")
+        return ["--model", "m", "--prompts", prompts, "--out", out, "--rounds", "3"]
+
+    def killed_comparison(self, *, block: int = 4) -> Path:
+        return self.killed("compare", *self.options, *self.asked, block=block)
+
+
+@pytest.fixture
+def servers(tmp_path: Path, _every_request_counts: None) -> Iterator[Servers]:
+    (tmp_path / "mails").mkdir()
+    lines = "".join(json.dumps(prompt) + "\n" for prompt in PROMPTS)
+    (tmp_path / "mails" / "inbox.jsonl").write_text(lines)
+    made = Servers(tmp_path)
+    with stream_server(made.answer) as baseline, stream_server(made.answer) as variant:
+        made.servers += [baseline, variant]
+        yield made
+
+
+def test_a_killed_comparison_is_reported_and_goes_on(servers: Servers, ran: Ran) -> None:
+    folder = servers.killed_comparison()
+    before = {f.name: f.read_bytes() for f in (folder / "blocks").glob("*.result.json")}
+    assert len(before) == 3
+
+    told = ran("report", folder)
+    assert told.startswith("No decision, the run is not complete: the run did not end, ")
+    assert f"next: draftworth compare --resume {folder}" in told
+    assert "\n24 requests, 0 failed" in told
+    assert ", proven" not in told
+
+    asked_before = servers.requests
+    told = ran("compare", "--resume", folder)
+    run = read_run(folder)
+    assert "continuing after 3 blocks that are measured already" in told
+    assert run.result.status == "complete"
+    # What is finished counts as it is, and is not asked again; the cut block is.
+    assert {name: (folder / "blocks" / name).read_bytes() for name in before} == before
+    assert servers.requests - asked_before == REQUESTS_PER_BLOCK * (len(run.blocks) - 3) + 2
+    assert set(Counter((b.variant, b.round) for b in run.blocks).values()) == {1}
+    (interruption,) = run.result.interruptions
+    assert (interruption.kind, interruption.reason) == ("load generator", UNRECORDED_END)
+    assert ", 1 interruption" in ran("report", folder)
+
+
+def test_a_killed_measurement_is_reported_and_goes_on(servers: Servers, ran: Ran) -> None:
+    words = ("--base-url", servers.servers[0].base_url, "--usd-per-hour", "2.1")
+    folder = servers.killed("measure", *words, *servers.asked, block=3)
+    assert f"next: draftworth measure --resume {folder}" in ran("report", folder)
+    ran("measure", "--resume", folder)
+    run = read_run(folder)
+    assert (run.result.status, len(run.blocks)) == ("complete", 3)
+    assert run.result.price is not None
+    assert run.result.price.usd_per_node_hour == 2.1
+
+
+def test_a_run_without_a_finished_block_is_one_sentence_and_goes_on(
+    servers: Servers, ran: Ran
+) -> None:
+    folder = servers.killed_comparison(block=1)
+    told = ran("report", folder, code=2)
+    assert told == (
+        f"draftworth: {folder}: the run did not end, and no block of it is finished; next: "
+        f"draftworth compare --resume {folder}\n"
+    )
+    ran("compare", "--resume", folder)
+    assert read_run(folder).result.status == "complete"
+
+
+def test_the_folder_has_all_that_is_needed_but_no_key_and_is_its_owners_alone(
+    servers: Servers,
+) -> None:
+    folder = servers.killed_comparison(block=2)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert folder / SPECIFICATION_FILE in files
+    assert not any(KEY.encode() in path.read_bytes() for path in files)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    folders = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
+
+
+# What is added to `compare --resume RUN`, and what is said of it.
+CONTRADICTIONS: dict[str, tuple[Callable[[Servers], list[str]], str]] = {
+    "another model": (
+        lambda _: ["--model", "n"],
+        "shape.model: given 'n', allowed: 'm', as the run began; next: leave out what the run has",
+    ),
+    "other rounds": (
+        lambda _: ["--rounds", "4"],
+        "sampling.max_requests: given 32, allowed: 24",
+    ),
+    "another load": (
+        lambda _: ["--concurrency", "2"],
+        "loads[0].concurrency: given 2, allowed: 1",
+    ),
+    "another server": (
+        lambda s: [*s.options[:3], "fast=http://127.0.0.1:9"],
+        "endpoints[1].base_url: given 'http://127.0.0.1:9', allowed: 'http",
+    ),
+    "a part of the servers": (
+        lambda s: s.options[:2],
+        "--resume: given with a part of the servers, allowed: with all of them, or with none",
+    ),
+    "other prompts": (
+        lambda s: ["--prompts", str(s.folder / "others" / "inbox.jsonl")],
+        "cases[0].prompt_class: given 'others', allowed: 'mails'",
+    ),
+    "another folder": (
+        lambda s: ["--out", str(s.folder)],
+        "--out: given",
+    ),
+    "a price": (
+        lambda _: ["--price-source", "a bill"],
+        "--price-source: given without a price",
+    ),
+}
+
+
+def test_what_contradicts_the_recorded_run_is_refused_with_what_differs(
+    servers: Servers, ran: Ran
+) -> None:
+    folder = servers.killed_comparison(block=2)
+    (servers.folder / "others").mkdir()
+    (servers.folder / "others" / "inbox.jsonl").write_text(json.dumps(PROMPTS[0]) + "\n")
+    asked_before = servers.requests
+    for name, (options, message) in CONTRADICTIONS.items():
+        told = ran("compare", "--resume", folder, *options(servers), code=2)
+        assert message in told, name
+        assert "Traceback" not in told
+    assert servers.requests == asked_before
+    # The same command again, with `--resume` added to it, is no contradiction.
+    ran("compare", *servers.options, *servers.asked, "--resume", folder)
+    assert read_run(folder).result.status == "complete"
+
+
+def test_what_cannot_be_resumed_is_refused_with_the_next_step(servers: Servers, ran: Ran) -> None:
+    folder = servers.killed_comparison(block=2)
+    assert "a run of compare, allowed: a run of measure" in ran(
+        "measure", "--resume", folder, code=2
+    )
+    with only_process(folder):
+        told = ran("compare", "--resume", folder, code=2)
+        assert "the run is still measured, by another process; next: wait until it ends" in told
+        # Meanwhile the finished blocks can be read.
+        assert ran("report", folder).startswith("No decision, the run is not complete")
+    renamed = folder.rename(folder.with_name("other"))
+    told = ran("compare", "--resume", renamed, code=2)
+    assert f"allowed: a folder with the run's own name; next: rename it to {folder.name}" in told
+    assert f"compare --resume {renamed}" in ran("report", renamed)
+    renamed.rename(folder)
+    ran("compare", "--resume", folder)
+    told = ran("compare", "--resume", folder, code=2)
+    assert (
+        "a run that has ended (complete), allowed: one that did not; next: draftworth report"
+        in (told)
+    )
+    told = ran("compare", "--resume", folder.parent, code=2)
+    assert "allowed: the folder of a run of compare or measure" in told
+
+
+def test_without_resume_the_options_that_are_needed_are_named(ran: Ran) -> None:
+    told = ran("measure", "--base-url", "x", code=2)
+    assert (
+        "given without --out, --model, --prompts, allowed: with it; or --resume RUN alone" in told
+    )
+    told = ran("compare", code=2)
+    assert "given without --baseline, --variant, --model, --prompts" in told
+
+
+def test_a_run_of_this_version_is_read_back_as_it_began(servers: Servers) -> None:
+    folder = servers.killed_comparison(block=2)
+    begun = read_begun_run(folder)
+    assert [e.variant for e in begun.spec.endpoints] == ["baseline", "fast"]
+    assert len(begun.spec.cases[0].prompts) == len(PROMPTS)
+    assert not (folder / RUN_FILE).exists()
