@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         run_id = new_run_id(experiment.name)
         run_folder = arguments.out / run_id
-        with answers.told_if_cut_off(arguments, run_folder):
+        with answers.answer_if_cut_off(arguments, run_folder):
             result = rehearsal.measure(run_id)
         predictions: tuple[likelihoods.Prediction, ...] = ()
         rehearsal.tell_answer(reading.read_run(run_folder))

@@ -69,7 +69,7 @@ def print_run(given: argparse.Namespace, folder: Path) -> None:
 
 
 @contextmanager
-def told_if_cut_off(given: argparse.Namespace, folder: Path) -> Iterator[None]:
+def answer_if_cut_off(given: argparse.Namespace, folder: Path) -> Iterator[None]:
     """Print what is measured of the run in `folder` if Ctrl-C or a full disk ends the block."""
     try:
         yield

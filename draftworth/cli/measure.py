@@ -158,7 +158,7 @@ def measure_and_print(
     try:
         with (
             unended.only_process(folder),
-            answers.told_if_cut_off(given, folder),
+            answers.answer_if_cut_off(given, folder),
             shown_progress() as progress,
         ):
             result = measure_here(

@@ -2,16 +2,23 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from draftworth.cli import arguments
+from draftworth.cli.arguments import (
+    base_url,
+    past_day,
+    positive_int,
+    positive_number,
+    short_text,
+    whole_number,
+)
 from draftworth.errors import UserInputError
 from draftworth.measuring import unended
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import new_run_id
 from draftworth.measuring.unended import BegunRun
+from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, SPECIFICATION_FILE
 from draftworth.untrusted import one_line
 
 # The values of options that are not given.
@@ -29,11 +36,11 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-def resumed(given: argparse.Namespace, command: str) -> BegunRun | None:
+def resumed(options: argparse.Namespace, command: str) -> BegunRun | None:
     """Return the run of `--resume`; None without; UserInputError: it cannot be resumed so."""
-    if given.resume is None:
+    if options.resume is None:
         return None
-    begun = unended.read_begun_run(given.resume)
+    begun = unended.read_begun_run(options.resume)
     folder, blocks = begun.folder, begun.history.blocks
     if begun.spec.experiment != command:
         raise UserInputError(
@@ -51,12 +58,12 @@ def resumed(given: argparse.Namespace, command: str) -> BegunRun | None:
             f"to {one_line(blocks[0].run_id)}"
         )
     for endpoint in begun.spec.endpoints:
-        arguments.base_url(endpoint.base_url, option=f"--resume: {folder}")
+        base_url(endpoint.base_url, option=f"--resume: {folder}")
     return begun
 
 
 def completed(
-    given: argparse.Namespace,
+    options: argparse.Namespace,
     begun: BegunRun | None,
     defaults: Mapping[str, Any],
     *,
@@ -68,37 +75,49 @@ def completed(
     """
     values = dict(defaults)
     if begun is not None:
-        values |= {"out": begun.folder.parent} | _recorded_requests(begun.spec)
-    elif missing := [n for n in (*needed, "model", "prompts") if getattr(given, n) is None]:
+        values |= {"out": begun.folder.parent} | _recorded_options(begun)
+    elif missing := [n for n in (*needed, "model", "prompts") if getattr(options, n) is None]:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in missing)
         raise UserInputError(
             f"given without {names}, allowed: with it; or --resume RUN alone, for a run that did "
             "not end"
         )
-    options = {name: value for name, value in vars(given).items() if value is not None}
-    if {"concurrency", "requests_per_second"} & options.keys():
+    typed = {name: value for name, value in vars(options).items() if value is not None}
+    if {"concurrency", "requests_per_second"} & typed.keys():
         values |= {"concurrency": None, "requests_per_second": None}
-    return argparse.Namespace(**{**vars(given), **values, **options})
+    return argparse.Namespace(**{**vars(options), **values, **typed})
 
 
-def _recorded_requests(spec: RunSpec) -> dict[str, Any]:
-    shape, sampling, price = spec.shape, spec.sampling, spec.price
-    load = spec.loads[0]
+def _recorded_options(begun: BegunRun) -> dict[str, Any]:
+    """Return the options that the run began with; UserInputError: no command line allows them."""
+    try:
+        return _options_of(begun.spec)
+    except (argparse.ArgumentTypeError, ArithmeticError, LookupError, ValueError) as error:
+        raise UserInputError(
+            f"{begun.folder / SPECIFICATION_FILE}: not one that this command has written: {error}"
+        ) from error
+
+
+def _options_of(spec: RunSpec) -> dict[str, Any]:
+    # The file may be anybody's, so its numbers have the limits of the command line's.
+    shape, sampling, price, load = spec.shape, spec.sampling, spec.price, spec.loads[0]
+    requests = sampling.requests_per_round
+    rate = getattr(load, "requests_per_second", None)
     return {
         "model": shape.model,
-        "output_tokens": shape.output_tokens,
+        "output_tokens": positive_int(str(shape.output_tokens)),
         "fixed_length": shape.fixed_output_length,
         "temperature": shape.temperature,
-        "seed": shape.seed,
-        "timeout_seconds": shape.timeout_seconds,
+        "seed": whole_number(str(shape.seed)),
+        "timeout_seconds": positive_number(str(shape.timeout_seconds)),
         "token_ids": shape.token_ids,
-        "requests_per_case": sampling.requests_per_round,
-        "rounds": sampling.max_requests // sampling.requests_per_round,
-        "warmup_requests": sampling.warmup_requests,
-        "price_source": price.source if price else None,
-        "price_as_of": date.fromisoformat(price.as_of) if price else None,
+        "requests_per_case": positive_int(str(requests), at_most=MAX_REQUESTS_PER_BLOCK),
+        "rounds": positive_int(str(sampling.max_requests // requests)),
+        "warmup_requests": whole_number(str(sampling.warmup_requests)),
+        "price_source": short_text(price.source) if price else None,
+        "price_as_of": past_day(price.as_of) if price else None,
         "concurrency": getattr(load, "concurrency", None),
-        "requests_per_second": getattr(load, "requests_per_second", None),
+        "requests_per_second": None if rate is None else positive_number(str(rate)),
     }
 
 
@@ -109,9 +128,9 @@ def recorded_endpoint(spec: RunSpec) -> Mapping[str, Any]:
     return {"base_url": endpoint.base_url, "name": endpoint.variant, "usd_per_hour": usd}
 
 
-def run_folder(given: argparse.Namespace, spec: RunSpec, begun: BegunRun | None) -> Path:
+def run_folder(options: argparse.Namespace, spec: RunSpec, begun: BegunRun | None) -> Path:
     """Return the run's folder; UserInputError: an option is not what the run has recorded."""
-    out: Path = given.out
+    out: Path = options.out
     if begun is None:
         return out / new_run_id(spec.experiment)
     unended.refuse_other_run(spec, begun)

@@ -154,8 +154,8 @@ def only_process(folder: Path) -> Iterator[None]:
 
 def refuse_other_run(spec: RunSpec, begun: BegunRun) -> None:
     """Raise UserInputError, with what differs, if `spec` is not the specification of the run."""
-    asked, recorded = (load_object(dump_record(one)) for one in (spec, begun.spec))
-    if different := list(_differences(asked, recorded, "")):
+    options, recorded = (load_object(dump_record(one)) for one in (spec, begun.spec))
+    if different := list(_differences(options, recorded, "")):
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
         raise UserInputError(
             f"--resume: {begun.folder}: {different[0]}, as the run began{more}; next: leave out "
@@ -163,21 +163,21 @@ def refuse_other_run(spec: RunSpec, begun: BegunRun) -> None:
         )
 
 
-def _differences(asked: Any, recorded: Any, key: str) -> Iterator[str]:
-    if asked == recorded:
+def _differences(option: Any, recorded: Any, key: str) -> Iterator[str]:
+    if option == recorded:
         return
-    if isinstance(asked, dict) and isinstance(recorded, dict):
-        for name in dict.fromkeys((*asked, *recorded)):
+    if isinstance(option, dict) and isinstance(recorded, dict):
+        for name in dict.fromkeys((*option, *recorded)):
             inner = f"{key}.{name}" if key else name
-            yield from _differences(asked.get(name), recorded.get(name), inner)
-    elif _have_same_length(asked, recorded):
-        for number, pair in enumerate(zip(asked, recorded, strict=True)):
+            yield from _differences(option.get(name), recorded.get(name), inner)
+    elif _have_same_length(option, recorded):
+        for number, pair in enumerate(zip(option, recorded, strict=True)):
             yield from _differences(*pair, f"{key}[{number}]")
     else:
-        values = (one_line(repr(v), characters=_VALUE_CHARACTERS) for v in (asked, recorded))
-        yield "{}: given {}, allowed: {}".format(key, *values)
+        texts = (one_line(repr(v), characters=_VALUE_CHARACTERS) for v in (option, recorded))
+        yield "{}: given {}, allowed: {}".format(key, *texts)
 
 
-def _have_same_length(asked: Any, recorded: Any) -> bool:
-    both: Sequence[Any] = (asked, recorded)
-    return all(isinstance(one, list) for one in both) and len(asked) == len(recorded)
+def _have_same_length(option: Any, recorded: Any) -> bool:
+    both: Sequence[Any] = (option, recorded)
+    return all(isinstance(one, list) for one in both) and len(option) == len(recorded)

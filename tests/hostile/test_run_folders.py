@@ -439,9 +439,9 @@ def test_a_link_to_a_folder_is_refused_in_one_sentence(
     words = [word for word in WRITES[name] if not (is_named and word == "--out")]
     named = ["--out", str(run / "report")] if is_named else []
     assert main(["report", str(run), *words, *named]) == 1
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert f"{run / 'report'} is a link, allowed: a folder; next: remove the link" in told
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert f"{run / 'report'} is a link, allowed: a folder; next: remove the link" in message
     assert list(elsewhere.iterdir()) == []
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE, SPECIFICATION_FILE
 from tests.conftest import ROOT
 from tests.draftworth.conftest import Ran
+from tests.hostile.fuzzing import at
 from tests.support.stream_server import (
     Request,
     Sleep,
@@ -86,13 +88,13 @@ class Servers:
         return folder
 
     @property
-    def asked(self) -> list[str]:
+    def settings(self) -> list[str]:
         prompts = str(self.folder / "mails" / "inbox.jsonl")
         out = str(self.folder / "runs")
         return ["--model", "m", "--prompts", prompts, "--out", out, "--rounds", "3"]
 
     def killed_comparison(self, *, block: int = 4) -> Path:
-        return self.killed("compare", *self.options, *self.asked, block=block)
+        return self.killed("compare", *self.options, *self.settings, block=block)
 
 
 @pytest.fixture
@@ -111,20 +113,20 @@ def test_a_killed_comparison_is_reported_and_goes_on(servers: Servers, ran: Ran)
     before = {f.name: f.read_bytes() for f in (folder / "blocks").glob("*.result.json")}
     assert len(before) == 3
 
-    told = ran("report", folder)
-    assert told.startswith("No decision, the run is not complete: the run did not end, ")
-    assert f"next: draftworth compare --resume {folder}" in told
-    assert "\n24 requests, 0 failed" in told
-    assert ", proven" not in told
+    output = ran("report", folder)
+    assert output.startswith("No decision, the run is not complete: the run did not end, ")
+    assert f"next: draftworth compare --resume {folder}" in output
+    assert "\n24 requests, 0 failed" in output
+    assert ", proven" not in output
 
-    asked_before = servers.requests
-    told = ran("compare", "--resume", folder)
+    requests_before = servers.requests
+    output = ran("compare", "--resume", folder)
     run = read_run(folder)
-    assert "continuing after 3 blocks that are measured already" in told
+    assert "continuing after 3 blocks that are measured already" in output
     assert run.result.status == "complete"
     # What is finished counts as it is, and is not asked again; the cut block is.
     assert {name: (folder / "blocks" / name).read_bytes() for name in before} == before
-    assert servers.requests - asked_before == REQUESTS_PER_BLOCK * (len(run.blocks) - 3) + 2
+    assert servers.requests - requests_before == REQUESTS_PER_BLOCK * (len(run.blocks) - 3) + 2
     assert set(Counter((b.variant, b.round) for b in run.blocks).values()) == {1}
     (interruption,) = run.result.interruptions
     assert (interruption.kind, interruption.reason) == ("load generator", UNRECORDED_END)
@@ -133,7 +135,7 @@ def test_a_killed_comparison_is_reported_and_goes_on(servers: Servers, ran: Ran)
 
 def test_a_killed_measurement_is_reported_and_goes_on(servers: Servers, ran: Ran) -> None:
     words = ("--base-url", servers.servers[0].base_url, "--usd-per-hour", "2.1")
-    folder = servers.killed("measure", *words, *servers.asked, block=3)
+    folder = servers.killed("measure", *words, *servers.settings, block=3)
     assert f"next: draftworth measure --resume {folder}" in ran("report", folder)
     ran("measure", "--resume", folder)
     run = read_run(folder)
@@ -146,8 +148,8 @@ def test_a_run_without_a_finished_block_is_one_sentence_and_goes_on(
     servers: Servers, ran: Ran
 ) -> None:
     folder = servers.killed_comparison(block=1)
-    told = ran("report", folder, code=2)
-    assert told == (
+    output = ran("report", folder, code=2)
+    assert output == (
         f"draftworth: {folder}: the run did not end, and no block of it is finished; next: "
         f"draftworth compare --resume {folder}\n"
     )
@@ -210,15 +212,50 @@ def test_what_contradicts_the_recorded_run_is_refused_with_what_differs(
     folder = servers.killed_comparison(block=2)
     (servers.folder / "others").mkdir()
     (servers.folder / "others" / "inbox.jsonl").write_text(json.dumps(PROMPTS[0]) + "\n")
-    asked_before = servers.requests
+    requests_before = servers.requests
     for name, (options, message) in CONTRADICTIONS.items():
-        told = ran("compare", "--resume", folder, *options(servers), code=2)
-        assert message in told, name
-        assert "Traceback" not in told
-    assert servers.requests == asked_before
+        output = ran("compare", "--resume", folder, *options(servers), code=2)
+        assert message in output, name
+        assert "Traceback" not in output
+    assert servers.requests == requests_before
     # The same command again, with `--resume` added to it, is no contradiction.
-    ran("compare", *servers.options, *servers.asked, "--resume", folder)
+    ran("compare", *servers.options, *servers.settings, "--resume", folder)
     assert read_run(folder).result.status == "complete"
+
+
+# What is put where in the recorded specification, and what is said of it.
+OF_ANYBODY: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
+    "no load": (("loads",), [], "not one that this command has written"),
+    "no requests": (("sampling", "requests_per_round"), 0, "not one that this command has written"),
+    "endless rounds": (("sampling", "max_requests"), 2**62, "allowed: a whole number, 1 to"),
+    "endless warm-up": (("sampling", "warmup_requests"), 2**62, "allowed: a whole number, 0 to"),
+    "two loads": (("loads", 1), {"kind": "concurrency", "concurrency": 2}, "loads: given"),
+    "load beyond the requests": (("loads", 0, "concurrency"), 2**62, "--concurrency: given"),
+    "no baseline": (("endpoints", 0, "is_baseline"), False, "one of them the baseline's"),
+    "a class that leaves": (("cases", 0, "prompt_class"), "../../x", "the name '../../x'"),
+    "an address with a password": (("endpoints", 0, "base_url"), "http://u:p@h", "(not shown)"),
+    "another schema": (("schema",), "draftworth.runspec/9", "not a run specification: schema"),
+}
+
+
+def test_a_specification_that_no_command_wrote_is_refused_before_any_request(
+    servers: Servers, ran: Ran
+) -> None:
+    folder = servers.killed_comparison(block=2)
+    recorded = (folder / SPECIFICATION_FILE).read_text()
+    requests_before = servers.requests
+    for name, (path, value, message) in OF_ANYBODY.items():
+        spec = json.loads(recorded)
+        inner = at(spec, path[:-1])
+        if isinstance(inner, list) and path[-1] == len(inner):
+            inner.append(value)
+        else:
+            inner[path[-1]] = value
+        (folder / SPECIFICATION_FILE).write_text(json.dumps(spec))
+        output = ran("compare", "--resume", folder, code=2)
+        assert message in output, name
+        assert output.count("\n") == 1, name
+    assert servers.requests == requests_before
 
 
 def test_what_cannot_be_resumed_is_refused_with_the_next_step(servers: Servers, ran: Ran) -> None:
@@ -227,32 +264,32 @@ def test_what_cannot_be_resumed_is_refused_with_the_next_step(servers: Servers, 
         "measure", "--resume", folder, code=2
     )
     with only_process(folder):
-        told = ran("compare", "--resume", folder, code=2)
-        assert "the run is still measured, by another process; next: wait until it ends" in told
+        output = ran("compare", "--resume", folder, code=2)
+        assert "the run is still measured, by another process; next: wait until it ends" in output
         # Meanwhile the finished blocks can be read.
         assert ran("report", folder).startswith("No decision, the run is not complete")
     renamed = folder.rename(folder.with_name("other"))
-    told = ran("compare", "--resume", renamed, code=2)
-    assert f"allowed: a folder with the run's own name; next: rename it to {folder.name}" in told
+    output = ran("compare", "--resume", renamed, code=2)
+    assert f"allowed: a folder with the run's own name; next: rename it to {folder.name}" in output
     assert f"compare --resume {renamed}" in ran("report", renamed)
     renamed.rename(folder)
     ran("compare", "--resume", folder)
-    told = ran("compare", "--resume", folder, code=2)
+    output = ran("compare", "--resume", folder, code=2)
     assert (
         "a run that has ended (complete), allowed: one that did not; next: draftworth report"
-        in (told)
+        in (output)
     )
-    told = ran("compare", "--resume", folder.parent, code=2)
-    assert "allowed: the folder of a run of compare or measure" in told
+    output = ran("compare", "--resume", folder.parent, code=2)
+    assert "allowed: the folder of a run of compare or measure" in output
 
 
 def test_without_resume_the_options_that_are_needed_are_named(ran: Ran) -> None:
-    told = ran("measure", "--base-url", "x", code=2)
+    output = ran("measure", "--base-url", "x", code=2)
     assert (
-        "given without --out, --model, --prompts, allowed: with it; or --resume RUN alone" in told
+        "given without --out, --model, --prompts, allowed: with it; or --resume RUN alone" in output
     )
-    told = ran("compare", code=2)
-    assert "given without --baseline, --variant, --model, --prompts" in told
+    output = ran("compare", code=2)
+    assert "given without --baseline, --variant, --model, --prompts" in output
 
 
 def test_a_run_of_this_version_is_read_back_as_it_began(servers: Servers) -> None:
