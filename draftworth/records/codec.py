@@ -8,7 +8,8 @@ an unknown key, and gives a missing field its default. So a field that is added 
 default, and a change for which a default is not enough increases MAJOR (decision record 30).
 
 All bytes from other programs are read with `load_value`, and may contain anything: numbers must be
-finite, whole numbers must fit 64 bits, text must fit UTF-8, and error messages are short.
+finite, whole numbers must fit 64 bits, text must fit UTF-8, and error messages are short. A record
+with a key twice is refused, because another reader of the file would take the other value.
 """
 
 import gc
@@ -16,6 +17,7 @@ import json
 import math
 import re
 import reprlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -114,23 +116,33 @@ def dump_json(value: object, *, indent: int | None = None) -> bytes:
 
 def load_record(kind: type[T], data: bytes | str) -> T:
     """Read a record of type `kind`; RecordError: wrong data; OtherVersionError: another schema."""
-    return cast(T, _convert_record(kind, load_object(data), ""))
+    return cast(T, _convert_record(kind, load_object(data, keys_once=True), ""))
 
 
-def load_object(data: bytes | str) -> dict[str, Any]:
-    """Read an object of strict JSON; raise RecordError for anything else."""
-    value = load_value(data)
+def load_object(data: bytes | str, *, keys_once: bool = False) -> dict[str, Any]:
+    """Read an object of strict JSON; raise RecordError for anything else.
+
+    keys_once: refuse a key that is in one object twice. It is False for files and answers of other
+    programs, which may have been published so; the last of the two values counts.
+    """
+    value = load_value(data, keys_once=keys_once)
     if not isinstance(value, dict):
         raise RecordError(f"given {type(value).__name__}, allowed: an object")
     return value
 
 
-def load_value(data: bytes | str) -> Any:
-    """Read any value of strict JSON; raise RecordError for other bytes."""
+def load_value(data: bytes | str, *, keys_once: bool = False) -> Any:
+    """Read any value of strict JSON; raise RecordError for other bytes; see `load_object`."""
+    hook = _once if keys_once else None
     try:
         text = data.decode() if isinstance(data, bytes) else data
         with _without_collector():
-            value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+            value = json.loads(
+                text,
+                parse_constant=_refuse_constant,
+                parse_float=_finite,
+                object_pairs_hook=hook,
+            )
         if isinstance(data, str):
             data.encode()
         if _SURROGATE.search(text):
@@ -156,6 +168,14 @@ def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeError):
         return "text that UTF-8 cannot hold"
     return "too deep" if isinstance(error, RecursionError) else f"{error}"
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        twice = next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1)
+        raise RecordError(f"given the key {_short.repr(twice)} twice in one object, allowed: once")
+    return value
 
 
 def _finite(text: str) -> float:

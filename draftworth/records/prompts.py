@@ -153,7 +153,7 @@ def lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
 
 def _parse_line(line: bytes, where: str, most_tokens: int | None) -> Prompt:
     try:
-        return prompt_of(load_object(line), most_tokens=most_tokens)
+        return prompt_of(load_object(line, keys_once=True), most_tokens=most_tokens)
     except RecordError as error:
         raise PromptSetError(f"{where}: {error}; {_EXAMPLE}") from error
     except chat.NotSendableError as error:

@@ -246,6 +246,28 @@ def test_what_failed_once(name: str, tmp_path: Path) -> None:
     assert message in text
 
 
+# The file of a good run in which a key is there twice, and the key with another value.
+TWICE = {
+    "run.json": '"run_id":"another",',
+    "blocks/*.result.json": '"requests":[],',
+    "blocks/*.transcript.jsonl.gz": '"text":"another",',
+}
+
+
+@pytest.mark.parametrize("file", TWICE)
+@pytest.mark.usefixtures("undrawn")
+def test_a_key_that_is_there_twice_is_refused_by_name(file: str, tmp_path: Path) -> None:
+    path = sorted(write(RUNS[2], tmp_path / "run").glob(file))[0]
+    packed = path.suffix == ".gz"
+    data = gzip.decompress(path.read_bytes()) if packed else path.read_bytes()
+    data = b"{" + TWICE[file].encode() + data[1:]
+    path.write_bytes(gzip.compress(data) if packed else data)
+    code, text = report(tmp_path / "run")
+    key = TWICE[file].split('"')[1]
+    assert f"given the key '{key}' twice in one object, allowed: once" in text
+    assert code == 2
+
+
 BUCKET = "results-111122223333"
 
 

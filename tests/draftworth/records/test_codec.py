@@ -115,6 +115,9 @@ def changed(old: str, new: str) -> str:
         (changed('[3,"b"]', '"ab"'), "place: given 'ab', allowed: a list of 2"),
         (changed("1.0", "Infinity"), "Infinity is not a JSON number"),
         ("[" * 100_000, "not JSON"),
+        (changed('"title"', '"place":[],"title"'), "given the key 'place' twice in one object"),
+        (changed('"side"', '"side":1,"side"'), "given the key 'side' twice in one object, allowed"),
+        (changed('"title"', '"more":[{"é":1,"é":1}],"title"'), "given the key 'é' twice in one"),
     ],
 )
 def test_what_is_no_record_is_refused_by_key(data: Any, message: str) -> None:
@@ -159,6 +162,13 @@ def test_bytes_of_any_kind_are_refused_in_a_few_words(
         with pytest.raises(RecordError, match=message) as raised:
             load_record(Loose, data)
         assert len(str(raised.value)) < 300
+
+
+def test_a_long_key_twice_is_refused_in_a_few_words() -> None:
+    long = f'"{"k" * 10**5}": 1, '
+    with pytest.raises(RecordError, match=r"given the key 'kkk.* twice in one object") as raised:
+        load_record(Loose, "{" + long * 2 + LOOSE[1:])
+    assert len(str(raised.value)) < 300
 
 
 def test_an_object_of_any_other_keys_is_refused_in_a_few_words() -> None:
