@@ -7,10 +7,14 @@ text, in which Matplotlib must not read `$` as the start of a formula.
 
 from __future__ import annotations
 
+import importlib
 import io
+import logging
+import os
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -71,6 +75,7 @@ def short(name: str) -> str:
 
 def render(plot: Plot) -> bytes:
     """Return the plot as PNG bytes."""
+    _import_matplotlib()
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from PIL import Image
@@ -88,6 +93,20 @@ def render(plot: Plot) -> bytes:
         figure.savefig(drawn, format="png", metadata={"Software": None})
     Image.open(drawn).convert("RGB").quantize(SHADES).save(packed, format="png", optimize=True)
     return packed.getvalue()
+
+
+def _import_matplotlib() -> None:
+    """Import Matplotlib without the settings of the machine, which can be wrong for it.
+
+    It reads them when it is imported: a backend's name, and the first file `matplotlibrc` of the
+    current folder, MATPLOTLIBRC and the home folder. They cannot change a plot, and could end the
+    import. `render` alone imports it first.
+    """
+    os.environ |= {"MPLBACKEND": "agg", "MATPLOTLIBRC": str(STYLE)}
+    # Otherwise it warns where it can keep no list of fonts, which costs a second per process.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    with chdir(STYLE.parent):
+        importlib.import_module("matplotlib")
 
 
 def legend(axes: Axes, entries: Iterable[tuple[str, Look]]) -> None:

@@ -1,0 +1,56 @@
+"""Plots are the same, and nothing is said, whatever a machine has set for Matplotlib."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from draftworth.report.drawing import Plot, render
+from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DRAW = """
+import sys
+from tests.draftworth.report.test_drawing import draw
+sys.stdout.buffer.write(draw())
+"""
+
+# Environment variables, and whether the current folder has a file `matplotlibrc`.
+SURROUNDINGS: dict[str, tuple[dict[str, str], bool]] = {
+    "no such backend, no folder to write to": (
+        {"MPLBACKEND": "nonsense", "MPLCONFIGDIR": "/proc/none", "HOME": "/proc/none"},
+        False,
+    ),
+    "settings in the current folder": ({}, True),
+    "settings elsewhere": ({"MATPLOTLIBRC": "settings"}, False),
+}
+
+
+def draw() -> bytes:
+    def line(axes: Axes) -> None:
+        axes.plot([1, 2], [1, 2])
+
+    return render(Plot(name="a", title="t", caption="c", draw=line))
+
+
+@pytest.mark.parametrize(("variables", "here"), SURROUNDINGS.values(), ids=SURROUNDINGS)
+def test_a_plot_needs_nothing_of_its_surroundings(
+    tmp_path: Path, variables: dict[str, str], here: bool
+) -> None:
+    (tmp_path / ("matplotlibrc" if here else "settings")).write_bytes(b"font.size: 40\n\xff\xfe")
+    done = subprocess.run(
+        [sys.executable, "-c", DRAW],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.decode()) == (0, "")
+    assert done.stdout == draw()
