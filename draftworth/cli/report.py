@@ -1,17 +1,6 @@
-"""`draftworth report`: the verdict of one run or of several pooled runs, or a list of runs.
-
-`--score COMMAND` runs a user's program that scores the outputs of the baseline and of a variant.
-The program reads a line of JSON for each pair of outputs from standard input (`ToScore.line`), and
-writes a line `{"baseline": 0.8, "variant": 0.9}` for each pair to standard output, in the same
-order. A score can be any number, such as an evaluation's, a likelihood, or 1 for a valid answer.
-"""
+"""`draftworth report`: the verdict of one run or of several pooled runs, or a list of runs."""
 
 import argparse
-import json
-import math
-import os
-import shlex
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,15 +8,14 @@ from pathlib import Path
 from draftworth.analysis import pooling, run_comparison
 from draftworth.analysis.acceptance import profile_of
 from draftworth.analysis.facts import RunFacts, facts_of
-from draftworth.analysis.scores import ScoreComparison, ToScore, compare_scores, to_score
 from draftworth.claims.judging import judge, read_claims
 from draftworth.claims.other_tools import tool_section
 from draftworth.cli import answers
 from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
-from draftworth.errors import DraftworthError, UserInputError
+from draftworth.cli.report_scores import score
+from draftworth.errors import UserInputError
 from draftworth.estimate.profile_forms import write_profile
 from draftworth.measuring.unended import read_run_so_far
-from draftworth.records.codec import RecordError, load_object
 from draftworth.records.likelihoods import Prediction, read_predictions
 from draftworth.records.reading import Run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
@@ -43,7 +31,6 @@ _ALONE = {
     "handover": (_MORE, "is one run's decision"),
     "json": (("against", "score"), "has the answer alone"),
 }
-_SCORES = '{"baseline": NUMBER, "variant": NUMBER}'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -235,61 +222,3 @@ def _predictions(runs_at: Sequence[str], run: Run) -> tuple[Prediction, ...]:
     if len(runs_at) > 1 or runs_at[0].startswith(S3_SCHEME):
         return ()
     return read_predictions(Path(runs_at[0]), run.result.run_id)
-
-
-def score(command: str, facts: RunFacts, transcripts: Transcripts) -> tuple[ScoreComparison, ...]:
-    """Let `command` score all pairs of outputs; compare the scores; DraftworthError: it failed."""
-    outputs = to_score(facts, transcripts)
-    if not outputs:
-        raise UserInputError(
-            "--score: the run has no pair of outputs with transcripts beside its results; copy the "
-            "whole folder of a run with a speculative variant"
-        )
-    lines = [json.dumps(output.line(transcripts)) for output in outputs]
-    answers = _answers(command, "".join(f"{line}\n" for line in lines)).splitlines()
-    return tuple(compare_scores(outputs, _scores(answers, outputs)))
-
-
-def _answers(command: str, lines: str) -> str:
-    words = _words(command)
-    try:
-        done = subprocess.run(  # noqa: S603 (running what it is given is its purpose)
-            words, input=lines, capture_output=True, text=True, check=False
-        )
-    except OSError as error:
-        raise DraftworthError(f"--score: {command}: cannot be started: {error.strerror}") from error
-    if done.returncode:
-        last = one_line(done.stderr.strip().rpartition("\n")[2], characters=200)
-        raise DraftworthError(f"--score: {command} ended with exit code {done.returncode}: {last}")
-    return done.stdout
-
-
-def _words(command: str) -> list[str]:
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UserInputError(f"--score: given {command!r}, allowed: a command: {error}") from error
-    if not words:
-        raise UserInputError("--score: given nothing, allowed: a command, for example ./score.py")
-    return words
-
-
-def _scores(answers: Sequence[str], outputs: Sequence[ToScore]) -> list[tuple[float, float]]:
-    if len(answers) != len(outputs):
-        raise UserInputError(
-            f"--score: given {len(answers)} lines, allowed: {len(outputs)}, one for each line of "
-            f"the input: {_SCORES}"
-        )
-    return [_score(answer, number) for number, answer in enumerate(answers, start=1)]
-
-
-def _score(answer: str, line: int) -> tuple[float, float]:
-    try:
-        found = load_object(answer)
-        plain, drafted = (float(found[side]) for side in ("baseline", "variant"))
-    except (RecordError, KeyError, TypeError, ValueError) as error:
-        given = one_line(answer, characters=80)
-        raise UserInputError(f"--score: line {line}: given {given}, allowed: {_SCORES}") from error
-    if not (math.isfinite(plain) and math.isfinite(drafted)):
-        raise UserInputError(f"--score: line {line}: allowed: finite numbers, {_SCORES}")
-    return plain, drafted

@@ -1,0 +1,154 @@
+"""Outputs that a program of the user's scores: real programs, as they are named on the line."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from draftworth.cli.report_scores import Limits, limits_of, output_of
+from draftworth.errors import DraftworthError
+from draftworth.records.results import TRANSCRIPT_SUFFIX
+from tests.draftworth.conftest import Ran
+from tests.draftworth.report.runs import make_run, write_run
+
+LONGER = """
+import json, sys
+for line in sys.stdin:
+    pair = json.loads(line)
+    print(json.dumps({side: len(pair[f"{side}_text"]) for side in ("baseline", "variant")}))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The variant's structured outputs are four characters longer."""
+    run = make_run()
+    drafted = [
+        record.request_id
+        for block in run.blocks
+        if (block.variant, block.prompt_class) == ("k7", "structured")
+        for record in block.requests
+    ]
+    texts = dict.fromkeys(drafted, "the same text, yes")
+    return write_run(run, tmp_path / "run", texts=texts)
+
+
+def program(text: str) -> str:
+    return shlex.join([sys.executable, "-c", text])
+
+
+def for_each(line: str) -> str:
+    """A program that writes this line for each pair; `json` is two scores as a line."""
+    json = (
+        "json = lambda plain, drafted: b'%s\\n' % "
+        "dumps({'baseline': plain, 'variant': drafted}).encode()\n"
+    )
+    return f"from json import dumps\nimport sys\n{json}for _ in sys.stdin: {writes(line)}"
+
+
+def writes(data: str, to: str = "stdout") -> str:
+    return f"import sys; sys.{to}.buffer.write({data})"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        """b'{"baseline": 1, "variant": 2}\\r\\n'""",
+        """'{"baseline": 1, "variant": 2, "why": "a\u2028b\\x85c"}\\n'.encode()""",
+    ],
+)
+def test_lines_end_where_json_lines_end(folder: Path, ran: Ran, line: str) -> None:
+    assert "+1.000" in ran("report", folder, "--score", program(for_each(line)))
+
+
+def test_a_program_may_write_notes_and_leave_its_input(folder: Path, ran: Ran) -> None:
+    text = """
+import sys
+sys.stdin.close()
+for _ in range(32):
+    sys.stderr.write("x" * 2**17)
+    print('{"baseline": 1, "variant": 2}')
+"""
+    assert "+1.000" in ran("report", folder, "--score", program(text))
+
+
+FOREVER = "import sys\nwhile True: sys.{to}.write('x' * 2**16)"
+SILENT = "import time; time.sleep(10**6)"
+CLOSED = f"import os; os.close(1); os.close(2); {SILENT}"
+A_CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SILENT!r}])"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "told"),
+    [
+        (FOREVER.format(to="stdout"), 10**6, "wrote more than 1,000 bytes to standard output;"),
+        (FOREVER.format(to="stderr"), 0.5, "did not end within 0.5 s; allowed: 600 s and 60 s"),
+        (SILENT, 0.5, "was stopped: it did not end within"),
+        (CLOSED, 0.5, "was stopped: it did not end within"),
+        (A_CHILD, 0.5, "was stopped: it did not end within"),
+    ],
+)
+def test_a_program_without_an_end_is_stopped(text: str, seconds: float, told: str) -> None:
+    with pytest.raises(DraftworthError, match=told) as raised:
+        output_of(program(text), b"", Limits(seconds=seconds, output_bytes=1_000))
+    assert "next: let it" in str(raised.value)
+
+
+def test_limits_are_of_hours_for_a_run_of_hundreds_of_pairs() -> None:
+    assert limits_of(500) == Limits(seconds=30_600.0, output_bytes=500 * 2**16)
+
+
+def test_scores_of_both_sides_are_compared_with_an_interval(folder: Path, ran: Ran) -> None:
+    said = ran("report", folder, "--score", program(LONGER))
+    scores = said.partition("Scores of the outputs")[2]
+    structured, open_ended = (
+        next(line.split() for line in scores.splitlines() if name in line)
+        for name in ("structured", "open_ended")
+    )
+    assert structured == [
+        *("structured", "c4", "k7", "13.000", "+5.000", "5.000", "to", "5.000", "8", "16")
+    ]
+    assert open_ended[4] == "+0.000"
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code", "said"),
+    [
+        ("no-such-program", 1, "cannot be started"),
+        ("'", 2, "No closing quotation"),
+        ("", 2, "allowed: a command"),
+        (program("raise SystemExit('no model here')"), 1, "exit code 1: no model here"),
+        (program("raise SystemExit(3)"), 1, "exit code 3: no words"),
+        (program("import os; os.kill(os.getpid(), 9)"), 1, "was ended by signal 9 (Killed): no"),
+        (program(writes(r"b'no model\xff\n'", to="stderr") + "; 1 / 0"), 1, "ZeroDivisionError"),
+        ("a\0b", 1, "cannot be started: embedded null byte"),
+        (program("print('{}')"), 2, "given 1 line, allowed: 32"),
+        (program("print('{}' * 40)"), 2, "given 1 line, allowed: 32"),
+        (program("print('{}\\n' * 40)"), 2, "given 41 lines, allowed: 32"),
+        (program("import sys; sys.stdin.close(); print('{}')"), 2, "given 1 line, allowed: 32"),
+        (program(for_each(r"b'\xff\n'")), 2, "line 1: given \ufffd, allowed: {"),
+        (program(for_each(r"b'{}\x1b[2J\n'")), 2, "line 1: given {}\\x1b[2J, allowed: {"),
+        (program(for_each("json(1, 10**400)")), 2, "line 1: given {"),
+        (program(for_each("json(1e300, -1e300)")), 2, "finite numbers up to 1e+100"),
+        (program(for_each("json(1, 'nan')")), 2, "finite numbers up to 1e+100"),
+        (program(for_each("""b'{"baseline": 1, "variant": 1, "variant": 2}\\n'""")), 2, "line 1: "),
+        (program("for line in open(0): print('{\"baseline\": 1}')"), 2, "line 1: given {"),
+        (program("for line in open(0): print('nan')"), 2, "line 1: given nan"),
+        (
+            program('for line in open(0): print(\'{"baseline": 1, "variant": "inf"}\')'),
+            2,
+            "finite",
+        ),
+    ],
+)
+def test_a_program_that_does_not_score_is_told(
+    folder: Path, command: str, exit_code: int, said: str, ran: Ran
+) -> None:
+    assert said in ran("report", folder, "--score", command, code=exit_code)
+
+
+def test_a_run_without_transcripts_has_nothing_to_score(folder: Path, ran: Ran) -> None:
+    for file in (folder / "blocks").glob(f"*{TRANSCRIPT_SUFFIX}"):
+        file.unlink()
+    assert "copy the whole folder" in ran("report", folder, "--score", program(LONGER), code=2)
