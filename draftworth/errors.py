@@ -9,6 +9,7 @@ An error says where it is, what was given, what is allowed, why, and what to do 
 """
 
 import difflib
+import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,13 @@ def suggestion(given: object, known: Iterable[str]) -> str:
 def counted(number: int, noun: str) -> str:
     """Return the number with the noun, as `1 problem` or `1,200 problems`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def exit_words(code: int) -> str:
+    """Return how a process ended, by its exit code or, below 0, the number of a signal."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    return f"was ended by signal {-code} ({signal.strsignal(-code)})"
 
 
 # The path to a value of a file: keys of mappings and positions in lists.

@@ -13,9 +13,10 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from io import BufferedReader
 from itertools import accumulate, takewhile
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 from urllib.parse import quote
 
 from draftworth.errors import DraftworthError
@@ -80,7 +81,7 @@ def read_at_most(stream: Readable, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> b
     return b"".join(pieces)
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """Open a regular file; raise OSError for anything else, as a pipe or device may never end."""
     try:
         # With O_NONBLOCK, opening a pipe does not wait for a writer.

@@ -28,7 +28,7 @@ from draftworth.estimate.profile_forms import write_profile
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up, tokens_per_step
 from draftworth.estimate.reader import Reader
 from draftworth.estimate.step_costs import step_costs_of
-from draftworth.estimate.tokenizing import TargetTokenizer
+from draftworth.estimate.target_tokenizer import TargetTokenizer
 from draftworth.experiment.catalog import NGRAM, catalog
 from draftworth.experiment.model import beside
 from draftworth.experiment.naming import CHECKPOINTS_OUTPUT

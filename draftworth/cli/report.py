@@ -1,6 +1,7 @@
 """`draftworth report`: the verdict of one run or of several pooled runs, or a list of runs."""
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

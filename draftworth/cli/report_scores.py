@@ -18,7 +18,7 @@ from selectors import EVENT_READ, DefaultSelector
 
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.scores import ScoreComparison, compare_scores, to_score
-from draftworth.errors import DraftworthError, UserInputError, counted
+from draftworth.errors import DraftworthError, UserInputError, counted, exit_words
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.transcripts import Transcripts
 from draftworth.untrusted import one_line
@@ -92,7 +92,7 @@ def output_of(command: str, given: bytes, limits: Limits) -> bytes:
     if program.returncode:
         last = one_line(errors.decode(errors="replace").strip().rpartition("\n")[2], characters=200)
         raise DraftworthError(
-            f"--score: {command} {_end(program.returncode)}: {last or 'no words'}"
+            f"--score: {command} {exit_words(program.returncode)}: {last or 'no words'}"
         )
     return output
 
@@ -150,12 +150,6 @@ def _late(limits: Limits) -> _LimitError:
         f"it did not end within {limits.seconds:,g} s; allowed: {_SECONDS:g} s and "
         f"{_SECONDS_PER_PAIR:g} s per pair; next: let it score several pairs at once"
     )
-
-
-def _end(code: int) -> str:
-    if code > 0:
-        return f"ended with exit code {code}"
-    return f"was ended by signal {-code} ({signal.strsignal(-code)})"
 
 
 def _scores(answer: bytes, pairs: int) -> list[tuple[float, float]]:

@@ -19,7 +19,8 @@ from transformers.utils import logging
 
 from draftworth.errors import UserInputError
 from draftworth.estimate import model_folders
-from draftworth.records.readings import Output, Reading
+from draftworth.estimate.limits import limited
+from draftworth.records.readings import Output, Reading, TokenLimits
 from draftworth.untrusted import one_line
 
 # The logits of one batch take at most this much memory: tokens x vocabulary x 4 bytes.
@@ -43,15 +44,16 @@ def load_tokenizer(target: Path, model: Path) -> PreTrainedTokenizerBase:
 
 
 def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    try:
-        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
-    except (OSError, ValueError) as error:
-        raise UserInputError(
-            f"{folder}: no tokenizer can be read there: {one_line(str(error), characters=200)}"
-        ) from error
-    return found
+    with limited(folder, TokenLimits()):
+        try:
+            tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
+        except (OSError, ValueError) as error:
+            raise UserInputError(
+                f"{folder}: no tokenizer can be read there: {one_line(str(error), characters=200)}"
+            ) from error
+    return tokenizer
 
 
 def load_model(folder: Path, tokenizer: PreTrainedTokenizerBase, precision: str) -> PreTrainedModel:

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from draftworth.errors import DraftworthError
 from draftworth.estimate.outputs import GivenOutputs, given_outputs
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up
 from draftworth.estimate.reader import Reader
-from draftworth.estimate.tokenizing import TargetTokenizer
+from draftworth.estimate.target_tokenizer import TargetTokenizer
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.files import write_file
@@ -72,18 +73,23 @@ def compare_ngram(
     not from a greedy run."""
     if (run := given.greedy_run) is None:
         return
-    for variant in experiment.variants:
-        most = run.result.max_tokens_per_step.get(variant.name)
-        lengths = variant.spec.lookup_lengths
-        if lengths and most:
-            replayed = looked_up(
-                given.outputs,
-                tokenizer,
-                LookupLengths(*lengths),
-                enable_thinking=experiment.spec.workload.enable_thinking,
-            )
-            checked = {variant.name: most - 1}
-            yield from predictions_of(run, given.transcripts, replayed, checked)
+    lookups = {
+        variant.name: (LookupLengths(*both), most - 1)
+        for variant in experiment.variants
+        if (both := variant.spec.lookup_lengths)
+        and (most := run.result.max_tokens_per_step.get(variant.name))
+    }
+    if not lookups:
+        return
+    shortest = looked_up(
+        given.outputs,
+        tokenizer,
+        min(lengths for lengths, _ in lookups.values()),
+        enable_thinking=experiment.spec.workload.enable_thinking,
+    )
+    for name, (lengths, checked) in lookups.items():
+        replayed = [replace(output, lengths=lengths) for output in shortest]
+        yield from predictions_of(run, given.transcripts, replayed, {name: checked})
 
 
 def predictions_of(

@@ -7,13 +7,13 @@ occurrence. So for a greedy target, token ids alone decide the steps of every wi
 Source: vLLM 0.32, `v1/spec_decode/ngram_proposer.py`; a test compares it with this module.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
 
 from draftworth.analysis.acceptance import acceptance_of
-from draftworth.estimate.tokenizing import TargetTokenizer
+from draftworth.estimate.target_tokenizer import TargetTokenizer
 from draftworth.records.readings import Output
 
 
@@ -84,23 +84,24 @@ class LookedUp:
 
 
 def looked_up(
-    outputs: Iterable[Output],
+    outputs: Sequence[Output],
     tokenizer: TargetTokenizer,
     lengths: LookupLengths,
     *,
     enable_thinking: bool,
 ) -> list[LookedUp]:
     """Return the outputs and prompts as token ids, for a replay with these lookup lengths."""
+    token_ids = tokenizer.token_ids(outputs, enable_thinking=enable_thinking)
     return [
         LookedUp(
             prompt_class=output.prompt_class,
             case=output.case,
             prompt_id=output.prompt_id,
-            prompt_ids=tokenizer.prompt_ids(output, enable_thinking=enable_thinking),
-            output_ids=tokenizer.output_ids(output),
+            prompt_ids=ids.prompt_ids,
+            output_ids=ids.output_ids,
             lengths=lengths,
         )
-        for output in outputs
+        for output, ids in zip(outputs, token_ids, strict=True)
     ]
 
 

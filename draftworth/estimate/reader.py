@@ -1,23 +1,19 @@
 """Runs teacher forcing in the engine's interpreter, which is a separate process."""
 
 import os
-import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from draftworth.child_processes import ending_with_parent
-from draftworth.errors import DraftworthError, UserInputError
-from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.readings import Output, PassSettings, Reading
+from draftworth.errors import DraftworthError, UserInputError, exit_words
+from draftworth.estimate.limits import TOO_LATE, too_late
+from draftworth.estimate.programs import run_program
+from draftworth.records.codec import RecordError, load_record
+from draftworth.records.readings import Output, PassSettings, Reading, TokenLimits
 
-# The engine's interpreter finds this package last: in an installed environment there are other
-# packages beside it, which are not the engine's.
-_RUN = (
-    f"import runpy, sys; sys.path.append({str(Path(__file__).resolve().parents[2])!r}); "
-    "runpy.run_module('draftworth.estimate.teacher_forcing', run_name='__main__')"
-)
+_PROGRAM = "draftworth.estimate.teacher_forcing"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,28 +61,28 @@ class Reader:
             enable_thinking=self.enable_thinking,
             fixed_length=fixed_length,
         )
-        path = self._run(model, b"".join(map(dump_record, (settings, *outputs))))
+        path = self._run(model, (settings, *outputs))
         try:
             lines = path.read_bytes().splitlines(keepends=True)[1:]
             return [load_record(Reading, line) for line in lines]
         except (OSError, RecordError) as error:
             raise DraftworthError(f"{path}: cannot be read back: {error}") from error
 
-    def _run(self, model: Path, data: bytes) -> Path:
-        done = subprocess.run(  # noqa: S603 (our own command line)
-            [str(self.python.absolute()), "-c", _RUN],
-            input=data,
-            cwd=self.folder,
-            env={**os.environ, "HF_HUB_OFFLINE": "1"},
-            stdout=subprocess.PIPE,
-            preexec_fn=ending_with_parent(),
-            check=False,
+    def _run(self, model: Path, records: Iterable[Any]) -> Path:
+        done = run_program(
+            _PROGRAM,
+            records,
+            python=self.python,
+            environment={**os.environ, "HF_HUB_OFFLINE": "1"},
+            folder=self.folder,
         )
         if done.returncode == UserInputError.exit_code:
             raise UserInputError(f"{model}: cannot read these outputs: see the line above")
+        if done.returncode == TOO_LATE:
+            raise too_late(self.target, TokenLimits())
         if done.returncode:
             raise DraftworthError(
-                f"{model}: the pass ended with code {done.returncode}; its readings so far are "
+                f"{model}: the pass {exit_words(done.returncode)}; its readings so far are "
                 f"kept in {self.folder}; next: run the command again"
             )
         return Path(os.fsdecode(done.stdout.splitlines()[-1]))

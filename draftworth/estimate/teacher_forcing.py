@@ -15,9 +15,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from draftworth.errors import DraftworthError, UserInputError, counted
+from draftworth.estimate.limits import limited
 from draftworth.files import write_file
 from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.readings import Output, Pass, PassSettings, Reading
+from draftworth.records.readings import Output, Pass, PassSettings, Reading, TokenLimits
 from draftworth.untrusted import open_file
 
 _TOKENIZER_FILES = (
@@ -77,13 +78,14 @@ def _read(outputs: Sequence[Output], settings: PassSettings, this: Pass, path: P
     # Imported here, because torch takes seconds to load.
     from draftworth.estimate import forward_pass
 
-    model_folder = Path(settings.model)
-    tokenizer = forward_pass.load_tokenizer(Path(settings.target), model_folder)
+    target, model_folder = Path(settings.target), Path(settings.model)
+    tokenizer = forward_pass.load_tokenizer(target, model_folder)
+    with limited(target, TokenLimits()):
+        tokens = [
+            forward_pass.tokens_of(output, tokenizer, enable_thinking=settings.enable_thinking)
+            for output in outputs
+        ]
     model = forward_pass.load_model(model_folder, tokenizer, settings.precision)
-    tokens = [
-        forward_pass.tokens_of(output, tokenizer, enable_thinking=settings.enable_thinking)
-        for output in outputs
-    ]
     forbidden = forward_pass.ending_ids(model) if settings.fixed_length else ()
     total = sum(len(t.output_ids) for t in tokens)
     started_seconds, count = time.monotonic(), 0
@@ -126,7 +128,7 @@ def _sha256(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in files:
         try:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 digest.update(f"{path.name} ".encode())
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         except OSError as error:

@@ -1,4 +1,10 @@
-"""Makes token ids of prompts and outputs from the files of the target's tokenizer, without torch.
+"""`python -m draftworth.estimate.tokenizing`: token ids of prompts and outputs, without torch.
+
+Its standard input has a line with the settings and a line for each output (JSON). It prints a line
+for each output, in the same order: its token ids and its prompt's, made with the files of the
+target's tokenizer. It is a process of its own, as those files can come from anybody (`limits.py`).
+
+Exit codes: 0 each output has its ids, 2 the input is wrong; the limit of time ends it by a signal.
 
 A chat template is rendered in Jinja's sandbox, with the settings and names that transformers gives
 to templates (transformers, `utils/chat_template_utils.py`).
@@ -7,6 +13,7 @@ to templates (transformers, `utils/chat_template_utils.py`).
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,22 +25,56 @@ from jinja2 import Template, TemplateError
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from draftworth.errors import UserInputError
-from draftworth.records.readings import Output
-from draftworth.untrusted import one_line
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.estimate.limits import NEXT, limited
+from draftworth.records.checkpoints import TOKENIZER_FILE, TOKENIZER_LIMIT_BYTES
+from draftworth.records.codec import RecordError, dump_json, load_object, load_record
+from draftworth.records.readings import Output, TokenizingSettings, TokenLimits
+from draftworth.untrusted import TooLargeError, one_line, read_file
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-TOKENIZER_FILE = "tokenizer.json"
 _TEMPLATE_FILE = "chat_template.jinja"
 _CONFIG_FILE = "tokenizer_config.json"
 _TEMPLATE = "chat_template"
 _SPECIAL_TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
+def main(data: bytes) -> int:
+    """Print the token ids of the outputs in `data`, and return the exit code."""
+    try:
+        _print_ids(data)
+    except DraftworthError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return error.exit_code
+    return 0
+
+
+def _print_ids(data: bytes) -> None:
+    first, _, lines = data.partition(b"\n")
+    settings = load_record(TokenizingSettings, first)
+    outputs = [load_record(Output, line) for line in lines.splitlines()]
+    tokenizer, limits = FolderTokenizer(Path(settings.target)), settings.limits
+    left = limits.tokens_in_all
+    with limited(tokenizer.folder, limits):
+        for output in outputs:
+            prompt = tokenizer.prompt_ids(output, enable_thinking=settings.enable_thinking)
+            ids = {"prompt_ids": prompt, "output_ids": tokenizer.output_ids(output)}
+            left -= sum(map(len, ids.values()))
+            if left < 0 or max(map(len, ids.values())) > limits.tokens:
+                raise _too_many(tokenizer.folder, limits)
+            sys.stdout.buffer.write(dump_json(ids))
+
+
+def _too_many(folder: Path, limits: TokenLimits) -> UserInputError:
+    return UserInputError(
+        f"{folder}: its tokenizer or chat template makes more tokens than allowed: {limits}; {NEXT}"
+    )
+
+
 @dataclass(frozen=True)
-class TargetTokenizer:
+class FolderTokenizer:
     """The tokenizer and chat template in a model's folder; UserInputError: they cannot be read."""
 
     folder: Path
@@ -65,24 +106,32 @@ class TargetTokenizer:
                 enable_thinking=enable_thinking,
                 **special_tokens,
             )
+        except MemoryError:
+            raise
         except Exception as error:  # a template is a program of others, and may raise anything
+            reason = one_line(str(error), characters=200)
             raise UserInputError(
-                f"{self.folder}: its chat template refuses a prompt: {one_line(str(error))}"
+                f"{self.folder}: its chat template refuses a prompt: {reason}; next: leave that "
+                "kind of prompt out, or give the folder of another version of the model (--target)"
             ) from error
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
-        # Imported here, because not everybody who reads readings has installed it.
+        # Imported here, because the package's extra `estimate` has it, and modules need no extra.
         from tokenizers import Tokenizer
 
         path = self.folder / TOKENIZER_FILE
         try:
-            return Tokenizer.from_file(str(path))
+            tokenizer = Tokenizer.from_buffer(read_file(path, TOKENIZER_LIMIT_BYTES))
         except Exception as error:  # the library raises Exception itself
             raise UserInputError(
                 f"{path}: no tokenizer can be read there: {one_line(str(error), characters=200)}; "
                 f"allowed: the {TOKENIZER_FILE} of the target; next: give its folder (--target)"
             ) from error
+        # Servers cut no prompt off and add no padding, whatever the file has for other uses.
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
 
     @cached_property
     def _template(self) -> Template:
@@ -97,24 +146,31 @@ class TargetTokenizer:
         try:
             return environment.from_string(self._template_text())
         except TemplateError as error:
-            raise UserInputError(f"{self.folder}: its chat template: {error}") from error
+            reason = one_line(str(error), characters=200)
+            raise UserInputError(f"{self.folder}: its chat template: {reason}") from error
 
     def _template_text(self) -> str:
-        own = self.folder / _TEMPLATE_FILE
-        try:
-            given = own.read_text(encoding="utf-8") if own.is_file() else None
-        except (OSError, ValueError) as error:
-            raise UserInputError(f"{own}: cannot be read: {error}") from error
-        found = self._config.get(_TEMPLATE) if given is None else given
-        if isinstance(found, list):  # several templates: the one for chat has this name
-            named = (t for t in found if isinstance(t, dict) and t.get("name") == "default")
-            found = next(named, {}).get("template")
-        if not isinstance(found, str):
+        template = self._template_file()
+        if template is None:
+            template = self._config.get(_TEMPLATE)
+        if isinstance(template, list):  # several templates: the one for chat has this name
+            named = (t for t in template if isinstance(t, dict) and t.get("name") == "default")
+            template = next(named, {}).get("template")
+        if not isinstance(template, str):
             raise UserInputError(
                 f"{self.folder}: given: no chat template, allowed: {_TEMPLATE_FILE}, or "
                 f"{_TEMPLATE} in {_CONFIG_FILE}; next: copy all files of the target's tokenizer"
             )
-        return found
+        return template
+
+    def _template_file(self) -> Any:
+        path = self.folder / _TEMPLATE_FILE
+        try:
+            return read_file(path, TOKENIZER_LIMIT_BYTES).decode()
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TooLargeError) as error:
+            raise _unreadable(path, error) from error
 
     @cached_property
     def _special_tokens(self) -> dict[str, str]:
@@ -126,10 +182,13 @@ class TargetTokenizer:
     def _config(self) -> Mapping[str, Any]:
         path = self.folder / _CONFIG_FILE
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UserInputError(f"{path}: cannot be read: {error}") from error
-        return found if isinstance(found, dict) else {}
+            return load_object(read_file(path, TOKENIZER_LIMIT_BYTES))
+        except (OSError, RecordError, TooLargeError) as error:
+            raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> UserInputError:
+    return UserInputError(f"{path}: cannot be read: {one_line(str(error), characters=200)}; {NEXT}")
 
 
 def _json(value: object, **options: Any) -> str:
@@ -139,3 +198,10 @@ def _json(value: object, **options: Any) -> str:
 
 def _refuse(message: str) -> NoReturn:
     raise TemplateError(message)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.stdin.buffer.read()))
+    except KeyboardInterrupt:
+        sys.exit(1)  # the parent process reports the interruption

@@ -109,6 +109,48 @@ class PassSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TokenLimits:
+    """The most that making token ids may take.
+
+    A tokenizer of 150,000 tokens is loaded in 1 s and 0.5 GiB, and makes a million token ids in a
+    few seconds. No line of a prompt file has as many bytes as one prompt may have tokens.
+
+    seconds, memory_bytes: of the process. tokens: of one prompt or output. tokens_in_all: of all.
+    """
+
+    seconds: float = 600.0
+    memory_bytes: int = 4 * 2**30
+    tokens: int = 2**22
+    tokens_in_all: int = 2**26
+
+    def __str__(self) -> str:
+        return (
+            f"{self.seconds:g} s, {self.memory_bytes / 2**30:g} GiB, {self.tokens:,} tokens of a "
+            f"prompt and {self.tokens_in_all:,} of all"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizingSettings:
+    """The first line of the input of `estimate.tokenizing`; lines with outputs follow.
+
+    target: folder with the tokenizer. enable_thinking: a variable of the chat template.
+    """
+
+    target: str
+    enable_thinking: bool
+    limits: TokenLimits
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenIds:
+    """An output and its prompt as token ids: a line that `estimate.tokenizing` prints."""
+
+    prompt_ids: tuple[int, ...]
+    output_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pass:
     """The first line of a file of readings: the model, the outputs and the settings of the pass.
 

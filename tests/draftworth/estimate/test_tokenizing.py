@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from draftworth.errors import UserInputError
-from draftworth.estimate.tokenizing import TargetTokenizer
+from draftworth.estimate.tokenizing import FolderTokenizer
 from draftworth.records.readings import Output
 from tests.conftest import ROOT
 from tests.draftworth.estimate.written_runs import TINY_PAIR
@@ -28,11 +28,11 @@ def output(asked: dict[str, Any], text: str = "1 2 3 4", **more: Any) -> Output:
 
 
 def ids(folder: Path, asked: dict[str, Any], *, thinking: bool = False) -> list[int]:
-    return [*TargetTokenizer(folder).prompt_ids(output(asked), enable_thinking=thinking)]
+    return [*FolderTokenizer(folder).prompt_ids(output(asked), enable_thinking=thinking)]
 
 
 def test_known_ids_are_taken_and_others_made_from_the_text() -> None:
-    tokenizer = TargetTokenizer(TINY_PAIR / "target")
+    tokenizer = FolderTokenizer(TINY_PAIR / "target")
     made = [*tokenizer.output_ids(output({}))]
     assert len(made) > 3
     assert [*tokenizer.output_ids(output({}, token_ids=(7, 8)))] == [7, 8]

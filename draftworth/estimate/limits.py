@@ -1,0 +1,69 @@
+"""Limits what this process may take while it reads a model's tokenizer and chat template.
+
+A model's folder can come from anybody. Its chat template is a program, and its tokenizer can need
+any time and memory, or let the library `tokenizers` abort the process. So only processes of their
+own read them: this interpreter's (`tokenizing.py`) and the engine's (`teacher_forcing.py`), which
+imports this module too. It imports no third-party library.
+"""
+
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.readings import TokenLimits
+from draftworth.untrusted import one_line
+
+# The exit code of a process that took too long, as `subprocess` says it.
+TOO_LATE = -signal.SIGALRM
+NEXT = "next: copy or download the files of the tokenizer again from where the model was published"
+_STATM = Path("/proc/self/statm")
+
+
+@contextmanager
+def limited(folder: Path, limits: TokenLimits) -> Iterator[None]:
+    """In the `with` block, limit the process's time and memory, and raise UserInputError for any
+    error in reading `folder`; after `limits.seconds` the process ends, with the code `TOO_LATE`."""
+    # Not RLIMIT_AS: address space that a thread only reserves is no memory.
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    allowed = (soft, hard, _data_bytes() + limits.memory_bytes)
+    lowest = min(value for value in allowed if value != resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_DATA, (lowest, hard))
+    # The kernel ends the process: Python would handle the signal only between two of its own steps.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, limits.seconds)
+    try:
+        yield
+    except (DraftworthError, KeyboardInterrupt):
+        raise
+    except MemoryError as error:
+        raise UserInputError(
+            f"{folder}: its tokenizer or chat template takes more memory than allowed: {limits}; "
+            f"{NEXT}"
+        ) from error
+    except BaseException as error:  # a panic of the library `tokenizers` is no Exception
+        reason = f"{type(error).__name__}: {error}"
+        raise UserInputError(
+            f"{folder}: its tokenizer or chat template does not work: "
+            f"{one_line(reason, characters=200)}; {NEXT}"
+        ) from error
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def too_late(folder: Path, limits: TokenLimits) -> DraftworthError:
+    """Return the error of a process that ended with the code `TOO_LATE`."""
+    return DraftworthError(
+        f"{folder}: its tokenizer and chat template took too long; allowed: {limits}; {NEXT}"
+    )
+
+
+def _data_bytes() -> int:
+    """Return how much memory the process has that counts towards RLIMIT_DATA; 0: not on Linux."""
+    try:
+        return int(_STATM.read_text(encoding="ascii").split()[5]) * resource.getpagesize()
+    except OSError:
+        return 0

@@ -1,0 +1,75 @@
+"""Makes token ids of outputs and their prompts, in a process with limits (`tokenizing.py`)."""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from draftworth.errors import DraftworthError, UserInputError, counted, exit_words
+from draftworth.estimate.limits import NEXT, TOO_LATE, too_late
+from draftworth.estimate.programs import run_program
+from draftworth.records.codec import RecordError, load_record
+from draftworth.records.readings import Output, TokenIds, TokenizingSettings, TokenLimits
+from draftworth.untrusted import one_line
+
+_PROGRAM = "draftworth.estimate.tokenizing"
+# What an interpreter may need of the environment, in which there can be keys of the user.
+_VARIABLES = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "TZ")
+
+
+@dataclass(frozen=True)
+class TargetTokenizer:
+    """The tokenizer and chat template in a model's folder."""
+
+    folder: Path
+    limits: TokenLimits = field(default_factory=TokenLimits)
+
+    def token_ids(self, outputs: Sequence[Output], *, enable_thinking: bool) -> list[TokenIds]:
+        """Return the token ids of outputs and their prompts, as the target's server saw them.
+
+        UserInputError: files are missing or wrong. DraftworthError: the process ended early.
+        ModuleNotFoundError: the library `tokenizers` is not installed.
+        """
+        importlib.import_module("tokenizers")
+        settings = TokenizingSettings(
+            target=str(self.folder), enable_thinking=enable_thinking, limits=self.limits
+        )
+        done = run_program(
+            _PROGRAM,
+            (settings, *outputs),
+            python=Path(sys.executable),
+            environment=environment(),
+            keeps_errors=True,
+        )
+        if done.returncode:
+            raise self._error(done.returncode, done.stderr)
+        try:
+            ids = [load_record(TokenIds, line) for line in done.stdout.splitlines()]
+        except RecordError as error:
+            raise DraftworthError(f"{self.folder}: no token ids: {error}; {NEXT}") from error
+        if len(ids) != len(outputs):
+            raise DraftworthError(
+                f"{self.folder}: given token ids of {counted(len(ids), 'output')}, allowed: of "
+                f"{len(outputs)}; {NEXT}"
+            )
+        return ids
+
+    def _error(self, code: int, errors: bytes) -> DraftworthError:
+        words = errors.decode(errors="replace").strip()
+        if code == UserInputError.exit_code:
+            return UserInputError(words.rpartition("\n")[2])
+        if code == TOO_LATE:
+            return too_late(self.folder, self.limits)
+        return DraftworthError(
+            f"{self.folder}: the process that reads its tokenizer and chat template "
+            f"{exit_words(code)}: {one_line(words, characters=200) or 'no words'}; allowed: "
+            f"{self.limits}; {NEXT}"
+        )
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of the process: without the user's keys, and for one thread."""
+    passed = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    return {**passed, "TOKENIZERS_PARALLELISM": "false"}
