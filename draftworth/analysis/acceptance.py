@@ -90,21 +90,25 @@ def profile_of(run: Run) -> acceptance.AcceptanceProfile:
         )
     requests = [request for block in run.blocks for request in block.requests]
     return acceptance.AcceptanceProfile(
-        target=serving.target_model if serving else run.blocks[0].model,
-        target_revision=serving.target_revision if serving else None,
-        source=f"run {result.run_id} of {result.experiment}",
+        target=acceptance.name_of(serving.target_model if serving else run.blocks[0].model),
+        target_revision=_revision(serving.target_revision if serving else None),
+        source=acceptance.name_of(f"run {result.run_id} of {result.experiment}"),
         temperature=result.temperature,
         text_sha256=acceptance.text_hash(r.output_sha256 for r in requests if r.output_sha256),
         drafts=tuple(
             acceptance.DraftAcceptance(
-                method=decoding.method,
-                draft=decoding.draft or decoding.method,
-                draft_revision=decoding.draft_revision,
-                classes={name: tuple(windows) for name, windows in classes.items()},
+                method=acceptance.name_of(decoding.method),
+                draft=acceptance.name_of(decoding.draft or decoding.method),
+                draft_revision=_revision(decoding.draft_revision),
+                classes={acceptance.name_of(n): tuple(own) for n, own in classes.items()},
             )
             for decoding, classes in drafts.items()
         ),
     )
+
+
+def _revision(text: str | None) -> str | None:
+    return None if text is None else acceptance.name_of(text)
 
 
 def _of_run(

@@ -14,7 +14,7 @@ from draftworth.experiment.catalog import NGRAM, catalog
 from draftworth.experiment.forecast import name_in
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedExperiment
-from draftworth.records.acceptance import AcceptanceProfile, DraftAcceptance, text_hash
+from draftworth.records.acceptance import AcceptanceProfile, DraftAcceptance, name_of, text_hash
 from draftworth.records.findings import StepCostCard
 
 
@@ -65,7 +65,7 @@ def profile_of(
     asked = given.run.result if given.run else experiment.spec.workload
     hashes = (hashlib.sha256(output.text.encode()).hexdigest() for output in given.outputs)
     return AcceptanceProfile(
-        target=target.given,
+        target=name_of(target.given),
         target_revision=target.revision if isinstance(target, HubModel) else None,
         source=f"draftworth {__version__}, an estimate of {experiment.name}",
         temperature=float(asked.temperature),
@@ -84,7 +84,7 @@ def _drafts_of(
         model = hub.get(name_in(found.draft, hub) or "")
         yield DraftAcceptance(
             method=found.method,
-            draft=model.given if model else found.draft,
+            draft=name_of(model.given if model else found.draft),
             draft_revision=model.revision if model else None,
             classes=found.acceptance,
         )

@@ -5,6 +5,8 @@ docs/estimate.md says where each is defined.
 """
 
 import csv
+import io
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,11 +45,13 @@ def written(form: str, window: acceptance.WindowAcceptance) -> str:
 
 def inferencex(target: str, draft: acceptance.DraftAcceptance) -> str:
     """Return a draft's tokens per step by prompt class and window, as YAML for InferenceX."""
-    lines = ["_metadata:", f"  draft-model: {draft.draft}", f"{target}:"]
-    for name, windows in draft.classes.items():
-        lines.append(f"  {name}:")
-        lines += (f"    {w.drafts_checked}: {w.tokens_per_step.value:.6g}" for w in windows)
-    return "\n".join(lines)
+    tokens = {
+        name: {w.drafts_checked: float(f"{w.tokens_per_step.value:.6g}") for w in windows}
+        for name, windows in draft.classes.items()
+    }
+    value = {"_metadata": {"draft-model": draft.draft}, target: tokens}
+    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=math.inf)
+    return text.rstrip("\n")
 
 
 def read_profile(path: Path) -> acceptance.AcceptanceProfile:
@@ -59,14 +63,7 @@ def read_profile(path: Path) -> acceptance.AcceptanceProfile:
         raise UserInputError(f"{shown}: cannot be read: {error.strerror}") from error
     except (RecordError, TooLargeError) as error:
         raise UserInputError(f"{shown}: {error}") from error
-    except (
-        yaml.YAMLError,
-        RecursionError,
-        AttributeError,
-        TypeError,
-        KeyError,
-        ValueError,
-    ) as error:
+    except Exception as error:  # anything can stand where a number or a mapping is expected
         raise UserInputError(
             f"{shown}: given {one_line(str(error), characters=120)}; allowed: an acceptance "
             "profile, InferenceX' YAML (model: mode: window: tokens a step), vLLM's /metrics as "
@@ -79,14 +76,14 @@ def _read(path: Path, data: bytes) -> acceptance.AcceptanceProfile:
     if path.suffix in (".yaml", ".yml"):
         return _of_inferencex(yaml.load(text, Loader=_TextLoader), path)  # noqa: S506 (text alone)
     if path.suffix == ".csv":
-        lines = csv.DictReader(text.splitlines())
+        lines = csv.DictReader(io.StringIO(text, newline=""))
         rows = sorted((int(line["position"]), float(line["accepted"])) for line in lines)
         if [position for position, _ in rows] != [*range(1, len(rows) + 1)]:
             raise ValueError("positions that do not go from 1 without a gap")
         return _profile(path, {"all": (_window([share for _, share in rows]),)})
     if DRAFTS in text:
         return _profile(path, {"all": (_of_metrics(text),)})
-    value = load_value(data)
+    value = load_value(data, keys_once=True)
     rates = [value[key] for key in _RATES if key in value] if isinstance(value, dict) else []
     return _profile(path, {"all": (_window(rates[0]),)}) if rates else acceptance.load_profile(data)
 
@@ -144,7 +141,7 @@ def _profile(
         method=_NOT_KNOWN, draft=draft or _NOT_KNOWN, classes=classes
     )
     return acceptance.AcceptanceProfile(
-        target=target, source=f"the file {path.name}", drafts=(found,)
+        target=target, source=acceptance.name_of(f"the file {path.name}"), drafts=(found,)
     )
 
 

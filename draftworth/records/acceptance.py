@@ -5,20 +5,39 @@ and `draftworth profile` converts it to and from the formats of other tools.
 """
 
 import hashlib
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 from draftworth.records.codec import RecordError, load_record
-from draftworth.untrusted import MIB
+from draftworth.untrusted import MIB, one_line
 
 # Twice the size of a profile of 32 drafts in three prompt classes with all windows to 15.
 LIMIT_BYTES = 4 * MIB
+# Names of targets, drafts and classes go into tables, YAML and messages of one line.
+_LONGEST_NAME = 500
+_MOST_DRAFTS_CHECKED = 10**6
 _OF_AN_ESTIMATE = (
     "it is the output of `estimate --json`, which a search read before there were profiles; next: "
     "`draftworth estimate EXPERIMENT --profile FILE`, and name that file"
 )
+
+
+def name_of(text: str) -> str:
+    """Return a text as a name that a profile may have: on one line, printable, and not too long."""
+    return one_line(text, characters=_LONGEST_NAME) or "not known"
+
+
+def _check_names(key: str, *names: object) -> None:
+    for name in names:
+        is_text = isinstance(name, str) and name.isprintable() and 0 < len(name) <= _LONGEST_NAME
+        if name is not None and not is_text:
+            raise ValueError(
+                f"{key}: given {reprlib.repr(name)}, allowed: text of 1 to {_LONGEST_NAME} "
+                "characters on one line"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +73,11 @@ class WindowAcceptance:
 
     def __post_init__(self) -> None:
         checked, tokens = self.drafts_checked, self.tokens_per_step.value
+        if checked > _MOST_DRAFTS_CHECKED:
+            raise ValueError(
+                f"drafts_checked: given {reprlib.repr(checked)}, allowed: at most "
+                f"{_MOST_DRAFTS_CHECKED:,}"
+            )
         if not 1 <= tokens <= checked + 1:
             raise ValueError(
                 f"tokens_per_step: given {tokens:g}, allowed: 1 to {checked + 1}, as a step yields "
@@ -85,6 +109,11 @@ class DraftAcceptance:
     draft_revision: str | None = None
     classes: Mapping[str, Windows]
 
+    def __post_init__(self) -> None:
+        for key in ("method", "draft", "draft_revision"):
+            _check_names(key, getattr(self, key))
+        _check_names("classes", *self.classes)
+
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceProfile:
@@ -104,6 +133,10 @@ class AcceptanceProfile:
     text_sha256: str | None = None
     target_token_included: Literal[True] = True
     drafts: tuple[DraftAcceptance, ...]
+
+    def __post_init__(self) -> None:
+        for key in ("target", "source", "target_revision"):
+            _check_names(key, getattr(self, key))
 
 
 def text_hash(output_hashes: Iterable[str]) -> str:
