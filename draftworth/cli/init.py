@@ -155,7 +155,7 @@ def _answers(given: argparse.Namespace, ask: Ask | None) -> Mapping[str, str]:
 def _import(given: argparse.Namespace, out: Path) -> Path:
     """Import a log's prompts as `prompts import` does; return the new prompt class's folder."""
     log = Path(given.source)
-    name = as_name(log.resolve().stem)[:MAX_NAME_LENGTH]
+    name = as_name(Path(os.path.realpath(log)).stem)[:MAX_NAME_LENGTH]
     order = ImportOrder(source=log, format=given.format, out=out, prompt_class=name)
     print_imported(import_prompts(order, show_progress), order)
     given.source = str(out / name)

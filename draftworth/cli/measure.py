@@ -225,7 +225,9 @@ def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...
             "folder of prompt classes such as prompts/"
         )
     return tuple(
-        load_case(file, prompt_class=file.resolve().parent.name, most_tokens=most_tokens)
+        load_case(
+            file, prompt_class=Path(os.path.realpath(file)).parent.name, most_tokens=most_tokens
+        )
         for file in files
     )
 

@@ -3,6 +3,7 @@
 import hashlib
 import heapq
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -222,7 +223,8 @@ def _check_size(order: ImportOrder, read: Imported) -> None:
 
 
 def _only_case(order: ImportOrder) -> str:
-    return order.case or as_name(order.source.resolve().stem)
+    # Path.resolve() raises for a symbolic link to itself.
+    return order.case or as_name(Path(os.path.realpath(order.source)).stem)
 
 
 def as_name(text: str) -> str:

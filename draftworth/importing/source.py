@@ -46,13 +46,19 @@ def files_of(source: Path) -> tuple[Path, ...]:
     """Return `source` if it is a file, else all JSON files below it; PromptSetError: no file."""
     if not os.path.isdir(source):  # not Path.is_dir(), which raises for a name that is too long
         return (source,)
-    found = tuple(sorted(p for p in source.rglob("*") if p.suffix in SUFFIXES and p.is_file()))
-    if not found:
+    try:
+        files = tuple(sorted(p for p in source.rglob("*") if p.suffix in SUFFIXES and p.is_file()))
+    except RecursionError as error:
+        raise PromptSetError(
+            f"{source}: more folders in one another than can be read; next: name a folder further "
+            "down, or a file"
+        ) from error
+    if not files:
         raise PromptSetError(
             f"{source}: no file below it that ends with {' or '.join(SUFFIXES)}; next: name a "
             "file, or the folder that has them"
         )
-    return found
+    return files
 
 
 def records_of(source: Path) -> Iterator[Record]:

@@ -5,8 +5,11 @@ import contextlib
 import gzip
 import io
 import json
+import os
 import shutil
+import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from draftworth.cli import main
+from draftworth.cli.measure import find_cases
+from draftworth.errors import DraftworthError
 from draftworth.importing.formats import FORMATS
 from draftworth.records.prompts import answers_path, load_answers, load_case
 from tests.hostile.fuzzing import VALUES, bounded, tries
@@ -113,6 +118,50 @@ def test_what_was_found_once(form: str, data: bytes, words: str) -> None:
     assert words in said
     assert code in (0, 2)
     assert len(said) < 2_000
+
+
+def deep_folder(folder: Path) -> Path:
+    """A log below more folders than Python's functions may call one another."""
+    log = folder / "log"
+    log.mkdir()
+    with contextlib.chdir(log):
+        for _ in range(1_200):
+            os.mkdir("a")
+            os.chdir("a")
+        Path("x.jsonl").write_bytes(GOOD)
+    return log
+
+
+def looped_link(folder: Path) -> Path:
+    log = folder / "log.jsonl"
+    log.symlink_to(log)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [(deep_folder, "more folders in one another"), (looped_link, "Too many levels of symbolic")],
+)
+def test_a_place_of_any_kind_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], make: Callable[[Path], Path], words: str
+) -> None:
+    log, out = make(tmp_path), tmp_path / "out"
+    options = ("--format", "openai-jsonl", "--out", str(out), "--class", "mine")
+    try:
+        assert main(["prompts", "import", str(log), *options]) == 2
+    finally:  # Python's functions cannot remove such a folder
+        subprocess.run(["rm", "-r", str(log)], check=True)
+    told = capsys.readouterr().err
+    assert told.startswith(f"draftworth: {log}: ")
+    assert words in told
+    assert len(told.splitlines()) == 1
+
+
+def test_a_looped_link_among_prompt_files_is_named(tmp_path: Path) -> None:
+    link = tmp_path / "a.jsonl"
+    link.symlink_to(link)
+    with pytest.raises(DraftworthError, match=r"a\.jsonl: cannot be read as .* Too many levels"):
+        find_cases(tmp_path)
 
 
 KEYS = st.sampled_from(
