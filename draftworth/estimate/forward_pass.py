@@ -134,6 +134,24 @@ def tokens_of(
     return Tokens(output=output, prompt_ids=list(prompt_ids), output_ids=list(output_ids))
 
 
+def check_ids(outputs: Iterable[Tokens], vocabulary: int) -> None:
+    """Raise UserInputError for an output without a prompt's token before it, or for a token that
+    the model has no number for; a run's files can have any token ids."""
+    for tokens in outputs:
+        where = one_line(tokens.output.id, characters=80)
+        if not tokens.prompt_ids:
+            raise UserInputError(
+                f"{where}: its prompt has no token, allowed: one or more, as a model reads an "
+                "output's first token after them; next: leave the prompt out"
+            )
+        wrong = [n for n in (*tokens.prompt_ids, *tokens.output_ids) if not 0 <= n < vocabulary]
+        if wrong:
+            raise UserInputError(
+                f"{where}: given the token id {wrong[0]}, allowed: 0 to {vocabulary - 1}; next: "
+                "outputs of the target whose tokenizer was given"
+            )
+
+
 def read_outputs(
     model: PreTrainedModel,
     outputs: Iterable[Tokens],

@@ -86,6 +86,7 @@ def _read(outputs: Sequence[Output], settings: PassSettings, this: Pass, path: P
             for output in outputs
         ]
     model = forward_pass.load_model(model_folder, tokenizer, settings.precision)
+    forward_pass.check_ids(tokens, model.config.vocab_size)
     forbidden = forward_pass.ending_ids(model) if settings.fixed_length else ()
     total = sum(len(t.output_ids) for t in tokens)
     started_seconds, count = time.monotonic(), 0

@@ -216,6 +216,24 @@ def test_a_folder_that_is_no_draft_of_the_target_is_refused_in_a_sentence(
     assert "Traceback" not in said
 
 
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        ({"token_ids": (7, 10**6)}, "o0: given the token id 1000000, allowed: 0 to "),
+        ({"token_ids": (-1,)}, "o0: given the token id -1, allowed: 0 to "),
+        ({"asked": {"prompt": ""}}, "o0: its prompt has no token, allowed: one or more"),
+    ],
+)
+def test_tokens_that_no_model_can_read_are_refused_in_a_sentence(
+    call: Call, tmp_path: Path, overrides: dict[str, Any], reason: str
+) -> None:
+    code, said = read(call, tmp_path, [output(0, **overrides)])
+
+    assert code == 2, said
+    assert reason in said
+    assert "Traceback" not in said
+
+
 def test_an_input_that_holds_no_outputs_is_refused(call: Call, tmp_path: Path) -> None:
     code, said = call(dump_record(settings(tmp_path)) + b'{"id": 1}\n')
 
