@@ -187,6 +187,18 @@ def test_predictions_of_another_draft_stay_in_the_run(tmp_path: Path, estimated:
     assert {p.variant for p in kept} == {"other", "tiny-draft-k7"}
 
 
+@pytest.mark.parametrize("linked", [likelihoods.PREDICTIONS_FILE, ".predictions.json.partial"])
+def test_no_file_outside_of_the_run_is_written(tmp_path: Path, estimated: Ran, linked: str) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES)
+    mine = tmp_path / "mine"
+    record = likelihoods.Predictions(run_id=RUN_ID, predictions=())
+    mine.write_bytes(before := dump_record(record))
+    (run / linked).symlink_to(mine)
+    estimated(run)
+    assert mine.read_bytes() == before
+    assert likelihoods.read_predictions(run, RUN_ID)
+
+
 def test_answers_of_nowhere_are_refused_with_what_may_be_given(
     tmp_path: Path, estimated: Ran
 ) -> None:
