@@ -100,7 +100,7 @@ def profile_of(run: Run) -> acceptance.AcceptanceProfile:
                 method=acceptance.name_of(decoding.method),
                 draft=acceptance.name_of(decoding.draft or decoding.method),
                 draft_revision=_revision(decoding.draft_revision),
-                classes={acceptance.name_of(n): tuple(own) for n, own in classes.items()},
+                classes={acceptance.name_of(n): tuple(windows) for n, windows in classes.items()},
             )
             for decoding, classes in drafts.items()
         ),

@@ -61,14 +61,14 @@ def score(command: str, facts: RunFacts, transcripts: Transcripts) -> tuple[Scor
     return tuple(compare_scores(outputs, _scores(answer, len(outputs))))
 
 
-def output_of(command: str, given: bytes, limits: Limits) -> bytes:
-    """Return what a command writes to standard output if `given` is its standard input.
+def output_of(command: str, pairs: bytes, limits: Limits) -> bytes:
+    """Return what a command writes to standard output if `pairs` is its standard input.
 
     UserInputError: no command. DraftworthError: it failed, or exceeded a limit.
     """
     # A file and not a pipe, so that the program may read it late, in part, or not at all.
     with tempfile.TemporaryFile() as file:
-        file.write(given)
+        file.write(pairs)
         file.seek(0)
         try:
             program = subprocess.Popen(  # noqa: S603 (running what it is given is its purpose)
@@ -168,10 +168,8 @@ def _score(line: bytes, number: int) -> tuple[float, float]:
         answer = load_object(line, keys_once=True)
         plain, drafted = (float(answer[side]) for side in ("baseline", "variant"))
     except (RecordError, KeyError, TypeError, ValueError, OverflowError) as error:
-        given = one_line(line.decode(errors="replace"), characters=80)
-        raise UserInputError(
-            f"--score: line {number}: given {given}, allowed: {_SCORES}"
-        ) from error
+        text = one_line(line.decode(errors="replace"), characters=80)
+        raise UserInputError(f"--score: line {number}: given {text}, allowed: {_SCORES}") from error
     if not all(abs(value) <= LARGEST_SCORE for value in (plain, drafted)):
         raise UserInputError(
             f"--score: line {number}: allowed: finite numbers up to {LARGEST_SCORE:g}, {_SCORES}"

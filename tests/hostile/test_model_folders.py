@@ -1,8 +1,7 @@
 """Folders of models of anybody: token ids, or one message that names the folder; never more.
 
-Each row is a folder whose files let the command run for ever, take all memory, abort, or give a
-traceback when the command's own process read them. `MIB` of memory more than the process has, or a
-moment of time, is enough to see each end.
+Each row is a folder whose files let the command run for ever, take all memory, end by a signal or
+give a traceback, as long as its own process read them. Small limits show each end at once.
 """
 
 import json
@@ -55,12 +54,12 @@ USUAL = TokenLimits()
 def refused(folder: Path, limits: TokenLimits = USUAL) -> tuple[int, str]:
     with pytest.raises(DraftworthError) as raised:
         ids(folder, limits)
-    told = str(raised.value)
-    assert told.isprintable()
-    assert str(folder) in told
-    assert "; next: " in told
-    assert len(told) < 900
-    return raised.value.exit_code, told
+    message = str(raised.value)
+    assert message.isprintable()
+    assert str(folder) in message
+    assert "; next: " in message
+    assert len(message) < 900
+    return raised.value.exit_code, message
 
 
 LOOP = "{% for a in range(99999) %}"
@@ -98,8 +97,8 @@ TEMPLATES: dict[str, tuple[str, TokenLimits, int, str]] = {
 def test_a_template_of_anybody_ends(
     tmp_path: Path, template: str, limits: TokenLimits, exit_code: int, words: str
 ) -> None:
-    code, told = refused(model_folder(tmp_path, template), limits)
-    assert words in told
+    code, message = refused(model_folder(tmp_path, template), limits)
+    assert words in message
     assert code == exit_code
 
 
@@ -146,8 +145,8 @@ TOKENIZERS: dict[str, tuple[dict[str, Any], TokenLimits, int, str]] = {
 def test_a_tokenizer_of_anybody_ends(
     tmp_path: Path, changed: dict[str, Any], limits: TokenLimits, exit_code: int, words: str
 ) -> None:
-    code, told = refused(model_folder(tmp_path, **changed), limits)
-    assert words in told
+    code, message = refused(model_folder(tmp_path, **changed), limits)
+    assert words in message
     assert code == exit_code
 
 
@@ -203,10 +202,12 @@ def test_the_command_ends_with_one_sentence(
     target = str(model_folder(tmp_path, pre_tokenizer=RETRIES, normalizer=replaced(" ", "a" * 64)))
     options = ("--answers", str(TINY_PAIR / "answers"), "--target", target)
     assert main(["estimate", experiment, *options, "--draft", target]) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert told[0].startswith(f"n-gram drafting is not estimated: {target}: its tokenizer or chat")
-    assert told[1].startswith(f"draftworth: --draft: given {target}, a folder without")
-    assert len(told) == 2
+    message = capsys.readouterr().err.splitlines()
+    assert message[0].startswith(
+        f"n-gram drafting is not estimated: {target}: its tokenizer or chat"
+    )
+    assert message[1].startswith(f"draftworth: --draft: given {target}, a folder without")
+    assert len(message) == 2
 
 
 def test_no_program_of_the_current_folder_is_run(

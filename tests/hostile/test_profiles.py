@@ -88,11 +88,11 @@ def test_what_is_no_profile_is_refused_in_a_sentence(
     path.write_text(text)
     assert len(text) < LIMIT_BYTES
     assert main(["profile", str(path)]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"draftworth: {path}: ")
-    assert words in told
-    assert told.removesuffix("\n").isprintable()
-    assert len(told) < 800
+    message = capsys.readouterr().err
+    assert message.startswith(f"draftworth: {path}: ")
+    assert words in message
+    assert message.removesuffix("\n").isprintable()
+    assert len(message) < 800
 
 
 # What YAML reads as another thing than a text, where it is not quoted.

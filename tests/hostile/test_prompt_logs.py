@@ -151,10 +151,10 @@ def test_a_place_of_any_kind_is_refused(
         assert main(["prompts", "import", str(log), *options]) == 2
     finally:  # Python's functions cannot remove such a folder
         subprocess.run(["rm", "-r", str(log)], check=True)
-    told = capsys.readouterr().err
-    assert told.startswith(f"draftworth: {log}: ")
-    assert words in told
-    assert len(told.splitlines()) == 1
+    message = capsys.readouterr().err
+    assert message.startswith(f"draftworth: {log}: ")
+    assert words in message
+    assert len(message.splitlines()) == 1
 
 
 def test_a_looped_link_among_prompt_files_is_named(tmp_path: Path) -> None:

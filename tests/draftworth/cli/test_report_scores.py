@@ -80,7 +80,7 @@ A_CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SIL
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds", "told"),
+    ("text", "seconds", "words"),
     [
         (FOREVER.format(to="stdout"), 10**6, "wrote more than 1,000 bytes to standard output;"),
         (FOREVER.format(to="stderr"), 0.5, "did not end within 0.5 s; allowed: 600 s and 60 s"),
@@ -89,8 +89,8 @@ A_CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SIL
         (A_CHILD, 0.5, "was stopped: it did not end within"),
     ],
 )
-def test_a_program_without_an_end_is_stopped(text: str, seconds: float, told: str) -> None:
-    with pytest.raises(DraftworthError, match=told) as raised:
+def test_a_program_without_an_end_is_stopped(text: str, seconds: float, words: str) -> None:
+    with pytest.raises(DraftworthError, match=words) as raised:
         output_of(program(text), b"", Limits(seconds=seconds, output_bytes=1_000))
     assert "next: let it" in str(raised.value)
 

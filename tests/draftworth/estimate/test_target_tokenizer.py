@@ -16,7 +16,7 @@ from tests.support.readings import make_output
 
 
 @pytest.mark.parametrize(
-    ("code", "printed", "exit_code", "told"),
+    ("code", "printed", "exit_code", "words"),
     [
         (0, b"nonsense", 1, "no token ids: not JSON"),
         (0, b"", 1, "token ids of 0 outputs, allowed: of 1"),
@@ -28,28 +28,28 @@ from tests.support.readings import make_output
     ],
 )
 def test_each_end_of_the_process_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, code: int, printed: bytes, exit_code: int, told: str
+    monkeypatch: pytest.MonkeyPatch, code: int, printed: bytes, exit_code: int, words: str
 ) -> None:
     done = subprocess.CompletedProcess((), code, stdout=printed, stderr=printed)
     monkeypatch.setattr(target_tokenizer, "run_program", lambda *_, **__: done)
     with pytest.raises(DraftworthError) as raised:
         TargetTokenizer(Path("folder")).token_ids([make_output()], enable_thinking=False)
-    assert told in str(raised.value)
+    assert words in str(raised.value)
     assert str(raised.value).startswith("folder: ")
     assert raised.value.exit_code == exit_code
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "kind"),
     [
         (MemoryError(), UserInputError),
         (KeyError("x"), UserInputError),
         (KeyboardInterrupt(), KeyboardInterrupt),
     ],
 )
-def test_limits_end_with_the_block(error: BaseException, told: type[BaseException]) -> None:
+def test_limits_end_with_the_block(error: BaseException, kind: type[BaseException]) -> None:
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    with pytest.raises(told), limited(Path("folder"), TokenLimits(memory_bytes=2**40)):
+    with pytest.raises(kind), limited(Path("folder"), TokenLimits(memory_bytes=2**40)):
         raise error
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
