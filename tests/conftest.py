@@ -46,7 +46,13 @@ ROOT = Path(__file__).resolve().parents[1]
 _STRIPPED_PREFIXES = ("AWS_", "CDK_", "DRAFTWORTH_")
 _STRIPPED = ("KUBECONFIG", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 # Set by the person who runs the tests, for the tests.
-_KEPT = ("DRAFTWORTH_UPDATE_SNAPSHOTS", "DRAFTWORTH_ENGINE_PYTHON", "DRAFTWORTH_LLMPERF_PYTHON")
+_KEPT = (
+    "DRAFTWORTH_UPDATE_SNAPSHOTS",
+    "DRAFTWORTH_ENGINE_PYTHON",
+    "DRAFTWORTH_LLMPERF_PYTHON",
+    "DRAFTWORTH_LLAMA_SERVER",
+    "DRAFTWORTH_LLAMA_MODEL",
+)
 
 
 def pytest_collection_finish() -> None:

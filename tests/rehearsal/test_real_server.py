@@ -150,8 +150,8 @@ def test_the_real_server_tells_what_became_of_each_requests_drafts(servers: Serv
     assert record.verification_steps
     assert record.drafted_tokens
     assert record.accepted_tokens is not None
-    assert record.tokens_per_verification is not None
-    assert record.tokens_per_verification <= drafted.max_tokens_per_step
+    assert record.tokens_per_step is not None
+    assert record.tokens_per_step <= drafted.max_tokens_per_step
     assert record.number_output_tokens is not None
     # Each step yields what it accepts and one token more; the last one may be cut off.
     made = record.accepted_tokens + record.verification_steps

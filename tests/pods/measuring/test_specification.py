@@ -14,7 +14,7 @@ from draftworth.measuring import run_specification
 from draftworth.measuring.result_files import SinkError
 from draftworth.records.codec import dump_record
 from pods.measuring import program as measuring_program
-from pods.measuring.program import LIMIT_BYTES, read_spec
+from pods.measuring.program import read_spec
 from tests.pods.measuring.test_program import (
     IN_A_JOB,
     Program,
@@ -107,7 +107,7 @@ def test_what_is_no_run_specification_is_refused(s3: Any, tmp_path: Path) -> Non
 def test_no_more_is_read_than_any_experiment_may_have(
     s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert LIMIT_BYTES > 100_000_000
+    assert run_specification.LIMIT_BYTES > 100_000_000
     monkeypatch.setattr(measuring_program, "LIMIT_BYTES", len(DATA))
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA)
     assert read()
