@@ -126,7 +126,7 @@ def llama_cpp(folder: Path, *arguments: str) -> Iterator[str]:
     log = (folder / "llama-server.log").open("wb")
     with (
         log,
-        subprocess.Popen(  # noqa: S603 (the user's own program)
+        subprocess.Popen(
             [program, "--model", model, "--ctx-size", "2048", *words, *arguments],
             stdout=log,
             stderr=log,
@@ -164,12 +164,8 @@ def test_tokens_per_step_of_llama_cpp_are_those_of_its_engine(
         Prompt(id=count, messages=({"role": "user", "content": REPEATED.format(count)},))
         for count in ("four", "five", "six")
     ]
-    arguments = (
-        ("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "4")
-        + ("--spec-ngram-simple-size-m", str(drafted))
-        if drafted
-        else ()
-    )
+    n_gram = ("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "4")
+    arguments = (*n_gram, "--spec-ngram-simple-size-m", str(drafted)) if drafted else ()
     with llama_cpp(tmp_path, *arguments) as url:
         truth = asyncio.run(answered(url, prompts, most=drafted and drafted + 1))
 
