@@ -67,7 +67,16 @@ ROOMS: dict[str, set[str]] = {
     },
     "truth": {*_GROUND, "records", "child_processes"},
     "estimate": {
-        *(*_GROUND, "records", "experiment", "analysis", "measuring", "report", "planning"),
+        *(
+            *_GROUND,
+            "records",
+            "experiment",
+            "analysis",
+            "metrics",
+            "measuring",
+            "report",
+            "planning",
+        ),
         "child_processes",
     },
     "claims": {*_GROUND, "records", "experiment", "metrics", "analysis", "report", "truth"},

@@ -30,8 +30,8 @@ def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
 
     Of the loads at which the winner was cheaper, it is the one with the lowest break-even: how many
     requests will be in flight is unknown, and below the lowest break-even no load is cheaper.
-    None: the winner is the baseline, no counter of accepted tokens is known, or no break-even above
-    1, below which no server can fall.
+    None: the winner is the baseline, no counter of accepted tokens is known, no break-even, or one
+    of at most 1, below which no server can fall.
     """
     winner = measured.winner
     if not winner.speculates or not winner.has_counters:
@@ -40,9 +40,9 @@ def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
         (figures, break_even)
         for figures in winner.decisive
         if figures.judgement == CHEAPER and (break_even := figures.break_even_tokens_per_step)
-        if break_even.value > 1
     ]
-    return min(thresholds, key=lambda threshold: threshold[1].value, default=None)
+    lowest = min(thresholds, key=lambda threshold: threshold[1].value, default=None)
+    return lowest if lowest and lowest[1].value > 1 else None
 
 
 def why_no_alarm(measured: MeasuredWinner) -> str:

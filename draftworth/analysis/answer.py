@@ -138,12 +138,12 @@ _NO_SPECULATION = 1.01
 
 def first_words(facts: RunFacts, comparison: Comparison) -> str:
     """Return the headline's first words; what is cheaper may be so without speculation."""
-    if comparison.judgement == "cheaper per token" and not _drafts_are_accepted(facts, comparison):
+    if comparison.judgement == "cheaper per token" and not drafts_are_accepted(facts, comparison):
         return "Cheaper, and not by speculation"
     return ANSWERS[comparison.judgement]
 
 
-def _drafts_are_accepted(facts: RunFacts, comparison: Comparison) -> bool:
+def drafts_are_accepted(facts: RunFacts, comparison: Comparison) -> bool:
     """Return whether a variant's steps yield more than one token, or are not known."""
     per_step = tokens_per_step(facts.run.blocks, comparison.traffic, comparison.variant)
     return per_step is None or per_step > _NO_SPECULATION

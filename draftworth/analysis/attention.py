@@ -71,8 +71,7 @@ def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
             "taken for one token: one that held more makes the ITL too low, by 2.7% if it held "
             "five of 150 tokens."
         )
-    if why := _chunks_are_no_steps(acceptance):
-        yield f"{variant.label}: {why}."
+    yield from (f"{variant.label}: {sentence}." for sentence in _of_steps(acceptance))
     load = variant.summary.group.load
     if (tokens := wrong_input_tokens(variant.records, load)) is not None:
         yield (
@@ -153,6 +152,13 @@ def _different_outputs(label: str, comparison: Comparison) -> Iterator[str]:
 _LET_READ = (
     "Look at where they do, or let a model read them: draftworth estimate EXPERIMENT --answers RUN."
 )
+
+
+def _of_steps(acceptance: AcceptanceCheck) -> Iterator[str]:
+    if acceptance.most == 1 and acceptance.counted:
+        yield "its own counters say that it accepts drafts, and it was said not to speculate"
+    if why := _chunks_are_no_steps(acceptance):
+        yield why
 
 
 def _chunks_are_no_steps(acceptance: AcceptanceCheck) -> str:

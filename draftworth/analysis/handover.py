@@ -8,7 +8,13 @@ time of a step hardly depends on the texts.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.analysis.answer import best_of, choices_of, missing_requests, tokens_per_step
+from draftworth.analysis.answer import (
+    best_of,
+    choices_of,
+    drafts_are_accepted,
+    missing_requests,
+    tokens_per_step,
+)
 from draftworth.analysis.costs import step_cost_ratio
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.pairing import Traffic
@@ -68,6 +74,7 @@ class Handover:
     next_step: what to do to get a winner; empty with a winner, and for a search.
     by_class: comparisons of the decision's variant at the decision's load, in each class.
     has_counters: the variant's server counts drafted and accepted tokens.
+    drafts_are_accepted: its steps yield more than one token, or are not known.
     most_tokens: prompt and output tokens of the longest request; None: not counted.
     """
 
@@ -78,6 +85,7 @@ class Handover:
     classes: tuple[ClassMeasured, ...] = ()
     break_evens: tuple[BreakEvenAt, ...] = ()
     has_counters: bool = False
+    drafts_are_accepted: bool = True
     most_tokens: int | None = None
 
     @property
@@ -114,6 +122,7 @@ def handover_of(facts: RunFacts) -> Handover:
         classes=tuple(_classes(facts, decision.traffic)),
         break_evens=tuple(_break_evens(facts, decision, asked)),
         has_counters=has_counters(facts.run, decision.variant),
+        drafts_are_accepted=drafts_are_accepted(facts, decision),
         most_tokens=longest_request_tokens(facts.run.blocks),
     )
 

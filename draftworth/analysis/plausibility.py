@@ -12,12 +12,15 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.errors import counted
 from draftworth.records.results import BlockResult, RequestRecord
 
-# Of equal texts, the sums of both servers' token counts differ by less than this. Servers may count
-# the end token or not, which is more only where outputs are very short.
+# Of equal texts, the sums of both servers' token counts differ by less than this.
 _EQUAL_COUNTS = 0.01
-# What a step may yield where the window is not known: twice as many tokens as the longest window
-# that was published yields (15 drafted tokens, DFlash).
-_MOST_TOKENS_PER_STEP = 32
+# One of two servers may count the end token of each output. Up to this share, that is within what
+# counts as no difference in cost; with shorter outputs it would decide.
+_END_TOKENS = 0.05
+# What a step may yield where the window is not known: as much as the longest window that was
+# published yields (15 drafted tokens, DFlash). A server that does not speculate may be as much
+# faster, too; beyond it, a cache is likelier than another machine.
+_MOST_TOKENS_PER_STEP = 16
 
 
 def why_not_believed(
@@ -41,7 +44,9 @@ def _counts_against_text(pairs: Iterable[Pair]) -> str:
     counts = [(p.plain.number_output_tokens, p.drafted.number_output_tokens) for p in equal]
     both = [(plain, drafted) for plain, drafted in counts if plain and drafted]
     plain, drafted = (sum(side) for side in zip(*both, strict=True)) if both else (0, 0)
-    if abs(plain - drafted) <= _EQUAL_COUNTS * max(plain, drafted):
+    difference, most = abs(plain - drafted), max(plain, drafted)
+    end_tokens = difference <= len(both) and difference <= _END_TOKENS * most
+    if end_tokens or difference <= _EQUAL_COUNTS * most:
         return ""
     return (
         f"the servers count tokens differently; in {counted(len(both), 'output')} with the same "
@@ -59,14 +64,15 @@ def _beyond_speculation(
     cost_ratio: Estimate | None, drafted: Iterable[BlockResult], price_ratio: float
 ) -> str:
     """A step takes at least as long as the baseline's, which yields one token."""
-    windows = {block.max_tokens_per_step for block in drafted}
-    most = max((each for each in windows if each), default=_MOST_TOKENS_PER_STEP)
-    if cost_ratio is None or cost_ratio.high is None or most == 1:
+    most = max((block.max_tokens_per_step or 1 for block in drafted), default=1)
+    if most == 1:
+        most = _MOST_TOKENS_PER_STEP
+    if cost_ratio is None or cost_ratio.high is None:
         return ""
     if cost_ratio.high >= price_ratio / most:
         return ""
     return (
         f"no speculation can gain so much; the variant is {price_ratio / cost_ratio.value:.0f} "
-        f"times as fast, and a step yields at most {most} tokens: a cache of responses may have "
+        f"times as fast, where a step yields at most {most} tokens: a cache of responses may have "
         "answered, or a faster server"
     )

@@ -207,7 +207,8 @@ def compare(
     extremes = rare.extremes_of(sent, variant=variant, baseline=baseline)
     without = ratios.log_cost_ratio(extremes.others, traffic, factor=factor) if extremes else None
     measured = [b for group in traffic.groups for b in group.blocks(blocks, variant)]
-    if why := why_not_believed(pairs, ratio, measured, price_ratio=factor):
+    why = why_not_believed(pairs, ratio, measured, price_ratio=factor)
+    if why and judgement in _ON_COST:
         judgement, reason = "inconclusive", why
     if why := not_the_targets(answers, (baseline, variant)):
         judgement, reason = "inconclusive", why

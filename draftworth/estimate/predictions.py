@@ -13,6 +13,7 @@ from draftworth.estimate.target_tokenizer import TargetTokenizer
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
 from draftworth.files import write_file
+from draftworth.metrics.steps import StepCount, step_count
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal
 from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
@@ -106,47 +107,52 @@ def predictions_of(
     for variant, number in checked.items():
         classes = dict.fromkeys(b.prompt_class for b in run.blocks if b.variant == variant)
         for prompt_class in classes:
-            pairs = [
-                (record, read[place])
+            blocks = [
+                block
                 for block in run.blocks
                 if (block.variant, block.prompt_class) == (variant, prompt_class)
                 and block.load.input_tokens is None
+            ]
+            pairs = [
+                (record, read[place])
+                for block in blocks
                 for record in block.requests
                 if record.counts and (place := (prompt_class, block.case, record.prompt_id)) in read
             ]
-            if found := _prediction(pairs, transcripts, variant, prompt_class, number):
-                yield found
+            if count := step_count(blocks):
+                yield from _prediction(
+                    pairs, count, transcripts, variant, prompt_class, checked=number
+                )
 
 
 def _prediction(
     pairs: Sequence[tuple[RequestRecord, Replayed]],
+    count: StepCount,
     transcripts: Transcripts,
     variant: str,
     prompt_class: str,
+    *,
     checked: int,
-) -> likelihoods.Prediction | None:
-    """Return a class's prediction; None if neither server nor chunks tell any request's steps."""
-    tokens = steps = same = shown = 0
-    predicted_steps = 0.0
+) -> Iterator[likelihoods.Prediction]:
+    """Yield a class's prediction; nothing if no request's steps are known."""
+    tokens = steps = predicted_steps = 0.0
+    same = shown = 0
     for record, output in pairs:
-        transcript = transcripts.get(record.request_id)
-        chunks = transcript.chunk_tokens[1:] if transcript and transcript.chunk_tokens else ()
-        counted = record.verification_steps or len(chunks)
-        if not counted or not record.number_output_tokens or not output.tokens_after_first:
+        amounts = count.of_request(record)
+        if not amounts or not output.tokens_after_first:
             continue
         predicted = tuple(output.steps(checked))
-        # The prefill yields the first token.
-        tokens += record.number_output_tokens - 1
-        steps += counted
+        tokens, steps = tokens + amounts[0], steps + amounts[1]
         # The predicted steps are scaled from the output's length to the request's.
-        scale = (record.number_output_tokens - 1) / output.tokens_after_first
-        predicted_steps += len(predicted) * scale
-        if len(chunks) == counted:
+        predicted_steps += len(predicted) * amounts[0] / output.tokens_after_first
+        transcript = transcripts.get(record.request_id)
+        chunks = transcript.chunk_tokens[1:] if transcript and transcript.chunk_tokens else ()
+        if len(chunks) == amounts[1]:
             shown += 1
             same += chunks == predicted
     if not steps or not predicted_steps:
-        return None
-    return likelihoods.Prediction(
+        return
+    yield likelihoods.Prediction(
         variant=variant,
         prompt_class=prompt_class,
         requests=len(pairs),

@@ -63,12 +63,13 @@ class Acceptance:
         there are more steps. How many more, the steps with drafts and the chunks say: vLLM sends at
         most one chunk for a step (llama.cpp sends a chunk for each token).
         """
-        after_first = output_tokens - 1
+        after_first = max(0, output_tokens - 1)
         least = max(after_first - self.accepted_tokens, min(after_first, 1))
         if not self.steps_with_drafts:
             return self._with_steps(least)
         window = math.ceil(self.drafted_tokens / self.steps_with_drafts)
-        by_chunks = min(chunks - 1, least + window)
+        # More chunks than that are parts of steps, and say nothing of their number.
+        by_chunks = chunks - 1 if chunks - 1 <= least + window and chunks < output_tokens else 0
         return self._with_steps(max(least, self.steps_with_drafts, by_chunks))
 
     def _with_steps(self, steps: int) -> dict[str, int]:
@@ -163,12 +164,13 @@ class ChunkReader:
         line.events += 1
         if line.events > self._most_events:
             raise self._too_much(f"{self._most_events:,} events")
-        self._check_source(value)
         choices = value.get("choices") or []
         text = ""
         if choices:
             choice = self._only_choice(choices)
             text = _text_of(choice)
+            if text:
+                self._check_source(value)
             if ids := choice.get("token_ids"):
                 self._add_token_ids(ids)
             if (reason := choice.get("finish_reason")) is not None:
@@ -186,12 +188,15 @@ class ChunkReader:
             self._add_text(text)
 
     def _check_source(self, value: dict[str, Any]) -> None:
-        """Raise BadStreamError if chunks are from two answers or two models."""
+        """Raise BadStreamError if chunks with text are from two answers or two models.
+
+        Others are not looked at: a gateway's first and last chunk may be its own.
+        """
         name = value.get("model")
-        if name and name != self._model_name and isinstance(name, str):
-            if self._model_name:
+        if name and isinstance(name, str):
+            self._model_name = self._model_name or name
+            if name.casefold() != self._model_name.casefold():
                 raise BadStreamError(_mixed("models", self._model_name, name))
-            self._model_name = name
         if (chunk_id := value.get("id")) and isinstance(chunk_id, str):
             self._repeats_an_id = self._repeats_an_id or chunk_id in self._ids
             self._ids[chunk_id] = None

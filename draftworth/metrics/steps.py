@@ -16,6 +16,7 @@ steps that had drafted tokens, and n-gram drafting often drafts none.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -51,19 +52,58 @@ class StepCount:
 
 
 def step_count(blocks: Sequence[BlockResult]) -> StepCount | None:
-    """Return how the steps in the blocks of one variant are counted; None: they are not known."""
-    counting = [record for block in blocks for record in block.requests if record.counts]
-    if {block.max_tokens_per_step for block in blocks} == {1}:
+    """Return how the steps in the blocks of one variant are counted, class by class; None: those of
+    a class are not known."""
+    classes: defaultdict[str, list[BlockResult]] = defaultdict(list)
+    for block in blocks:
+        classes[block.prompt_class].append(block)
+    counts = {name: _of_class(of_class) for name, of_class in classes.items()}
+    if len(counts) == 1:
+        return next(iter(counts.values()))
+    of_requests: dict[str, TokensAndSteps] = {}
+    for name, count in counts.items():
+        if count is None:
+            return None
+        of_requests |= {r.request_id: count.of_request for b in classes[name] for r in b.requests}
+    sources = {count.by for count in counts.values() if count}
+    if not sources:
+        return None
+    by = sources.pop() if len(sources) == 1 else "counters"
+    return StepCount(by=by, of_request=lambda record: of_requests[record.request_id](record))
+
+
+def _of_class(blocks: Sequence[BlockResult]) -> StepCount | None:
+    accepted = sum(block.speculation.accepted_tokens for block in blocks if block.speculation)
+    if {block.max_tokens_per_step for block in blocks} == {1} and not accepted:
         return StepCount(by="tokens", of_request=_as_tokens)
-    if counting and all(record.verification_steps is not None for record in counting):
+    if _has_own_counts(blocks, accepted):
         return StepCount(by="verification steps", of_request=_as_verification_steps)
     bounds = [_StepBounds.of(block) for block in blocks]
     by_block = [each for each in bounds if each is not None]
-    if blocks and len(by_block) == len(blocks):
-        if _chunks_are_steps(by_block):
-            return StepCount(by="chunks", of_request=_as_chunks)
-        return _by_counters(blocks, by_block)
-    return StepCount(by="chunks", of_request=_as_chunks) if _may_be_steps(blocks) else None
+    if by_block and not _chunks_are_steps(by_block):
+        return _by_counters(blocks, by_block) if len(by_block) == len(blocks) else None
+    if by_block or _may_be_steps(blocks):
+        return StepCount(by="chunks", of_request=_as_chunks)
+    return None
+
+
+def _has_own_counts(blocks: Sequence[BlockResult], accepted: int) -> bool:
+    """Return whether the server counts the steps of each request, and nothing contradicts it.
+
+    It is contradicted if the server counts no drafts of any request, and accepts some by its
+    counters; and if steps yield more than they can: llama.cpp counts drafts that it accepted after
+    an output's end too. accepted: accepted tokens by the counters.
+    """
+    counting = [record for block in blocks for record in block.requests if record.counts]
+    if not counting or any(record.verification_steps is None for record in counting):
+        return False
+    if accepted and not any(record.drafted_tokens for record in counting):
+        return False
+    amounts = list(_amounts(blocks, _as_verification_steps))
+    tokens, steps = (math.fsum(side) for side in zip(*amounts, strict=True)) if amounts else (0, 0)
+    most = [block.max_tokens_per_step for block in blocks if block.max_tokens_per_step]
+    can_yield = max(most, default=0)
+    return can_yield < 2 or tokens <= can_yield * steps
 
 
 def tokens_per_step(blocks: Sequence[BlockResult]) -> float | None:
@@ -168,8 +208,15 @@ def _window(counters: SpeculationCounters) -> int:
 
 
 def _chunks_are_steps(blocks: Sequence[_StepBounds]) -> bool:
-    chunks = math.fsum(block.chunks for block in blocks)
-    least, most = (math.fsum(getattr(block, end) for block in blocks) for end in ("least", "most"))
+    tokens, chunks, least, most = (
+        math.fsum(getattr(block, name) for block in blocks)
+        for name in ("tokens", "chunks", "least", "most")
+    )
+    # A long window may explain that drafts were accepted and no chunk has two tokens; but then all
+    # of them were accepted after the outputs' ends.
+    one_by_one = tokens <= chunks * _TOKEN_BY_TOKEN
+    if one_by_one and least * (1 + MERGED_CHUNKS_TOLERANCE) < tokens:
+        return False
     return least <= chunks * (1 + MERGED_CHUNKS_TOLERANCE) and chunks <= most * (
         1 + MERGED_CHUNKS_TOLERANCE
     )
@@ -202,6 +249,19 @@ def _may_be_steps(blocks: Sequence[BlockResult]) -> bool:
     most = [block.max_tokens_per_step for block in blocks if block.max_tokens_per_step]
     if per_chunk is None or (most and per_chunk > max(most) * (1 + MERGED_CHUNKS_TOLERANCE)):
         return False
-    accepted = sum(block.speculation.accepted_tokens for block in blocks if block.speculation)
+    counters = [(block, block.speculation) for block in blocks if block.speculation]
+    if any(_steps_with_drafts(*each) > _most_chunks(each[0]) for each in counters):
+        return False
+    accepted = sum(each.accepted_tokens for _, each in counters)
     speculates = bool(accepted) or any(each > 1 for each in most)
     return not speculates or per_chunk > _TOKEN_BY_TOKEN
+
+
+def _steps_with_drafts(block: BlockResult, counters: SpeculationCounters) -> float:
+    """Return the steps with drafts of a request, by the counters, which count all requests."""
+    return counters.drafts / (len(block.requests) + block.warmup_requests + block.fillers)
+
+
+def _most_chunks(block: BlockResult) -> float:
+    chunks = [record.chunks for record in block.requests if record.counts]
+    return (1 + MERGED_CHUNKS_TOLERANCE) * max(chunks, default=0)

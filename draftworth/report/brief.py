@@ -277,8 +277,9 @@ def _needed(at: StepTokens) -> str:
         return "; the servers differ in more than speculation"
     if at.needed is None:
         return ""
-    tokens = "about 1" if at.needed < 1 else f"{at.needed:.2f}"
-    return f", {tokens} needed to break even in decoding"
+    if at.needed < 1:
+        return "; a step is not shown to cost more than without"
+    return f", {at.needed:.2f} needed to break even in decoding"
 
 
 def _warnings(answer: Answer) -> Iterator[str]:

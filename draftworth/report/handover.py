@@ -57,10 +57,10 @@ def _sentences(facts: RunFacts, found: Handover) -> Iterator[str]:
         yield from _limits_of_decision(facts, found, found.decision)
     if facts.run.search:
         yield next_step(facts.run.search)
-    if found.pays:
+    if found.pays and found.drafts_are_accepted:
         yield words.ABOUT["watch_counters" if found.has_counters else "watch_chunks"]
         yield words.ABOUT["watch"]
-    elif not found.missing:
+    elif not found.pays and not found.missing:
         if paying := [c.traffic.name for c in found.by_class if c.judgement in PAYS]:
             alone = f"Speculation pays for {', '.join(paying)} by itself"
             yield f"{alone}: such prompts could have a server of their own."
@@ -166,7 +166,7 @@ def _margin(at: BreakEvenAt) -> str:
         return words.MISSING
     if at.needed.high is not None and at.needed.high < 1:
         return "the servers differ in more than speculation"
-    fall = 1 - at.needed.value / at.measured
+    fall = 1 - max(1.0, at.needed.value) / at.measured
     return f"{fall:.0%}" if fall > 0 else "is below"
 
 

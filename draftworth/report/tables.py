@@ -7,6 +7,7 @@ apostrophe at its start, and control characters are escaped.
 
 import csv
 import io
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 
@@ -17,6 +18,8 @@ from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.analysis.summary import output_lengths
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics import definitions
+from draftworth.metrics.steps import step_count
+from draftworth.records.load import Load
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.records.search import SearchResult
 from draftworth.speculation import explained_acceptance
@@ -38,16 +41,24 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def requests_csv(blocks: Sequence[BlockResult]) -> str:
-    """Return requests.csv: for each request, what identifies its block, and what was measured."""
-    return _csv(
-        REQUEST_COLUMNS,
-        (
-            {**vars(record), **{name: getattr(block, name) for name in _CONTEXT}}
-            | {"load": block.load.label}
-            for block in blocks
-            for record in block.requests
-        ),
-    )
+    """Return requests.csv: for each request, what identifies its block, and what was measured.
+
+    Tokens per step are those of the figures: none where only whole blocks have them.
+    """
+    return _csv(REQUEST_COLUMNS, _request_rows(blocks))
+
+
+def _request_rows(blocks: Sequence[BlockResult]) -> Iterator[Row]:
+    together: defaultdict[tuple[str, Load, str], list[BlockResult]] = defaultdict(list)
+    for block in blocks:
+        together[block.prompt_class, block.load, block.variant].append(block)
+    counts = {place: step_count(of_place) for place, of_place in together.items()}
+    for block in blocks:
+        count = counts[block.prompt_class, block.load, block.variant]
+        context = {name: getattr(block, name) for name in _CONTEXT}
+        for record in block.requests:
+            cells = {**vars(record), **context, "load": block.load.label}
+            yield cells | {"tokens_per_step": count.tokens_per_step(record) if count else None}
 
 
 def figures_csv(facts: RunFacts) -> str:
@@ -146,7 +157,7 @@ def _plain_figures(variant: VariantFacts) -> Iterator[tuple[str, Cell]]:
     yield "server_time_per_output_token_s_mean", server.server_s if server else None
     if variant.break_even:
         yield "step_latency_s_p50", variant.break_even.step_s
-        yield "break_even_tokens_per_step", variant.break_even.needed
+        yield "break_even_by_medians", variant.break_even.needed
     if variant.comparison:
         yield "identical_output_share", variant.comparison.identical_share
     for position, accepted in enumerate(variant.accepted_at, start=1):

@@ -98,6 +98,12 @@ def headed(*lines: str, status: str = "200 OK", body: bytes = b"") -> bytes:
     return "".join(f"{line}\r\n" for line in (f"HTTP/1.1 {status}", *lines, "")).encode() + body
 
 
+def counted_nothing(counts: dict[str, Any]) -> bytes:
+    """A stream with text, whose last event counts no token, and what became of drafts."""
+    usage = {"completion_tokens": 0, "prompt_tokens": 11}
+    return HEADERS + chunk({"content": "x"}) + data({"choices": [], "usage": usage} | counts) + DONE
+
+
 def whole(status: str, body: bytes = b"", content_type: str = "text/plain") -> bytes:
     """An ordinary response."""
     (step,) = plain(status, body, content_type)
@@ -131,6 +137,18 @@ STREAM_OUTCOMES: dict[tuple[int | None, str], dict[str, Answer]] = {
     (None, ""): {
         "prompt_tokens null": counted(1, prompt_tokens=None),
         "exactly what was asked for": counted(64, text="x" * 64),
+        "text of no token, llama.cpp": counted_nothing({"timings": {"predicted_n": 0}}),
+        "text of no token, vLLM": counted_nothing(
+            {
+                "metrics": {
+                    "speculative_decoding": {
+                        "num_spec_steps": 0,
+                        "num_draft_tokens": 0,
+                        "num_accepted_draft_tokens": 0,
+                    }
+                }
+            }
+        ),
         "half of a surrogate pair": said(rb'"\ud83d"'),
         "the wrong half of one": said(rb'"\ude00 x"'),
         "NUL and escapes in the text": said(rb'"\u0000\u001b[2J\u202e"'),

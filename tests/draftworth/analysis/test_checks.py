@@ -217,6 +217,13 @@ DISAGREEMENTS: dict[str, dict[str, Any]] = {
 }
 
 
+def test_a_baseline_that_speculates_calls_for_attention() -> None:
+    plain = runs.make_plain_block(1, "structured", speculation=FEW_ACCEPTED)
+    blocks = (plain, runs.make_drafted_block(2, "structured"))
+    attention = attention_of(runs.make_facts(runs.make_run(blocks=blocks)))
+    assert any("baseline: its own counters say that it accepts drafts" in a for a in attention)
+
+
 @pytest.mark.parametrize("cached", [None, 0, 1])
 def test_a_cached_share_of_one_per_cent_calls_for_no_attention(cached: int | None) -> None:
     requests = every(number_input_tokens=100, cached_input_tokens=cached)

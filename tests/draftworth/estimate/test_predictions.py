@@ -27,8 +27,9 @@ def reading(hits: str) -> Reading:
 def found(
     hits: str, chunks: tuple[int, ...], *, checked: int = 2, **record: Any
 ) -> list[Prediction]:
-    request = make_record(number_output_tokens=len(hits) + 1, **record)
-    block = make_block(requests=(request,))
+    values = {"number_output_tokens": len(hits) + 1, "chunks": len(chunks), **record}
+    request = make_record(**values)
+    block = make_block(requests=(request,), warmup_requests=0, speculation=None)
     run = Run(result=make_run(block), blocks=(block,))
     transcript = Transcript(request_id=request.request_id, chunk_tokens=chunks)
     return list(
@@ -56,7 +57,7 @@ def test_the_steps_of_a_server_beside_the_predicted_ones(
 
 
 def test_merged_chunks_show_no_steps_and_the_servers_own_count_is_taken() -> None:
-    (prediction,) = found("110110", (1, 6), verification_steps=2)
+    (prediction,) = found("110110", (1, 6), verification_steps=2, drafted_tokens=14)
 
     assert prediction.measured == 3.0
     assert (prediction.shown, prediction.same_sequence) == (0, 0)

@@ -19,13 +19,14 @@ def block(
     generated: int | None = 3 * TOKENS,
     drafts: int = 3 * STEPS,
     accepted: int = 3 * (TOKENS - 1 - STEPS),
+    window: int = 7,
     most: int | None = 8,
     **request: Any,
 ) -> BlockResult:
     """Two measured requests and one that warmed up; by default, each step has drafts."""
     counters = SpeculationCounters(
         drafts=drafts,
-        draft_tokens=7 * drafts,
+        draft_tokens=window * drafts,
         accepted_tokens=accepted,
         generated_tokens=generated,
     )
@@ -64,7 +65,7 @@ COUNTED: dict[str, tuple[BlockResult, str | None, float | None]] = {
         3.0,
     ),
     "steps of each request": (block(chunks=12, **OTHER_WINDOWS), "verification steps", 99 / 25),
-    "no speculation, merged chunks": (block(chunks=12, most=1), "tokens", 1.0),
+    "no speculation, merged chunks": (silent(chunks=12, most=1), "tokens", 1.0),
     "no counters": (silent(chunks=STEPS + 1), "chunks", 3.0),
     "no counters, and chunks of more than a step": (silent(chunks=10), None, None),
     "no counters, and a chunk for each token": (silent(chunks=TOKENS), None, None),
@@ -80,6 +81,42 @@ COUNTED: dict[str, tuple[BlockResult, str | None, float | None]] = {
         None,
     ),
     "counters that contradict each other": (block(chunks=STEPS + 1, generated=9), "chunks", 3.0),
+    "a chunk for each token, short outputs and a long window": (
+        block(
+            chunks=20,
+            number_output_tokens=20,
+            generated=60,
+            drafts=6,
+            accepted=27,
+            most=13,
+            window=12,
+        ),
+        "counters",
+        19 / 10,
+    ),
+    "a server that is said not to speculate, and does": (
+        block(chunks=STEPS + 1, most=1),
+        "chunks",
+        3.0,
+    ),
+    "own counts that leave all drafts out": (
+        block(
+            chunks=TOKENS,
+            **OTHER_WINDOWS | {"verification_steps": 99, "drafted_tokens": 0, "accepted_tokens": 0},
+        ),
+        "counters",
+        3.0,
+    ),
+    "own counts of more than a step can yield": (
+        block(chunks=TOKENS, **OTHER_WINDOWS | {"verification_steps": 11}),
+        "counters",
+        3.0,
+    ),
+    "no count of generated tokens, merged chunks": (
+        block(chunks=17, generated=None),
+        None,
+        None,
+    ),
     "no token is counted": (silent(chunks=12, number_output_tokens=None), None, None),
 }
 
@@ -105,6 +142,38 @@ def test_of_several_blocks_each_counts_by_its_own_counters() -> None:
         speculation=block(chunks=12).speculation,
     )
     assert steps.tokens_per_step([fewer, other]) == pytest.approx(2 * 99 / (66 + 33))
+
+
+def test_one_block_without_counters_does_not_hide_what_the_others_show() -> None:
+    merged = block(chunks=12, most=16)
+    (without,) = [
+        make_block(
+            requests=tuple(
+                make_record(index, number_output_tokens=TOKENS, first_chunk_tokens=1, chunks=12)
+                for index in (7, 8)
+            ),
+            max_tokens_per_step=16,
+            speculation=speculation,
+        )
+        for speculation in [None]
+    ]
+    assert steps.tokens_per_step([merged]) == pytest.approx(3.0)
+    assert steps.step_count([merged, without]) is None
+    whole = block(chunks=STEPS + 1)
+    assert steps.tokens_per_step([whole, silent(chunks=STEPS + 1)]) == pytest.approx(3.0)
+
+
+def test_classes_are_counted_by_themselves() -> None:
+    whole, split = block(chunks=STEPS + 1), silent(chunks=TOKENS)
+    other = make_block(
+        prompt_class="open_ended",
+        requests=tuple(make_record(i + 7, chunks=TOKENS) for i in range(2)),
+        max_tokens_per_step=8,
+        speculation=None,
+    )
+    assert steps.step_count([split]) is None
+    assert steps.step_count([whole, other]) is None
+    assert present(steps.step_count([whole])).by == "chunks"
 
 
 def test_only_whole_blocks_have_tokens_per_step_by_counters() -> None:

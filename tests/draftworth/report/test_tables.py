@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
+from draftworth.records.results import SpeculationCounters
 from draftworth.report.figures import figures
 from draftworth.report.tables import FIGURE_COLUMNS, REQUEST_COLUMNS, figures_csv, requests_csv
 from tests.draftworth.report.runs import make_drafted_block, make_facts, make_plain_block, make_run
@@ -23,9 +24,23 @@ def test_requests_come_back_as_they_were_recorded() -> None:
     assert tuple(rows[0]) == REQUEST_COLUMNS
     for row, record in zip(rows, records, strict=True):
         for name, value in asdict(record).items():
-            assert row[name] == ("" if value is None else str(value)), name
+            if name != "tokens_per_step":
+                assert row[name] == ("" if value is None else str(value)), name
         assert (row["variant"], row["load"], row["block"]) == (block.variant, "c4", "3")
     assert float(rows[0]["inter_token_latency_s"]) == records[0].inter_token_latency_s
+
+
+def test_tokens_per_step_of_requests_are_those_of_the_figures() -> None:
+    counters = SpeculationCounters(
+        drafts=66, draft_tokens=462, accepted_tokens=132, generated_tokens=200
+    )
+    merged = tuple(make_record(index, chunks=12, tokens_per_step=9.0) for index in range(2))
+    by_chunk = tuple(make_record(index, chunks=34, tokens_per_step=2.9) for index in range(2))
+    for requests, cells in ((merged, {""}), (by_chunk, {"3.0"})):
+        block = make_block(
+            requests=requests, warmup_requests=0, max_tokens_per_step=8, speculation=counters
+        )
+        assert {row["tokens_per_step"] for row in read(requests_csv([block]))} == cells
 
 
 def test_figures_are_those_of_the_report() -> None:
