@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from aws_cdk import Annotations, DefaultStackSynthesizer, Environment, Stack
 from constructs import Construct
 
-from draftworth.cli.plan_notes import notes
+from draftworth.planning.notes import notes
 from draftworth.planning.prices import with_prohibitive_price
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import forecast
@@ -64,4 +64,4 @@ def build_priced_application(scope: Construct, *, experiment: ResolvedNeuron) ->
         )
     # `cdk deploy` shows warnings too, but they stop it only with `--strict`.
     for note in notes(experiment, run=forecast(experiment), today=datetime.now(UTC).date()):
-        Annotations.of(stack).add_warning(note)
+        Annotations.of(stack).add_warning(note.sentence)

@@ -194,6 +194,12 @@ def test_a_room_imports_only_rooms_below_it(room: str) -> None:
     assert arrows == set()
 
 
+@pytest.mark.parametrize("file", [ROOT / "app.py", *modules("stacks")], ids=lambda f: f.name)
+def test_a_deploy_imports_no_command(file: Path) -> None:
+    """What `plan` and a synthesis both say is worked out in the domain, not in a command."""
+    assert not imported_rooms(file.read_text()) & {"cli"}
+
+
 def test_every_room_has_a_floor_and_no_arrow_leads_up() -> None:
     found = {p.stem for p in (ROOT / "draftworth").glob("[a-z]*") if p.stem != "__pycache__"}
     assert found == set(ROOMS)

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from draftworth.cli.plan_notes import notes, refuse_hopeless_limits
 from draftworth.cli.templates import filled
 from draftworth.errors import UserInputError, counted, suggestion
 from draftworth.experiment.node_images import DriverAndRuntime
@@ -18,6 +17,8 @@ from draftworth.metrics.definitions import FINDING_METRICS, charged
 from draftworth.planning import durations, prices, resolved, timeline
 from draftworth.planning.assumptions import HOURS_A_MONTH, OPTION, Bounds, assumption_data, replaced
 from draftworth.planning.capacity_block import PaidBlock, free_slots
+from draftworth.planning.notes import notes
+from draftworth.planning.notes.limit_notes import refuse_hopeless_limits
 from draftworth.planning.timeline import RunForecast
 from draftworth.records.codec import dump_json
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
@@ -145,11 +146,12 @@ def run(arguments: argparse.Namespace) -> int:
             f"{OPTION}, {COMPILED_OPTION}: given for release {experiment.spec.release}, allowed "
             "with a Neuron release: a local experiment uses no AWS nodes and has no time line"
         )
-    told = notes(experiment, run=first, today=datetime.now(UTC).date())
+    today = datetime.now(UTC).date()
+    sentences = [note.sentence for note in notes(experiment, run=first, today=today)]
     if arguments.json:
-        print(_json_text(experiment, first, second, told))
+        print(_json_text(experiment, first, second, sentences))
         return 0
-    values = _values(experiment) | {"notes": told, "verbose": arguments.verbose}
+    values = _values(experiment) | {"notes": sentences, "verbose": arguments.verbose}
     if isinstance(experiment, resolved.ResolvedNeuron) and first and second:
         values |= _aws_values(experiment, first, second)
     print(filled("plan.txt.jinja", values).rstrip("\n"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from draftworth.cli import main
-from draftworth.cli.plan_notes import notes
+from draftworth.planning.notes import notes
 from draftworth.planning.resolved import NeuronVariant, load_neuron
 from draftworth.planning.timeline import forecast
 from tests.conftest import ROOT
@@ -160,8 +160,8 @@ def test_a_limit_below_the_best_case_is_refused_with_the_best_case(
     assert "because even the best case needs" in told.err
     # A synthesis refuses no limit, or a stack could not be destroyed.
     experiment = load_neuron(limited)
-    warned = " ".join(notes(experiment, run=forecast(experiment), today=date.today()))
-    assert ("ends the run unfinished" in warned) == (base != SEARCH)
+    warned = {note.code for note in notes(experiment, run=forecast(experiment), today=date.today())}
+    assert ("run-ends-unfinished" in warned) == (base != SEARCH)
     least = int(told.err.partition("allowed: ")[2].split()[0])
     assert f"aws.{key}" in planned(*edits, put("aws", key, value=least), base=base)
 

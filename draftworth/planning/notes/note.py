@@ -1,0 +1,43 @@
+"""A note: a setting that is allowed, but probably not intended."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Code = Literal[
+    "more-in-flight-than-seats",
+    "prompts-longer-than-input-tokens",
+    "output-length-is-fixed",
+    "outputs-are-sampled",
+    "sampling-is-doubtful",
+    "region-is-new",
+    "value-is-an-example",
+    "driver-does-not-fit",
+    "no-administrator",
+    "api-is-private",
+    "hub-token-is-missing",
+    "draft-window-is-not-known",
+    "draft-may-be-refused",
+    "baseline-as-shipped-takes-a-slot",
+    "baseline-as-shipped-is-the-baseline",
+    "model-is-not-pinned",
+    "stop-needs-a-price",
+    "price-is-doubtful",
+    "search-ends-with-few-candidates",
+    "search-ends-early",
+    "run-ends-unfinished",
+    "run-may-end-unfinished",
+    "stop-leaves-out-a-candidate",
+    "block-is-too-short",
+    "budget-is-below-the-block",
+]
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is probably not intended, and what to do about it, in one sentence.
+
+    code: names the rule, and stays the same when the sentence is written anew.
+    """
+
+    code: Code
+    sentence: str
