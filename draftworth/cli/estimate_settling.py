@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.cli.templates import paragraphs
+from draftworth.cli.price_words import billed_words, block_words, dated_source, unknown_price
 from draftworth.estimate.forecast import Conclusion, DraftEstimate, windows_text
 from draftworth.estimate.step_costs import checked_serving
 from draftworth.experiment import catalog
@@ -32,6 +32,15 @@ class TokenPrice:
     def usd_per_million(self) -> float:
         usd_per_second = self.usd_per_node_hour * self.node_share / SECONDS_PER_HOUR
         return usd_per_second * self.step_s / self.requests * 1e6
+
+    @property
+    def words(self) -> str:
+        """The price of a million tokens, and how it is computed."""
+        return (
+            f"{self.usd_per_million:.4g} USD a million ({self.usd_per_node_hour:.2f} USD a node "
+            f"hour x {self.node_share:g} of a node / 3600 x {self.step_s:.4g} s a step / "
+            f"{self.requests} at once x 1,000,000)"
+        )
 
 
 def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str, TokenPrice]:
@@ -83,29 +92,86 @@ def settled(
 
 def settling(
     experiment: ResolvedExperiment,
-    found: Conclusion,
+    conclusion: Conclusion,
     *,
     price: TokenPrice | None,
     tokens_per_day: int | None,
 ) -> Sequence[str]:
     """Return sentences on what to measure next, what that costs, and what the draft can save."""
-    there = {variant.spec.window for variant in experiment.variants}
-    neuron = experiment if isinstance(experiment, ResolvedNeuron) else None
-    ratio = found.about.cost_ratio
+    if conclusion.outcome != "cannot pay":
+        saving = _saving(experiment, conclusion, price=price, tokens_per_day=tokens_per_day)
+    elif tokens_per_day:
+        saving = "What it can save: nothing, however many tokens a day, because no window pays."
+    else:
+        saving = ""
+    return [*filter(None, (_what_would_settle_it(experiment, conclusion), saving))]
+
+
+def _what_would_settle_it(experiment: ResolvedExperiment, conclusion: Conclusion) -> str:
+    if not conclusion.to_measure:
+        return ""
+    windows = conclusion.to_measure
+    served = {variant.spec.window for variant in experiment.variants}
+    missing = [window for window in windows if window not in served]
+    add = ""
+    if missing:
+        add = (
+            f" (no variant has {windows_text(missing)}: add one for each, or a `search` with them)"
+        )
+    # The step of this window was measured already, but its interval is too wide.
+    is_repeated = conclusion.about.is_measured and conclusion.about.window in windows
+    again = " again, for longer" if is_repeated else ""
+    what = f"measures {windows_text(windows)}{add}{again}."
+    if not isinstance(experiment, ResolvedNeuron):
+        return f"What would settle it: a run of the experiment that {what}"
+    return f"What would settle it: a run that {what} {_run_cost(experiment)}"
+
+
+def _run_cost(experiment: ResolvedNeuron) -> str:
+    if block := PaidBlock.of(experiment):
+        return f"It costs {block_words(block, experiment)}."
+    price, run = experiment.spec.aws.price, timeline.forecast(experiment)
+    if price is None:
+        cost = f"; the cost is {unknown_price(experiment)}"
+    else:
+        cost = f" ({price.usd_per_hour:.2f} USD an hour; {dated_source(price)})"
+    return (
+        "A first run, as the experiment file has it, by the assumptions of `plan`: "
+        f"{billed_words(run)}{cost}."
+    )
+
+
+def _saving(
+    experiment: ResolvedExperiment,
+    conclusion: Conclusion,
+    *,
+    price: TokenPrice | None,
+    tokens_per_day: int | None,
+) -> str:
+    ratio = conclusion.about.cost_ratio
     # There is no loss, because a draft that proves more expensive is not deployed.
     low, high = (max(0.0, 1 - end) for end in (ratio.high, ratio.low))
-    values = {
-        "experiment": experiment,
-        "found": found,
-        "run": timeline.forecast(neuron) if neuron else None,
-        "block": PaidBlock.of(neuron) if neuron else None,
-        "missing": [window for window in found.to_measure if window not in there],
-        # The step of this window was measured already, but its interval is too wide.
-        "again": found.about.is_measured and found.about.window in found.to_measure,
-        "price": price,
-        "tokens_per_day": tokens_per_day,
-        "low": low,
-        "high": high,
-        "windows_text": windows_text,
-    }
-    return paragraphs("settling.txt.jinja", values)
+    share = f"{low:.1%} to {high:.1%}"
+    of_decoding = (
+        f"What it can save with window {conclusion.about.window}: {share} of what decoding costs "
+        "now"
+    )
+    if tokens_per_day is None:
+        return f"{of_decoding}."
+    if price is None:
+        return f"{of_decoding}; in USD it is not known, because {_why_no_price(experiment)}."
+    usd_per_day = tokens_per_day / 1e6 * price.usd_per_million
+    return (
+        f"{of_decoding}: {tokens_per_day:,} tokens a day x {price.words} = {usd_per_day:,.2f} USD "
+        f"a day, of which {share} are {low * usd_per_day:,.2f} to {high * usd_per_day:,.2f} USD a "
+        "day."
+    )
+
+
+def _why_no_price(experiment: ResolvedExperiment) -> str:
+    if isinstance(experiment, ResolvedNeuron):
+        return (
+            "that takes a price of the experiment's nodes and a baseline that was measured on such "
+            "servers at so many requests at once (--card)"
+        )
+    return "a local experiment has no node with a price"

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jinja2 import Undefined
+from jinja2 import Environment, PackageLoader, Undefined
 
 from draftworth.cli.arguments import local_run, positive_number
 from draftworth.cli.measure import find_cases
 from draftworth.cli.prompts import print_imported, show_progress
-from draftworth.cli.templates import TEMPLATES
 from draftworth.errors import ExperimentError, Problem, UserInputError
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.strict import MAX_NAME_LENGTH
@@ -172,11 +171,12 @@ def _text(
     prompts = [prompt for case in cases for prompt in case.prompts]
     if any(folder.glob(f"*{CASE_SUFFIX}")):  # the folder of one class
         folder = folder.resolve().parent
-    environment = TEMPLATES.overlay(
-        # JSON is YAML. The template may ask for the maximum of no requests, which is undefined.
+    environment = Environment(  # noqa: S701 (YAML, in which each value is JSON)
+        loader=PackageLoader("draftworth.cli", "."),
         finalize=lambda value: json.dumps(value, ensure_ascii=False),
+        # The template may ask for the maximum of no requests, which is undefined.
         undefined=Undefined,
-        lstrip_blocks=False,
+        trim_blocks=True,
         keep_trailing_newline=True,
     )
     return environment.get_template("experiment.yaml.jinja").render(

@@ -98,6 +98,7 @@ TOLD: dict[str, tuple[ResolvedExperiment, forecast.Conclusion, TokenPrice | None
     "open, on this machine": (LOCAL, OPEN, None, 10),
     "pays": (PRICED, answer(0.5, 0.8, outcome="pays"), None, None),
     "cannot pay": (PRICED, answer(1.2, 1.5, outcome="cannot pay"), None, None),
+    "cannot pay, with traffic": (PRICED, answer(1.2, 1.5, outcome="cannot pay"), None, 10),
 }
 
 
