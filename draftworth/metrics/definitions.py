@@ -1,14 +1,15 @@
-"""The metrics, each declared once in `definitions.toml`, and costs in US dollars from a price.
+"""The metrics, each declared once with its computation, and costs in US dollars from a price.
 
 To add a figure of a request, add a field to `RequestRecord` (`records.results`), its computation
-(`measuring.client`) and a `[[metric]]` to the declaration: CloudWatch, the dashboard, summaries and
-the report's tables, plots and CSV files then have it. Records have seconds, tokens and fractions.
+(`measuring.client`) and a `Metric` here, listed in `METRICS`: CloudWatch, the dashboard, summaries
+and the report's tables, plots and CSV files then have it. To add a figure of a variant, give its
+`Metric` a function of blocks. Records have seconds, tokens and fractions.
 """
 
-import tomllib
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from draftworth.metrics import steps
@@ -30,8 +31,14 @@ class Unit:
     scale: float = 1.0
 
 
-_DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
-UNITS = {name: Unit(name, **row) for name, row in _DECLARED["unit"].items()}
+MILLISECONDS = Unit("ms", "Milliseconds", scale=1000.0)
+MILLISECONDS_PER_TOKEN = Unit("ms per token", "Milliseconds", scale=1000.0)
+TOKENS_PER_SECOND = Unit("tokens/s", "Count/Second")
+TOKENS = Unit("tokens", "Count")
+PERCENT = Unit("%", "Percent", scale=100.0)
+US_DOLLARS = Unit("USD", "None")
+RATIO = Unit("ratio", "None")
+COUNT = Unit("", "Count")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,7 +55,7 @@ class Metric:
         values of requests that failed or are excluded.
     has_speedup: whether a verdict states by which factor the variant is better than the baseline.
     speculative_only: whether only variants with speculation have the figure.
-    stands_in_for: `field` of another metric; CloudWatch gets this one if a block lacks the other.
+    stands_in_for: another metric; CloudWatch gets this one of blocks that lack the other.
     pooled: computes a variant's figure from its blocks; None: the median over its requests.
     """
 
@@ -65,7 +72,7 @@ class Metric:
     every_request: bool = False
     has_speedup: bool = False
     speculative_only: bool = False
-    stands_in_for: str = ""
+    stands_in_for: Metric | None = None
     pooled: Callable[[Sequence[BlockResult], Price | None], float | None] | None = None
 
     @property
@@ -91,7 +98,7 @@ class Metric:
     def of_block(self, block: BlockResult) -> float | None:
         """Return a block's value in the metric's unit; None if the block has none, or has a value
         of the metric that this one stands in for."""
-        if self.stands_in_for and _BY_FIELD[self.stands_in_for].of_block(block) is not None:
+        if self.stands_in_for and self.stands_in_for.of_block(block) is not None:
             return None
         return self._stored(self.pooled([block], None)) if self.pooled else None
 
@@ -126,6 +133,85 @@ def nodes_usd_per_second(price: Price | None) -> float | None:
     return None if price is None else price.nodes * price.usd_per_node_hour / SECONDS_PER_HOUR
 
 
+INTER_TOKEN_LATENCY = Metric(
+    field="inter_token_latency_s",
+    title="Inter-token latency",
+    unit=MILLISECONDS_PER_TOKEN,
+    formula="(cK - c1) / (N - n1)",
+    better="lower",
+    absent="the output came in one chunk, or the server counts no tokens",
+    name="InterTokenLatency",
+    label="ITL",
+    digits=2,
+    has_speedup=True,
+)
+TTFT = Metric(
+    field="ttft_s",
+    title="Time to first token",
+    unit=MILLISECONDS,
+    formula="c1 - t0",
+    better="lower",
+    name="TTFT",
+    label="TTFT",
+)
+END_TO_END_LATENCY = Metric(
+    field="end_to_end_latency_s",
+    title="End-to-end latency",
+    unit=MILLISECONDS,
+    formula="cK - t0",
+    better="lower",
+    name="EndToEndLatency",
+    label="E2E",
+    has_speedup=True,
+)
+REQUEST_OUTPUT_THROUGHPUT = Metric(
+    field="request_output_throughput_token_per_s",
+    title="Output throughput of a request",
+    unit=TOKENS_PER_SECOND,
+    formula="N / E2E",
+    better="higher",
+    absent="the server counts no tokens",
+    name="RequestOutputThroughput",
+)
+INPUT_TOKENS = Metric(
+    field="number_input_tokens",
+    title="Input tokens",
+    unit=TOKENS,
+    formula="the server's usage",
+    absent="the server sends none",
+    name="InputTokens",
+    label="input tokens",
+    digits=0,
+)
+OUTPUT_TOKENS = Metric(
+    field="number_output_tokens",
+    title="Output tokens",
+    unit=TOKENS,
+    formula="the server's usage (N)",
+    absent="the server sends none",
+    name="OutputTokens",
+)
+LLMPERF_INTER_TOKEN_LATENCY = Metric(
+    field="llmperf_inter_token_latency_s",
+    title="Inter-token latency by llmperf's definition",
+    unit=MILLISECONDS,
+    formula="(cK - t0) / number of events",
+    digits=2,
+)
+# Each request has the value 1 or 0, so a graph shows a minute without errors as a point, not as a
+# gap. Sum is the number of failed requests, Average their share.
+ERRORS = Metric(
+    field="failed",
+    title="Failed requests",
+    unit=COUNT,
+    formula="1 for a request that failed, else 0",
+    better="lower",
+    absent="never",
+    name="Errors",
+    every_request=True,
+)
+
+
 def _throughput(blocks: Sequence[BlockResult], _: Price | None = None) -> float | None:
     seconds = sum(block.output_seconds for block in blocks)
     if all(block.output_throughput_token_per_s is None for block in blocks):
@@ -133,14 +219,40 @@ def _throughput(blocks: Sequence[BlockResult], _: Price | None = None) -> float 
     return sum(block.output_tokens for block in blocks) / seconds
 
 
+OUTPUT_THROUGHPUT = Metric(
+    field="output_throughput_token_per_s",
+    title="Output throughput of a variant",
+    unit=TOKENS_PER_SECOND,
+    formula="c x all tokens / sum of E2E of the measured requests, with c in flight; at random "
+    "times all tokens / (last end - first start); blocks put together",
+    better="higher",
+    absent="no request finished",
+    name="OutputThroughput",
+    label="tokens/s",
+    of_request=False,
+    pooled=_throughput,
+)
+
+
 def _tokens_per_step(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
     return steps.tokens_per_step(blocks)
 
 
-def _decoding(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
-    counted = [record for block in blocks for record in block.requests if record.counts]
-    whole = sum(record.end_to_end_latency_s or 0.0 for record in counted)
-    return 1 - sum(record.ttft_s or 0.0 for record in counted) / whole if whole else None
+TOKENS_PER_STEP = Metric(
+    field="tokens_per_step",
+    title="Output tokens per step",
+    unit=TOKENS,
+    formula="tokens after the first of all answers / steps: the server's own count of steps, else "
+    "what its counters of generated and accepted tokens leave over, else chunks "
+    "(draftworth/metrics/steps.py)",
+    better="higher",
+    absent="no step can be counted",
+    name="TokensPerStep",
+    label="tokens/step",
+    digits=2,
+    of_request=False,
+    pooled=_tokens_per_step,
+)
 
 
 def _acceptance(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
@@ -163,6 +275,22 @@ def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
     return sum(r.accepted_tokens or 0 for r in done) / drafted if drafted else None
 
 
+ACCEPTANCE_RATE = Metric(
+    field="acceptance_rate_counted",
+    title="Acceptance rate",
+    unit=PERCENT,
+    formula="accepted / drafted tokens, the server's counters over a block, stored at its end; "
+    "without counters what it tells with every answer",
+    better="higher",
+    absent="the server tells neither, or drafted nothing",
+    name="AcceptanceRate",
+    label="acceptance",
+    of_request=False,
+    speculative_only=True,
+    pooled=_acceptance,
+)
+
+
 def _acceptance_estimated(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
     """Estimate the acceptance rate from tokens per step; None if windows differ or are not full."""
     most, *others = {block.max_tokens_per_step for block in blocks} or {None}
@@ -171,44 +299,112 @@ def _acceptance_estimated(blocks: Sequence[BlockResult], _: Price | None) -> flo
     return explained_acceptance(steps.tokens_per_step(blocks), most=most)
 
 
+ACCEPTANCE_RATE_ESTIMATED = Metric(
+    field="acceptance_rate_estimated",
+    title="Acceptance rate, estimated",
+    unit=PERCENT,
+    formula="(tokens per step - 1) / (most tokens a step - 1); in CloudWatch of blocks without an "
+    "acceptance rate alone",
+    better="higher",
+    absent="nobody said what a step can yield, or no acceptance explains the tokens per step",
+    name="AcceptanceRateEstimated",
+    of_request=False,
+    speculative_only=True,
+    stands_in_for=ACCEPTANCE_RATE,
+    pooled=_acceptance_estimated,
+)
+
+
 def _cost(blocks: Sequence[BlockResult], price: Price | None) -> float | None:
     throughput = _throughput(blocks)
     return usd_per_million_tokens(price, blocks[0].variant, throughput) if blocks else None
 
 
-_POOLED = {
-    "output_throughput_token_per_s": _throughput,
-    "tokens_per_step": _tokens_per_step,
-    "acceptance_rate_counted": _acceptance,
-    "decoding_share": _decoding,
-    "acceptance_rate_estimated": _acceptance_estimated,
-    "usd_per_million_output_tokens": _cost,
-}
+COST = Metric(
+    field="usd_per_million_output_tokens",
+    title="Cost of a million output tokens",
+    unit=US_DOLLARS,
+    formula="price of a node x share of the node / output throughput of the variant",
+    better="lower",
+    absent="the experiment has no price",
+    label="USD/M tokens",
+    digits=2,
+    of_request=False,
+    pooled=_cost,
+)
 
 
-METRICS = tuple(
-    Metric(**row | {"unit": UNITS[row["unit"]], "pooled": _POOLED.get(row["field"])})
-    for row in _DECLARED["metric"]
+def _decoding(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
+    counted = [record for block in blocks for record in block.requests if record.counts]
+    whole = sum(record.end_to_end_latency_s or 0.0 for record in counted)
+    return 1 - sum(record.ttft_s or 0.0 for record in counted) / whole if whole else None
+
+
+DECODING = Metric(
+    field="decoding_share",
+    title="Time in decoding",
+    unit=PERCENT,
+    formula="sum of (E2E - TTFT) / sum of E2E, of all requests that count",
+    absent="no request finished",
+    label="decoding",
+    of_request=False,
+    pooled=_decoding,
 )
-# Figures of a verdict's findings; CloudWatch gets those of each finding that has an interval.
-FINDING_METRICS = tuple(
-    Metric(**row | {"unit": UNITS[row["unit"]], "of_request": False})
-    for row in _DECLARED["finding"]
+
+# In the order of the report's columns and of the dashboard's graphs.
+METRICS = (
+    INTER_TOKEN_LATENCY,
+    TTFT,
+    END_TO_END_LATENCY,
+    REQUEST_OUTPUT_THROUGHPUT,
+    OUTPUT_THROUGHPUT,
+    TOKENS_PER_STEP,
+    ACCEPTANCE_RATE,
+    ACCEPTANCE_RATE_ESTIMATED,
+    COST,
+    INPUT_TOKENS,
+    DECODING,
+    OUTPUT_TOKENS,
+    LLMPERF_INTER_TOKEN_LATENCY,
+    ERRORS,
 )
-_BY_FIELD = {metric.field: metric for metric in METRICS}
-INTER_TOKEN_LATENCY = _BY_FIELD["inter_token_latency_s"]
-TTFT = _BY_FIELD["ttft_s"]
-END_TO_END_LATENCY = _BY_FIELD["end_to_end_latency_s"]
-OUTPUT_THROUGHPUT = _BY_FIELD["output_throughput_token_per_s"]
-TOKENS_PER_STEP = _BY_FIELD["tokens_per_step"]
-ACCEPTANCE_RATE = _BY_FIELD["acceptance_rate_counted"]
-ACCEPTANCE_RATE_ESTIMATED = _BY_FIELD["acceptance_rate_estimated"]
-DECODING = _BY_FIELD["decoding_share"]
-COST = _BY_FIELD["usd_per_million_output_tokens"]
-INPUT_TOKENS = _BY_FIELD["number_input_tokens"]
-OUTPUT_TOKENS = _BY_FIELD["number_output_tokens"]
-LLMPERF_INTER_TOKEN_LATENCY = _BY_FIELD["llmperf_inter_token_latency_s"]
-ERRORS = _BY_FIELD["failed"]
+
+_NO_RATIO = "there is no interval, or requests arrive at a rate"
+COST_RATIO = Metric(
+    field="cost_ratio",
+    title="Cost ratio",
+    unit=RATIO,
+    formula="what an output token costs with the variant / with the baseline (the decision, "
+    "below); once, when the run is complete",
+    better="lower",
+    absent=_NO_RATIO,
+    name="CostRatio",
+    of_request=False,
+)
+COST_RATIO_LOW = Metric(
+    field="cost_ratio_low",
+    title="Cost ratio, low end",
+    unit=RATIO,
+    formula="of its 95% interval",
+    better="lower",
+    absent=_NO_RATIO,
+    name="CostRatioLow",
+    of_request=False,
+)
+COST_RATIO_HIGH = Metric(
+    field="cost_ratio_high",
+    title="Cost ratio, high end",
+    unit=RATIO,
+    formula="of its 95% interval",
+    better="lower",
+    absent=_NO_RATIO,
+    name="CostRatioHigh",
+    of_request=False,
+)
+
+# Figures of a finding in `verdict.json`, not of requests: what a complete run says about a traffic.
+# CloudWatch gets those of each finding that has an interval.
+FINDING_METRICS = (COST_RATIO, COST_RATIO_LOW, COST_RATIO_HIGH)
 
 
 def shown_latencies() -> tuple[Metric, ...]:

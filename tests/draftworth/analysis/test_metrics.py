@@ -6,7 +6,7 @@ import pytest
 
 from draftworth.measuring.result_files import llmperf_summary
 from draftworth.metrics import definitions
-from draftworth.metrics.definitions import UNITS, Metric
+from draftworth.metrics.definitions import MILLISECONDS, Metric
 from draftworth.records.reading import Run
 from draftworth.records.results import RequestRecord
 from draftworth.report.contents import document_of
@@ -24,7 +24,7 @@ MADE_UP = Metric(
     field="run_queue_wait_s",
     title="Wait of the client",
     label="wait",
-    unit=UNITS["ms"],
+    unit=MILLISECONDS,
     formula="-",
     absent="-",
     better="lower",
@@ -74,6 +74,13 @@ def test_a_declared_metric_is_stored_and_on_the_dashboard() -> None:
         runs_url="s3://RESULTS/runs/",
     )
     assert "Wait of the client (ms)" in {w["properties"].get("title") for w in body["widgets"]}
+
+
+def test_every_declared_metric_is_listed_once() -> None:
+    declared = [value for value in vars(definitions).values() if isinstance(value, Metric)]
+    listed = (*definitions.METRICS, *definitions.FINDING_METRICS)
+    assert len(declared) == len(listed)
+    assert {*declared} == {*listed}
 
 
 def test_every_metric_of_requests_is_an_attribute_of_their_record() -> None:
