@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from draftworth.errors import Problem, suggestion
 from draftworth.experiment.aws import ADD_ONS, S3_ADD_ON
 from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.rules.registry import neuron_rule
 from draftworth.experiment.strict import PATTERN_WORDS, PATTERNS
 
 PINNED_IMAGE_WORDS = (
@@ -25,6 +26,7 @@ _MAX_IMAGE_LENGTH = 512
 _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
+@neuron_rule("zone-is-in-the-region")
 def _zone_is_in_the_region(experiment: NeuronExperiment) -> Iterator[Problem]:
     aws = experiment.aws
     if not _is_zone_of(aws.region, aws.availability_zone):
@@ -36,6 +38,7 @@ def _zone_is_in_the_region(experiment: NeuronExperiment) -> Iterator[Problem]:
         )
 
 
+@neuron_rule("second-zone-is-another")
 def _second_zone_is_another(experiment: NeuronExperiment) -> Iterator[Problem]:
     aws = experiment.aws
     if aws.second_zone is None:
@@ -49,6 +52,7 @@ def _second_zone_is_another(experiment: NeuronExperiment) -> Iterator[Problem]:
         )
 
 
+@neuron_rule("capacity-has-its-keys")
 def _capacity_has_its_keys(experiment: NeuronExperiment) -> Iterator[Problem]:
     capacity, key = experiment.aws.capacity, ("aws", "capacity")
     if capacity.is_block and capacity.reservation_id is None:
@@ -67,6 +71,7 @@ def _capacity_has_its_keys(experiment: NeuronExperiment) -> Iterator[Problem]:
         )
 
 
+@neuron_rule("block-has-its-price")
 def _block_has_its_price(experiment: NeuronExperiment) -> Iterator[Problem]:
     aws = experiment.aws
     if aws.capacity.is_block and aws.price is None:
@@ -84,6 +89,7 @@ def _is_zone_of(region: str, zone: str) -> bool:
     return suffix != zone and re.fullmatch("[a-z]", suffix) is not None
 
 
+@neuron_rule("public-access-is-limited")
 def _public_access_is_limited(experiment: NeuronExperiment) -> Iterator[Problem]:
     for index, cidr in enumerate(experiment.aws.public_access_cidrs):
         if reason := _unfit_range(cidr):
@@ -108,6 +114,7 @@ def _unfit_range(cidr: str) -> str:
     return ""
 
 
+@neuron_rule("hub-token-stays-secret")
 def _hub_token_stays_secret(experiment: NeuronExperiment) -> Iterator[Problem]:
     if _HUB_TOKEN.fullmatch(experiment.aws.hub_token_secret or ""):
         yield Problem(
@@ -119,6 +126,7 @@ def _hub_token_stays_secret(experiment: NeuronExperiment) -> Iterator[Problem]:
         )
 
 
+@neuron_rule("image-is-pinned")
 def _image_is_pinned(experiment: NeuronExperiment) -> Iterator[Problem]:
     image = experiment.aws.load_generator_image
     if image is not None and not is_pinned_image(image):
@@ -131,6 +139,7 @@ def _image_is_pinned(experiment: NeuronExperiment) -> Iterator[Problem]:
         )
 
 
+@neuron_rule("pins-are-of-what-is-deployed")
 def _pins_are_of_what_is_deployed(experiment: NeuronExperiment) -> Iterator[Problem]:
     pins, kubernetes = experiment.aws.pins, experiment.aws.kubernetes_version
     if pins.node_release and not pins.node_release.startswith(f"{kubernetes}."):

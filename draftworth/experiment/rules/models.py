@@ -8,12 +8,14 @@ from pathlib import Path
 from draftworth.errors import Problem, suggestion
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment, beside, variants_of
+from draftworth.experiment.rules.registry import local_rule, neuron_rule
 from draftworth.experiment.strict import WORDS
 from draftworth.experiment.variants import HubSpeculative, LocalSpeculative
 
 _OTHER_IDS = "the target checks the draft's token ids: with another vocabulary they mean other text"
 
 
+@neuron_rule("tokenizer-family-is-known")
 def _tokenizer_family_is_known(experiment: NeuronExperiment) -> Iterator[Problem]:
     speculative = variants_of(experiment, HubSpeculative)
     drafts = ((place.at("draft"), variant.draft) for place, variant in speculative)
@@ -39,6 +41,7 @@ def _tokenizer_family_is_known(experiment: NeuronExperiment) -> Iterator[Problem
             )
 
 
+@neuron_rule("draft-is-of-the-targets-family")
 def _draft_is_of_the_targets_family(experiment: NeuronExperiment) -> Iterator[Problem]:
     target = experiment.target
     wanted = target.known_tokenizer_family
@@ -55,6 +58,7 @@ def _draft_is_of_the_targets_family(experiment: NeuronExperiment) -> Iterator[Pr
             )
 
 
+@neuron_rule("draft-is-what-the-method-takes")
 def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Problem]:
     for place, variant in variants_of(experiment, HubSpeculative):
         method, facts = catalog().methods[variant.method], variant.draft.facts
@@ -69,6 +73,7 @@ def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Pr
         )
 
 
+@neuron_rule("head-is-of-the-target")
 def _head_is_of_the_target(experiment: NeuronExperiment) -> Iterator[Problem]:
     """Refuse a head trained for another target, but allow a target unknown to the catalogue."""
     target = experiment.target
@@ -85,6 +90,7 @@ def _head_is_of_the_target(experiment: NeuronExperiment) -> Iterator[Problem]:
             )
 
 
+@neuron_rule("target-is-a-model")
 def _target_is_a_model(experiment: NeuronExperiment) -> Iterator[Problem]:
     facts = experiment.target.facts
     if facts is not None and facts.kind != "causal_lm":
@@ -96,6 +102,7 @@ def _target_is_a_model(experiment: NeuronExperiment) -> Iterator[Problem]:
         )
 
 
+@local_rule("local-models-are-there")
 def _local_models_are_there(experiment: LocalExperiment, path: Path) -> Iterator[Problem]:
     speculative = variants_of(experiment, LocalSpeculative)
     drafts = ((place.at("draft"), variant.draft) for place, variant in speculative)
@@ -110,6 +117,7 @@ def _local_models_are_there(experiment: LocalExperiment, path: Path) -> Iterator
             )
 
 
+@local_rule("local-tokenizers-are-equal")
 def _local_tokenizers_are_equal(experiment: LocalExperiment, path: Path) -> Iterator[Problem]:
     for place, variant in variants_of(experiment, LocalSpeculative):
         models = (experiment.target, variant.draft)

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from draftworth.errors import Problem, suggestion
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, loads_of
+from draftworth.experiment.rules.registry import search_rule
 from draftworth.experiment.search import MAX_CANDIDATES, Search
 from draftworth.experiment.variants import name_stem
 
 _FOR_THE_WINNER = "next: an experiment of the baseline and the winner that the search names"
 
 
+@search_rule("method-drafts")
 def _method_drafts(experiment: Experiment, search: Search) -> Iterator[Problem]:
     served = experiment.release_facts.methods
     elsewhere = {*catalog().methods, *catalog().unserved_methods}.difference(served)
@@ -26,6 +28,7 @@ def _method_drafts(experiment: Experiment, search: Search) -> Iterator[Problem]:
     )
 
 
+@search_rule("windows-where-they-can-be-chosen")
 def _windows_where_they_can_be_chosen(_: Experiment, search: Search) -> Iterator[Problem]:
     if search.known_method is None:
         return
@@ -46,6 +49,7 @@ def _windows_where_they_can_be_chosen(_: Experiment, search: Search) -> Iterator
         )
 
 
+@search_rule("own-windows-are-known")
 def _own_windows_are_known(_: Experiment, search: Search) -> Iterator[Problem]:
     for index, draft in enumerate(search.drafts if search.has_own_windows else ()):
         if not search.windows_of(draft):
@@ -57,6 +61,7 @@ def _own_windows_are_known(_: Experiment, search: Search) -> Iterator[Problem]:
             )
 
 
+@search_rule("drafts-are-told-apart")
 def _drafts_are_told_apart(_: Experiment, search: Search) -> Iterator[Problem]:
     stems = [name_stem(draft.given) for draft in search.drafts]
     for index, draft in enumerate(search.drafts):
@@ -69,6 +74,7 @@ def _drafts_are_told_apart(_: Experiment, search: Search) -> Iterator[Problem]:
             )
 
 
+@search_rule("not-too-many-candidates")
 def _not_too_many_candidates(experiment: Experiment, _: Search) -> Iterator[Problem]:
     found = sum(variant.window is not None for variant in experiment.served_variants)
     if found > MAX_CANDIDATES:
@@ -81,6 +87,7 @@ def _not_too_many_candidates(experiment: Experiment, _: Search) -> Iterator[Prob
         )
 
 
+@search_rule("each-is-measured-once")
 def _each_is_measured_once(experiment: Experiment, _: Search) -> Iterator[Problem]:
     if experiment.repetitions > 1:
         given, allowed = f"{experiment.repetitions}", "1, which is the default with a search"
@@ -99,6 +106,7 @@ def _not_with_a_search(key: str, given: str, allowed: str, reason: str) -> Probl
     return Problem(key=(key,), given=given, allowed=allowed, reason=reason)
 
 
+@search_rule("one-load")
 def _one_load(experiment: Experiment, _: Search) -> Iterator[Problem]:
     loads = loads_of(experiment)
     if len(loads) == 1:
@@ -111,6 +119,7 @@ def _one_load(experiment: Experiment, _: Search) -> Iterator[Problem]:
     )
 
 
+@search_rule("it-stops-before-the-guards")
 def _it_stops_before_the_guards(experiment: Experiment, search: Search) -> Iterator[Problem]:
     if isinstance(experiment, LocalExperiment):
         return
@@ -131,6 +140,7 @@ def _it_stops_before_the_guards(experiment: Experiment, search: Search) -> Itera
         )
 
 
+@search_rule("money-where-something-is-rented")
 def _money_where_something_is_rented(experiment: Experiment, search: Search) -> Iterator[Problem]:
     if isinstance(experiment, NeuronExperiment):
         return

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from draftworth.errors import Problem
 from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.placement import place
+from draftworth.experiment.rules.registry import neuron_rule, rule
 
 # The settings of NxD Inference that `serving.buckets` sets.
 BUCKET_SETTINGS = {"context_encoding_buckets", "token_generation_buckets"}
@@ -12,6 +13,7 @@ BUCKET_SETTINGS = {"context_encoding_buckets", "token_generation_buckets"}
 MAX_NODES = 8
 
 
+@rule("lengths-fit")
 def _lengths_fit(experiment: Experiment) -> Iterator[Problem]:
     work, limit = experiment.workload, experiment.serving.max_model_len
     total = work.most_input_tokens + work.output_tokens
@@ -25,6 +27,7 @@ def _lengths_fit(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
+@neuron_rule("buckets-are-known-to-the-engine")
 def _buckets_are_known_to_the_engine(experiment: NeuronExperiment) -> Iterator[Problem]:
     serving, dialect = experiment.serving, experiment.release_facts.dialect
     if serving.buckets == "engine":
@@ -45,6 +48,7 @@ def _buckets_are_known_to_the_engine(experiment: NeuronExperiment) -> Iterator[P
         )
 
 
+@neuron_rule("slot-is-connected")
 def _slot_is_connected(experiment: NeuronExperiment) -> Iterator[Problem]:
     given, legal = experiment.serving.slot_devices, experiment.accelerator.legal_slot_devices
     if given not in legal:
@@ -56,6 +60,7 @@ def _slot_is_connected(experiment: NeuronExperiment) -> Iterator[Problem]:
         )
 
 
+@neuron_rule("lnc-is-one-that-runs")
 def _lnc_is_one_that_runs(experiment: NeuronExperiment) -> Iterator[Problem]:
     given, release = experiment.serving.lnc, experiment.release_facts
     allowed = release.lnc or experiment.accelerator.legal_lnc
@@ -75,6 +80,7 @@ def _lnc_is_one_that_runs(experiment: NeuronExperiment) -> Iterator[Problem]:
     )
 
 
+@neuron_rule("dflash-is-in-bf16")
 def _dflash_is_in_bf16(experiment: NeuronExperiment) -> Iterator[Problem]:
     given = experiment.serving.neuron_config.get("quantization", "bf16")
     if experiment.uses("dflash") and given != "bf16":
@@ -86,6 +92,7 @@ def _dflash_is_in_bf16(experiment: NeuronExperiment) -> Iterator[Problem]:
         )
 
 
+@neuron_rule("nodes-fit-the-plan")
 def _nodes_fit_the_plan(experiment: NeuronExperiment) -> Iterator[Problem]:
     if experiment.serving.slot_devices not in experiment.accelerator.legal_slot_devices:
         return

@@ -8,10 +8,12 @@ from draftworth.experiment import variants
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, placed_variants, variants_of
 from draftworth.experiment.naming import dns_label
+from draftworth.experiment.rules.registry import rule
 from draftworth.records.results import AS_SHIPPED, CONTROL
 from draftworth.speculation import step_cost
 
 
+@rule("exactly-one-baseline")
 def _exactly_one_baseline(experiment: Experiment) -> Iterator[Problem]:
     names = [variant.name for _, variant in variants_of(experiment, variants.Baseline)]
     if len(names) > 1:
@@ -23,6 +25,7 @@ def _exactly_one_baseline(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
+@rule("something-to-compare")
 def _something_to_compare(experiment: Experiment) -> Iterator[Problem]:
     if experiment.search is None and len(experiment.variants) < 2:
         yield Problem(
@@ -33,6 +36,7 @@ def _something_to_compare(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
+@rule("unique-variant-names")
 def _unique_variant_names(experiment: Experiment) -> Iterator[Problem]:
     placed = [*placed_variants(experiment)]
     counts = Counter(dns_label(variant.name) for _, variant in placed)
@@ -52,6 +56,7 @@ _RESERVED = {
 }
 
 
+@rule("reserved-name")
 def _reserved_name(experiment: Experiment) -> Iterator[Problem]:
     for index, variant in enumerate(experiment.variants):
         if reason := _RESERVED.get(dns_label(variant.name)):
@@ -63,6 +68,7 @@ def _reserved_name(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
+@rule("methods-the-release-serves")
 def _methods_the_release_serves(experiment: Experiment) -> Iterator[Problem]:
     release = experiment.release_facts
     asked = {
@@ -87,6 +93,7 @@ def _methods_the_release_serves(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
+@rule("window-drafts-something")
 def _window_drafts_something(experiment: Experiment) -> Iterator[Problem]:
     for place, variant in variants_of(experiment, variants.Speculative):
         facts = experiment.release_facts.methods.get(variant.method)
@@ -100,6 +107,7 @@ def _window_drafts_something(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
+@rule("lookup-lengths-in-order")
 def _lookup_lengths_in_order(experiment: Experiment) -> Iterator[Problem]:
     for place, variant in variants_of(experiment, variants.NgramSpeculative):
         if variant.prompt_lookup_min > variant.prompt_lookup_max:
@@ -112,6 +120,7 @@ def _lookup_lengths_in_order(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
+@rule("window-is-that-of-the-draft")
 def _window_is_that_of_the_draft(experiment: Experiment) -> Iterator[Problem]:
     for place, variant in variants_of(experiment, variants.HubSpeculative):
         trained = variant.draft.facts.window if variant.draft.facts else None
@@ -125,6 +134,7 @@ def _window_is_that_of_the_draft(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
+@rule("every-token-accepted-would-pay")
 def _every_token_accepted_would_pay(experiment: Experiment) -> Iterator[Problem]:
     for place, variant in variants_of(experiment, variants.Speculative):
         method = catalog().methods[variant.method]
@@ -155,6 +165,7 @@ def _part_of_the_target(experiment: Experiment, variant: variants.Speculative) -
     return draft / target if draft and target else 0.0
 
 
+@rule("window-fits-the-output")
 def _window_fits_the_output(experiment: Experiment) -> Iterator[Problem]:
     for place, variant in variants_of(experiment, variants.Speculative):
         if variant.window >= experiment.workload.output_tokens:
@@ -167,6 +178,7 @@ def _window_fits_the_output(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
+@rule("distinct-variants")
 def _distinct_variants(experiment: Experiment) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     for place, variant in variants_of(experiment, variants.Speculative):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
 from draftworth.errors import Problem, counted
-from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, loads_of
+from draftworth.experiment.model import Experiment, LocalExperiment, loads_of
+from draftworth.experiment.rules.registry import prompts_rule, rule
 from draftworth.records.codec import dump_json
 from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
 from draftworth.records.prompts import MAX_PROMPT_BYTES, Case, Prompt
@@ -16,6 +17,7 @@ from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE
 MAX_TOLD_INPUT_TOKENS = 100_000
 
 
+@rule("all-variants-sample-alike")
 def _all_variants_sample_alike(experiment: Experiment) -> Iterator[Problem]:
     temperature, why = experiment.workload.temperature, experiment.release_facts.refuses_sampling
     if temperature >= MIN_TEMPERATURE and why:
@@ -28,6 +30,7 @@ def _all_variants_sample_alike(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
+@rule("temperature-is-taken-as-it-is")
 def _temperature_is_taken_as_it_is(experiment: Experiment) -> Iterator[Problem]:
     temperature = experiment.workload.temperature
     if 0 < temperature < MIN_TEMPERATURE:
@@ -39,6 +42,7 @@ def _temperature_is_taken_as_it_is(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
+@rule("load-generator-can-send")
 def _load_generator_can_send(experiment: Experiment) -> Iterator[Problem]:
     work = experiment.workload
     if work.load_generator == "asyncio":
@@ -66,6 +70,7 @@ def _load_generator_can_send(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
+@rule("token-ids-can-be-told")
 def _token_ids_can_be_told(experiment: Experiment) -> Iterator[Problem]:
     work, key = experiment.workload, ("workload", "token_ids")
     if not work.token_ids:
@@ -87,6 +92,7 @@ def _token_ids_can_be_told(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
+@rule("budget-reaches-everywhere")
 def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
     work, loads, repetitions = experiment.workload, loads_of(experiment), experiment.repetitions
     parts = len(loads) * repetitions
@@ -117,6 +123,7 @@ def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
+@rule("one-kind-of-load")
 def _one_kind_of_load(experiment: Experiment) -> Iterator[Problem]:
     work = experiment.workload
     if work.concurrency and work.requests_per_second:
@@ -128,6 +135,7 @@ def _one_kind_of_load(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
+@rule("each-load-is-worth-its-warm-up")
 def _each_load_is_worth_its_warm_up(experiment: Experiment) -> Iterator[Problem]:
     work = experiment.workload
     rungs = len(loads_of(experiment)) // max(1, len(work.input_lengths))
@@ -146,6 +154,7 @@ def _each_load_is_worth_its_warm_up(experiment: Experiment) -> Iterator[Problem]
             )
 
 
+@rule("classes-once")
 def _classes_once(experiment: Experiment) -> Iterator[Problem]:
     counts = Counter(c.name for c in experiment.workload.classes)
     for index, prompt_class in enumerate(experiment.workload.classes):
@@ -158,6 +167,7 @@ def _classes_once(experiment: Experiment) -> Iterator[Problem]:
             )
 
 
+@rule("weights-of-all-or-of-none")
 def _weights_of_all_or_of_none(experiment: Experiment) -> Iterator[Problem]:
     classes = experiment.workload.classes
     without = [i for i, one in enumerate(classes) if "weight" not in one.model_fields_set]
@@ -170,10 +180,13 @@ def _weights_of_all_or_of_none(experiment: Experiment) -> Iterator[Problem]:
         )
 
 
+@prompts_rule("prompts-fit-the-load-generator")
 def _prompts_fit_the_load_generator(
-    _: NeuronExperiment, cases: Sequence[Case]
+    experiment: Experiment, cases: Sequence[Case]
 ) -> Iterator[Problem]:
     """Refuse prompts that the measuring Job's pod would refuse after accelerators have started."""
+    if isinstance(experiment, LocalExperiment):
+        return
     size = sum(len(dump_json(asdict(case))) for case in cases)
     if size > MAX_PROMPT_BYTES:
         yield Problem(
@@ -185,6 +198,7 @@ def _prompts_fit_the_load_generator(
         )
 
 
+@prompts_rule("tool-calls-can-be-read")
 def _tool_calls_can_be_read(experiment: Experiment, cases: Sequence[Case]) -> Iterator[Problem]:
     """Require a parser if requests have tools: without a parser vLLM answers with status 400."""
     places = _which(cases, lambda prompt: prompt.tools and prompt.tool_choice in (None, "auto"))
@@ -199,6 +213,7 @@ def _tool_calls_can_be_read(experiment: Experiment, cases: Sequence[Case]) -> It
         )
 
 
+@prompts_rule("length-is-not-forced")
 def _length_is_not_forced(experiment: Experiment, cases: Sequence[Case]) -> Iterator[Problem]:
     places = _which(cases, lambda prompt: prompt.tools or prompt.response_format)
     if places and experiment.workload.fixed_output_length:

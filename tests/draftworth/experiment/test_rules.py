@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from draftworth.errors import ExperimentError, Problem
-from draftworth.experiment import rules
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.rules import workload
+from draftworth.experiment.rules.registry import RULES, rule
 from tests.conftest import ROOT
 from tests.support.experiments import Edit, drop, put, write_experiment
 from tests.support.snapshot import assert_snapshot
@@ -119,9 +119,24 @@ def words(problem: Problem) -> str:
 
 
 def test_every_rule_has_a_file_that_breaks_it() -> None:
-    names = {rules.code_of(rule.__name__) for rule in rules.RULES}
-    assert len(names) > 40
-    assert names <= {code for (_, code, _, _), _ in rows()}
+    assert len(RULES) > 40
+    assert {*RULES} <= {code for (_, code, _, _), _ in rows()}
+
+
+def test_every_code_that_a_page_shows_exists() -> None:
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
+    # The first line of a problem, as `mine.yaml:27: variants[1].method (reserved-name)`.
+    first_line = re.compile(r"^\S+\.yaml:\d+: \S+ \(([a-z-]+)\)$", re.MULTILINE)
+    codes = {
+        code for page in pages for code in first_line.findall(page.read_text(encoding="utf-8"))
+    }
+    assert codes
+    assert codes <= {code for (_, code, _, _), _ in rows()}
+
+
+def test_two_rules_with_one_code_are_refused() -> None:
+    with pytest.raises(ValueError, match="test_rules: the code 'one-load' is another rule's"):
+        rule("one-load")(lambda _: iter(()))
 
 
 @pytest.mark.parametrize("changes", TAKEN.values(), ids=TAKEN)

@@ -1,0 +1,92 @@
+"""Registers the rules of an experiment: each is a function with a code, which users see.
+
+A decorator says which experiments its rule is about and what the function gets. Rules apply in the
+order in which they are registered.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from draftworth.errors import Problem
+from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment
+from draftworth.experiment.search import Search
+from draftworth.records.prompts import Case
+
+# What a rule is, by what it gets. It yields a problem for everything that breaks it.
+ExperimentRule = Callable[[Experiment], Iterator[Problem]]
+NeuronRule = Callable[[NeuronExperiment], Iterator[Problem]]
+LocalRule = Callable[[LocalExperiment, Path], Iterator[Problem]]
+SearchRule = Callable[[Experiment, Search], Iterator[Problem]]
+PromptsRule = Callable[[Experiment, Sequence[Case]], Iterator[Problem]]
+R = TypeVar("R", bound=Callable[..., Iterator[Problem]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What is checked: a validated experiment, the path of its file, and its prompts."""
+
+    experiment: Experiment
+    path: Path
+    cases: Sequence[Case]
+
+
+# What applies each rule, by the rule's code.
+RULES: dict[str, Callable[[Checked], Iterable[Problem]]] = {}
+
+
+def rule(code: str) -> Callable[[ExperimentRule], ExperimentRule]:
+    """Register a rule of every experiment."""
+    return _registering(code, lambda check, checked: check(checked.experiment))
+
+
+def neuron_rule(code: str) -> Callable[[NeuronRule], NeuronRule]:
+    """Register a rule of experiments on Neuron devices."""
+
+    def apply(check: NeuronRule, checked: Checked) -> Iterable[Problem]:
+        experiment = checked.experiment
+        return check(experiment) if isinstance(experiment, NeuronExperiment) else ()
+
+    return _registering(code, apply)
+
+
+def local_rule(code: str) -> Callable[[LocalRule], LocalRule]:
+    """Register a rule of experiments on this machine; it gets the path of the experiment file."""
+
+    def apply(check: LocalRule, checked: Checked) -> Iterable[Problem]:
+        experiment = checked.experiment
+        return check(experiment, checked.path) if isinstance(experiment, LocalExperiment) else ()
+
+    return _registering(code, apply)
+
+
+def search_rule(code: str) -> Callable[[SearchRule], SearchRule]:
+    """Register a rule of experiments with a search."""
+
+    def apply(check: SearchRule, checked: Checked) -> Iterable[Problem]:
+        search = checked.experiment.search
+        return check(checked.experiment, search) if search else ()
+
+    return _registering(code, apply)
+
+
+def prompts_rule(code: str) -> Callable[[PromptsRule], PromptsRule]:
+    """Register a rule of the prompts of every experiment."""
+    return _registering(code, lambda check, checked: check(checked.experiment, checked.cases))
+
+
+def _registering(code: str, apply: Callable[[R, Checked], Iterable[Problem]]) -> Callable[[R], R]:
+    """Return a decorator for rules that `apply` can apply."""
+
+    def register(function: R) -> R:
+        if code in RULES:
+            raise ValueError(
+                f"{function.__module__}: the code {code!r} is another rule's; "
+                "give this rule a code of its own"
+            )
+        RULES[code] = partial(apply, function)
+        return function
+
+    return register
