@@ -97,7 +97,7 @@ def _has_own_counts(blocks: Sequence[BlockResult], accepted: int) -> bool:
     counting = [record for block in blocks for record in block.requests if record.counts]
     if not counting or any(record.verification_steps is None for record in counting):
         return False
-    if accepted and not any(record.drafted_tokens for record in counting):
+    if accepted and all(record.drafted_tokens == 0 for record in counting):
         return False
     amounts = list(_amounts(blocks, _as_verification_steps))
     tokens, steps = (math.fsum(side) for side in zip(*amounts, strict=True)) if amounts else (0, 0)
