@@ -26,7 +26,7 @@ from rich.table import Table
 from benchmarks.planted import BASELINE, BOUNDARY, LOADS, VARIANT, Cell, PlantedRun
 from draftworth.analysis import clustering, pairing, statistics, verdict
 from draftworth.analysis.control import without_control
-from draftworth.records.findings import Judgement
+from draftworth.records.judgement import Judgement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ def _coverage(cell: Cell, found: Sequence[JudgedRun]) -> float:
 
 def _says_so(found: Sequence[JudgedRun]) -> str:
     """Return the share of the conclusive verdicts that warn of rare events they may have missed."""
-    decided = [o.comparison for o in found if o.comparison.judgement != "inconclusive"]
+    decided = [o.comparison for o in found if o.comparison.judgement != Judgement.INCONCLUSIVE]
     return f"{fmean('may miss' in c.rare for c in decided):.3f}" if decided else "-"
 
 
@@ -145,10 +145,10 @@ COLUMNS: Mapping[str, Column] = {
     "covers": lambda c, found: f"{_coverage(c, found):.3f}",
     "covers these": _figure(lambda o: o.covers(o.truth)),
     "covers any": lambda c, found: f"{_coverage(c, found):.3f}",
-    "cheaper": _judged("cheaper per token"),
-    "same": _judged("no difference"),
-    "more": _judged("more expensive"),
-    "open": _judged("inconclusive"),
+    "cheaper": _judged(Judgement.CHEAPER),
+    "same": _judged(Judgement.NO_DIFFERENCE),
+    "more": _judged(Judgement.MORE_EXPENSIVE),
+    "open": _judged(Judgement.INCONCLUSIVE),
     "false TTFT": _figure(lambda o: o.comparison.ttft_unchanged),
     "and p95": _figure(lambda o: o.comparison.ttft_p95_unchanged),
     "and clear": _figure(lambda o: o.comparison.clears_floor),
@@ -196,7 +196,7 @@ def _told(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> Iterator[str]:
     coverage, false, missed = [], [], []
     unseen: Counter[str] = Counter()
     for cell, found in results:
-        covers, wrong = _coverage(cell, found), _share_of("cheaper per token", found)
+        covers, wrong = _coverage(cell, found), _share_of(Judgement.CHEAPER, found)
         is_reached = covers >= _LEAST_COVERAGE and wrong <= _MOST_FALSE.get(cell.cost_ratio, 1.0)
         if why := _why_unseen(cell):
             unseen[why] += not is_reached

@@ -10,7 +10,8 @@ from draftworth.analysis.pairing import TRAFFIC_MIX, Traffic, weighted
 from draftworth.analysis.statistics import changes, interval_of
 from draftworth.analysis.verdict import Comparison, best_of_many
 from draftworth.metrics.definitions import COST, TOKENS_PER_STEP
-from draftworth.records.findings import Finding, Judgement, Verdict
+from draftworth.records.findings import Finding, Verdict
+from draftworth.records.judgement import Judgement
 from draftworth.records.results import AS_SHIPPED, BlockResult, RunResult
 from draftworth.records.search import CostInterval, SearchResult
 from draftworth.untrusted import one_line
@@ -120,15 +121,14 @@ def why_no_verdict(result: RunResult) -> str:
     return "The run has no speculative variant beside its baseline: no verdict."
 
 
-# The headline's first words, by judgement. The headline is about a comparison whose judgement is
-# first in this order: the user may choose the best variant, and an undecided one may be the best.
+# The headline's first words, by judgement.
 ANSWERS: dict[Judgement, str] = {
-    "cheaper per token": "Speculation pays",
-    "within the limits": "Speculation keeps the limits",
-    "inconclusive": "No answer yet",
-    "no difference": "Speculation makes no difference",
-    "more expensive": "Speculation does not pay",
-    "outside the limits": "Speculation does not keep the limits",
+    Judgement.CHEAPER: "Speculation pays",
+    Judgement.WITHIN_LIMITS: "Speculation keeps the limits",
+    Judgement.INCONCLUSIVE: "No answer yet",
+    Judgement.NO_DIFFERENCE: "Speculation makes no difference",
+    Judgement.MORE_EXPENSIVE: "Speculation does not pay",
+    Judgement.OUTSIDE_LIMITS: "Speculation does not keep the limits",
 }
 
 
@@ -138,7 +138,7 @@ _NO_SPECULATION = 1.01
 
 def first_words(facts: RunFacts, comparison: Comparison) -> str:
     """Return the headline's first words; what is cheaper may be so without speculation."""
-    if comparison.judgement == "cheaper per token" and not drafts_are_accepted(facts, comparison):
+    if comparison.judgement == Judgement.CHEAPER and not drafts_are_accepted(facts, comparison):
         return "Cheaper, and not by speculation"
     return ANSWERS[comparison.judgement]
 
@@ -209,13 +209,13 @@ def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
 
 
 def best_of(asked: Sequence[Comparison]) -> Comparison:
-    """Return the comparison of `asked` (at least one) whose judgement is first in `ANSWERS`.
+    """Return the comparison of `asked` (at least one) whose judgement has the lowest rank.
     `best_of_many` judges it anew, with a wider interval, because it was chosen as the best."""
 
     def preference(c: Comparison) -> tuple[int, float]:
         # Of comparisons with the same judgement, prefer the lowest upper end of the cost ratio.
         high = c.cost_ratio.high if c.cost_ratio else None
-        return list(ANSWERS).index(c.judgement), math.inf if high is None else high
+        return c.judgement.rank, math.inf if high is None else high
 
     return best_of_many(min(asked, key=preference), len(asked))
 

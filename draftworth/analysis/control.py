@@ -9,7 +9,7 @@ from draftworth.analysis.limits import why_not_comparable
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.ratios import cost_ratio
 from draftworth.analysis.statistics import Estimate, changes, interval_of
-from draftworth.records.findings import Judgement
+from draftworth.records.judgement import Judgement
 from draftworth.records.results import CONTROL, BlockResult, Limits
 
 
@@ -54,9 +54,9 @@ def clears(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None)
     own, noise = interval_of(ratio), interval_of(floor)
     if own is None or noise is None:
         return None
-    if judgement == "cheaper per token":
+    if judgement == Judgement.CHEAPER:
         return own[1] < noise[0]
-    return noise[1] < own[0] if judgement == "more expensive" else None
+    return noise[1] < own[0] if judgement == Judgement.MORE_EXPENSIVE else None
 
 
 def why_not_decided(judgement: Judgement, ratio: Estimate | None, floor: Estimate | None) -> str:

@@ -22,16 +22,10 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Lengths, groups_of, lengths_of
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics import steps
-from draftworth.records.findings import Judgement
+from draftworth.records.judgement import Judgement
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult
-
-CHEAPER: Judgement = "cheaper per token"
-# Judgements with a winner: the variant after `CHEAPER`, the baseline after the others.
-DECIDED: tuple[Judgement, ...] = (CHEAPER, "no difference", "more expensive", "outside the limits")
-# After these judgements, the variant should be served.
-PAYS: tuple[Judgement, ...] = (CHEAPER, "within the limits")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +84,15 @@ class Handover:
 
     @property
     def pays(self) -> bool:
-        return not self.missing and self.decision is not None and self.decision.judgement in PAYS
+        if self.missing or self.decision is None:
+            return False
+        return self.decision.judgement.serves_variant
 
     @property
     def has_winner(self) -> bool:
-        judged = None if self.decision is None or self.missing else self.decision.judgement
-        return judged in DECIDED
+        if self.missing or self.decision is None:
+            return False
+        return self.decision.judgement.is_decided
 
 
 def handover_of(facts: RunFacts) -> Handover:
@@ -136,7 +133,7 @@ def next_step(facts: RunFacts, asked: Sequence[Comparison]) -> str:
         return "measure again"
     if not asked:
         return "measure a speculative variant beside a baseline"
-    if best_of(asked).judgement in DECIDED:
+    if best_of(asked).judgement.is_decided:
         return ""
     return (
         "measure more (workload.max_requests, repetitions), at a load that is kept full "
@@ -156,7 +153,7 @@ def longest_request_tokens(blocks: Iterable[BlockResult]) -> int | None:
 
 
 def _undecided(facts: RunFacts, decision: Comparison) -> Iterator[str]:
-    if decision.judgement == "inconclusive":
+    if decision.judgement == Judgement.INCONCLUSIVE:
         yield "a verdict"
         for variant, comparison in _of_classes(facts, decision):
             if words := missing_requests(facts, variant).strip(" ."):

@@ -13,6 +13,7 @@ from draftworth.analysis.pairing import weighted
 from draftworth.analysis.statistics import interval_of, spoken_changes
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics import definitions
+from draftworth.records.judgement import Judgement
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, CONTROL
 
@@ -58,7 +59,7 @@ class Ladder:
         last = None
         for rung in self.rungs:
             comparison = rung.comparisons.get(variant)
-            if comparison is None or comparison.judgement != "cheaper per token":
+            if comparison is None or comparison.judgement != Judgement.CHEAPER:
                 break
             last = rung
         return last

@@ -22,7 +22,7 @@ from draftworth.analysis.pairing import Pair, Traffic, counting, paired, weighte
 from draftworth.analysis.plausibility import why_not_believed
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST, INTER_TOKEN_LATENCY, TTFT, Metric
-from draftworth.records.findings import Judgement
+from draftworth.records.judgement import Judgement
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, Limits, Price
 from draftworth.records.transcripts import Transcripts
 
@@ -35,7 +35,6 @@ INDIFFERENCE = 0.05
 # long, 5% of simulated runs with 32 prompts say `unchanged`, and 8% of those with 16.
 TTFT_MARGIN, UNCHANGED_PROMPTS = 0.1, 32
 TTFT_TAIL = 0.95
-_ON_COST: tuple[Judgement, ...] = ("cheaper per token", "no difference", "more expensive")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +121,7 @@ def best_of_many(best: Comparison, count: int) -> Comparison:
     cheaper stays as it is, because a wider interval would not make it cheaper.
     """
     ratio = best.cost_ratio
-    if count < 2 or ratio is None or best.judgement != "cheaper per token":
+    if count < 2 or ratio is None or best.judgement != Judgement.CHEAPER:
         return best
     wide = statistics.ratio_estimate(
         math.log(ratio.value),
@@ -135,7 +134,7 @@ def best_of_many(best: Comparison, count: int) -> Comparison:
     return replace(
         best,
         cost_ratio=wide,
-        judgement="inconclusive" if by_floor else judgement,
+        judgement=Judgement.INCONCLUSIVE if by_floor else judgement,
         reason=f"{reason}{by_floor}",
         reason_has_floor=bool(by_floor),
     )
@@ -144,25 +143,34 @@ def best_of_many(best: Comparison, count: int) -> Comparison:
 def judge(cost_ratio: statistics.Estimate | None, check: LimitCheck) -> tuple[Judgement, str]:
     """Return the verdict by a cost ratio and the check of the latency limits, and the reason."""
     if check.kept is False:
-        return "outside the limits", check.reason
+        return Judgement.OUTSIDE_LIMITS, check.reason
     if cost_ratio is None:
-        return "inconclusive", "no prompt of each class has its tokens counted on both sides"
+        return (
+            Judgement.INCONCLUSIVE,
+            "no prompt of each class has its tokens counted on both sides",
+        )
     ends = cost_ratio.interval
     if ends is None:
-        return "inconclusive", (
+        return Judgement.INCONCLUSIVE, (
             f"too few prompts or rounds: it takes {ENOUGH}; more where they differ much"
         )
     (low, high), where = ends, spoken_of(cost_ratio)
     if low > 1 + INDIFFERENCE:
-        return "more expensive", f"a token costs at least {_sure(low)} more{where}"
+        return Judgement.MORE_EXPENSIVE, f"a token costs at least {_sure(low)} more{where}"
     if check.kept is None:
-        return "inconclusive", check.reason
+        return Judgement.INCONCLUSIVE, check.reason
     if high < 1 / (1 + INDIFFERENCE):
-        return "cheaper per token", f"a token costs at least {_sure(high)} less{where}"
+        return Judgement.CHEAPER, f"a token costs at least {_sure(high)} less{where}"
     if low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE:
-        return "no difference", f"a token costs the same to {INDIFFERENCE:.0%} either way{where}"
+        return (
+            Judgement.NO_DIFFERENCE,
+            f"a token costs the same to {INDIFFERENCE:.0%} either way{where}",
+        )
     equal = "" if low <= 1 <= high else f": up to {INDIFFERENCE:.0%} counts as no difference"
-    return "inconclusive", f"{statistics.spoken_changes(ends)}{where} does not decide it{equal}"
+    return (
+        Judgement.INCONCLUSIVE,
+        f"{statistics.spoken_changes(ends)}{where} does not decide it{equal}",
+    )
 
 
 def _sure(end: float) -> str:
@@ -208,13 +216,13 @@ def compare(
     without = ratios.log_cost_ratio(extremes.others, traffic, factor=factor) if extremes else None
     measured = [b for group in traffic.groups for b in group.blocks(blocks, variant)]
     why = why_not_believed(pairs, ratio, measured, price_ratio=factor)
-    if why and judgement in _ON_COST:
-        judgement, reason = "inconclusive", why
+    if why and judgement.is_on_cost:
+        judgement, reason = Judgement.INCONCLUSIVE, why
     if why := not_the_targets(answers, (baseline, variant)):
-        judgement, reason = "inconclusive", why
+        judgement, reason = Judgement.INCONCLUSIVE, why
     by_floor = why_not_decided(judgement, ratio, floor)
     if by_floor:
-        judgement, reason = "inconclusive", f"{reason}{by_floor}"
+        judgement, reason = Judgement.INCONCLUSIVE, f"{reason}{by_floor}"
     plain, drafted = (
         [p.sample(s) for p in pairs if (s := getattr(p, side).ttft_s)]
         for side in ("plain", "drafted")
@@ -240,7 +248,7 @@ def compare(
         reason=reason,
         error=error,
         rare=(extremes.sentence(without) if extremes else "")
-        + (rare.unseen(ratio) if ratio and judgement in _ON_COST else ""),
+        + (rare.unseen(ratio) if ratio and judgement.is_on_cost else ""),
         floor=floor,
         reason_has_floor=bool(by_floor),
         likeness=likeness(outputs, output_pairs(equals, transcripts)),
@@ -261,18 +269,20 @@ def _judged(
     variants: tuple[str, str],
 ) -> tuple[Judgement, str]:
     if why := why_not_comparable(blocks, traffic, limits, variants):
-        return "inconclusive", why
+        return Judgement.INCONCLUSIVE, why
     check = limit_check(blocks, traffic, limits, variants[1])
     if traffic.load.has_cost_per_token:
         return judge(ratio, check)
     if not limits.are_on_latencies:
-        return "inconclusive", (
+        return Judgement.INCONCLUSIVE, (
             "arrivals at a rate have no cost per token; with workload.limits the answer is the "
             "highest rate that keeps them"
         )
     if check.kept:
-        return "within the limits", "every latency limit is kept at this rate"
-    return ("inconclusive" if check.kept is None else "outside the limits"), check.reason
+        return Judgement.WITHIN_LIMITS, "every latency limit is kept at this rate"
+    return (
+        Judgement.INCONCLUSIVE if check.kept is None else Judgement.OUTSIDE_LIMITS
+    ), check.reason
 
 
 def _speedup(pairs: Sequence[Pair], traffic: Traffic, metric: Metric) -> statistics.Estimate | None:

@@ -17,7 +17,7 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.verdict import Comparison
 from draftworth.errors import DraftworthError
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, TTFT
-from draftworth.records.findings import Judgement
+from draftworth.records.judgement import Judgement
 from draftworth.records.load import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED
@@ -86,7 +86,7 @@ class Winner:
 
     @property
     def cheaper_at(self) -> tuple[Load, ...]:
-        return tuple(f.load for f in self.decisive if f.judgement == handover.CHEAPER)
+        return tuple(f.load for f in self.decisive if f.judgement == Judgement.CHEAPER)
 
 
 def winner_of(facts: RunFacts) -> Winner:
@@ -98,7 +98,7 @@ def winner_of(facts: RunFacts) -> Winner:
         shown = one_line(result.run_id)
         raise NoWinnerError(f"run {shown} has no winner: {why.rstrip('.')}; next: {step}")
     best = best_of(asked)
-    variant = best.variant if best.judgement == handover.CHEAPER else result.baseline
+    variant = best.variant if best.judgement == Judgement.CHEAPER else result.baseline
     traffic, run = best.traffic.name, facts.run
     compared = [c for c in facts.comparisons if AS_SHIPPED not in (c.variant, c.baseline)]
     # The headline's traffic is first. Each traffic at each load has one comparison or more.

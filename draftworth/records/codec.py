@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields
+from enum import EnumType
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -199,6 +200,8 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         return _convert_union(get_args(kind), value, where)
     if origin is Literal:
         return _checked(value in get_args(kind), value, where, f"one of {get_args(kind)}")
+    if isinstance(kind, EnumType):
+        return _convert_member(kind, value, where)
     if origin is tuple:
         kinds = get_args(kind)
         convert = _convert_list if kinds[-1] is ... else _convert_fixed
@@ -216,6 +219,13 @@ def _convert_scalar(kind: Any, value: Any, where: str) -> Any:
     if type(value) is int:
         good, words = good and value in INT64, f"{words} of at most 64 bits"
     return kind(_checked(good, value, where, words))
+
+
+def _convert_member(kind: Any, value: Any, where: str) -> Any:
+    try:
+        return kind(value)
+    except ValueError:
+        return _checked(False, value, where, f"one of {tuple(map(str, kind))}")  # noqa: FBT003
 
 
 def _convert_list(kinds: Sequence[Any], value: Any, where: str) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ from typing import Literal, Protocol, TypeVar
 
 from draftworth.errors import UserInputError
 from draftworth.records.codec import RecordError, dump_json, dump_record, load_object, load_record
+from draftworth.records.judgement import Judgement
 from draftworth.records.load import Load
 from draftworth.records.servers import ServingFacts
 from draftworth.untrusted import TooLargeError, one_line, read_file
@@ -106,15 +107,6 @@ VERDICT_FILE = "verdict.json"
 REPORT_FOLDER = "report"
 REPORT_PAGE = "report.html"
 
-Judgement = Literal[
-    "cheaper per token",
-    "no difference",
-    "more expensive",
-    "within the limits",
-    "outside the limits",
-    "inconclusive",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -133,7 +125,7 @@ class Finding:
     load: str
     variant: str
     baseline: str
-    judgement: Literal[Judgement, "dearer"]  # "dearer" was used until 2026-11-23
+    judgement: Judgement
     cost_ratio: float | None
     cost_ratio_low: float | None
     cost_ratio_high: float | None

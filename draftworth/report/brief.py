@@ -20,6 +20,7 @@ from draftworth.analysis.handover import BreakEvenAt, Handover, handover_of
 from draftworth.errors import counted
 from draftworth.metrics import definitions
 from draftworth.records.findings import ClaimFinding, Finding
+from draftworth.records.judgement import Judgement
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report import words
 from draftworth.untrusted import one_line
@@ -225,9 +226,13 @@ def _told(finding: Finding) -> str:
     if finding.cost_ratio is None:
         return finding.judgement
     cost = words.cost_phrase(finding.cost_ratio, finding.cost_ratio_low, finding.cost_ratio_high)
-    if finding.judgement in ("within the limits", "outside the limits", "no difference"):
+    if finding.judgement in (
+        Judgement.WITHIN_LIMITS,
+        Judgement.OUTSIDE_LIMITS,
+        Judgement.NO_DIFFERENCE,
+    ):
         return f"{cost}, {finding.judgement}"
-    unproven = finding.judgement == "inconclusive" or finding.clears_noise_floor is False
+    unproven = finding.judgement == Judgement.INCONCLUSIVE or finding.clears_noise_floor is False
     return f"{cost}, {'not proven' if unproven else 'proven'}"
 
 

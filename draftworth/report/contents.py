@@ -203,7 +203,7 @@ def _cards(facts: RunFacts) -> Iterator[Card]:
         yield Card(
             label=f"{c.traffic.label}, {c.name}",
             judgement=c.judgement,
-            tone=words.TONES.get(c.judgement, "open"),
+            tone=c.judgement.tone,
             value=words.cost_phrase(ratio.value, ratio.low, ratio.high) if ratio else "",
         )
 

@@ -29,6 +29,7 @@ from draftworth.analysis.verdict import INDIFFERENCE, not_the_targets
 from draftworth.errors import DraftworthError
 from draftworth.metrics.definitions import OUTPUT_THROUGHPUT, SECONDS_PER_HOUR, slot_usd_per_second
 from draftworth.records.codec import dump_json
+from draftworth.records.judgement import Judgement
 from draftworth.records.results import CONTROL, BlockResult, RunResult
 from draftworth.report import words
 from draftworth.report.brief import answer_of
@@ -95,7 +96,7 @@ def questions_of(facts: RunFacts) -> dict[str, Any]:
             "normal_quantile": clustering.student_t(0.5 + CONFIDENCE / 2, clustering.MANY_DEGREES),
             "requests_for_a_limit": LIMIT_REQUESTS,
         },
-        "tones": words.TONES,
+        "tones": {judgement: judgement.tone for judgement in Judgement},
         "loads": loads,
     }
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from draftworth.analysis.answer import headline, next_step
 from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.handover import PAYS, BreakEvenAt, Handover, handover_of
+from draftworth.analysis.handover import BreakEvenAt, Handover, handover_of
 from draftworth.analysis.summary import Lengths
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics.definitions import TOKENS_PER_STEP
@@ -61,7 +61,7 @@ def _sentences(facts: RunFacts, found: Handover) -> Iterator[str]:
         yield words.ABOUT["watch_counters" if found.has_counters else "watch_chunks"]
         yield words.ABOUT["watch"]
     elif not found.pays and not found.missing:
-        if paying := [c.traffic.name for c in found.by_class if c.judgement in PAYS]:
+        if paying := [c.traffic.name for c in found.by_class if c.judgement.serves_variant]:
             alone = f"Speculation pays for {', '.join(paying)} by itself"
             yield f"{alone}: such prompts could have a server of their own."
         yield words.ABOUT["would_pay"]

@@ -15,6 +15,7 @@ from draftworth.analysis.summary import VariantSummary
 from draftworth.analysis.verdict import INDIFFERENCE, Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, Metric
+from draftworth.records.judgement import Judgement
 from draftworth.records.results import values_of
 from draftworth.report.drawing import Plot, legend, look, short, themed
 from draftworth.report.words import FINDINGS, INTERVAL, change, ratio
@@ -276,7 +277,7 @@ def _rows_axis(axes: Axes, rows: Sequence[VariantFacts]) -> None:
 
 
 def _cost_plot(rows: Sequence[tuple[VariantFacts, Comparison, Estimate]]) -> Plot:
-    cheaper = sum(comparison.judgement == "cheaper per token" for _, comparison, _ in rows)
+    cheaper = sum(comparison.judgement == Judgement.CHEAPER for _, comparison, _ in rows)
     pairs = ", ".join(f"{v.label}: {r.samples} of {r.prompts} prompts" for v, _, r in rows)
 
     def draw(axes: Axes) -> None:

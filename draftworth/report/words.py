@@ -6,7 +6,7 @@ from pathlib import Path
 
 from draftworth.analysis import statistics
 from draftworth.metrics.definitions import Metric
-from draftworth.records.findings import Judgement
+from draftworth.records.judgement import Judgement
 from draftworth.records.results import RunResult
 from draftworth.records.search import CostInterval
 
@@ -36,19 +36,12 @@ ABOUT: Mapping[str, Prose] = {
 
 # The words for a verdict that follow a variant's name in a plot's title.
 FINDINGS: Mapping[Judgement, str] = {
-    "cheaper per token": " is cheaper per token",
-    "more expensive": " is more expensive per token",
-    "no difference": " changes nothing",
-    "within the limits": " keeps the limits",
-    "outside the limits": " is outside the limits",
-    "inconclusive": ": inconclusive",
-}
-# The tone of a verdict's `Card`, if it is not `open`.
-TONES: Mapping[Judgement, str] = {
-    "cheaper per token": "good",
-    "within the limits": "good",
-    "more expensive": "bad",
-    "outside the limits": "bad",
+    Judgement.CHEAPER: " is cheaper per token",
+    Judgement.MORE_EXPENSIVE: " is more expensive per token",
+    Judgement.NO_DIFFERENCE: " changes nothing",
+    Judgement.WITHIN_LIMITS: " keeps the limits",
+    Judgement.OUTSIDE_LIMITS: " is outside the limits",
+    Judgement.INCONCLUSIVE: ": inconclusive",
 }
 
 

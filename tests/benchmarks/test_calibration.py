@@ -12,6 +12,7 @@ from draftworth.analysis import clustering, verdict
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Pair, Traffic
 from draftworth.analysis.statistics import interval_of
+from draftworth.records.judgement import Judgement
 
 RUNS = 60
 # What prompts have in common is most of the error here, and drift the rest.
@@ -58,9 +59,9 @@ def test_without_clustering_it_would_not(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_cheaper_is_rarely_said_of_what_is_not(judged: list[JudgedRun]) -> None:
     """At the boundary: nominally 2.5%, of 60 runs at most 6."""
-    assert [o.comparison.judgement for o in judged].count("cheaper per token") <= 6
+    assert [o.comparison.judgement for o in judged].count(Judgement.CHEAPER) <= 6
     cheap = [o.comparison.judgement for o in outcomes(replace(CELL, cost_ratio=0.5), 20)]
-    assert cheap.count("cheaper per token") == 20
+    assert cheap.count(Judgement.CHEAPER) == 20
 
 
 def test_runs_stop_by_the_deployed_rule() -> None:
@@ -141,7 +142,7 @@ def test_a_control_takes_back_what_a_slot_does() -> None:
         control: [o.comparison.judgement for o in outcomes(replace(planted, control=control), 25)]
         for control in (False, True)
     }
-    assert said[False].count("cheaper per token") > 3
-    assert said[True].count("cheaper per token") <= 1
+    assert said[False].count(Judgement.CHEAPER) > 3
+    assert said[True].count(Judgement.CHEAPER) <= 1
     gain = outcomes(replace(planted, cost_ratio=0.7, slots=0.0, control=True), 20)
     assert all(o.comparison.clears_floor for o in gain)

@@ -15,7 +15,7 @@ from draftworth.analysis.limits import LATENCIES
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of
 from draftworth.analysis.verdict import Comparison, compare
-from draftworth.records.findings import Judgement
+from draftworth.records.judgement import Judgement
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import Limits, Price, RequestRecord

@@ -23,7 +23,7 @@ from draftworth.metrics.definitions import ACCEPTANCE_RATE, TOKENS_PER_STEP
 from draftworth.planning.resolved import ResolvedLocal, load
 from draftworth.planning.run_specification import Server, run_spec
 from draftworth.records import likelihoods
-from draftworth.records.findings import Judgement
+from draftworth.records.judgement import Judgement
 from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult
 from draftworth.records.transcripts import read_transcripts
@@ -39,8 +39,8 @@ from tests.support.stream_server import stream_server
 
 # What speculation is for each class, and the tokens of a step of the tiny pair.
 LESSON: dict[str, tuple[Judgement, float]] = {
-    "structured": ("cheaper per token", 8.0),
-    "open_ended": ("more expensive", 1.1),
+    "structured": (Judgement.CHEAPER, 8.0),
+    "open_ended": (Judgement.MORE_EXPENSIVE, 1.1),
 }
 # Of a cost ratio's interval: a wider one is that of a machine which does other work.
 WIDEST_QUIET = 0.3
@@ -216,8 +216,8 @@ def assert_lesson(blocks: Sequence[BlockResult], traffic: Traffic, right: Judgem
     width = verdict.cost_ratio.relative_width
     if width is not None and width <= WIDEST_QUIET:
         assert verdict.judgement == right
-    assert verdict.judgement in (right, "inconclusive")
-    assert (verdict.cost_ratio.value < 1) == (right == "cheaper per token")
+    assert verdict.judgement in (right, Judgement.INCONCLUSIVE)
+    assert (verdict.cost_ratio.value < 1) == (right == Judgement.CHEAPER)
 
 
 @pytest.fixture(scope="module")

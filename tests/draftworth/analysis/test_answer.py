@@ -15,7 +15,8 @@ from draftworth.analysis.answer import (
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts
 from draftworth.records.codec import dump_record, load_record
-from draftworth.records.findings import Judgement, Verdict
+from draftworth.records.findings import Verdict
+from draftworth.records.judgement import Judgement
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import AS_SHIPPED, Limits
 from draftworth.report.contents import document_of
@@ -51,10 +52,10 @@ def test_the_answer_is_that_of_the_traffic_mix() -> None:
 @pytest.mark.parametrize(
     ("judgements", "answer"),
     [
-        (("more expensive", "cheaper per token"), "Speculation pays: traffic mix at c4, k1"),
-        (("no difference", "inconclusive"), "No answer yet: traffic mix at c4, k1"),
+        ((Judgement.MORE_EXPENSIVE, Judgement.CHEAPER), "Speculation pays: traffic mix at c4, k1"),
+        ((Judgement.NO_DIFFERENCE, Judgement.INCONCLUSIVE), "No answer yet: traffic mix at c4, k1"),
         (
-            ("outside the limits", "more expensive"),
+            (Judgement.OUTSIDE_LIMITS, Judgement.MORE_EXPENSIVE),
             "Speculation does not pay: traffic mix at c4, k1",
         ),
     ],
@@ -68,7 +69,7 @@ def test_of_several_comparisons_the_best_is_the_answer_and_says_of_how_many(
 
 
 def test_the_baseline_as_shipped_is_no_answer() -> None:
-    facts = judged("more expensive", "cheaper per token")
+    facts = judged(Judgement.MORE_EXPENSIVE, Judgement.CHEAPER)
     plain, shipped = facts.mixes
     facts = replace(facts, mixes=(plain, replace(shipped, variant=AS_SHIPPED)))
     assert headline(facts).startswith("Speculation does not pay: traffic mix at c4, k0")
@@ -115,7 +116,7 @@ def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
     document = document_of(facts)
     assert document.cards[0].label == "traffic mix at c4, k7"
     first = document.sections[0].tables[0].rows[0]
-    assert first[:4] == ("traffic mix", "c4", "k7", "more expensive")
+    assert first[:4] == ("traffic mix", "c4", "k7", Judgement.MORE_EXPENSIVE)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_classes_of_a_users_own_servers_count_alike_and_together_decide() -> Non
 def test_a_mix_with_a_class_that_was_not_measured_is_inconclusive() -> None:
     run = make_run(class_weights={"structured": 0.5, "chat": 0.5})
     (mix,) = make_facts(run).mixes
-    assert mix.judgement == "inconclusive"
+    assert mix.judgement == Judgement.INCONCLUSIVE
 
 
 def test_what_is_missing_is_counted_in_what_helps() -> None:

@@ -8,7 +8,7 @@ from draftworth.analysis.answer import findings, headline
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.control import clears, why_not_decided
 from draftworth.analysis.statistics import Estimate
-from draftworth.records.findings import Judgement
+from draftworth.records.judgement import Judgement
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL
 from draftworth.report.contents import document_of

@@ -7,7 +7,7 @@ import pytest
 from draftworth.analysis.answer import headline, reach_sentences, verdict_of
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of
-from draftworth.records.findings import Judgement
+from draftworth.records.judgement import Judgement
 from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.results import BlockResult, Price
 from draftworth.report.contents import document_of
@@ -16,7 +16,7 @@ from tests.draftworth.report import runs
 from tests.support.blocks import make_price
 from tests.support.present import present
 
-GOOD: Judgement = "cheaper per token"
+GOOD: Judgement = Judgement.CHEAPER
 PRICE = make_price(
     usd_per_node_hour=8.0, node_shares=dict.fromkeys((runs.BASELINE, runs.VARIANT), 0.5)
 )
@@ -62,15 +62,18 @@ def judged(*judgements: Judgement) -> Ladder:
 @pytest.mark.parametrize(
     ("judgements", "said"),
     [
-        ((GOOD, GOOD, "more expensive"), ["cheaper up to concurrency 2", "more expensive at 4"]),
         (
-            (GOOD, "inconclusive", "more expensive"),
+            (GOOD, GOOD, Judgement.MORE_EXPENSIVE),
+            ["cheaper up to concurrency 2", "more expensive at 4"],
+        ),
+        (
+            (GOOD, Judgement.INCONCLUSIVE, Judgement.MORE_EXPENSIVE),
             ["cheaper up to concurrency 1", "inconclusive at 2", "more expensive at 4"],
         ),
         ((GOOD, GOOD), ["cheaper at every measured concurrency, up to 2"]),
         # Cheaper above a load that is not: said as it is, never as a reach.
         (
-            (GOOD, "outside the limits", GOOD),
+            (GOOD, Judgement.OUTSIDE_LIMITS, GOOD),
             ["cheaper up to concurrency 1", "outside the limits at 2", "cheaper per token at 4"],
         ),
     ],
@@ -84,7 +87,7 @@ def test_where_it_stops_paying_is_told_load_by_load(
 
 
 def test_what_is_not_cheaper_at_the_lowest_load_has_no_reach() -> None:
-    ladder = judged("no difference", "cheaper per token")
+    ladder = judged(Judgement.NO_DIFFERENCE, Judgement.CHEAPER)
 
     assert ladder.cheaper_up_to(runs.VARIANT) is None
     assert ladder.reach(runs.VARIANT) == (
@@ -94,7 +97,7 @@ def test_what_is_not_cheaper_at_the_lowest_load_has_no_reach() -> None:
 
 
 def test_a_load_without_an_interval_says_so() -> None:
-    ladder = judged("cheaper per token", "inconclusive")
+    ladder = judged(Judgement.CHEAPER, Judgement.INCONCLUSIVE)
     last = ladder.rungs[-1]
     unknown = {runs.VARIANT: replace(last.comparisons[runs.VARIANT], cost_ratio=None)}
     ladder = replace(ladder, rungs=(ladder.rungs[0], replace(last, comparisons=unknown)))
@@ -155,24 +158,27 @@ def contexts(table: dict[int, tuple[Judgement, ...]]) -> Contexts:
     ("table", "said"),
     [
         (
-            {2000: (GOOD, GOOD, "more expensive"), 8000: (GOOD, GOOD, GOOD)},
+            {2000: (GOOD, GOOD, Judgement.MORE_EXPENSIVE), 8000: (GOOD, GOOD, GOOD)},
             "cheaper up to 2 requests at a time and 8,000 tokens of context",
         ),
         # Longest first in the file: told from the shortest on.
         (
-            {8000: (GOOD, "more expensive", "more expensive"), 2000: (GOOD, GOOD, GOOD)},
+            {
+                8000: (GOOD, Judgement.MORE_EXPENSIVE, Judgement.MORE_EXPENSIVE),
+                2000: (GOOD, GOOD, GOOD),
+            },
             "cheaper up to 4 requests at a time and 2,000 tokens of context, up to 1 and 8,000",
         ),
         (
             {
-                2000: (GOOD, "more expensive"),
-                4000: ("inconclusive", "more expensive"),
+                2000: (GOOD, Judgement.MORE_EXPENSIVE),
+                4000: (Judgement.INCONCLUSIVE, Judgement.MORE_EXPENSIVE),
                 8000: (GOOD, GOOD),
             },
             "cheaper up to 1 request at a time and 2,000 tokens of context",
         ),
         (
-            {2000: ("inconclusive", GOOD), 8000: (GOOD, GOOD)},
+            {2000: (Judgement.INCONCLUSIVE, GOOD), 8000: (GOOD, GOOD)},
             "not shown to be cheaper at the lowest load with the shortest context",
         ),
     ],
@@ -205,4 +211,6 @@ def test_a_run_with_two_lengths_has_a_table_of_both_and_says_so_first() -> None:
         ("structured", runs.VARIANT, "1"),
         ("structured", runs.VARIANT, "4"),
     ]
-    assert all(cell.endswith(("token", "more expensive")) for row in table.rows for cell in row[3:])
+    assert all(
+        cell.endswith(("token", Judgement.MORE_EXPENSIVE)) for row in table.rows for cell in row[3:]
+    )

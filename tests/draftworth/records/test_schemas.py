@@ -5,6 +5,7 @@ choice that no golden document has.
 """
 
 from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import EnumType
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -39,6 +40,8 @@ def _inner(kind: Any) -> Any:
         return form_of(kind)
     if get_origin(kind) is Literal:
         return [*get_args(kind)]
+    if isinstance(kind, EnumType):
+        return [*map(str, kind), *getattr(kind, "earlier_texts", dict)()]
     inner = [_inner(k) for k in get_args(kind) if is_dataclass(k) or get_args(k)]
     # A number with limits or None is another type of union, with the same members.
     if get_origin(kind) is Union:

@@ -5,6 +5,7 @@ from typing import Any
 from draftworth.records.checkpoints import FailedModel, ReadyModel, StoredFile
 from draftworth.records.deployment import CanaryReport, CapacityPlan, DraftRef, ModelRef
 from draftworth.records.findings import Finding, Verdict
+from draftworth.records.judgement import Judgement
 from draftworth.records.results import RunResult
 from draftworth.records.servers import ServerState
 from lambdas.capacity_controller import observation
@@ -145,7 +146,7 @@ def make_verdict(run_id: str = RUN_ID, **overrides: Any) -> Verdict:
         load="c4",
         variant=VARIANTS[1],
         baseline=VARIANTS[0],
-        judgement="cheaper per token",
+        judgement=Judgement.CHEAPER,
         cost_ratio=0.62,
         cost_ratio_low=0.59,
         cost_ratio_high=0.65,
