@@ -48,6 +48,20 @@ COMMANDS: Mapping[str, str] = {
     "completion": "a shell's completion of these commands and their options",
     "schema": "the JSON Schema of experiment files, for editors",
 }
+# The help's headings, and the commands below each.
+GROUPS: Mapping[str, Sequence[str]] = {
+    "measure whether speculation pays, on your servers or this machine": (
+        *("compare", "measure", "report", "prompts", "estimate", "rehearse"),
+    ),
+    "deploy an experiment on AWS, and remove it": (
+        *("init", "plan", "price", "preflight", "stop", "logs"),
+        *("artifacts", "leftovers", "delete-assets"),
+    ),
+    "serve what was measured, on servers of your own": ("manifests", "profile"),
+    "check load generators, experiment files and command lines": (
+        *("conformance", "truth-server", "schema", "completion"),
+    ),
+}
 # The module of a command has the command's name and is in this package, except for these commands.
 _OF_ACCOUNT = ("preflight", "price", "stop", "logs", "artifacts", "leftovers", "delete-assets")
 _ELSEWHERE = {"manifests": "charts.command", "rehearse": "rehearsal.command"}
@@ -123,14 +137,33 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
             signal.signal(number, old)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Its help lists the commands of `GROUPS` by group, which argparse's own help cannot."""
+
+    def format_help(self) -> str:
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for heading, names in GROUPS.items():
+            formatter.start_section(heading)
+            formatter.add_arguments(argparse.Action([], n, help=COMMANDS[n]) for n in names)
+            formatter.end_section()
+        formatter.start_section("options")
+        formatter.add_arguments(action for action in self._actions if action.option_strings)
+        formatter.end_section()
+        return formatter.format_help()
+
+
 def parser_of(*commands: str) -> argparse.ArgumentParser:
     """Return a parser that knows all command names, but only the arguments of these `commands`."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="draftworth",
         description="Does speculative decoding pay for your prompts on AWS Trainium2?",
     )
     parser.add_argument("--version", action="version", version=f"draftworth {__version__}")
-    several = parser.add_subparsers(metavar="COMMAND", required=True)
+    several = parser.add_subparsers(
+        metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
+    )
     for name, summary in COMMANDS.items():
         own = several.add_parser(name, description=summary, help=summary)
         if name in commands:

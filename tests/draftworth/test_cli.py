@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.cli import COMMANDS
 from draftworth.measuring.result_files import FolderSink
 from tests.conftest import ROOT
 from tests.draftworth.conftest import Ran
@@ -34,13 +33,6 @@ def measured(ran: Ran, tmp_path: Path) -> Ran:
             return ran("measure", *to, "--out", tmp_path, *more, code=code)
 
     return run
-
-
-def test_help_names_every_command(capsys: pytest.CaptureFixture[str], ran: Ran) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        ran("--help")
-    for said in (capsys.readouterr().out, ran(code=2)):
-        assert {*COMMANDS} <= {*said.split()}
 
 
 @pytest.mark.parametrize(
