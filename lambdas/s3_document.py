@@ -8,8 +8,8 @@ object, `If-Match: <ETag>` accepts a write only if nobody has written since the 
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import Field, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from botocore.exceptions import ClientError
 
@@ -41,12 +41,13 @@ class DocumentError(Exception):
         self.etag = etag
 
 
-@dataclass(frozen=True, kw_only=True)
-class Document:
-    """Base class of documents. written_by: a random id, by which a writer knows its own write."""
+class Document(Protocol):
+    """A record that several write; `written_by` is a random id, by which each knows its write."""
 
-    schema: str = ""
-    written_by: str = ""
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def written_by(self) -> str: ...
 
 
 D = TypeVar("D", bound=Document)

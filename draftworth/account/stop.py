@@ -7,7 +7,7 @@ code 1: instances still exist after `--wait-minutes`, or a call to AWS failed.
 
 import argparse
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +17,8 @@ from draftworth import errors, untrusted
 from draftworth.account import clients, printing, scope
 from draftworth.experiment.naming import RESULTS_OUTPUT
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from draftworth.records import deployment
-from draftworth.records.codec import load_object
+from draftworth.records import capacity, deployment
+from draftworth.records.codec import RecordError, load_record
 
 _LAST_DECISION = "the controller's last decision"
 _THEY_STAY_AWAY = (
@@ -55,22 +55,16 @@ class ControllerNotes:
     lines: tuple[str, ...] = ()
 
 
-def _read_notes(state: Mapping[str, Any]) -> ControllerNotes:
-    desired, lines = 0, []
-    if said := state.get("last_decision"):
-        since = printing.utc_text(datetime.fromtimestamp(float(said["since_unix_s"]), UTC))
-        desired = int(said["desired_size"] or 0)
-        size = "as it is" if said["desired_size"] is None else errors.counted(desired, "node")
-        reason = untrusted.one_line(str(said["reason"]))
+def _notes_of(state: capacity.State) -> ControllerNotes:
+    lines, desired = [], 0
+    if decision := state.last_decision:
+        since = printing.utc_text(datetime.fromtimestamp(decision.since_unix_s, UTC))
+        desired = decision.desired_size or 0
+        size = "as it is" if decision.desired_size is None else errors.counted(desired, "node")
+        reason = untrusted.one_line(decision.reason)
         lines.append(f"{_LAST_DECISION}: {size}, {reason}, since {since}")
-    if (current := state.get("current")) is not None:
-        ledger = state["deployments"][current]
-        block = ledger["block_node_seconds"]
-        usd = deployment.spent_usd(
-            float(ledger["plan"]["price_usd_per_node_hour"]),
-            node_seconds=float(ledger["node_time"]["node_seconds"]),
-            block_node_seconds=None if block is None else float(block),
-        )
+    if state.deployment:
+        usd = state.deployment.spent_usd
         lines.append(f"spent: {usd:.2f} USD by the controller's ledger, which is not a bill")
     return ControllerNotes(desired=desired, lines=tuple(lines))
 
@@ -126,8 +120,8 @@ class Deployment:
         if answer is None:
             return ControllerNotes()
         try:
-            return _read_notes(load_object(untrusted.read_at_most(answer["Body"])))
-        except (errors.DraftworthError, LookupError, TypeError, ValueError, OverflowError):
+            return _notes_of(load_record(capacity.State, untrusted.read_at_most(answer["Body"])))
+        except (RecordError, untrusted.TooLargeError):
             return ControllerNotes(lines=(f"{_LAST_DECISION}: {url} cannot be read",))
 
 

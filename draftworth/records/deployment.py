@@ -128,17 +128,6 @@ class CapacityPlan(Checked):
         return tuple(dict.fromkeys((self.target, *(draft.checkpoint for draft in self.drafts))))
 
 
-def spent_usd(
-    price_usd_per_node_hour: float, *, node_seconds: float, block_node_seconds: float | None
-) -> float:
-    """Return the cost of the accelerator nodes so far.
-
-    node_seconds: how long each node has existed, added up. block_node_seconds: number of nodes x
-    duration of a Capacity Block, which is paid in full and in advance; None: there is none.
-    """
-    return max(node_seconds, block_node_seconds or 0.0) / 3600 * price_usd_per_node_hour
-
-
 def size_command(*, region: str, cluster: str, nodegroup: str, size: int) -> str:
     """Return the AWS CLI command with which a user sets a node group to `size` nodes."""
     return (

@@ -20,7 +20,7 @@ from draftworth.records.codec import dump_text
 from draftworth.records.deployment import DEADLINE_SCHEDULE, CapacityPlan
 from lambdas.capacity_controller.observation import NodeGroup
 from lambdas.capacity_controller.observing import Clients
-from lambdas.capacity_controller.state import Settings
+from lambdas.capacity_controller.settings import Settings
 from lambdas.s3_document import error_code
 
 DEADLINE_TRIGGER = "deadline"

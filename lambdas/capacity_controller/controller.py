@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from draftworth.records.capacity import Deployment, Notification, State
 from draftworth.records.deployment import HEARTBEAT_MINUTES, STATE_KEY, CapacityPlan
 from lambdas.capacity_controller import actions
 from lambdas.capacity_controller.decision import limits_reached
@@ -27,7 +28,7 @@ from lambdas.capacity_controller.notifications import Mail, of_mail
 from lambdas.capacity_controller.observation import NodeGroup, Observation
 from lambdas.capacity_controller.observing import Clients, node_group, observe
 from lambdas.capacity_controller.remaining import unseen
-from lambdas.capacity_controller.state import Deployment, Notification, Settings, State
+from lambdas.capacity_controller.settings import Settings
 from lambdas.capacity_controller.transition import Transition, transition
 from lambdas.runtime import Log
 from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored, error_code

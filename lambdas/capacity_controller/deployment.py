@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
+from draftworth.records.capacity import Deployment, NodeTime, ServerWait, State
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.deployment import CapacityPlan
 from lambdas.capacity_controller.controller import Controller, NotZeroError
-from lambdas.capacity_controller.state import Deployment, NodeTime, ServerWait, State
 from lambdas.s3_document import ConflictError
 
 RequestType = Literal["Create", "Update", "Delete"]

@@ -2,7 +2,7 @@
 
 Events: custom resource requests of CloudFormation; events of S3 and Auto Scaling, from EventBridge;
 heartbeat and deadline, from EventBridge Scheduler. All but CloudFormation's requests only trigger
-a reconciliation. Environment variables: `state.Settings`.
+a reconciliation. Environment variables: `settings.Settings`.
 
 An exception ends the invocation, so that Lambda counts an error and tries again; the next heartbeat
 reconciles anyway.
@@ -18,16 +18,18 @@ from urllib.request import OpenerDirector
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from draftworth.records import capacity
 from draftworth.records.codec import load_record
 from draftworth.records.deployment import STATE_KEY, TOLD_KEY, CapacityPlan
 from draftworth.untrusted import TooLargeError, one_line
-from lambdas.capacity_controller import actions, notifications, state
+from lambdas.capacity_controller import actions, notifications
 from lambdas.capacity_controller.controller import BUSY_PAUSE_SECONDS, HOUR_SECONDS, Controller
 from lambdas.capacity_controller.decision import Decision, decide_without_state
 from lambdas.capacity_controller.deployment import handle_request
 from lambdas.capacity_controller.observation import NodeGroup
 from lambdas.capacity_controller.observing import Clients, node_group, observe
 from lambdas.capacity_controller.remaining import MAIL_AFTER_SECONDS, MAIL_EVERY_SECONDS
+from lambdas.capacity_controller.settings import load_settings
 from lambdas.runtime import CLIENT_CONFIG, Context, log_line
 from lambdas.s3_document import DocumentError, read_object
 
@@ -98,9 +100,7 @@ def _controller() -> Controller:
         name: boto3.client(name, config=CLIENT_CONFIG)  # type: ignore[call-overload]
         for name in names
     }
-    return Controller(
-        clients=Clients(**clients), settings=state.load_settings(os.environ), log=log_line
-    )
+    return Controller(clients=Clients(**clients), settings=load_settings(os.environ), log=log_line)
 
 
 def keep_to_limits(
@@ -156,7 +156,7 @@ def _tell_of_remaining(controller: Controller, plan: CapacityPlan, nodes: NodeGr
     if not nodes.instances or since is None or now - since < MAIL_AFTER_SECONDS:
         return
     deployment = _assumed_deployment(plan, nodes.instances, since, now)
-    remaining = state.Remaining(
+    remaining = capacity.Remaining(
         since_unix_s=since,
         node_seconds=deployment.node_time.node_seconds,
         asked_at_unix_s=since,
@@ -182,19 +182,19 @@ def _end(
 
 def _assumed_deployment(
     plan: CapacityPlan, count: int, since: float, now: float
-) -> state.Deployment:
+) -> capacity.Deployment:
     """Return a deployment that began, with all its nodes, when the group was last changed."""
-    return state.Deployment(
+    return capacity.Deployment(
         plan=plan,
         deployed_at_unix_s=since,
-        node_time=state.NodeTime(
+        node_time=capacity.NodeTime(
             node_seconds=count * (now - since), instances=count, observed_at_unix_s=now
         ),
-        servers=state.ServerWait(nodes_since_unix_s=since),
+        servers=capacity.ServerWait(nodes_since_unix_s=since),
     )
 
 
-def _tell_once(controller: Controller, notification: state.Notification, *, about: str) -> None:
+def _tell_once(controller: Controller, notification: capacity.Notification, *, about: str) -> None:
     """Report a lost state, unless the object TOLD_KEY says that the last report was about it.
 
     about: the ETag of a state that cannot be read; `none` if there is no state.

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum, auto
 
+from draftworth.records.capacity import Deployment, LastDecision, Notification, Remaining
 from draftworth.records.deployment import STATE_KEY, CapacityPlan, size_command
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
 from draftworth.untrusted import one_line
@@ -17,12 +18,6 @@ from lambdas.capacity_controller.decision import (
     utc,
 )
 from lambdas.capacity_controller.observation import LAUNCH, NodeGroup, Observation, Problem, Unknown
-from lambdas.capacity_controller.state import (
-    Deployment,
-    LastDecision,
-    Notification,
-    Remaining,
-)
 
 # Amazon SNS: "must be less than 100 characters long", ASCII, no line breaks.
 MAX_SUBJECT_CHARACTERS = 99

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from botocore.exceptions import ClientError
 
 from draftworth.records import checkpoints, results
+from draftworth.records.capacity import Deployment
 from draftworth.records.checkpoints import FailedModel, ReadyModel
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.deployment import (
@@ -31,7 +32,7 @@ from draftworth.records.servers import ServerState, server_state_key
 from draftworth.untrusted import TooLargeError, one_line
 from lambdas.capacity_controller import observation
 from lambdas.capacity_controller.observation import NodeGroup, Observation, Unknown
-from lambdas.capacity_controller.state import Deployment, Settings
+from lambdas.capacity_controller.settings import Settings
 from lambdas.s3_document import error_code, read_object
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
+from draftworth.records.capacity import Deployment, LastDecision, Notification, State
 from lambdas.capacity_controller.decision import (
     SILENT_AFTER_SECONDS,
     Decision,
@@ -13,7 +14,6 @@ from lambdas.capacity_controller.decision import (
 from lambdas.capacity_controller.notifications import Mail, of_decision, of_mail, of_problem
 from lambdas.capacity_controller.observation import CapacityBlock, Observation, Unknown
 from lambdas.capacity_controller.remaining import due
-from lambdas.capacity_controller.state import Deployment, LastDecision, Notification, State
 
 _MINUTE_SECONDS = 60
 # How many unsent notifications are kept; a state above 1 MiB could not be read.

@@ -38,7 +38,7 @@ from draftworth.records.findings import Verdict
 from draftworth.untrusted import TooLargeError, read_at_most
 from lambdas.metrics_publisher import events
 from lambdas.metrics_publisher.datums import Plan, plan_block, plan_verdict
-from lambdas.s3_document import ConflictError, Document, DocumentError, S3Document, Stored
+from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -57,9 +57,10 @@ F = TypeVar("F", results.BlockResult, Verdict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim(Document):
+class Claim:
     """How many PutMetricData calls of a file are done, and until when an invocation may make more.
 
+    written_by: a random id, by which a writer knows its own write.
     source_sha256: hash of the file's bytes; no ETag is used, because SSE-KMS changes ETags.
     plan_sha256: hash of the calls that publish the file.
     calls, calls_done: how many calls are planned, and how many are known to have succeeded.
@@ -67,6 +68,7 @@ class Claim(Document):
     """
 
     schema: str = "draftworth.published/2"
+    written_by: str = ""
     source_sha256: str
     plan_sha256: str
     calls: int

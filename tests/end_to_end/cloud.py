@@ -22,7 +22,7 @@ from draftworth.experiment.naming import PARTS, Names
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.handler import handle
 from lambdas.capacity_controller.observing import Clients
-from lambdas.capacity_controller.state import load_settings
+from lambdas.capacity_controller.settings import load_settings
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from tests.lambdas.capacity_controller.conftest import CloudFormation

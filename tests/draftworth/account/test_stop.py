@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import boto3
@@ -11,9 +12,13 @@ from moto import mock_aws
 from draftworth.account import clients, stop
 from draftworth.account.checks.deployment import not_stopped
 from draftworth.account.clients import client as client_of
+from draftworth.records import capacity
+from draftworth.records.codec import dump_record
 from draftworth.records.deployment import STATE_KEY, STOP_KEY
 from tests.draftworth.account.stubs import QWEN, experiment, situation
 from tests.draftworth.conftest import Ran
+from tests.draftworth.records.write_golden import GOLDEN, VERSIONS
+from tests.lambdas.capacity_controller import plans
 
 pytestmark = pytest.mark.emulator
 REGION, BUCKET, CLUSTER = "us-east-2", "the-results", "draftworth-qwen3-32b"
@@ -22,17 +27,21 @@ TEMPLATE = {
     "Resources": {"Queue": {"Type": "AWS::SQS::Queue"}},
     "Outputs": {"ResultsLocation": {"Value": f"s3://{BUCKET}/runs/"}},
 }
-STATE = {
-    "current": "llmperf-1",
-    "last_decision": {"desired_size": 1, "reason": "ready", "since_unix_s": 1_790_000_000.0},
-    "deployments": {
-        "llmperf-1": {
-            "node_time": {"node_seconds": 1800.0},
-            "block_node_seconds": None,
-            "plan": {"price_usd_per_node_hour": 8.60},
-        }
+STATE = capacity.State(
+    current=plans.JOB,
+    last_decision=capacity.LastDecision(
+        job_name=plans.JOB, desired_size=1, reason="ready", since_unix_s=1_790_000_000.0
+    ),
+    deployments={
+        plans.JOB: plans.make_deployment(
+            plans.make_plan(price_usd_per_node_hour=8.60),
+            node_time=capacity.NodeTime(
+                node_seconds=1800.0, instances=1, observed_at_unix_s=plans.NOW
+            ),
+        )
     },
-}
+)
+READABLE = dump_record(STATE)
 
 
 def client(service: str) -> Any:
@@ -88,9 +97,8 @@ def test_a_controller_that_does_not_act_ends_in_the_command_that_does(
 ) -> None:
     """A Capacity Block costs all of its time, as in the controller's ledger."""
     node_group(1)
-    state = json.loads(json.dumps(STATE))
-    state["deployments"]["llmperf-1"]["block_node_seconds"] = block_node_seconds
-    put_state(json.dumps(state).encode())
+    deployment = replace(STATE.deployments[plans.JOB], block_node_seconds=block_node_seconds)
+    put_state(dump_record(replace(STATE, deployments={plans.JOB: deployment})))
     said = ran("stop", QWEN, "--wait-minutes", "2", code=1)
     assert sum(slept) == pytest.approx(120, abs=stop.LOOK_SECONDS)
     assert said.count("1 desired node") == 1
@@ -117,30 +125,53 @@ def test_a_size_that_is_about_to_be_raised_is_waited_for(
 ) -> None:
     """The decision is noted before the size is set."""
     node_group(0)
-    put_state(json.dumps(STATE).encode())
+    put_state(READABLE)
     ran("stop", QWEN, "--wait-minutes", "1", code=1)
     assert slept
 
 
-def test_a_state_that_is_none_hides_no_node(account: None, ran: Ran) -> None:
+@pytest.fixture
+def deployed(account: None) -> stop.Deployment:
     region = clients.Region(name=REGION, clients=client_of)
-    deployed = stop.Deployment(experiment=experiment(), bucket=BUCKET, region=region)
-    for body in (
+    return stop.Deployment(experiment=experiment(), bucket=BUCKET, region=region)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_state_of_an_earlier_version_is_read(version: str, deployed: stop.Deployment) -> None:
+    put_state((GOLDEN / version / "capacity-state.json").read_bytes())
+    notes = deployed.notes()
+    assert notes.desired == 1
+    assert notes.lines == (
+        "the controller's last decision: 1 node, ready, since 2026-11-20 10:00 UTC",
+        "spent: 0.00 USD by the controller's ledger, which is not a bill",
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
         b"",
         b"[]",
         b"\xff",
-        b'{"last_decision": 3}',
-        b'{"current": "a", "deployments": {}}',
-        b'{"last_decision": {"desired_size": 0, "reason": "x", "since_unix_s": 1e300}}',
-        b'{"last_decision": {"desired_size": [], "reason": "x", "since_unix_s": {}}}',
         b" " * (2**20 + 1),
-    ):
-        put_state(body)
-        (told,) = deployed.notes().lines
-        assert told.endswith("cannot be read")
-    said = ran("stop", QWEN)
-    assert "there is no node group" in said
-    assert "cannot be read" in said
+        READABLE.replace(b"capacity-state/5", b"capacity-state/6"),
+        READABLE.replace(b'"current":"llmperf', b'"current":"another'),
+        READABLE.replace(b'"node_seconds":1800.0', b'"node_seconds":-1800.0'),
+        READABLE.replace(b'"desired_size":1', b'"desired_size":-1'),
+        READABLE.replace(b'"desired_size":1', b'"desired_size":[]'),
+        READABLE.replace(b"1790000000.0", b"1e300"),
+    ],
+)
+def test_a_state_that_cannot_be_read_hides_no_node(
+    body: bytes, deployed: stop.Deployment, ran: Ran
+) -> None:
+    assert body != READABLE
+    put_state(body)
+    (line,) = deployed.notes().lines
+    assert line.endswith("cannot be read")
+    output = ran("stop", QWEN)
+    assert "there is no node group" in output
+    assert "cannot be read" in output
 
 
 def test_resume_lets_the_nodes_come_again(account: None, ran: Ran) -> None:

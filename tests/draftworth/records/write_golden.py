@@ -17,6 +17,7 @@ from draftworth.measuring.journal import Entry
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.acceptance import AcceptanceProfile
 from draftworth.records.artifacts import ArtifactManifest
+from draftworth.records.capacity import State
 from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.deployment import CanaryReport, CapacityPlan
@@ -27,7 +28,6 @@ from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.search import SearchResult
 from draftworth.records.servers import ServerState
 from draftworth.records.transcripts import Transcript
-from lambdas.capacity_controller.state import State
 from lambdas.metrics_publisher.publisher import Claim
 
 # By the document's path: the record of each line, a field of the first one, and what it holds.

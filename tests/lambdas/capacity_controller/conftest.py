@@ -11,11 +11,11 @@ from urllib.response import addinfourl
 
 import pytest
 
+from draftworth.records.capacity import Deployment
 from draftworth.records.codec import dump_record, dump_text
 from draftworth.records.deployment import CapacityPlan
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.handler import handle
-from lambdas.capacity_controller.state import Deployment
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, RESULTS, FakeAws
 

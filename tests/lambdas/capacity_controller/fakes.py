@@ -17,13 +17,14 @@ import botocore.session
 from botocore.exceptions import ClientError, ParamValidationError
 from botocore.validate import ParamValidator
 
+from draftworth.records.capacity import State
 from draftworth.records.checkpoints import failed_key, ready_key
 from draftworth.records.codec import dump_record
 from draftworth.records.deployment import STOP_KEY, CapacityPlan, ModelRef, canary_key
 from draftworth.records.servers import ServerState, server_state_key
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.observing import Clients
-from lambdas.capacity_controller.state import Settings, State
+from lambdas.capacity_controller.settings import Settings
 from tests.lambdas.capacity_controller import plans
 
 CHECKPOINTS, RESULTS = (f"{holds}-111122223333" for holds in ("checkpoints", "results"))

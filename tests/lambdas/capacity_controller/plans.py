@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from draftworth.records.capacity import Deployment, NodeTime, ServerWait
 from draftworth.records.checkpoints import FailedModel, ReadyModel, StoredFile
 from draftworth.records.deployment import CanaryReport, CapacityPlan, DraftRef, ModelRef
 from draftworth.records.findings import Finding, Verdict
@@ -9,7 +10,6 @@ from draftworth.records.judgement import Judgement
 from draftworth.records.results import RunResult
 from draftworth.records.servers import ServerState
 from lambdas.capacity_controller import observation
-from lambdas.capacity_controller.state import Deployment, NodeTime, ServerWait
 from tests.support.blocks import START_UNIX_S, make_run
 
 NOW = START_UNIX_S

@@ -13,7 +13,7 @@ from lambdas.capacity_controller.decision import Reason
 from lambdas.capacity_controller.handler import handler
 from lambdas.capacity_controller.notifications import NEXT, SUBJECTS, TEXTS, Mail
 from lambdas.capacity_controller.observation import CAPACITY, LAUNCH, QUOTA
-from lambdas.capacity_controller.state import load_settings
+from lambdas.capacity_controller.settings import load_settings
 from tests.conftest import ROOT
 from tests.lambdas.capacity_controller import conftest
 from tests.lambdas.capacity_controller.fakes import SETTINGS

@@ -9,10 +9,10 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from draftworth.records.capacity import State
 from draftworth.records.codec import dump_record, load_record
 from lambdas.capacity_controller.observing import Clients
 from lambdas.capacity_controller.remaining import ASK_AGAIN_SECONDS, MAIL_AFTER_SECONDS
-from lambdas.capacity_controller.state import State
 from lambdas.capacity_controller.transition import transition
 from tests.lambdas.capacity_controller import fakes, plans
 from tests.lambdas.capacity_controller.conftest import RUN_EVENT, Account, s3_event

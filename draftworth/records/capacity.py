@@ -1,39 +1,17 @@
-"""The controller's state between two heartbeats, and its settings."""
+"""The capacity controller's state, `control/capacity.json`, which `draftworth stop` reads too.
+
+It is kept between two heartbeats: the deployments with what their nodes cost, the last decision,
+and mails that are not sent yet.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from draftworth.records.codec import Between, Checked
-from draftworth.records.deployment import CapacityPlan, spent_usd
-from lambdas.s3_document import Document
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """AWS resources; each field is read from the environment variable of its name in capitals.
-
-    schedule_group: the EventBridge Scheduler group that holds the deadline's schedule.
-    schedule_role_arn: the role with which that schedule invokes the function.
-    """
-
-    checkpoints_bucket: str
-    results_bucket: str
-    topic_arn: str
-    schedule_group: str
-    schedule_role_arn: str
-
-
-def load_settings(environment: Mapping[str, str]) -> Settings:
-    """Read the settings; raise RuntimeError with every variable that is missing or empty."""
-    names = {field.name: field.name.upper() for field in fields(Settings)}
-    missing = [variable for variable in names.values() if not environment.get(variable)]
-    if missing:
-        raise RuntimeError(f"environment variables not set on the function: {', '.join(missing)}")
-    return Settings(**{name: environment[variable] for name, variable in names.items()})
-
+from draftworth.records.deployment import CapacityPlan
 
 Status = Literal["active", "ended"]
 # A rollback needs the previous deployment. A state is limited to 1 MiB; 30 deployments take 30 KiB.
@@ -109,11 +87,9 @@ class Deployment(Checked):
 
     @property
     def spent_usd(self) -> float:
-        return spent_usd(
-            self.plan.price_usd_per_node_hour,
-            node_seconds=self.node_time.node_seconds,
-            block_node_seconds=self.block_node_seconds,
-        )
+        """The cost of the nodes so far; a Capacity Block is paid in full and in advance."""
+        paid_seconds = max(self.node_time.node_seconds, self.block_node_seconds or 0.0)
+        return paid_seconds / 3600 * self.plan.price_usd_per_node_hour
 
     @property
     def without_server_seconds(self) -> float:
@@ -142,16 +118,16 @@ class Remaining(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LastDecision:
+class LastDecision(Checked):
     """The controller's last decision, which has been in force since `since_unix_s`.
 
     desired_size: None if it asks for no size.
     """
 
     job_name: str
-    desired_size: int | None
+    desired_size: Annotated[int, Between(0)] | None
     reason: str
-    since_unix_s: float
+    since_unix_s: _UnixSeconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,9 +141,10 @@ class Notification:
 
 
 @dataclass(frozen=True, kw_only=True)
-class State(Document):
+class State:
     """Everything that is kept between two invocations.
 
+    written_by: a random id, by which a writer knows its own write.
     current: name of the deployed Job; None before the first deployment.
     deployments: by Job name; old deployments are kept, because a rollback returns to one of them.
     problems: the kinds of problems that were reported and are not over.
@@ -177,6 +154,7 @@ class State(Document):
     """
 
     schema: str = "draftworth.capacity-state/5"
+    written_by: str = ""
     status: Status = "ended"
     current: str | None = None
     deployments: Mapping[str, Deployment]
