@@ -6,6 +6,7 @@ from draftworth.errors import Problem
 from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.placement import place
 from draftworth.experiment.rules.registry import neuron_rule, rule
+from draftworth.records.results import MAX_VARIANTS
 
 # The settings of NxD Inference that `serving.buckets` sets.
 BUCKET_SETTINGS = {"context_encoding_buckets", "token_generation_buckets"}
@@ -99,10 +100,10 @@ def _nodes_fit_the_plan(experiment: NeuronExperiment) -> Iterator[Problem]:
     placement = place(experiment)
     nodes = placement.nodes
     if nodes > MAX_NODES:
-        per_node = experiment.accelerator.devices // experiment.serving.slot_devices
+        most = min(MAX_NODES * placement.slots_a_node, MAX_VARIANTS)
         yield Problem(
             key=("variants",),
             given=f"{placement.held} variants = {nodes} nodes",
-            allowed=f"at most {MAX_NODES * per_node} variants ({MAX_NODES} nodes)",
+            allowed=f"at most {most} variants ({MAX_NODES} nodes)",
             reason="every variant holds a slot for the whole run; split the experiment",
         )

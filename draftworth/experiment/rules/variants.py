@@ -9,7 +9,7 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, placed_variants, variants_of
 from draftworth.experiment.naming import dns_label
 from draftworth.experiment.rules.registry import rule
-from draftworth.records.results import AS_SHIPPED, CONTROL
+from draftworth.records.results import AS_SHIPPED, CONTROL, MAX_VARIANTS
 from draftworth.speculation import step_cost
 
 
@@ -33,6 +33,18 @@ def _something_to_compare(experiment: Experiment) -> Iterator[Problem]:
             given="no variant beside the baseline, and no search",
             allowed="a variant with a method that drafts, or a search",
             reason="an experiment compares ways to decode",
+        )
+
+
+@rule("not-too-many-variants")
+def _not_too_many_variants(experiment: Experiment) -> Iterator[Problem]:
+    number = len(experiment.served_variants) + experiment.control
+    if number > MAX_VARIANTS:
+        yield Problem(
+            key=("variants",),
+            given=f"{number} variants" + ", the control among them" * experiment.control,
+            allowed=f"at most {MAX_VARIANTS}",
+            reason="the files of a run hold no more; split the experiment",
         )
 
 

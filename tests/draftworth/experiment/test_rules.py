@@ -50,7 +50,7 @@ Row = tuple[str, str, str, int]
 
 def changed(changes: Mapping[str, Any]) -> Edit:
     def edit(data: dict[str, Any]) -> None:
-        for name, value in changes.items():
+        for name, value in each_of(changes):
             parts = re.findall(r"[^.\[\]]+", name)
             key = [int(part) if part.isdecimal() else part for part in parts]
             if key[0] == "variants" and key[1:] == [len(data["variants"])]:
@@ -58,6 +58,17 @@ def changed(changes: Mapping[str, Any]) -> Edit:
             (drop(*key) if value == "GONE" else put(*key, value=value))(data)
 
     return edit
+
+
+def each_of(changes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each change, where a range of indices stands for one change per index."""
+    for name, value in changes.items():
+        if indices := re.fullmatch(r"variants\[(\d+)\.\.(\d+)\]", name):
+            for index in range(int(indices[1]), int(indices[2]) + 1):
+                text = json.dumps(value).replace('"INDEX"', str(index))
+                yield f"variants[{index}]", json.loads(text.replace("INDEX", str(index)))
+        else:
+            yield name, value
 
 
 def rows() -> Iterator[tuple[Row, Edit]]:
