@@ -13,7 +13,7 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -195,6 +195,13 @@ def module_of(command: str) -> ModuleType:
     package = "draftworth.account" if command in _OF_ACCOUNT else "draftworth.cli"
     name = _ELSEWHERE.get(command, f"{package}.{command.replace('-', '_')}")
     return importlib.import_module(name)
+
+
+def engine_installer() -> Callable[..., Path]:
+    """Return what installs the rehearsal's engine; ModuleNotFoundError: this is no checkout."""
+    from rehearsal.install import install_engine
+
+    return install_engine
 
 
 def _not_installed(command: str, error: ModuleNotFoundError) -> errors.DraftworthError:

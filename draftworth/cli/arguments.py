@@ -4,7 +4,6 @@ No error message shows a secret.
 """
 
 import argparse
-import importlib
 import os
 import socket
 import tempfile
@@ -14,7 +13,6 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from ipaddress import IPv6Address
 from pathlib import Path
-from typing import cast
 from urllib.parse import urlsplit
 
 from draftworth import errors, untrusted
@@ -27,9 +25,6 @@ LONGEST_TEXT_CHARACTERS = 200
 _URL = "allowed: http://HOST:PORT or https://HOST, for example http://localhost:8000"
 # A connection to an unspecified address is one to this machine.
 _THIS_MACHINE = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "::")  # noqa: S104 (nothing is bound)
-# The domain must not import boto3, so these modules are imported only for runs in S3.
-_S3_SOURCE = "draftworth.account.s3"
-_RUN_LIST = "draftworth.account.run_list"
 _EXPERIMENT_FILES = (".yaml", ".yml")
 S3_SCHEME = "s3://"
 RUN_WORDS = "folder of one run (run.json; or what is finished), or s3://BUCKET/PREFIX of one"
@@ -182,8 +177,11 @@ def local_run(run_at: str) -> Iterator[Path]:
     if not run_at.startswith(S3_SCHEME):
         yield Path(run_at)
         return
+    # Imported only for a run in S3, because it loads boto3, as in `run_list`.
+    from draftworth.account.s3 import download_run
+
     with tempfile.TemporaryDirectory(prefix="draftworth-") as folder:
-        importlib.import_module(_S3_SOURCE).download_run(run_at, Path(folder))
+        download_run(run_at, Path(folder))
         try:
             yield Path(folder)
         except errors.UserInputError as error:
@@ -193,12 +191,14 @@ def local_run(run_at: str) -> Iterator[Path]:
 def run_list(runs_at: str) -> Iterator[str] | None:
     """Return lines that list an experiment's or a bucket's runs; None if `runs_at` is one run."""
     if runs_at.endswith(_EXPERIMENT_FILES) and not runs_at.startswith(S3_SCHEME):
-        of_experiment = importlib.import_module(_RUN_LIST).lines_of_experiment
-        return cast(Iterator[str], of_experiment(Path(runs_at)))
+        from draftworth.account.run_list import lines_of_experiment
+
+        return lines_of_experiment(Path(runs_at))
     if not runs_at.startswith(S3_SCHEME):
         return None
     _, prefix = reading.parse_s3_url(runs_at)
     if prefix.strip("/").rpartition("/")[2] not in ("", results.RUNS_FOLDER):
         return None
-    of_address = importlib.import_module(_RUN_LIST).lines_of_address
-    return cast("Iterator[str] | None", of_address(runs_at))
+    from draftworth.account.run_list import lines_of_address
+
+    return lines_of_address(runs_at)

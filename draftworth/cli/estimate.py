@@ -6,7 +6,6 @@ N-gram drafting needs no model, so it is estimated first: a draft model must bea
 """
 
 import argparse
-import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from draftworth.analysis.acceptance import acceptance_of
 from draftworth.analysis.costs import hit_rate
+from draftworth.cli import engine_installer
 from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
 from draftworth.cli.estimate_profile import estimates_by_profile, profile_of
 from draftworth.cli.estimate_settling import TokenPrice, settled, token_prices
@@ -48,9 +48,6 @@ _NOT_SERVED = (
     "`draftworth compare` measures it."
 )
 
-# The domain must import neither boto3 nor the rehearsal: these modules are imported when needed.
-_S3_CHECKPOINT = "draftworth.account.s3"
-_ENGINE = "rehearsal.install"
 _BUCKET = f"(BUCKET: the stack's output {CHECKPOINTS_OUTPUT})"
 
 
@@ -347,15 +344,16 @@ def _drafts(
 def _model_folder(place: str, out: Path, *, needs_weights: bool) -> Path:
     if not place.startswith(S3_SCHEME):
         return Path(place)
-    folder: Path = importlib.import_module(_S3_CHECKPOINT).download_checkpoint(
-        place, out / "checkpoints", needs_weights=needs_weights, say=_progress
-    )
-    return folder
+    # Imported only for a checkpoint in S3, because it loads boto3.
+    from draftworth.account.s3 import download_checkpoint
+
+    checkpoints = out / "checkpoints"
+    return download_checkpoint(place, checkpoints, needs_weights=needs_weights, say=_progress)
 
 
 def _engine(folder: Path) -> Path:
     try:
-        install_engine = importlib.import_module(_ENGINE).install_engine
+        install_engine = engine_installer()
     except ModuleNotFoundError as error:
         given = folder / "bin" / "python"
         if not given.is_file():
@@ -365,8 +363,7 @@ def _engine(folder: Path) -> Path:
                 f"`{folder}/bin/pip install torch transformers`"
             ) from error
         return given
-    python: Path = install_engine(folder, progress=_progress)
-    return python
+    return install_engine(folder, progress=_progress)
 
 
 def _staged(model: HubModel) -> str:
