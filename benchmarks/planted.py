@@ -15,12 +15,11 @@ from itertools import count, islice
 from benchmarks.shared_server import served
 from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import INDIFFERENCE, TTFT_MARGIN
-from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
+from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.schedule import Round, RoundCounts, Rounds, stages
 from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.prompts import Case, Prompt
 from draftworth.records.results import CONTROL, BlockResult, RequestRecord
-from tests.draftworth.measuring import specifications
-from tests.support.blocks import make_block, make_failed_record, make_record
 
 BASELINE, VARIANT, CLASS = "baseline", "variant", "planted"
 LOADS = tuple(ConcurrencyLoad(concurrency=c) for c in (1, 2, 4))
@@ -38,6 +37,8 @@ _BLOCK_ERROR, _REQUEST_ERROR, _LENGTH_SPREAD, _TTFT_SPREAD = 0.03, 0.02, 0.4, 0.
 _MEAN_TOKENS, _PREFILL_S = 300, 0.05
 FAILURE_FACTOR, _PERIOD_DEVIATION = 2.0, 0.1
 _BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
+# All requests begin then: at one load, what the verdict reads of a request is how long it took.
+_START_UNIX_S = 1_795_168_800.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,15 +188,22 @@ class PlantedRun:
                     for n in count(first)
                 )
                 records = _together(cell, sent) if cell.in_flight > 1 else islice(sent, per_round)
-                block = make_block(
+                block = BlockResult(
+                    run_id=self._id,
+                    experiment=CLASS,
                     variant=side,
                     prompt_class=cell.class_of(index),
                     case=case,
                     repetition=turn.stage.repetition,
                     round=turn.number,
                     block=number,
+                    model=CLASS,
                     load=turn.load,
+                    started_at_unix_s=_START_UNIX_S,
+                    ended_at_unix_s=_START_UNIX_S,
+                    warmup_requests=0,
                     speculation=None,
+                    server=None,
                     requests=tuple(records),
                 )
                 self.blocks.append(block)
@@ -282,7 +290,7 @@ def _record(
     cell: Cell, side: str, prompt: PlantedPrompt, factor: float, generator: random.Random
 ) -> RequestRecord:
     if side == VARIANT and cell.time_outs and generator.random() < cell.time_outs:
-        return make_failed_record(prompt_id=prompt.id, error_code=-2, timed_out_after_s=_TIMEOUT_S)
+        return replace(_failed(prompt, -2), timed_out_after_s=_TIMEOUT_S)
     is_error = bool(cell.errors) and generator.random() < cell.errors
     factor *= math.exp(generator.gauss(0, _REQUEST_ERROR))
     if cell.outliers and generator.random() < cell.outliers:
@@ -293,22 +301,37 @@ def _record(
     e2e_s = _BASELINE_S_PER_TOKEN * prompt.tokens * ratio * factor
     if is_error:
         lost_s = generator.random() * e2e_s
-        return make_failed_record(prompt_id=prompt.id, error_code=500, failed_after_s=lost_s)
+        return replace(_failed(prompt, 500), failed_after_s=lost_s)
     if side == VARIANT and cell.failures:
         share, slow = cell.failures, FAILURE_FACTOR
         e2e_s *= (1 - share) / (1 - share + slow * share)
         if generator.random() < share:
-            return make_failed_record(
-                prompt_id=prompt.id, error_code=500, failed_after_s=slow * e2e_s
-            )
+            return replace(_failed(prompt, 500), failed_after_s=slow * e2e_s)
     ttft_s = min(_TTFT_S * prompt.ttft_factor * ttft_ratio * factor, e2e_s)
-    return make_record(
+    return RequestRecord(
+        error_code=None,
+        error_msg="",
         inter_token_latency_s=(e2e_s - ttft_s) / (prompt.tokens - 1),
         ttft_s=ttft_s,
         end_to_end_latency_s=e2e_s,
         number_output_tokens=prompt.tokens,
+        request_id=prompt.id,
         prompt_id=prompt.id,
+        started_at_unix_s=_START_UNIX_S,
         chunks=prompt.tokens,
+        usage_source="every_chunk",
+    )
+
+
+def _failed(prompt: PlantedPrompt, error_code: int) -> RequestRecord:
+    return RequestRecord(
+        error_code=error_code,
+        error_msg="planted",
+        request_id=prompt.id,
+        prompt_id=prompt.id,
+        started_at_unix_s=_START_UNIX_S,
+        chunks=0,
+        usage_source="none",
     )
 
 
@@ -335,22 +358,47 @@ def _together(cell: Cell, sent: Iterator[RequestRecord]) -> Iterator[RequestReco
 
 def planted_spec(cell: Cell) -> RunSpec:
     """Return a run specification for the stopping rule; no requests are sent with it."""
-    return specifications.specification(
-        tuple(
-            specifications.endpoint(name, slot)
+    return RunSpec(
+        experiment=CLASS,
+        endpoints=tuple(
+            _endpoint(name, slot)
             for name, slots in ((BASELINE, (0, 1)), (VARIANT, (1, 0)))
             for slot in slots
         ),
-        cases=tuple(
-            replace(
-                specifications.case(cell.class_of(i), prompts=cell.prompts_in(i)),
-                name=f"case-{i}",
-            )
-            for i in range(cell.cases)
+        shape=RequestShape(
+            model=CLASS,
+            output_tokens=_MEAN_TOKENS,
+            fixed_output_length=False,
+            temperature=0.0,
+            seed=0,
+            enable_thinking=False,
+            timeout_seconds=_TIMEOUT_S,
         ),
+        cases=tuple(_case(cell, index) for index in range(cell.cases)),
         loads=LOADS[: cell.loads],
+        load_generator="asyncio",
         sampling=cell.sampling,
+        parallel=False,
         class_weights=cell.traffic,
+        price=None,
+        ready_deadline_seconds=None,
         repetitions=cell.repetitions,
         control=cell.control,
     )
+
+
+def _endpoint(variant: str, slot: int) -> Endpoint:
+    return Endpoint(
+        variant=variant,
+        base_url=f"http://{variant}-{slot}",
+        max_tokens_per_step=None,
+        is_baseline=variant == BASELINE,
+        slot=slot,
+        server=f"{variant}-{slot}",
+    )
+
+
+def _case(cell: Cell, index: int) -> Case:
+    message = {"role": "user", "content": CLASS}
+    prompts = (Prompt(id=f"{n}", messages=(message,)) for n in range(cell.prompts_in(index)))
+    return Case(prompt_class=cell.class_of(index), name=f"case-{index}", prompts=tuple(prompts))

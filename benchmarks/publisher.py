@@ -22,12 +22,13 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from draftworth.records.codec import dump_record
-from draftworth.records.results import BlockResult
+from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.results import BlockResult, RequestRecord
 from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.metrics_publisher.publisher import Publisher
-from tests.support.blocks import START_UNIX_S, make_block, make_record
 
 TARGET_CALLS = 40
+START_UNIX_S = 1_795_168_800.0
 
 
 class MemoryAws:
@@ -55,21 +56,51 @@ class MemoryAws:
 def block_of(requests: int, seconds_per_request: float) -> BlockResult:
     """Return a block in which all figures of all requests differ."""
     rng = random.Random(1)  # noqa: S311 (figures, no secret)
-    return make_block(
+    return BlockResult(
+        run_id="benchmark",
+        experiment="benchmark",
+        variant="qwen3-1.7b-k7",
+        prompt_class="structured",
+        case="count",
+        round=1,
+        block=1,
+        model="Qwen/Qwen3-32B",
+        load=ConcurrencyLoad(concurrency=4),
+        started_at_unix_s=START_UNIX_S,
+        ended_at_unix_s=START_UNIX_S + requests * seconds_per_request,
+        warmup_requests=0,
+        speculation=None,
+        server=None,
         requests=tuple(
-            make_record(
-                index,
-                started_at_unix_s=START_UNIX_S + index * seconds_per_request,
-                ttft_s=rng.random(),
-                inter_token_latency_s=rng.random(),
-                end_to_end_latency_s=rng.random(),
-                request_output_throughput_token_per_s=rng.random() * 100,
-                tokens_per_step=rng.random() * 8,
-                number_output_tokens=rng.randint(1, 600),
-                number_input_tokens=rng.randint(1, 600),
-            )
+            _request(index, START_UNIX_S + index * seconds_per_request, rng)
             for index in range(requests)
-        )
+        ),
+    )
+
+
+def _request(index: int, started_at_unix_s: float, rng: random.Random) -> RequestRecord:
+    output_tokens, input_tokens = rng.randint(1, 600), rng.randint(1, 600)
+    return RequestRecord(
+        error_code=None,
+        error_msg="",
+        inter_token_latency_s=rng.random(),
+        ttft_s=rng.random(),
+        end_to_end_latency_s=rng.random(),
+        request_output_throughput_token_per_s=rng.random() * 100,
+        number_total_tokens=input_tokens + output_tokens,
+        number_output_tokens=output_tokens,
+        number_input_tokens=input_tokens,
+        request_id=f"request-{index}",
+        prompt_id=f"prompt-{index % 8}",
+        started_at_unix_s=started_at_unix_s,
+        tokens_per_step=rng.random() * 8,
+        first_chunk_tokens=1,
+        chunks=30,
+        usage_source="every_chunk",
+        finish_reason="length",
+        output_sha256="0" * 64,
+        run_queue_wait_s=0.0,
+        llmperf_inter_token_latency_s=rng.random(),
     )
 
 

@@ -209,6 +209,12 @@ def test_only_the_command_table_imports_by_a_name_that_is_worked_out() -> None:
     assert [file for file, calls in by_file.items() if calls] == [COMMAND_TABLE]
 
 
+@pytest.mark.parametrize("package", [*PACKAGES, "benchmarks"])
+def test_nothing_but_tests_imports_tests(package: str) -> None:
+    files = sorted((ROOT / package).rglob("*.py"))
+    assert [f.name for f in files if "tests" in imported_names(f.read_text())] == []
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_imports_only_rooms_below_it(room: str) -> None:
     arrows = {

@@ -16,11 +16,19 @@ from functools import partial
 
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.load import AsyncioEngine, Batch, LoadEngine, Planned
+from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.load import ConcurrencyLoad
 from draftworth.records.prompts import Prompt
-from tests.draftworth.measuring.specifications import shape
 
-SHAPE = shape(model="ground-truth", output_tokens=121, seed=1, timeout_seconds=120.0)
+SHAPE = RequestShape(
+    model="ground-truth",
+    output_tokens=121,
+    fixed_output_length=True,
+    temperature=0.0,
+    seed=1,
+    enable_thinking=False,
+    timeout_seconds=120.0,
+)
 
 
 def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[Measured]:
