@@ -43,6 +43,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ROOT = Path(__file__).resolve().parents[1]
+# The folders of the product's Python.
+PACKAGES = ("draftworth", "charts", "stacks", "lambdas", "pods", "rehearsal")
 _STRIPPED_PREFIXES = ("AWS_", "CDK_", "DRAFTWORTH_")
 _STRIPPED = ("KUBECONFIG", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 # Set by the person who runs the tests, for the tests.

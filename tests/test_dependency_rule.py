@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from charts.shipped import SHIPPED, source_files
-from tests.conftest import ROOT
+from tests.conftest import PACKAGES, ROOT
 from tests.support.documents import assert_block
 
-PACKAGES = ("draftworth", "charts", "stacks", "lambdas", "pods", "rehearsal")
 # The one room of the domain that calls AWS: its commands are loaded when they are called.
 ACCOUNT = "draftworth/account"
 # The one module of the domain that the engine's interpreter alone imports.

@@ -165,9 +165,9 @@ def parser_of(*commands: str) -> argparse.ArgumentParser:
         metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
     )
     for name, summary in COMMANDS.items():
-        own = several.add_parser(name, description=summary, help=summary)
+        command_parser = several.add_parser(name, description=summary, help=summary)
         if name in commands:
-            module_of(name).add_arguments(own)
+            module_of(name).add_arguments(command_parser)
     return parser
 
 
@@ -182,8 +182,8 @@ def _run(argv: Sequence[str]) -> int:
     tools = Path(sys.executable).parent
     os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
     try:
-        given = parser_of(argv[0]).parse_args(argv)
-        return int(module_of(argv[0]).run(given))
+        arguments = parser_of(argv[0]).parse_args(argv)
+        return int(module_of(argv[0]).run(arguments))
     except ModuleNotFoundError as error:
         if str(error.name).startswith("draftworth"):
             raise
