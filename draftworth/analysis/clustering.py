@@ -41,7 +41,7 @@ ENOUGH = f"{MIN_PROMPTS} prompts in two rounds"
 # Fewer repetitions are too small a sample: Student's t makes the interval uselessly wide.
 MANY_REPETITIONS = 4
 # With so many degrees of freedom, Student's t is the normal distribution to four digits.
-MANY_DEGREES = 1_000
+_MANY_DEGREES = 1_000
 
 
 class Sample(NamedTuple):
@@ -197,7 +197,7 @@ def _student_t(probability: float, degrees_of_freedom: int) -> float:
     It is found by bisection with the distribution function, which is a finite series for whole
     degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4).
     """
-    if degrees_of_freedom >= MANY_DEGREES:
+    if degrees_of_freedom >= _MANY_DEGREES:
         return statistics.NormalDist().inv_cdf(probability)
     # The bisection is over an angle: t = tan(angle) x sqrt(degrees of freedom).
     low, high = 0.0, math.pi / 2

@@ -142,7 +142,7 @@ def log_of_traffic(
     return LogRatio(value=math.log(sums.total), parts=parts)
 
 
-def pair_amounts(pair: Pair, amounts: Amounts) -> tuple[Amount, Amount] | None:
+def _pair_amounts(pair: Pair, amounts: Amounts) -> tuple[Amount, Amount] | None:
     """Return the `Amount` of the baseline's and of the variant's request; None: leave the pair out.
 
     If a request of a pair failed, only the time lost by failed requests counts; the other request
@@ -160,7 +160,7 @@ def log_ratio_of_sums(
     pairs: Sequence[Pair], weights: Mapping[str, float], amounts: Amounts
 ) -> LogRatio | None:
     """Return log(the variant's figure / the baseline's) (see the module); None if a sum is 0."""
-    found = [(pair, both) for pair in pairs if (both := pair_amounts(pair, amounts))]
+    found = [(pair, both) for pair in pairs if (both := _pair_amounts(pair, amounts))]
     sides = []
     for side in (0, 1):
         over, under = dict.fromkeys(weights, 0.0), dict.fromkeys(weights, 0.0)

@@ -28,7 +28,6 @@ from draftworth.untrusted import one_line
 _BESIDE_THE_RUN = ""
 _MORE = ("against", "score", "claims", "profile", "json", "verbose")
 _ALONE = {
-    "explore": (("handover", *_MORE), "is one run's requests"),
     "handover": (_MORE, "is one run's decision"),
     "json": (("against", "score"), "has the answer alone"),
 }
@@ -79,12 +78,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="its last page alone, for those who run the winner: the decision and its traffic, "
         "metrics to watch, how to repeat it; --out writes handover.html and handover.md",
     )
-    parser.add_argument(
-        "--explore",
-        action="store_true",
-        help="a page to ask, explore.html in --out: other mixes, loads, prices and limits are "
-        "judged anew in a browser, without a network",
-    )
     answers.add_arguments(parser)
 
 
@@ -97,8 +90,6 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
     out = None if arguments.out is None else _out_folder(arguments.runs, arguments.out)
     _refuse_what_is_not_shown(arguments)
-    if arguments.explore:
-        return _explore(arguments)
     facts, transcripts = _read(arguments.runs, texts=True)
     facts = replace(facts, claims=judge(arguments.claims, facts))
     document = _document(arguments, facts, transcripts)
@@ -125,16 +116,6 @@ def _refuse_what_is_not_shown(arguments: argparse.Namespace) -> None:
         if getattr(arguments, option):
             told = f"given with --{option}, which {about}, allowed: without; next: leave one out"
             _refuse(arguments, others, told)
-
-
-def _explore(arguments: argparse.Namespace) -> int:
-    from draftworth.report.explore import write_exploration
-
-    out = _out_folder(arguments.runs, arguments.out or _BESIDE_THE_RUN)
-    facts, _ = _read(arguments.runs, texts=True)
-    page = write_exploration(facts, out, root=_run_around(out, arguments.runs))
-    print(f"page to ask written to {page}: open it in a browser")
-    return 0
 
 
 def _document(arguments: argparse.Namespace, facts: RunFacts, transcripts: Transcripts) -> Document:
@@ -171,7 +152,7 @@ def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
             "next: choose some of those that the command lists for it"
         )
     told = f"given with {place}, which names many runs, allowed: with one run; next: choose one of "
-    options = ("out", "handover", "explore", *_MORE)
+    options = ("out", "handover", *_MORE)
     _refuse(arguments, options, f"{told}those that the command lists without it")
 
 

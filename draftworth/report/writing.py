@@ -31,7 +31,7 @@ def write_report(
 ) -> None:
     """Write all files of a report, replace earlier ones; raise DraftworthError if writing fails.
 
-    root: see `write_files`, also for the handover.
+    root: see `_write_files`, also for the handover.
     """
     images = _images(document)
     texts = {
@@ -42,16 +42,16 @@ def write_report(
     }
     files = {name: text.encode() for name, text in texts.items()}
     files |= {f"{plot}.png": data for plot, data in images.items()}
-    write_files(files, folder, root=root)
+    _write_files(files, folder, root=root)
 
 
 def write_handover(document: Document, folder: Path, *, root: Path | None = None) -> None:
     """Write only the handover, as Markdown and HTML; raise DraftworthError if writing fails."""
     texts = {"handover.md": markdown_of(document), "handover.html": html_of(document, {})}
-    write_files({name: text.encode() for name, text in texts.items()}, folder, root=root)
+    _write_files({name: text.encode() for name, text in texts.items()}, folder, root=root)
 
 
-def write_files(files: Mapping[str, bytes], folder: Path, *, root: Path | None = None) -> None:
+def _write_files(files: Mapping[str, bytes], folder: Path, *, root: Path | None = None) -> None:
     """Write files (contents by name) into a folder; raise DraftworthError if that is impossible.
 
     root: the run's folder that `folder` lies in, below which no folder may be a link; None: in
@@ -84,12 +84,12 @@ def _images(document: Document) -> Images:
 def html_of(document: Document, images: Images) -> str:
     """Return the document as one HTML file that contains its plots and loads no other file."""
     encoded = {key: base64.b64encode(data).decode() for key, data in images.items()}
-    return filled("report.html.jinja", document=document, images=encoded)
+    return _filled("report.html.jinja", _shown, document=document, images=encoded)
 
 
 def markdown_of(document: Document) -> str:
     """Return the document as GitHub's Markdown, with the plots as PNG files beside it."""
-    return filled("report.md.jinja", escape, document=document)
+    return _filled("report.md.jinja", escape, document=document)
 
 
 def escape(text: str) -> str:
@@ -114,15 +114,13 @@ def _escaped(part: str) -> str:
 
 def _shown(value: object) -> str:
     """Return a value as a template shows it: control characters escaped, code marked as code."""
-    if isinstance(value, Markup):
-        return value
     if not isinstance(value, Code | Prose):
         return printable(str(value))
     code = Markup("<code>{}</code>")
     return Markup("").join(code.format(p) if is_code else p for p, is_code in _parts(value))
 
 
-def filled(template: str, finalize: Callable[[str], str] = _shown, **values: object) -> str:
+def _filled(template: str, finalize: Callable[[str], str], **values: object) -> str:
     """Return a template of this package, filled with values. finalize: turns a value into the text
     to show; in an HTML template, all text except for `Markup` is escaped afterwards."""
     environment = Environment(

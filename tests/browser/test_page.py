@@ -22,13 +22,12 @@ MOST_BYTES = 1_000_000
 pytestmark = pytest.mark.browser
 
 
-def in_chromium(program: str, page: Path, lines: str = "") -> dict[str, Any]:
-    """What a program beside this file prints of a page; lines: its standard input."""
+def in_chromium(program: str, page: Path) -> dict[str, Any]:
+    """What a program beside this file prints of a page."""
     assert CHROMIUM, "no Chromium: apt-get install chromium"
     done = subprocess.run(
         ["node", str(HERE / program), str(page)],
         env={**os.environ, "DRAFTWORTH_CHROMIUM": CHROMIUM},
-        input=lines,
         capture_output=True,
         text=True,
         check=False,

@@ -412,7 +412,6 @@ def test_a_run_of_anybody_that_did_not_end_is_a_report_or_one_message(data: st.D
 WRITES: dict[str, tuple[str, ...]] = {
     "report/report.html": ("--out",),
     "report/report.md": ("--out",),
-    "report/explore.html": ("--explore",),
     "report/handover.md": ("--handover", "--out"),
 }
 

@@ -7,7 +7,6 @@ import pytest
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts
 from draftworth.records.load import ConcurrencyLoad
-from draftworth.report.explore import questions_of
 from tests.draftworth.report import runs
 from tests.support.blocks import make_block
 
@@ -55,11 +54,6 @@ def test_a_name_that_was_not_asked_for_calls_for_attention(
     lines = [line for line in attention_of(facts_with(plain, drafted)) if "name the model" in line]
     assert len(lines) == bool({*plain, *drafted} - {REQUESTED})
     assert all(f" and {REQUESTED} was asked for." in line and line.isprintable() for line in lines)
-
-
-def test_the_page_to_ask_has_the_reason_too() -> None:
-    classes = questions_of(facts_with(("a",), ("b",)))["loads"][0]["variants"][0]["classes"]
-    assert all("k7 answers as b" in one["why_not"] for one in classes)
 
 
 def test_the_answer_is_of_the_load_whose_models_differ() -> None:
