@@ -100,6 +100,8 @@ class RunFacts:
     goodputs: the goodput of every variant in each traffic, if latencies are limited.
     repetitions: the figures of each repetition, if there are several.
     claims: what the run says of the published figures in a claims file; empty without a file.
+    measured_as: the run with its own weights, prices and limits, if it is judged with others
+        (`judged_anew`); None: it is judged with its own.
     """
 
     run: Run
@@ -113,6 +115,7 @@ class RunFacts:
     goodputs: tuple[Goodput, ...] = ()
     repetitions: tuple[RepetitionFacts, ...]
     claims: tuple[ClaimFinding, ...] = ()
+    measured_as: Run | None = None
 
     @cached_property
     def speculative(self) -> tuple[VariantFacts, ...]:
@@ -129,7 +132,8 @@ class RunFacts:
 
 
 def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
-    """Compute everything that a report says about a run, except for `RunFacts.claims`."""
+    """Compute everything that a report says about a run, except for `RunFacts.claims` and
+    `RunFacts.measured_as`."""
     measured, control = without_control(run.blocks)
     result = _without_control(run.result)
     run = replace(run, result=result, blocks=measured)
@@ -167,7 +171,8 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
 def weights_of(run: Run) -> Mapping[str, float]:
     """Return each class's share of the output tokens; equal shares for a user's own servers."""
     classes = dict.fromkeys(block.prompt_class for block in run.blocks)
-    return run.result.class_weights or dict.fromkeys(classes, 1 / max(1, len(classes)))
+    equal = dict.fromkeys(classes, 1 / max(1, len(classes)))
+    return run.class_weights or run.result.class_weights or equal
 
 
 def _without_control(result: RunResult) -> RunResult:

@@ -36,10 +36,12 @@ def print_answer(
     document: Document,
     runs_at: Sequence[str],
     written_to: Path | None = None,
+    judged_by: Sequence[str] = (),
 ) -> None:
     """Print a run's answer as lines, JSON or tables, as the options in `given` choose.
 
     runs_at: the folders or S3 addresses of the runs, for the command that the reader can run next.
+    judged_by: the options with which the run was judged anew, for the same command.
     written_to: the folder of the written report; None: no report was written.
     """
     answer = answer_of(facts)
@@ -55,7 +57,7 @@ def print_answer(
             print(*section_lines(section), "", sep="\n")
     decision, *rest = answer_lines(
         answer,
-        next_command=_next_command(answer, runs_at, is_written=written_to is not None),
+        next_command=_next_command(answer, runs_at, judged_by, is_written=written_to is not None),
         files=str(written_to or " ".join(runs_at)),
     )
     terminal.print_styled(decision, style="bold green" if answer.serve else "bold yellow")
@@ -81,10 +83,12 @@ def answer_if_cut_off(given: argparse.Namespace, folder: Path) -> Iterator[None]
         raise
 
 
-def _next_command(answer: Answer, runs_at: Sequence[str], *, is_written: bool) -> str:
+def _next_command(
+    answer: Answer, runs_at: Sequence[str], judged_by: Sequence[str], *, is_written: bool
+) -> str:
     if find_spec("matplotlib") is None:
         option = "--verbose"
-    elif len(runs_at) == 1:
+    elif len(runs_at) == 1 and not judged_by:
         option = "--out"
     else:
         option = "--out report"
@@ -92,7 +96,7 @@ def _next_command(answer: Answer, runs_at: Sequence[str], *, is_written: bool) -
         option = "--verbose"
     elif is_written or runs_at[0].startswith("s3://"):
         option = "--handover"
-    return f"{invocation()} report {shlex.join(runs_at)} {option}"
+    return f"{invocation()} report {shlex.join([*runs_at, *judged_by])} {option}"
 
 
 def invocation() -> str:

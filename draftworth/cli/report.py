@@ -9,10 +9,12 @@ from pathlib import Path
 from draftworth.analysis import pooling, run_comparison
 from draftworth.analysis.acceptance import profile_of
 from draftworth.analysis.facts import RunFacts, facts_of
+from draftworth.analysis.judged_anew import Choices, judged_anew
 from draftworth.claims.judging import judge, read_claims
 from draftworth.claims.other_tools import tool_section
-from draftworth.cli import answers
+from draftworth.cli import answers, report_choices
 from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
+from draftworth.cli.report_choices import EXAMPLES
 from draftworth.cli.report_scores import score
 from draftworth.errors import UserInputError
 from draftworth.estimate.profile_forms import write_profile
@@ -28,6 +30,7 @@ from draftworth.untrusted import one_line
 _BESIDE_THE_RUN = ""
 _MORE = ("against", "score", "claims", "profile", "json", "verbose")
 _ALONE = {
+    **dict.fromkeys(EXAMPLES, (("against",), "judges these runs anew, and not the other")),
     "handover": (_MORE, "is one run's decision"),
     "json": (("against", "score"), "has the answer alone"),
 }
@@ -78,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="its last page alone, for those who run the winner: the decision and its traffic, "
         "metrics to watch, how to repeat it; --out writes handover.html and handover.md",
     )
+    report_choices.add_arguments(parser)
     answers.add_arguments(parser)
 
 
@@ -88,9 +92,10 @@ def run(arguments: argparse.Namespace) -> int:
             _refuse_with_a_list(arguments, place)
             print(*listed, sep="\n")
             return 0
-    out = None if arguments.out is None else _out_folder(arguments.runs, arguments.out)
     _refuse_what_is_not_shown(arguments)
-    facts, transcripts = _read(arguments.runs, texts=True)
+    out = None if arguments.out is None else _out_folder(arguments)
+    choices = report_choices.choices_of(arguments)
+    facts, transcripts = _read(arguments.runs, texts=True, choices=choices)
     facts = replace(facts, claims=judge(arguments.claims, facts))
     document = _document(arguments, facts, transcripts)
     if out is not None:
@@ -107,14 +112,22 @@ def run(arguments: argparse.Namespace) -> int:
         written = () if out is None else (f"handover written to {out}",)
         print(*document_lines(document), *written, sep="\n")
     else:
-        answers.print_answer(arguments, facts, document, arguments.runs, written_to=out)
+        answers.print_answer(
+            arguments,
+            facts,
+            document,
+            arguments.runs,
+            written_to=out,
+            judged_by=report_choices.option_words(arguments),
+        )
     return 0
 
 
 def _refuse_what_is_not_shown(arguments: argparse.Namespace) -> None:
     for option, (others, about) in _ALONE.items():
         if getattr(arguments, option):
-            told = f"given with --{option}, which {about}, allowed: without; next: leave one out"
+            flag = f"--{option.replace('_', '-')}"
+            told = f"given with {flag}, which {about}, allowed: without; next: leave one out"
             _refuse(arguments, others, told)
 
 
@@ -152,14 +165,14 @@ def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
             "next: choose some of those that the command lists for it"
         )
     told = f"given with {place}, which names many runs, allowed: with one run; next: choose one of "
-    options = ("out", "handover", *_MORE)
+    options = ("out", "handover", *EXAMPLES, *_MORE)
     _refuse(arguments, options, f"{told}those that the command lists without it")
 
 
 def _refuse(arguments: argparse.Namespace, options: Sequence[str], because: str) -> None:
     for option in options:
         if getattr(arguments, option) not in (None, False):
-            raise UserInputError(f"--{option}: {because}")
+            raise UserInputError(f"--{option.replace('_', '-')}: {because}")
 
 
 def _refuse_the_same_run(run: Run, other: Run) -> None:
@@ -171,9 +184,16 @@ def _refuse_the_same_run(run: Run, other: Run) -> None:
         )
 
 
-def _out_folder(runs_at: Sequence[str], out: str) -> Path:
-    if out != _BESIDE_THE_RUN:
-        return Path(out)
+def _out_folder(arguments: argparse.Namespace) -> Path:
+    runs_at = arguments.runs
+    if arguments.out != _BESIDE_THE_RUN:
+        return Path(arguments.out)
+    if choosing := report_choices.option_words(arguments):
+        raise UserInputError(
+            f"--out: given without DIR and with {choosing[0]}, allowed: with DIR, because the "
+            "folder beside the run has the report of the run as it was measured; next: give DIR, "
+            "for example --out anew"
+        )
     if len(runs_at) > 1 or runs_at[0].startswith(S3_SCHEME):
         raise UserInputError(
             "--out: given without DIR, allowed with one run in a local folder; next: give DIR, "
@@ -189,7 +209,11 @@ def _run_around(out: Path, runs_at: Sequence[str]) -> Path | None:
     return next((folder for folder in folders if out.is_relative_to(folder)), None)
 
 
-def _read(runs_at: Sequence[str], *, texts: bool) -> tuple[RunFacts, Transcripts]:
+def _read(
+    runs_at: Sequence[str], *, texts: bool, choices: Choices | None = None
+) -> tuple[RunFacts, Transcripts]:
+    """Return the facts of the runs, pooled. choices: what they are judged with instead of their own
+    values; None: nothing."""
     runs: list[Run] = []
     transcripts: dict[str, Transcript] = {}
     for run_at in runs_at:
@@ -197,7 +221,11 @@ def _read(runs_at: Sequence[str], *, texts: bool) -> tuple[RunFacts, Transcripts
             runs.append(read_run_so_far(folder))
             if texts:
                 transcripts |= read_transcripts(folder, runs[-1].blocks)
-    return facts_of(pooling.pooled(runs), transcripts), transcripts
+    run = pooling.pooled(runs)
+    if choices is None:
+        return facts_of(run, transcripts), transcripts
+    facts = facts_of(judged_anew(run, choices), transcripts)
+    return replace(facts, measured_as=run), transcripts
 
 
 def _predictions(runs_at: Sequence[str], run: Run) -> tuple[Prediction, ...]:

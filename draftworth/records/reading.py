@@ -5,7 +5,8 @@ read, each must contain the ids of its run and block, and a file above our size 
 """
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,6 +30,8 @@ class Run:
     unlisted: result files in the folder that `run.json` does not list; they are not read.
     likelihoods: likelihoods of the outputs under models; empty if they were not computed.
     search: the result of the run's search; None if the run had no search.
+    class_weights: each class's part of the output tokens (sum: 1), where the run is judged with
+        others than its own (`RunResult.class_weights`); empty: with its own.
     """
 
     result: results.RunResult
@@ -36,6 +39,7 @@ class Run:
     unlisted: tuple[str, ...] = ()
     likelihoods: tuple[ModelsCheck, ...] = ()
     search: SearchResult | None = None
+    class_weights: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_pool(self) -> bool:

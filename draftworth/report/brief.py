@@ -17,12 +17,13 @@ from draftworth.analysis.answer import (
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.handover import BreakEvenAt, Handover, handover_of
+from draftworth.analysis.judged_anew import ChosenValue, chosen_values
 from draftworth.errors import counted
 from draftworth.metrics import definitions
 from draftworth.records.findings import ClaimFinding, Finding
 from draftworth.records.judgement import Judgement
 from draftworth.records.results import AS_SHIPPED
-from draftworth.report import words
+from draftworth.report import judged_with, words
 from draftworth.untrusted import one_line
 
 MOST_LINES, COLUMNS = 10, 80
@@ -73,6 +74,7 @@ class Answer:
     tokens_per_step: one entry for each load; the entry of the decision's load is the first.
     notes: which candidates a search measured; up to which of several loads a variant is cheaper.
     attention: what to know before trusting the figures. claims: empty without a claims file.
+    judged_with: weights, prices and limits that the run is judged with instead of its own.
     """
 
     schema: str = "draftworth.answer/1"
@@ -96,6 +98,7 @@ class Answer:
     notes: tuple[str, ...]
     attention: tuple[str, ...]
     claims: tuple[ClaimFinding, ...] = ()
+    judged_with: tuple[ChosenValue, ...] = ()
 
 
 def answer_of(facts: RunFacts) -> Answer:
@@ -123,6 +126,7 @@ def answer_of(facts: RunFacts) -> Answer:
         notes=tuple(_notes(facts)),
         attention=attention_of(facts),
         claims=facts.claims,
+        judged_with=chosen_values(facts),
     )
 
 
@@ -205,11 +209,14 @@ def answer_lines(answer: Answer, *, next_command: str, files: str) -> list[str]:
         f"Files: {files}",
     ]
     rows = list(_finding_rows(answer) if answer.findings else _figure_rows(answer))
-    room = MOST_LINES - 1 - len(last)
+    first = [answer.decision]
+    if answer.judged_with:
+        first.append(judged_with.line(answer.judged_with, columns=COLUMNS))
+    room = MOST_LINES - len(first) - len(last)
     if len(rows) > room:
         rest = counted(len(rows) - room + 1, "more figure")
         rows[room - 1 :] = [f"  and {rest}: --verbose"]
-    return [answer.decision, *rows, *last]
+    return [*first, *rows, *last]
 
 
 def _finding_rows(answer: Answer) -> Iterator[str]:

@@ -10,6 +10,7 @@ from draftworth.analysis.answer import search_answer
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.judged_anew import as_paid, chosen_values
 from draftworth.analysis.run_comparison import Change, Elsewhere
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.statistics import Estimate
@@ -17,7 +18,7 @@ from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.records.likelihoods import Prediction
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, RequestRecord
-from draftworth.report import words
+from draftworth.report import judged_with, words
 from draftworth.report.brief import answer_of
 from draftworth.report.document import Card, Document, Section, table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
@@ -138,7 +139,7 @@ def document_of(
         sections.append(Section(title="Claims", paragraphs=told, is_asked_for=True))
     sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
     sections += predicted_sections(predictions)
-    sections += [*outputs(facts), *score_sections(scores), spending_section(facts.run.result)]
+    sections += [*outputs(facts), *score_sections(scores), spending_section(as_paid(facts))]
     if facts.speculative or facts.run.search:
         sections.append(handover_section(facts))
     return _document(facts, _question(facts), sections, _header(facts))
@@ -152,11 +153,12 @@ def handover_document(facts: RunFacts) -> Document:
 def _document(
     facts: RunFacts, about: str, sections: Sequence[Section], header: Iterable[tuple[str, str]] = ()
 ) -> Document:
+    chosen = chosen_values(facts)
     return Document(
-        title=f"{facts.run.result.experiment}: {about}",
+        title=f"{facts.run.result.experiment}: {about}{judged_with.title(chosen)}",
         decision=answer_of(facts).decision,
         facts=tuple(header),
-        attention=attention_of(facts),
+        attention=(*judged_with.sentences(chosen), *attention_of(facts)),
         cards=tuple(_cards(facts)),
         sections=tuple(sections),
     )
@@ -184,8 +186,8 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
         yield "sampling", f"temperature {result.temperature:g}"
     yield "load generator", result.load_generator or MISSING
     yield "client scheduling", result.scheduling
-    if result.price:
-        yield "price", words.price_words(result)
+    if (paid := as_paid(facts)).price:
+        yield "price", words.price_words(paid)
 
 
 def _counts(records: Sequence[RequestRecord]) -> str:

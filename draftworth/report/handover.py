@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from draftworth.analysis.answer import headline, next_step
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.handover import BreakEvenAt, Handover, handover_of
+from draftworth.analysis.judged_anew import as_paid, chosen_values
 from draftworth.analysis.summary import Lengths
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics.definitions import TOKENS_PER_STEP
@@ -96,8 +97,8 @@ def _measured(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     started = datetime.fromtimestamp(result.started_at_unix_s, UTC)
     several = f", {result.repetitions} repetitions" if result.repetitions > 1 else ""
     yield "run", f"{result.run_id}, {started:%Y-%m-%d}{several}"
-    if result.price:
-        yield "price", words.price_words(result)
+    if (paid := as_paid(facts)).price:
+        yield "price", words.price_words(paid)
 
 
 def _serving(serving: ServingFacts, found: Handover) -> Iterator[tuple[str, str]]:
@@ -181,7 +182,9 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     serving = facts.run.result.serving
     yield "see the whole report", "draftworth report RUN --out DIR"
     on_aws = serving is not None and serving.instance_type is not None
-    if found.decision is not None and found.has_winner and serving is not None:
+    # `manifests` takes the winner of the run as it was measured.
+    has_winner = found.has_winner and not chosen_values(facts)
+    if found.decision is not None and has_winner and serving is not None:
         image = "" if on_aws else " --image REPOSITORY:TAG"
         yield "serve it", f"draftworth manifests FILE --winner RUN --out DIR{image}"
     once_more = "measure it once more"

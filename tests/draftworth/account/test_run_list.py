@@ -144,7 +144,8 @@ def test_a_place_without_runs_in_its_folder_of_runs_says_so(s3: Any, ran: Ran) -
 
 
 def test_what_needs_one_run_is_refused_with_a_list(s3: Any, ran: Ran) -> None:
-    for option in (("--out", "x"), ("--against", "x"), ("--handover",)):
+    with_values = (("--weights", "a=1"), ("--usd-per-hour", "a=1"), ("--limit", "a=1"))
+    for option in (("--out", "x"), ("--against", "x"), ("--handover",), *with_values):
         text = ran("report", "s3://results", *option, code=2)
         assert f"{option[0]}: given with s3://results, which names many runs" in text
 

@@ -1,0 +1,50 @@
+"""Says with what other weights, prices and limits than its own a run was judged."""
+
+from collections.abc import Sequence
+
+from draftworth.analysis.judged_anew import ChosenValue
+from draftworth.report import words
+from draftworth.untrusted import one_line
+
+_PLURALS = {"weight": "weights", "usd_per_hour": "prices", "limit": "limits"}
+
+
+def kinds(values: Sequence[ChosenValue]) -> str:
+    """Return what was chosen, as `weights, prices and limits`."""
+    *others, last = dict.fromkeys(_PLURALS[value.of] for value in values)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def title(values: Sequence[ChosenValue]) -> str:
+    """Return the end of a document's title: ` (judged with other limits than the run's own)`."""
+    return f" (judged with other {kinds(values)} than the run's own)" if values else ""
+
+
+def sentences(values: Sequence[ChosenValue]) -> tuple[str, ...]:
+    """Return a warning that lists all chosen values; empty without any."""
+    if not values:
+        return ()
+    each = "; ".join(f"{_named(v)} instead of {_amount(v, v.instead_of)}" for v in values)
+    judged = f"Judged with other {kinds(values)} than the run's own: {each}."
+    return (
+        f"{judged} verdict.json, the mail and draftworth manifests --winner keep the run's own.",
+    )
+
+
+def line(values: Sequence[ChosenValue], *, columns: int) -> str:
+    """Return the chosen values on a line of at most `columns`, or that there are some."""
+    listed = f"Judged with other {kinds(values)}: {', '.join(map(_named, values))}"
+    short = f"Judged with other {kinds(values)} than the run's own: --verbose"
+    return listed if len(listed) <= columns else short
+
+
+def _named(value: ChosenValue) -> str:
+    return f"{one_line(value.name, characters=80)} {_amount(value, value.value)}"
+
+
+def _amount(chosen: ChosenValue, value: float | None) -> str:
+    if value is None:
+        return "no price" if chosen.of == "usd_per_hour" else "none"
+    if chosen.of == "weight":
+        return words.share(value)
+    return f"{words.dollars(value)} USD/h" if chosen.of == "usd_per_hour" else f"{value:g}"
