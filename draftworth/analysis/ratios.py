@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
 from draftworth.analysis import statistics
@@ -94,7 +95,7 @@ class _Sums:
     under: Mapping[str, float]
     weights: Mapping[str, float]
 
-    @property
+    @cached_property
     def total(self) -> float:
         return math.fsum(w * self.over[c] / self.under[c] for c, w in self.weights.items())
 

@@ -24,6 +24,7 @@ from draftworth.report.document import Card, Document, Section, table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
 from draftworth.report.handover import TITLE, handover_section
 from draftworth.report.likelihoods import predicted_sections
+from draftworth.report.other_mixes import other_mixes_sections
 from draftworth.report.plots import group_plots
 from draftworth.report.search import search_sections
 from draftworth.report.spending import interruption_count, spending_section
@@ -132,7 +133,7 @@ def document_of(
     """
     sections = [
         *(*search_sections(facts), verdict_section(facts), *worked_sections(facts.run)),
-        *(*repetition_sections(facts), *against),
+        *(*repetition_sections(facts), *other_mixes_sections(facts), *against),
     ]
     if facts.claims:
         told = (*(found.sentence for found in facts.claims), ABOUT["claims"])

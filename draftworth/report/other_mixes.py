@@ -1,0 +1,154 @@
+"""Shows what a token would cost in other mixes of the classes, and at other prices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.sensitivity import (
+    CostByPrice,
+    CostByShare,
+    EqualCost,
+    cost_by_price,
+    costs_by_share,
+)
+from draftworth.analysis.verdict import INDIFFERENCE
+from draftworth.report.document import Section
+from draftworth.report.drawing import Plot, legend, short, themed
+from draftworth.report.words import ABOUT, INTERVAL
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TITLE = "Other mixes and other prices"
+# A share or a price ratio, the cost ratio there, and the cost ratio's interval, if it has one.
+_Point = tuple[float, float, tuple[float, float] | None]
+_MARKS = (
+    "Circle: as judged; diamond: where costs are equal, with its interval; band around 0: no "
+    f"difference worth a second model ({INDIFFERENCE:.0%})."
+)
+
+
+def other_mixes_sections(facts: RunFacts) -> Iterator[Section]:
+    """Yield the section with the plots; none if no costs of a token are compared."""
+    by_price = cost_by_price(facts)
+    if by_price is None:
+        return
+    of_shares = (_share_plot(curve, n) for n, curve in enumerate(costs_by_share(facts), start=1))
+    plots = (*of_shares, _price_plot(by_price))
+    yield Section(
+        title=TITLE,
+        paragraphs=(*(f"{plot.title}." for plot in plots), ABOUT["other_mixes"]),
+        plots=plots,
+    )
+
+
+def _share_plot(curve: CostByShare, number: int) -> Plot:
+    """Return the plot of a class; `number` makes the plots' names unique."""
+    points = [(100 * share, r.value, r.interval) for share, r in curve.ratios.items()]
+    judged = curve.judged
+    return Plot(
+        name=f"cost-by-share-{number}",
+        title=_share_words(curve),
+        caption=f"Cost of a token, variant / baseline - 1, by the share of {curve.prompt_class} in "
+        f"the output tokens, the other classes in proportion; shaded: its {INTERVAL}, from the "
+        f"same {judged.samples} pairs. {_MARKS}",
+        draw=lambda axes: _draw(
+            axes,
+            points,
+            judged=(100 * curve.judged_share, judged.value),
+            equal=curve.equal and _in_percent(curve.equal),
+            label=f"{short(curve.prompt_class)} (% of output tokens)",
+        ),
+    )
+
+
+def _price_plot(cost: CostByPrice) -> Plot:
+    judged = cost.judged_price_ratio
+    right = 1.5 * max(judged, cost.equal.high or cost.equal.value)
+    points = [(at, *cost.at(at)) for at in (0.0, judged, right)]
+    return Plot(
+        name="cost-by-price",
+        title=_price_words(cost),
+        caption="Cost of a token, variant / baseline - 1, by the price of the variant's server / "
+        f"the baseline's, to which it is proportional; shaded: its {INTERVAL}. {_MARKS}",
+        draw=lambda axes: _draw(
+            axes,
+            points,
+            judged=(judged, cost.ratio.value),
+            equal=cost.equal,
+            label="price of the variant's server / the baseline's",
+        ),
+    )
+
+
+def _in_percent(equal: EqualCost) -> EqualCost:
+    low, high = (None if end is None else 100 * end for end in (equal.low, equal.high))
+    return EqualCost(value=100 * equal.value, low=low, high=high)
+
+
+def _draw(
+    axes: Axes,
+    points: Sequence[_Point],
+    *,
+    judged: tuple[float, float],
+    equal: EqualCost | None,
+    label: str,
+) -> None:
+    band = (_percent_more(1 / (1 + INDIFFERENCE)), _percent_more(1 + INDIFFERENCE))
+    axes.axhspan(*band, color=themed("grid.color"), alpha=0.6, linewidth=0)
+    axes.axhline(0, color=themed("axes.labelcolor"), linewidth=1)
+    ends = [(x, interval) for x, _, interval in points if interval]
+    lows, highs = ([_percent_more(interval[end]) for _, interval in ends] for end in (0, 1))
+    axes.fill_between([x for x, _ in ends], lows, highs, color="C1", alpha=0.25, linewidth=0)
+    axes.plot([x for x, _, _ in points], [_percent_more(y) for _, y, _ in points], color="C1")
+    axes.plot([judged[0]], [_percent_more(judged[1])], "o", color="C1", markersize=8)
+    if equal is not None:
+        if equal.low is not None and equal.high is not None:
+            axes.plot([equal.low, equal.high], [0, 0], color="C2", linewidth=2.5)
+        axes.plot([equal.value], [0], "D", color="C2", markersize=7)
+    axes.set_xlim(points[0][0], points[-1][0])
+    axes.set(xlabel=label, ylabel="cost of a token (%)")
+    marks = (("as judged", "o", "C1"), ("costs are equal", "D", "C2"))
+    legend(axes, ((n, {"color": c, "marker": m, "linestyle": ""}) for n, m, c in marks))
+
+
+def _percent_more(ratio: float) -> float:
+    return 100 * (ratio - 1)
+
+
+def _share_words(curve: CostByShare) -> str:
+    """Return at which shares of the class a token costs less, with the interval of the end."""
+    who, name = f"{short(curve.variant)} at {curve.traffic.load.label}", short(curve.prompt_class)
+    if curve.equal is None:
+        first = next(iter(curve.ratios.values()))
+        ends = [ratio.interval for ratio in curve.ratios.values()]
+        is_shown = all(i and (i[0] < 1) == (i[1] < 1) for i in ends)
+        less = "less" if first.value < 1 else "more"
+        unproven = "" if is_shown else " (not shown for each)"
+        return f"{who} costs {less} per token whatever the share of {name}{unproven}"
+    least = "least" if curve.falls else "most"
+    return (
+        f"{who} costs less per token while at {least} {_percent(curve.equal)} of tokens are {name}"
+    )
+
+
+def _percent(equal: EqualCost) -> str:
+    """Return a share with its interval, rounded outwards, as `41% (36 to 47)`."""
+    if equal.low is None or equal.high is None:
+        return f"{equal.value:.0%} (no interval)"
+    return f"{equal.value:.0%} ({math.floor(100 * equal.low)} to {math.ceil(100 * equal.high)})"
+
+
+def _price_words(cost: CostByPrice) -> str:
+    """Return up to which price ratio a token costs less, with its interval, rounded outwards."""
+    equal, ends = cost.equal, "no interval"
+    if equal.low is not None and equal.high is not None:
+        low, high = math.floor(100 * equal.low) / 100, math.ceil(100 * equal.high) / 100
+        ends = f"{low:.2f} to {high:.2f}"
+    return (
+        f"{short(cost.variant)} in {short(cost.traffic.label)} costs less per token up to "
+        f"{equal.value:.2f} times the price of the baseline's server ({ends})"
+    )

@@ -1,0 +1,98 @@
+"""The section on other mixes and other prices: its sentences and its plots."""
+
+import numpy as np
+import pytest
+
+from draftworth.analysis.judged_anew import Choices, judged_anew
+from draftworth.analysis.sensitivity import SHARES
+from draftworth.records.reading import Run
+from draftworth.report.contents import document_of
+from draftworth.report.document import Section
+from draftworth.report.drawing import render
+from draftworth.report.other_mixes import TITLE, other_mixes_sections
+from tests.draftworth.report import runs
+from tests.draftworth.report.test_brief import STATES, with_factor
+from tests.draftworth.report.test_rendering import PNG_SIGNATURE
+
+# Of each run, what is said of the shares and what is said of the prices.
+OF_SHARES = {
+    "no difference": "while at least 47% (42 to 50) of tokens are structured",
+    "cheaper": "whatever the share of structured",
+    "inconclusive": "while at least 50% (no interval) of tokens are structured",
+}
+OF_PRICES = {
+    "no difference": "1.03 times the price of the baseline's server (1.00 to 1.05)",
+    "cheaper": "1.71 times the price of the baseline's server (1.66 to 1.75)",
+    "inconclusive": "1.00 times the price of the baseline's server (no interval)",
+}
+
+
+def section_of(run: Run) -> Section:
+    (section,) = other_mixes_sections(runs.make_facts(run))
+    return section
+
+
+@pytest.mark.parametrize("state", OF_SHARES)
+def test_the_break_evens_are_said_with_their_intervals(state: str) -> None:
+    section = section_of(STATES[state])
+    titles = [
+        f"k7 at c4 costs less per token {OF_SHARES[state]}",
+        f"k7 in traffic mix at c4 costs less per token up to {OF_PRICES[state]}",
+    ]
+    assert [plot.title for plot in section.plots] == titles
+    assert [*section.paragraphs[:-1]] == [f"{title}." for title in titles]
+
+
+def test_what_is_not_shown_at_each_share_is_said_so() -> None:
+    # At 0% of structured, a token costs 0.5% less than the baseline's, which no interval excludes.
+    said = section_of(with_factor(1.27465 / 1.738465 * 0.995)).paragraphs[0]
+    assert said == (
+        "k7 at c4 costs less per token whatever the share of structured (not shown for each)."
+    )
+
+
+def test_a_variant_may_cost_more_at_every_share() -> None:
+    said = section_of(with_factor(2.0)).paragraphs[0]
+    assert said == "k7 at c4 costs more per token whatever the share of structured."
+
+
+def test_a_class_that_does_not_pay_has_a_greatest_share() -> None:
+    blocks = tuple(sorted(runs.make_run().blocks, key=lambda block: block.prompt_class))
+    weights = {"open_ended": 0.5, "structured": 0.5}
+    said = section_of(runs.make_run(blocks=blocks, class_weights=weights)).paragraphs[0]
+    assert "while at most 53% (50 to 58) of tokens are open_ended" in said
+
+
+@pytest.mark.parametrize("state", ["no difference", "cheaper", "inconclusive"])
+def test_the_plots_mark_the_judged_mix_and_the_break_even(state: str) -> None:
+    from matplotlib.figure import Figure
+
+    for plot in section_of(STATES[state]).plots:
+        axes = Figure().add_subplot()
+        plot.draw(axes)
+        drawn = [(line.get_marker(), np.asarray(line.get_xydata())) for line in axes.lines]
+        points, longest = dict(drawn), max(len(each) for _, each in drawn)
+        of_shares = plot.name == "cost-by-share-1"
+        assert points["o"][0][0] == (50.0 if of_shares else 1.0)
+        assert ("D" in points) is not (of_shares and state == "cheaper")
+        assert longest == (len(SHARES) if of_shares else 3)
+        assert render(plot).startswith(PNG_SIGNATURE)
+
+
+def test_the_run_judged_anew_has_its_chosen_mix_marked() -> None:
+    run = judged_anew(runs.make_run(), Choices(class_weights={"structured": 3, "open_ended": 1}))
+    plots = {plot.name: plot for plot in section_of(run).plots}
+    before = {plot.name: plot for plot in section_of(runs.make_run()).plots}
+    assert plots["cost-by-share-1"].title == before["cost-by-share-1"].title
+    assert plots["cost-by-price"].title != before["cost-by-price"].title
+
+
+@pytest.mark.parametrize("state", ["one server", "failed run"])
+def test_without_a_comparison_there_is_no_section(state: str) -> None:
+    sections = document_of(runs.make_facts(STATES[state])).sections
+    assert TITLE not in [section.title for section in sections]
+
+
+def test_one_class_has_the_plot_of_prices_alone() -> None:
+    run = runs.structured_run(4)
+    assert [plot.name for plot in section_of(run).plots] == ["cost-by-price"]
