@@ -87,8 +87,8 @@ def costs_by_share(facts: RunFacts) -> tuple[CostByShare, ...]:
         return ()
     classes = [*judged.traffic.weights]
     # What one of two classes gains, the other loses: the other's curve is this one, mirrored.
-    shown = classes if len(classes) > 2 else classes[:1]
-    curves = (_cost_by_share(facts, judged, name) for name in shown)
+    drawn = classes if len(classes) > 2 else classes[:1]
+    curves = (_cost_by_share(facts, judged, name) for name in drawn)
     return tuple(curve for curve in curves if curve)
 
 
@@ -147,9 +147,9 @@ def _cost_by_share(facts: RunFacts, judged: Comparison, prompt_class: str) -> Co
 
 def _with_share(traffic: Traffic, prompt_class: str, share: float) -> Traffic:
     """Return the traffic with another share of one class; classes without a share are left out."""
-    others = {name: w for name, w in traffic.weights.items() if name != prompt_class}
-    total = sum(others.values())
-    parts = {name: w / total if total else 1 / len(others) for name, w in others.items()}
+    rest = {name: w for name, w in traffic.weights.items() if name != prompt_class}
+    total = sum(rest.values())
+    parts = {name: w / total if total else 1 / len(rest) for name, w in rest.items()}
     weights = {prompt_class: share} | {name: (1 - share) * part for name, part in parts.items()}
     return Traffic(weights={n: w for n, w in weights.items() if w > 0}, load=traffic.load)
 

@@ -87,20 +87,22 @@ def _values(
     """Return an option's numbers by name. parsers: of each name that is allowed; None: all are."""
     flag, values = f"--{option.replace('_', '-')}", {}
     for name, text in _pairs(flag, getattr(arguments, option) or (), EXAMPLES[option]):
-        shown = one_line(name, characters=80)
+        printed = one_line(name, characters=80)
         if name in values:
             raise UserInputError(
-                f"{flag}: given {shown} twice, allowed: each name once; next: leave one out"
+                f"{flag}: given {printed} twice, allowed: each name once; next: leave one out"
             )
         if parsers is not None and name not in parsers:
             raise UserInputError(
-                f"{flag}: given {shown}, allowed: {', '.join(parsers)}{suggestion(name, parsers)}; "
-                f"next: for example {flag} {EXAMPLES[option]}"
+                f"{flag}: given {printed}, allowed: {', '.join(parsers)}"
+                f"{suggestion(name, parsers)}; next: for example {flag} {EXAMPLES[option]}"
             )
         try:
             values[name] = (parsers[name] if parsers else positive_number)(text)
         except argparse.ArgumentTypeError as error:
-            raise UserInputError(f"{flag} {shown}: {error}; next: {flag} {shown}=NUMBER") from error
+            raise UserInputError(
+                f"{flag} {printed}: {error}; next: {flag} {printed}=NUMBER"
+            ) from error
     return values
 
 

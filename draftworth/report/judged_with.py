@@ -11,8 +11,8 @@ _PLURALS = {"weight": "weights", "usd_per_hour": "prices", "limit": "limits"}
 
 def kinds(values: Sequence[ChosenValue]) -> str:
     """Return what was chosen, as `weights, prices and limits`."""
-    *others, last = dict.fromkeys(_PLURALS[value.of] for value in values)
-    return f"{', '.join(others)} and {last}" if others else last
+    *first, last = dict.fromkeys(_PLURALS[value.of] for value in values)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def title(values: Sequence[ChosenValue]) -> str:

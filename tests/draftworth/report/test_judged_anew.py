@@ -128,20 +128,20 @@ def test_limits_have_the_names_and_units_of_experiment_files() -> None:
 def test_what_is_printed_of_a_run_judged_anew(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = ""
+    text = ""
     for name, words in {"as measured": (), **OPTIONS}.items():
         assert main(["report", str(folder), *words]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert len(lines) <= 10
-        shown = [line for line in lines if not line.startswith(("Next:", "Files:"))]
-        assert max(map(len, shown[1:])) <= 80
+        answer = [line for line in lines if not line.startswith(("Next:", "Files:"))]
+        assert max(map(len, answer[1:])) <= 80
         (next_step,) = (line for line in lines if line.startswith("Next:"))
         repeated = shlex.join([str(folder), *words])
         undecided = lines[0].startswith("No decision")
         ending = "--verbose" if undecided else "--out report" if words else "--out"
         assert next_step.endswith(f"report {repeated} {ending}")
-        told += "\n".join([f"# {name}", *shown, "", ""])
-    assert_snapshot(told, SNAPSHOTS / "judged_anew.txt")
+        text += "\n".join([f"# {name}", *answer, "", ""])
+    assert_snapshot(text, SNAPSHOTS / "judged_anew.txt")
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -179,14 +179,14 @@ def test_every_form_says_that_the_run_was_judged_with_other_values(
 def test_what_the_run_cost_stays_what_was_paid(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = []
+    of_each = []
     for words in ((), OPTIONS["all"]):
         assert main(["report", str(folder), *words, "--verbose"]) == 0
         text = capsys.readouterr().out
         price = next(line for line in text.splitlines() if line.startswith("price: "))
         spent = text[text.index("Time and cost of the run") : text.index("\nHandover\n")]
-        told.append((price, spent))
-    assert told[0] == told[1]
+        of_each.append((price, spent))
+    assert of_each[0] == of_each[1]
 
 
 def test_pooled_runs_are_judged_anew_together(

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from draftworth.analysis.judged_anew import Choices, judged_anew
 from draftworth.analysis.sensitivity import SHARES
 from draftworth.records.reading import Run
 from draftworth.report.contents import document_of
 from draftworth.report.document import Section
-from draftworth.report.drawing import render
+from draftworth.report.drawing import Plot, render
 from draftworth.report.other_mixes import TITLE, other_mixes_sections
 from tests.draftworth.report import runs
 from tests.draftworth.report.test_brief import STATES, with_factor
@@ -45,46 +46,53 @@ def test_the_break_evens_are_said_with_their_intervals(state: str) -> None:
 
 def test_what_is_not_shown_at_each_share_is_said_so() -> None:
     # At 0% of structured, a token costs 0.5% less than the baseline's, which no interval excludes.
-    said = section_of(with_factor(1.27465 / 1.738465 * 0.995)).paragraphs[0]
-    assert said == (
+    sentence = section_of(with_factor(1.27465 / 1.738465 * 0.995)).paragraphs[0]
+    assert sentence == (
         "k7 at c4 costs less per token whatever the share of structured (not shown for each)."
     )
 
 
 def test_a_variant_may_cost_more_at_every_share() -> None:
-    said = section_of(with_factor(2.0)).paragraphs[0]
-    assert said == "k7 at c4 costs more per token whatever the share of structured."
+    sentence = section_of(with_factor(2.0)).paragraphs[0]
+    assert sentence == "k7 at c4 costs more per token whatever the share of structured."
 
 
 def test_a_class_that_does_not_pay_has_a_greatest_share() -> None:
     blocks = tuple(sorted(runs.make_run().blocks, key=lambda block: block.prompt_class))
     weights = {"open_ended": 0.5, "structured": 0.5}
-    said = section_of(runs.make_run(blocks=blocks, class_weights=weights)).paragraphs[0]
-    assert "while at most 53% (50 to 58) of tokens are open_ended" in said
+    sentence = section_of(runs.make_run(blocks=blocks, class_weights=weights)).paragraphs[0]
+    assert "while at most 53% (50 to 58) of tokens are open_ended" in sentence
 
 
-@pytest.mark.parametrize("state", ["no difference", "cheaper", "inconclusive"])
+def points_of(plot: Plot) -> dict[str, np.ndarray]:
+    """What is drawn: the points of each kind of marker; `None` is the curve's."""
+    axes = Figure().add_subplot()
+    plot.draw(axes)
+    lines = sorted(axes.lines, key=lambda line: len(np.asarray(line.get_xydata())))
+    return {str(line.get_marker()): np.asarray(line.get_xydata()) for line in lines}
+
+
+@pytest.mark.parametrize("state", OF_SHARES)
 def test_the_plots_mark_the_judged_mix_and_the_break_even(state: str) -> None:
-    from matplotlib.figure import Figure
-
-    for plot in section_of(STATES[state]).plots:
-        axes = Figure().add_subplot()
-        plot.draw(axes)
-        drawn = [(line.get_marker(), np.asarray(line.get_xydata())) for line in axes.lines]
-        points, longest = dict(drawn), max(len(each) for _, each in drawn)
-        of_shares = plot.name == "cost-by-share-1"
-        assert points["o"][0][0] == (50.0 if of_shares else 1.0)
-        assert ("D" in points) is not (of_shares and state == "cheaper")
-        assert longest == (len(SHARES) if of_shares else 3)
+    by_share, by_price = section_of(STATES[state]).plots
+    for plot, judged, count in ((by_share, 50.0, len(SHARES)), (by_price, 1.0, 3)):
+        points = points_of(plot)
+        assert points["o"][0][0] == judged
+        assert len(points["None"]) == count
+        assert ("D" in points) is not (plot is by_share and state == "cheaper")
         assert render(plot).startswith(PNG_SIGNATURE)
 
 
-def test_the_run_judged_anew_has_its_chosen_mix_marked() -> None:
-    run = judged_anew(runs.make_run(), Choices(class_weights={"structured": 3, "open_ended": 1}))
-    plots = {plot.name: plot for plot in section_of(run).plots}
-    before = {plot.name: plot for plot in section_of(runs.make_run()).plots}
-    assert plots["cost-by-share-1"].title == before["cost-by-share-1"].title
-    assert plots["cost-by-price"].title != before["cost-by-price"].title
+def test_the_chosen_mix_and_price_are_marked_on_the_same_curves() -> None:
+    prices = {runs.BASELINE: 2.0, runs.VARIANT: 3.0}
+    weights = {"structured": 3.0, "open_ended": 1.0}
+    run = judged_anew(runs.make_run(), Choices(class_weights=weights, usd_per_hour=prices))
+    by_share, by_price = map(points_of, section_of(run).plots)
+    before, _ = map(points_of, section_of(runs.make_run()).plots)
+    assert by_share["o"][0][0] == pytest.approx(75.0)
+    assert by_price["o"][0][0] == pytest.approx(1.5)
+    # Half as much again at every share, in per cent beside the baseline's.
+    assert 100 + by_share["None"][:, 1] == pytest.approx(1.5 * (100 + before["None"][:, 1]))
 
 
 @pytest.mark.parametrize("state", ["one server", "failed run"])
