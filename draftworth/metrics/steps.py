@@ -249,19 +249,6 @@ def _may_be_steps(blocks: Sequence[BlockResult]) -> bool:
     most = [block.max_tokens_per_step for block in blocks if block.max_tokens_per_step]
     if per_chunk is None or (most and per_chunk > max(most) * (1 + MERGED_CHUNKS_TOLERANCE)):
         return False
-    counters = [(block, block.speculation) for block in blocks if block.speculation]
-    if any(_steps_with_drafts(*each) > _most_chunks(each[0]) for each in counters):
-        return False
-    accepted = sum(each.accepted_tokens for _, each in counters)
+    accepted = sum(block.speculation.accepted_tokens for block in blocks if block.speculation)
     speculates = bool(accepted) or any(each > 1 for each in most)
     return not speculates or per_chunk > _TOKEN_BY_TOKEN
-
-
-def _steps_with_drafts(block: BlockResult, counters: SpeculationCounters) -> float:
-    """Return the steps with drafts of a request, by the counters, which count all requests."""
-    return counters.drafts / (len(block.requests) + block.warmup_requests + block.fillers)
-
-
-def _most_chunks(block: BlockResult) -> float:
-    chunks = [record.chunks for record in block.requests if record.counts]
-    return (1 + MERGED_CHUNKS_TOLERANCE) * max(chunks, default=0)

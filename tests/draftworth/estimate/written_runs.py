@@ -33,15 +33,21 @@ def write_answers(
     for index, name in enumerate(classes):
         case = next(c for c in experiment.cases if c.prompt_class == name)
         for number, variant in enumerate((baseline, drafted), start=2 * index):
-            record = make_record(number, prompt_id=case.prompts[0].id, number_output_tokens=11)
+            chunks = (1, 5, 5) if variant == drafted else (1,) * 11
+            record = make_record(
+                number,
+                prompt_id=case.prompts[0].id,
+                number_output_tokens=11,
+                chunks=len(chunks),
+            )
             block = make_block(
                 variant=variant,
                 prompt_class=name,
                 case=case.name,
                 block=number,
                 requests=(record,),
+                speculation=None,
             )
-            chunks = (1, 5, 5) if variant == drafted else (1,) * 11
             said = Transcript(request_id=record.request_id, text="1 2 3", chunk_tokens=chunks)
             transcripts[block.stem] = dump_transcripts([said])
             blocks.append(block)

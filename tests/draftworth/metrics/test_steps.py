@@ -112,11 +112,6 @@ COUNTED: dict[str, tuple[BlockResult, str | None, float | None]] = {
         "counters",
         3.0,
     ),
-    "no count of generated tokens, merged chunks": (
-        block(chunks=17, generated=None),
-        None,
-        None,
-    ),
     "no token is counted": (silent(chunks=12, number_output_tokens=None), None, None),
 }
 
