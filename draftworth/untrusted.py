@@ -43,7 +43,8 @@ class _Forms:
     """A secret as texts may quote it: as it is, and as JSON, URLs, HTML and base64 write it.
 
     whole: the forms, the longest first, as one may have a shorter one in it.
-    places: what a form has of _PIECE_CHARACTERS characters, with the form and its offset there.
+    parts: what the forms have of LEAST_PART_CHARACTERS characters.
+    pieces: what they have of _PIECE_CHARACTERS characters.
     """
 
     def __init__(self, secret: str) -> None:
@@ -51,11 +52,8 @@ class _Forms:
         forms = {secret, in_json, in_json.replace("/", "\\/"), html.escape(secret)}
         forms |= {quote(secret), quote(secret, safe=""), *_in_base64(secret)}
         self.whole = sorted(forms, key=len, reverse=True)
-        self.places: dict[str, list[tuple[str, int]]] = {}
-        for form in self.whole:
-            for at in range(len(form) - _PIECE_CHARACTERS + 1):
-                piece = form[at : at + _PIECE_CHARACTERS]
-                self.places.setdefault(piece, []).append((form, at))
+        self.parts = frozenset(_cuts(self.whole, LEAST_PART_CHARACTERS))
+        self.pieces = frozenset(_cuts(self.whole, _PIECE_CHARACTERS))
 
 
 # The secrets of this process, by the names that replace them.
@@ -185,31 +183,33 @@ def _in_base64(secret: str) -> Iterator[str]:
         yield from (form, form.replace("+", "-").replace("/", "_"))
 
 
+def _cuts(forms: Iterable[str], characters: int) -> Iterator[str]:
+    """Yield what the forms have of so many characters."""
+    for form in forms:
+        for at in range(len(form) - characters + 1):
+            yield form[at : at + characters]
+
+
 def _parts(text: str, forms: _Forms) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each long enough part of a form in the text."""
+    """Yield start and end of each part of a form in the text that is as short as it may be.
+
+    A longer part is several of these, which overlap. So the time grows with the text alone.
+    """
     for at in range(0, len(text), _PIECE_CHARACTERS):
-        for form, offset in forms.places.get(text[at : at + _PIECE_CHARACTERS], ()):
-            first, last = _widened(text, form, at, offset)
-            if last - first >= min(LEAST_PART_CHARACTERS, len(form)):
+        if text[at : at + _PIECE_CHARACTERS] not in forms.pieces:
+            continue
+        # The parts of which this piece is the first one: another piece begins no earlier.
+        for first in range(max(0, at - _PIECE_CHARACTERS + 1), at + 1):
+            last = first + LEAST_PART_CHARACTERS
+            if text[first:last] in forms.parts:
                 yield first, last
 
 
-def _widened(text: str, form: str, at: int, offset: int) -> tuple[int, int]:
-    """Return start and end of the part of `form` whose piece at `offset` is at `at` in the text."""
-    first, before = at, offset
-    while first and before and text[first - 1] == form[before - 1]:
-        first, before = first - 1, before - 1
-    last, after = at + _PIECE_CHARACTERS, offset + _PIECE_CHARACTERS
-    while last < len(text) and after < len(form) and text[last] == form[after]:
-        last, after = last + 1, after + 1
-    return first, last
-
-
 def _with_word(text: str, places: Iterable[tuple[int, int]], word: str) -> str:
-    """Return the text with `word` in place of what lies between each start and end."""
+    """Return the text with `word` in place of what lies between each start and end, in order."""
     kept: list[str] = []
     end = 0
-    for first, last in sorted(places):
+    for first, last in places:
         if first >= end:  # else it overlaps the one before
             kept += (text[end:first], word)
         end = max(end, last)
