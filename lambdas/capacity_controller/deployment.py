@@ -13,6 +13,7 @@ from draftworth.records.capacity import Deployment, NodeTime, ServerWait, State
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.deployment import CapacityPlan
 from lambdas.capacity_controller.controller import Controller, NotZeroError
+from lambdas.capacity_controller.observing import node_group
 from lambdas.s3_document import ConflictError
 
 RequestType = Literal["Create", "Update", "Delete"]
@@ -31,7 +32,7 @@ def handle_request(
     event: Mapping[str, Any], controller: Controller, *, function_arn: str, ends_unix_s: float
 ) -> None:
     """Record a deploy; take the nodes to zero that nobody wants any more: at a Delete, or of a node
-    group that the deploy replaces. Raise DeploymentError if that fails.
+    group that the deploy replaces. Raise DeploymentError if that fails, or if instances stay there.
 
     ends_unix_s: when Lambda ends this invocation.
     """
@@ -41,6 +42,7 @@ def handle_request(
         return
     if plan is None:
         raise DeploymentError("the resource has no Plan")
+    _check_nothing_remains(plan, controller)
     now = controller.clock()
     _update_state(
         controller, event["RequestId"], lambda state: with_deployed(state, plan, kind, now=now)
@@ -50,6 +52,28 @@ def handle_request(
         controller.reconcile(f"CloudFormation {kind}", function_arn=function_arn)
     except Exception as error:  # noqa: BLE001 - logged; the next heartbeat reconciles
         controller.log_failure("no decision at the deploy", error)
+
+
+def _check_nothing_remains(plan: CapacityPlan, controller: Controller) -> None:
+    """Refuse another node group while instances of the one before stay at a size of zero.
+
+    The state keeps its record of them, so that the mails about them go on after the rollback.
+    """
+    stored = controller.document.read()
+    state = stored.document if stored else None
+    if state is None or state.remaining is None or state.deployment is None:
+        return
+    before = state.deployment.plan
+    if before.nodegroup_name == plan.nodegroup_name:
+        return
+    count = node_group(before, controller.clients, since=controller.clock()).instances
+    if count != 0:
+        raise DeploymentError(
+            f"node group {before.cluster_name}/{before.nodegroup_name} has size 0 and "
+            f"{'an unknown number of' if count is None else count} instances, which go on costing, "
+            "and this deploy would replace it; allowed: none. Wait for them to end, which takes a "
+            "quarter of an hour, or end them, then deploy again"
+        )
 
 
 def _leave_replaced_group(
@@ -102,7 +126,7 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
     return replace(
         state.with_deployment(deployment),
         status="active",
-        # CloudFormation deletes the node group before this one, with its instances.
+        # The group before has no instances that stay, or this deploy would have been refused.
         remaining=None if another_group else state.remaining,
     )
 

@@ -10,7 +10,7 @@ import pytest
 from moto import mock_aws
 
 from draftworth.records.capacity import State
-from draftworth.records.codec import dump_record, load_record
+from draftworth.records.codec import dump_record, dump_text, load_record
 from lambdas.capacity_controller.observing import Clients
 from lambdas.capacity_controller.remaining import ASK_AGAIN_SECONDS, MAIL_AFTER_SECONDS
 from lambdas.capacity_controller.transition import transition
@@ -131,7 +131,7 @@ def test_a_deploy_that_wants_the_nodes_again_ends_it_without_a_word(account: Acc
 
 
 def test_a_deploy_with_another_node_group_says_nothing_of_the_one_before(account: Account) -> None:
-    """CloudFormation deletes that one, with its instances; nobody looks at it any more."""
+    """It has no instances any more, and CloudFormation deletes it."""
     at_zero(account)
     pass_hours(account, 1)
     account.mail()
@@ -141,6 +141,34 @@ def test_a_deploy_with_another_node_group_says_nothing_of_the_one_before(account
     account.update(other)
     pass_hours(account, 25)
     assert account.mail() == []
+
+
+@pytest.mark.parametrize("codes", [[], ["AccessDenied"]], ids=["seen", "not seen"])
+def test_a_deploy_with_another_node_group_fails_while_instances_of_the_one_before_stay(
+    account: Account, codes: list[str]
+) -> None:
+    """They would go on costing: CloudFormation deletes that group last, and may fail at it."""
+    at_zero(account)
+    pass_hours(account, 1)
+    account.mail()
+    other = plans.make_plan(nodegroup_name="draftworth-qwen3-32b-accelerator-od")
+    account.create_node_group(other)
+    account.fail("DescribeAutoScalingGroups", *codes)
+    account.update(other)
+    answer = account.cloudformation.answers[-1]
+    assert answer["Status"] == "FAILED"
+    assert "accelerator-spot" in answer["Reason"]
+    assert account.state.current == plans.make_plan().job_name
+    assert account.state.remaining is not None
+    # CloudFormation rolls back; the mails go on.
+    roll_back = {"Plan": dump_text(other)}
+    account.deploy(plans.make_plan(), "Update", OldResourceProperties=roll_back)
+    pass_hours(account, 24)
+    assert account.subjects() == [STAY]
+    account.instances = []
+    account.update(other)
+    assert account.state.remaining is None
+    assert account.cloudformation.answers[-1]["Status"] == "SUCCESS"
 
 
 def test_an_ordinary_drain_sends_no_mail_and_asks_nothing(account: Account) -> None:
