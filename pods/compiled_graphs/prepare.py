@@ -68,7 +68,7 @@ def prepare(order: Order) -> Prepared:
 
     It raises OSError if the mount or the disk failed: another start may succeed.
     """
-    root = order.scratch / "graphs" / order.key
+    root = order.scratch / scratch.GRAPHS_FOLDER / order.key
     before = scratch.read_record(order.scratch)
     is_ours = before and (before.key, before.origin) == (order.key, "compiled")
     if before and is_ours and scratch.is_whole(order.scratch, before):

@@ -10,10 +10,12 @@ may be of an earlier container, and a new pod has no records.
 """
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from io import BufferedReader
+from pathlib import Path, PurePath
 from typing import Any, Literal, TypeVar
 
 from draftworth.files import write_file
@@ -26,6 +28,7 @@ R = TypeVar("R")
 STARTS_NAME = "starts.json"
 RECORD_NAME = "start.json"
 MARK_NAME = "compiled-whole.json"
+GRAPHS_FOLDER = "graphs"
 
 Origin = Literal["bucket", "compiled"]
 
@@ -140,6 +143,27 @@ def compiled_files(graphs: Path) -> Iterator[tuple[str, Path]]:
 def links_in(graphs: Path) -> list[str]:
     """Return the paths of all links, relative and sorted: what they name may be anybody's."""
     return sorted(p.relative_to(graphs).as_posix() for p in graphs.rglob("*") if p.is_symlink())
+
+
+def graphs_below(scratch: Path, record: StartRecord) -> PurePath | None:
+    """Return the folder with the graphs, relative to `scratch`; None: it is not among the graphs.
+
+    The engine can write the record too, and name any folder of the container that reads it.
+    """
+    root, folder = scratch.resolve(), Path(record.graphs).resolve()
+    return folder.relative_to(root) if folder.is_relative_to(root / GRAPHS_FOLDER) else None
+
+
+def open_without_links(scratch: Path, path: PurePath) -> BufferedReader:
+    """Open a file below `scratch`; OSError: the file, or a folder on the way to it, is a link."""
+    opened = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY)
+    for part in path.parts:
+        outer, flags = opened, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            opened = os.open(part, flags, dir_fd=outer)
+        finally:
+            os.close(outer)
+    return os.fdopen(opened, "rb")
 
 
 def is_whole(scratch: Path, record: StartRecord) -> bool:

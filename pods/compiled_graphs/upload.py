@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from draftworth.records import artifacts
@@ -24,10 +24,14 @@ from draftworth.records.checkpoints import StoredFile, sha256_of
 from draftworth.records.codec import dump_record, load_record
 from draftworth.untrusted import one_line, read_at_most
 from pods.compiled_graphs.scratch import (
+    GRAPHS_FOLDER,
+    RECORD_NAME,
     StartRecord,
     compiled_files,
+    graphs_below,
     links_in,
     mark_whole,
+    open_without_links,
     read_record,
 )
 from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, is_healthy
@@ -69,11 +73,17 @@ class Uploader:
         """
         if settled := self._settle(record):
             return settled
+        folder = graphs_below(self.scratch, record)
+        if folder is None:
+            raise NothingToUploadError(
+                f"given {one_line(record.graphs)} in {RECORD_NAME}, allowed: a folder below "
+                f"{self.scratch.resolve()}/{GRAPHS_FOLDER}"
+            )
         if links := links_in(Path(record.graphs)):
             names = one_line(", ".join(links))
             _LOG.warning("links are not uploaded, as they may name any file: %s", names)
         manifest = _manifest_of(record)
-        self._put_files(Path(record.graphs), manifest)
+        self._put_files(folder, manifest)
         # If this record is still the newest one, no other start began during the upload.
         if read_record(self.scratch) != record:
             raise NothingToUploadError(f"{record.start_id}: the server was started anew since")
@@ -94,16 +104,18 @@ class Uploader:
         self._remove(own)
         return f"{manifest.folder} was in the bucket first; nothing of {own} is kept"
 
-    def _put_files(self, folder: Path, manifest: artifacts.ArtifactManifest) -> None:
+    def _put_files(self, folder: PurePath, manifest: artifacts.ArtifactManifest) -> None:
         for file in manifest.files:
-            self.client.upload_file(
-                str(folder / file.path),
-                self.bucket,
-                f"{manifest.folder}/{file.path}",
-                ExtraArgs={"ChecksumAlgorithm": "SHA256"},
-                Config=self.transfer,
-            )
-        if tuple(inventory(folder)) != manifest.files:
+            # The engine may have put a link there since the files were listed.
+            with open_without_links(self.scratch, folder / file.path) as content:
+                self.client.upload_fileobj(
+                    content,
+                    self.bucket,
+                    f"{manifest.folder}/{file.path}",
+                    ExtraArgs={"ChecksumAlgorithm": "SHA256"},
+                    Config=self.transfer,
+                )
+        if tuple(inventory(self.scratch / folder)) != manifest.files:
             raise UnfinishedError(f"{folder} changed while it was uploaded")
 
     def _put_manifest(self, manifest: artifacts.ArtifactManifest) -> None:

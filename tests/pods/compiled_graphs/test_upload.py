@@ -1,5 +1,6 @@
 """Uploading: whatever fails where, no manifest without all of its files."""
 
+import shutil
 import threading
 import time
 from argparse import Namespace
@@ -152,6 +153,49 @@ def test_links_are_not_followed_into_the_bucket_and_are_named(
     assert "links are not uploaded, as they may name any file: more, token" in caplog.text
 
 
+@pytest.mark.parametrize(
+    "graphs", ["{secrets}", "{scratch}/graphs/../../secrets", "{scratch}/graphs"]
+)
+def test_a_record_names_no_folder_outside_the_graphs(
+    s3: S3, compiled: StartRecord, tmp_path: Path, graphs: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The engine can write the record too. The last row: it made the folder of graphs a link."""
+    folder, scratch = tmp_path / "secrets", Path(compiled.graphs).parent
+    folder.mkdir()
+    (folder / "token").write_text("secret")
+    if graphs.endswith("/graphs"):
+        shutil.rmtree(compiled.graphs)
+        Path(compiled.graphs).symlink_to(folder)
+    record = replace(compiled, graphs=graphs.format(secrets=folder, scratch=scratch))
+    write_record(scratch, record)
+    uploader = Uploader(client=s3.client, bucket=pods.BUCKET, scratch=scratch)
+    assert not upload_with_retries(uploader, record, threading.Event(), [60])
+    assert f"allowed: a folder below {scratch.resolve()}/graphs" in caplog.text
+    assert s3.stored() == {}
+
+
+@pytest.mark.parametrize("name", ["weights/tp0", "weights"])
+def test_a_link_that_is_put_there_after_the_listing_is_not_followed(
+    s3: S3, compiled: StartRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "tp0").write_bytes(b"secret")
+    listed = upload._manifest_of
+
+    def with_link_afterwards(record: StartRecord) -> ArtifactManifest:
+        manifest = listed(record)
+        linked = Path(record.graphs) / name
+        linked.rename(tmp_path / "away")
+        linked.symlink_to(elsewhere / "tp0" if linked.name == "tp0" else elsewhere)
+        return manifest
+
+    monkeypatch.setattr(upload, "_manifest_of", with_link_afterwards)
+    with pytest.raises(OSError, match=r"link|directory"):
+        s3.uploader(compiled).upload(compiled)
+    assert b"secret" not in s3.stored().values()
+
+
 @pytest.mark.parametrize("number", range(REQUESTS))
 def test_a_kill_leaves_no_manifest_without_its_files_and_the_next_one_ends_the_work(
     s3: S3, compiled: StartRecord, number: int
@@ -216,13 +260,13 @@ def test_who_is_second_to_write_the_manifest_removes_its_own_files_only(
 def test_files_that_change_while_they_are_uploaded_get_no_manifest(
     s3: S3, compiled: StartRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = s3.client.upload_file
+    put = s3.client.upload_fileobj
 
     def changing(*args: Any, **kwargs: Any) -> None:
         put(*args, **kwargs)
         (Path(compiled.graphs) / "model.pt").write_bytes(b"other")
 
-    monkeypatch.setattr(s3.client, "upload_file", changing)
+    monkeypatch.setattr(s3.client, "upload_fileobj", changing)
     with pytest.raises(UnfinishedError, match="changed while"):
         s3.uploader(compiled).upload(compiled)
     assert pods.manifest_in(s3.stored()) is None
