@@ -17,6 +17,15 @@ from draftworth.untrusted import one_line
 
 _REQUEST_IDS = ("x-amz-request-id", "x-amzn-requestid")
 _EXCERPT_BYTES = 60
+# S3's answers have names of their own, which botocore's model does not have. These are the answers
+# that are read here and that could look empty.
+_S3_ROOTS = {
+    "DeleteObjects": "DeleteResult",
+    "GetBucketTagging": "Tagging",
+    "ListBuckets": "ListAllMyBucketsResult",
+    "ListObjectVersions": "ListVersionsResult",
+    "ListObjectsV2": "ListBucketResult",
+}
 
 
 class NoAnswerError(BotoCoreError):
@@ -52,13 +61,12 @@ def _check(
 def _is_of_aws(operation: OperationModel, response: Mapping[str, Any]) -> bool:
     body, has_worked = response["body"], response["status_code"] < 300
     if operation.http["method"] == "HEAD" or (operation.has_streaming_output and has_worked):
-        named = any(name in response["headers"] for name in _REQUEST_IDS)
-        return named or not _content_type(response).startswith("text/html")
+        return any(name in response["headers"] for name in _REQUEST_IDS)
     if not body:
         return not (has_worked and _has_body(operation))
     protocol = operation.service_model.resolved_protocol
     if protocol in ("json", "rest-json"):
-        return _is_object(body)
+        return _is_object(body, _names_in_body(operation) if has_worked else frozenset())
     if protocol in ("query", "ec2", "rest-xml"):
         return _has_root_of_aws(operation, body, has_worked=has_worked)
     return True
@@ -66,15 +74,26 @@ def _is_of_aws(operation: OperationModel, response: Mapping[str, Any]) -> bool:
 
 def _has_body(operation: OperationModel) -> bool:
     """Return whether a result of the operation has something that stands in its body."""
+    return bool(_names_in_body(operation))
+
+
+def _names_in_body(operation: OperationModel) -> frozenset[str]:
+    """Return the names of what stands in the body of an operation's result; empty: nothing."""
     members = operation.output_shape.members if operation.output_shape else {}
-    return any("location" not in member.serialization for member in members.values())
+    return frozenset(
+        member.serialization.get("name", name)
+        for name, member in members.items()
+        if "location" not in member.serialization
+    )
 
 
-def _is_object(body: bytes) -> bool:
+def _is_object(body: bytes, names: frozenset[str]) -> bool:
+    """Return whether the body is a JSON object, with one of these names if it has any."""
     try:
-        return isinstance(json.loads(body), dict)
+        content = json.loads(body)
     except (ValueError, RecursionError):
         return False
+    return isinstance(content, dict) and (not content or not names or not names.isdisjoint(content))
 
 
 def _has_root_of_aws(operation: OperationModel, body: bytes, *, has_worked: bool) -> bool:
@@ -82,10 +101,20 @@ def _has_root_of_aws(operation: OperationModel, body: bytes, *, has_worked: bool
         root = ElementTree.fromstring(body)  # noqa: S314 (botocore reads it in the same way)
     except ElementTree.ParseError:
         return False
-    shape = operation.output_shape
-    wrapper = shape.serialization.get("resultWrapper") if shape and has_worked else None
-    is_wrapped = wrapper is None or wrapper in map(_local_name, root)
-    return is_wrapped and _local_name(root).lower() != "html"
+    name = _local_name(root)
+    if not has_worked:
+        return name.lower() != "html"
+    wrapper = operation.output_shape and operation.output_shape.serialization.get("resultWrapper")
+    if wrapper and wrapper not in map(_local_name, root):
+        return False
+    return name == _root_of_aws(operation, otherwise=name) and name.lower() != "html"
+
+
+def _root_of_aws(operation: OperationModel, *, otherwise: str) -> str:
+    """Return the name of the root of a result; `otherwise` if it is not known."""
+    if operation.service_model.resolved_protocol == "rest-xml":
+        return _S3_ROOTS.get(operation.name, otherwise)
+    return f"{operation.name}Response"
 
 
 def _local_name(element: ElementTree.Element) -> str:

@@ -15,6 +15,7 @@ from botocore.config import Config
 
 from draftworth import cli
 from draftworth.account import clients
+from draftworth.account.answers import NoAnswerError
 from draftworth.planning.prices import CONTEXT_FILE
 from tests.conftest import ROOT
 from tests.support.experiments import both, drop, put, write_experiment
@@ -180,14 +181,51 @@ def test_no_price_is_kept_from_a_page(
     assert not CONTEXT_FILE.exists()
 
 
+@pytest.mark.parametrize("content_type", [HTML, "application/xhtml+xml", "text/plain", ""])
 @pytest.mark.parametrize("operation", ["get_object", "head_object"])
 def test_a_page_is_no_object_and_does_not_say_that_there_is_one(
-    network: Network, operation: str
+    network: Network, operation: str, content_type: str
 ) -> None:
+    network.page = Page(200, content_type, PAGE)
     s3 = clients.client("s3")
-    message = r"could not read it: .*text/html.* no answer of the service"
+    message = "could not read it: .* no answer of the service"
     with pytest.raises(clients.AwsError, match=message), clients.explained("read it"):
         getattr(s3, operation)(Bucket="results", Key="_READY.json")
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_page_does_not_say_that_there_is_no_object(network: Network, status: int) -> None:
+    network.page = Page(status, "text/plain", PAGE)
+    s3 = clients.client("s3")
+    with pytest.raises(NoAnswerError):
+        s3.head_object(Bucket="results", Key="_READY.json")
+
+
+PORTAL = b"<portal><login/></portal>"
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "arguments", "body"),
+    [
+        ("s3", "list_objects_v2", {"Bucket": "results"}, PORTAL),
+        ("s3", "list_object_versions", {"Bucket": "results"}, PORTAL),
+        ("s3", "list_buckets", {}, b"<portal><Buckets/></portal>"),
+        ("s3", "get_bucket_tagging", {"Bucket": "results"}, PORTAL),
+        ("s3", "delete_objects", {"Bucket": "results", "Delete": {"Objects": []}}, PORTAL),
+        ("ec2", "describe_instances", {}, b"<portal/>"),
+        ("ec2", "describe_vpcs", {}, b"<DescribeInstancesResponse/>"),
+        ("autoscaling", "describe_auto_scaling_groups", {}, b"<portal/>"),
+        ("eks", "list_clusters", {}, b'{"login": "please"}'),
+        ("resourcegroupstaggingapi", "get_resources", {}, b'{"login": "please"}'),
+    ],
+)
+def test_a_page_that_can_be_read_is_no_empty_list(
+    network: Network, service: str, operation: str, arguments: dict[str, Any], body: bytes
+) -> None:
+    network.page = Page(200, "", body)
+    client: Any = clients.client(service)
+    with pytest.raises(NoAnswerError):
+        getattr(client, operation)(**arguments)
 
 
 def test_a_role_that_is_taken_over_a_page_is_one_sentence_too(
