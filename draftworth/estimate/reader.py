@@ -9,7 +9,7 @@ from typing import Any
 
 from draftworth.errors import DraftworthError, UserInputError, exit_words
 from draftworth.estimate.limits import TOO_LATE, too_late
-from draftworth.estimate.programs import run_program
+from draftworth.estimate.programs import run_module
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.readings import Output, PassSettings, Reading, TokenLimits
 
@@ -69,11 +69,11 @@ class Reader:
             raise DraftworthError(f"{path}: cannot be read back: {error}") from error
 
     def _run(self, model: Path, records: Iterable[Any]) -> Path:
-        done = run_program(
+        done = run_module(
             _PROGRAM,
             records,
             python=self.python,
-            environment={**os.environ, "HF_HUB_OFFLINE": "1"},
+            variables={"HF_HUB_OFFLINE": "1"},
             folder=self.folder,
         )
         if done.returncode == UserInputError.exit_code:

@@ -1,7 +1,6 @@
 """Makes token ids of outputs and their prompts, in a process with limits (`tokenizing.py`)."""
 
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,14 +8,12 @@ from pathlib import Path
 
 from draftworth.errors import DraftworthError, UserInputError, counted, exit_words
 from draftworth.estimate.limits import NEXT, TOO_LATE, too_late
-from draftworth.estimate.programs import run_program
+from draftworth.estimate.programs import run_module
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.readings import Output, TokenIds, TokenizingSettings, TokenLimits
 from draftworth.untrusted import one_line
 
 _PROGRAM = "draftworth.estimate.tokenizing"
-# What an interpreter may need of the environment, in which there can be keys of the user.
-_VARIABLES = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "TZ")
 
 
 @dataclass(frozen=True)
@@ -36,11 +33,11 @@ class TargetTokenizer:
         settings = TokenizingSettings(
             target=str(self.folder), enable_thinking=enable_thinking, limits=self.limits
         )
-        done = run_program(
+        done = run_module(
             _PROGRAM,
             (settings, *outputs),
             python=Path(sys.executable),
-            environment=environment(),
+            variables={"TOKENIZERS_PARALLELISM": "false"},
             keeps_errors=True,
         )
         if done.returncode:
@@ -67,9 +64,3 @@ class TargetTokenizer:
             f"{exit_words(code)}: {one_line(words, characters=200) or 'no words'}; allowed: "
             f"{self.limits}; {NEXT}"
         )
-
-
-def environment() -> dict[str, str]:
-    """Return the environment of the process: without the user's keys, and for one thread."""
-    passed = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
-    return {**passed, "TOKENIZERS_PARALLELISM": "false"}

@@ -31,7 +31,7 @@ def test_each_end_of_the_process_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, code: int, printed: bytes, exit_code: int, words: str
 ) -> None:
     done = subprocess.CompletedProcess((), code, stdout=printed, stderr=printed)
-    monkeypatch.setattr(target_tokenizer, "run_program", lambda *_, **__: done)
+    monkeypatch.setattr(target_tokenizer, "run_module", lambda *_, **__: done)
     with pytest.raises(DraftworthError) as raised:
         TargetTokenizer(Path("folder")).token_ids([make_output()], enable_thinking=False)
     assert words in str(raised.value)
