@@ -5,7 +5,8 @@ process group, with a pipe on standard input. When the pipe closes (the parent c
 even by SIGKILL), the command gets SIGTERM, and GRACE_SECONDS later the whole group gets SIGKILL.
 Otherwise vLLM's engine core and workers, which are grandchildren, would continue to run after their
 parent was killed and keep gigabytes of memory. A second process does the same with the whole group
-when this one is killed: a signal from the kernel (`PR_SET_PDEATHSIG`) would reach no grandchild.
+when this one is killed, and is started again if it is killed itself: a signal from the kernel
+(`PR_SET_PDEATHSIG`) would reach no grandchild.
 
 The script is started with ``python -I -S``, so it imports only the standard library.
 """
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str]) -> None:
     # SIGTERM and Ctrl-C must not end this process, because it has to end the group.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _start_second_guard(grace_seconds)
+    second = _start_second_guard(grace_seconds)
     try:
         child = subprocess.Popen(  # noqa: S603 (running what it is given is its purpose)
             command, stdin=subprocess.DEVNULL, preexec_fn=_default_signals
@@ -39,6 +40,8 @@ def main(arguments: Sequence[str]) -> None:
     while child.poll() is None and not asked_to_end:
         readable, _, _ = select.select([0], [], [], POLL_SECONDS)
         asked_to_end = bool(readable) and not os.read(0, 4096)
+        if os.waitpid(second, os.WNOHANG)[0]:
+            second = _start_second_guard(grace_seconds)
     if asked_to_end:
         child.terminate()
         try:
@@ -50,17 +53,25 @@ def main(arguments: Sequence[str]) -> None:
     os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
-def _start_second_guard(grace_seconds: float) -> None:
+def _start_second_guard(grace_seconds: float) -> int:
     """Start a process that ends the group when this process ends: a pipe of both closes then.
+
+    Return its id.
 
     The command does not hold the pipe open, because it inherits no file but standard ones.
     """
     reading, writing = os.pipe()
-    if os.fork():
+    if second := os.fork():
         os.close(reading)
-        return
-    os.close(writing)
-    os.read(reading, 1)
+    else:
+        os.close(writing)
+        _end_group_after(reading, grace_seconds)
+    return second
+
+
+def _end_group_after(pipe: int, grace_seconds: float) -> None:
+    """Wait until the pipe closes, then kill the group, and this process with it."""
+    os.read(pipe, 1)
     _say("the guard has ended: the group is ended")
     os.killpg(os.getpgid(0), signal.SIGTERM)
     time.sleep(grace_seconds)

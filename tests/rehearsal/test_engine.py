@@ -168,6 +168,28 @@ def test_servers_end_when_their_parent_is_killed(make_server: MakeServer, tmp_pa
     assert_all_ended(pids)
 
 
+def children_of(pid: int) -> set[int]:
+    return {*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())}
+
+
+def test_a_second_guard_that_is_killed_is_started_again(
+    make_server: MakeServer, tmp_path: Path
+) -> None:
+    server = make_server("healthy")
+    server.start()
+    try:
+        pids = process_ids(tmp_path)
+        assert server._guard is not None
+        guard = server._guard.pid
+        (second,) = children_of(guard) - {*pids}
+        os.kill(second, signal.SIGKILL)
+        wait_until(lambda: bool(children_of(guard) - {*pids, second}))
+        os.kill(guard, signal.SIGKILL)
+        assert_all_ended(pids)
+    finally:
+        server.stop()
+
+
 def test_servers_together_all_end_when_one_dies(make_server: MakeServer, tmp_path: Path) -> None:
     servers = [make_server("healthy", name="baseline"), make_server("dies", name="speculative")]
     with pytest.raises(EngineUnavailableError, match="speculative"), serve_together(servers):
