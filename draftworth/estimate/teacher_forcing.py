@@ -65,8 +65,11 @@ def _run(data: bytes) -> Path:
         },
     )
     path = Path(settings.folder) / this.file_name
-    done = _earlier_readings(path, this)
+    earlier = _earlier_lines(path, this)
+    done = {reading.id for reading in _readings(path, earlier[1:])}
     left = [output for output in outputs if output.id not in done]
+    # Not a file that a link here names, and without half a line that an interrupted pass left.
+    write_file(path, b"".join(earlier), private=True)
     if left:
         _read(left, settings, this, path)
     else:
@@ -91,8 +94,6 @@ def _read(outputs: Sequence[Output], settings: PassSettings, this: Pass, path: P
     total = sum(len(t.output_ids) for t in tokens)
     started_seconds, count = time.monotonic(), 0
     with path.open("ab") as file:
-        if not file.tell():
-            file.write(dump_record(this))
         for readings in forward_pass.read_outputs(
             model, tokens, temperature=settings.temperature, forbidden=forbidden
         ):
@@ -104,25 +105,25 @@ def _read(outputs: Sequence[Output], settings: PassSettings, this: Pass, path: P
             _say(f"{this.model}: {counted(count, 'token')} read{more}")
 
 
-def _earlier_readings(path: Path, of: Pass) -> dict[str, Reading]:
-    """Return an earlier pass's readings; remove a partial last line. UserInputError: wrong file."""
+def _earlier_lines(path: Path, of: Pass) -> list[bytes]:
+    """Return the whole lines of an earlier pass, or the first one. UserInputError: wrong file."""
     if not path.exists():
-        return {}
+        return [dump_record(of)]
     try:
         with open_file(path) as file:
-            lines = file.readlines()
+            lines = [line for line in file.readlines() if line.endswith(b"\n")]
     except OSError as error:
         raise UserInputError(f"{path}: cannot be read: {error.strerror}") from error
-    whole = [line for line in lines if line.endswith(b"\n")]
-    if whole and whole[0] != dump_record(of):
+    if lines and lines[0] != dump_record(of):
         raise UserInputError(f"{path}: its first line is of another pass; next: remove it")
+    return lines or [dump_record(of)]
+
+
+def _readings(path: Path, lines: Iterable[bytes]) -> list[Reading]:
     try:
-        readings = [load_record(Reading, line) for line in whole[1:]]
+        return [load_record(Reading, line) for line in lines]
     except RecordError as error:
         raise UserInputError(f"{path}: not a file of readings: {error}; next: remove it") from error
-    if len(whole) < len(lines):
-        write_file(path, b"".join(whole))
-    return {reading.id: reading for reading in readings}
 
 
 def _sha256(files: Iterable[Path]) -> str:
