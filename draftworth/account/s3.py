@@ -180,7 +180,10 @@ def _download_checked(
     address = f"s3://{bucket}/{key}"
     partial = path.with_name(f".{path.name}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with clients.explained(f"read {address}"), partial.open("wb") as target:
+    # Half a file of a download that was killed, or a link, which `x` does not follow. `write_file`
+    # takes the whole content, and weights may not fit into the memory.
+    partial.unlink(missing_ok=True)
+    with clients.explained(f"read {address}"), partial.open("xb") as target:
         try:
             s3.download_fileobj(bucket, key, target)
         except (Boto3Error, RetriesExceededError) as error:

@@ -99,6 +99,22 @@ def test_what_is_whole_is_not_downloaded_again_and_half_of_a_file_is(
     assert content(place) == FILES
 
 
+def test_nothing_is_written_through_a_link(s3: Any, tmp_path: Path) -> None:
+    """A folder of somebody else can have one under each name."""
+    stage(s3)
+    place, other = downloaded(tmp_path), tmp_path / "other"
+    other.write_bytes(b"mine")
+    (place / WEIGHTS).unlink()
+    for name in (f".{WEIGHTS}.partial", WEIGHTS):
+        (place / name).symlink_to(other)
+
+    downloaded(tmp_path)
+
+    assert other.read_bytes() == b"mine"
+    assert not (place / WEIGHTS).is_symlink()
+    assert content(place) == FILES
+
+
 def test_another_content_than_the_marker_says_is_refused_and_not_kept(
     s3: Any, tmp_path: Path
 ) -> None:
