@@ -1,7 +1,6 @@
 """`draftworth report`: the verdict of one run or of several pooled runs, or a list of runs."""
 
 import argparse
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -103,11 +102,11 @@ def run(arguments: argparse.Namespace) -> int:
         # Imported here: it loads templates and plotting, which is slow and only `--out` needs.
         from draftworth.report import writing
 
-        root = _run_around(out, arguments.runs)
+        folder, root = _place_of(out, arguments.runs)
         if arguments.handover:
-            writing.write_handover(document, out, root=root)
+            writing.write_handover(document, folder, root=root)
         else:
-            writing.write_report(document, facts, out, root=root)
+            writing.write_report(document, facts, folder, root=root)
     if arguments.handover:
         written = () if out is None else (f"handover written to {out}",)
         print(*document_lines(document), *written, sep="\n")
@@ -202,11 +201,22 @@ def _out_folder(arguments: argparse.Namespace) -> Path:
     return Path(runs_at[0]) / "report"
 
 
-def _run_around(out: Path, runs_at: Sequence[str]) -> Path | None:
-    """Return the run's folder that `out` lies in, which may have links of others; None: in none."""
-    out = Path(os.path.abspath(out))
-    folders = (Path(os.path.abspath(run_at)) for run_at in runs_at)
-    return next((folder for folder in folders if out.is_relative_to(folder)), None)
+def _place_of(out: Path, runs_at: Sequence[str]) -> tuple[Path, Path | None]:
+    """Return `out` as an absolute path, and the run's folder around it, which may have links of
+    others; None: it is in none.
+
+    Files are compared, not names: a run's folder can be named in several ways.
+    """
+    out = out.absolute()  # and not without `..`, which may follow a link
+    around = (folder for folder in out.parents if any(_is_same(folder, at) for at in runs_at))
+    return out, next(around, None)
+
+
+def _is_same(folder: Path, run_at: str) -> bool:
+    try:
+        return folder.samefile(run_at)
+    except (OSError, ValueError):  # one of them is not there
+        return False
 
 
 def _read(

@@ -466,6 +466,62 @@ def test_a_link_to_a_folder_is_refused_in_one_sentence(
     assert list(elsewhere.iterdir()) == []
 
 
+# The working folder, RUN, and what --out names; nothing: beside the run. `alias` is a link to it.
+SPELLINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "below": (".", "runs/run", ()),
+    "below, twice": (".", "runs/run", ("runs/run/report",)),
+    "this folder": ("runs/run", ".", ()),
+    "this folder, twice": ("runs/run", ".", ("report",)),
+    "beside": ("runs/other", "../run", ()),
+    "another name for --out": (".", "runs/run", ("runs/alias/report",)),
+    "another name for the run": (".", "runs/alias", ("runs/run/report",)),
+    "there and back": (".", "runs/run", ("runs/run/blocks/../report",)),
+}
+
+
+@pytest.fixture
+def spelled_run(tmp_path: Path) -> Path:
+    run = write(copy.deepcopy(RUNS[6]), tmp_path / "runs" / "run")
+    run.with_name("other").mkdir()
+    run.with_name("alias").symlink_to(run)
+    return run
+
+
+@pytest.mark.parametrize("words", [("--out",), ("--handover", "--out")])
+@pytest.mark.parametrize("name", SPELLINGS)
+@pytest.mark.usefixtures("undrawn")
+def test_a_run_may_be_named_in_any_way(
+    name: str,
+    words: tuple[str, ...],
+    spelled_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    working, run, out = SPELLINGS[name]
+    monkeypatch.chdir(tmp_path / working)
+    assert main(["report", run, *words, *out]) == 0, capsys.readouterr().err
+    assert any((spelled_run / "report").glob("*.html"))
+    assert f" {out[0] if out else Path(run) / 'report'}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+@pytest.mark.usefixtures("undrawn")
+def test_a_link_in_a_run_is_refused_however_the_run_is_named(
+    name: str,
+    spelled_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    working, run, out = SPELLINGS[name]
+    (spelled_run / "report").symlink_to("../other")
+    monkeypatch.chdir(tmp_path / working)
+    assert main(["report", run, "--out", *out]) == 1
+    assert "is a link, allowed: a folder; next: remove the link" in capsys.readouterr().err
+    assert list(spelled_run.with_name("other").iterdir()) == []
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_a_folder_that_the_user_named_may_be_a_link(tmp_path: Path) -> None:
     run = write(copy.deepcopy(RUNS[6]), tmp_path / "run")
