@@ -54,6 +54,7 @@ def run(given: argparse.Namespace) -> int:
     begun = resuming.resumed(given, "compare")
     given = resuming.completed(given, begun, _DEFAULTS, needed=("baseline", "variant"))
     endpoints, price = _servers(given, begun)
+    _check_that_servers_differ(endpoints)
     spec = measure.run_spec(given, "compare", endpoints, price, begun, may_end_early=True)
     _note_what_is_too_few(given.rounds, sum(len(case.prompts) for case in spec.cases))
     options = {e.variant: f"--variant {e.variant}" for e in endpoints} | {BASELINE: "--baseline"}
@@ -80,7 +81,6 @@ def _servers(
     for text in given.variant:
         name, url = _name(text, usd_per_hour), text.partition("=")[2]
         endpoints.append(_endpoint(name, f"--variant {name}", url, usd_per_hour))
-    _check_that_servers_differ(endpoints)
     prices = _prices(usd_per_hour)
     price = measure.price_of(given, prices, next_step=_ADD_PRICES)
     return tuple(endpoints), price

@@ -171,7 +171,7 @@ def measure_and_print(
             )
     except result_files.StorageFullError as error:
         again = unended.resume_command(spec, folder)
-        raise DraftworthError(f"{error}; next: make room there, then {again}") from error
+        raise DraftworthError(f"{error}, then {again}") from error
     answers.print_run(given, folder)
     if result.status == "failed":
         raise DraftworthError(f"the run failed: {result.reason}")

@@ -47,7 +47,8 @@ class SinkError(DraftworthError):
 
 
 class StorageFullError(SinkError):
-    """No later write can succeed either: a full disk or quota, or a file system made read-only."""
+    """No later write can succeed either, until somebody does what the message says: a full disk or
+    quota, a file system made read-only, or a folder of the run that became a link."""
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
@@ -91,7 +92,7 @@ class FolderSink:
             ) from error
 
     def write(self, name: str, data: bytes) -> None:
-        """Write one file whole and only once; raises StorageFullError if there is no room for it.
+        """Write one file whole and only once; raises StorageFullError if no later try can succeed.
 
         Files of a run hold prompts and answers, so they and their folders are the owner's alone.
         """
@@ -99,10 +100,11 @@ class FolderSink:
         try:
             write_file(path, data, root=self.folder, private=True, overwrite=False)
         except OSError as error:
-            is_full = error.errno in _FULL
-            raise (StorageFullError if is_full else SinkError)(
-                f"{path}: cannot be written: {error.strerror}"
-            ) from error
+            reason = f"{path}: cannot be written: {error.strerror}"
+            if error.errno in _FULL:
+                raise StorageFullError(f"{reason}; next: make room there") from error
+            # `write_file` says itself which folder is a link, and what to do.
+            raise (StorageFullError if error.errno == errno.ELOOP else SinkError)(reason) from error
 
     def names(self, folder: str) -> list[str]:
         """Return the names of complete files only; the name of a partial file begins with a dot."""

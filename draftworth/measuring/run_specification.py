@@ -13,7 +13,7 @@ from draftworth.errors import UserInputError
 from draftworth.records.codec import Checked
 from draftworth.records.load import Load, LoadGenerator
 from draftworth.records.prompts import MAX_PROMPT_BYTES, Case
-from draftworth.records.results import Limits, Price, Temperature
+from draftworth.records.results import Limits, Positive, Price, Temperature
 from draftworth.records.search import Search
 from draftworth.records.servers import ServingFacts
 from draftworth.untrusted import MIB
@@ -24,7 +24,7 @@ LIMIT_BYTES = MAX_PROMPT_BYTES + MIB
 
 
 @dataclass(frozen=True, kw_only=True)
-class Endpoint:
+class Endpoint(Checked):
     """A variant's OpenAI-compatible server in one slot (the devices that it claims).
 
     base_url: without the trailing `/v1`.
@@ -37,7 +37,7 @@ class Endpoint:
 
     variant: str
     base_url: str
-    max_tokens_per_step: int | None
+    max_tokens_per_step: Positive | None
     is_baseline: bool
     slot: int | None = None
     server: str = ""
@@ -120,6 +120,8 @@ class RunSpec:
 
     def __post_init__(self) -> None:
         self._check_servers()
+        if not self.loads:
+            raise ValueError("loads: given none, allowed: one or more")
         most = self.shape.output_tokens
         for case in self.cases:
             if any((prompt.max_tokens or 0) > most for prompt in case.prompts):

@@ -14,7 +14,7 @@ from typing import Any
 
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring import findings
-from draftworth.measuring.journal import BlockKey, History, read_history
+from draftworth.measuring.journal import JOURNAL_FOLDER, BlockKey, History, read_history
 from draftworth.measuring.result_files import FolderSink, SinkError
 from draftworth.measuring.run_specification import LIMIT_BYTES, RunSpec
 from draftworth.records import results
@@ -55,6 +55,7 @@ def read_begun_run(folder: Path) -> BegunRun:
     """Read a run that may not have ended; UserInputError: the folder has none, or a wrong file."""
     folder = folder.resolve()
     spec = _read_specification(folder / results.SPECIFICATION_FILE)
+    _refuse_links(folder)
     try:
         history = read_history(FolderSink(folder.parent), folder.name)
     except SinkError as error:
@@ -63,6 +64,16 @@ def read_begun_run(folder: Path) -> BegunRun:
         raise UserInputError(f"{folder.parent}/{error}") from error
     _check_blocks(folder, spec, history)
     return BegunRun(folder=folder, spec=spec, history=history)
+
+
+def _refuse_links(folder: Path) -> None:
+    # Nothing would be read or written through one: what is finished would look lost.
+    for name in (results.BLOCKS_FOLDER, results.INTERRUPTED_FOLDER, JOURNAL_FOLDER):
+        if (folder / name).is_symlink():
+            raise UserInputError(
+                f"{folder / name} is a link, allowed: a folder of the run's own; next: put the "
+                "folder itself in its place"
+            )
 
 
 def _read_specification(path: Path) -> RunSpec:
@@ -76,17 +87,33 @@ def _read_specification(path: Path) -> RunSpec:
         ) from error
     except (RecordError, TooLargeError) as error:
         raise UserInputError(f"{path}: not a run specification: {error}") from error
-    if not any(endpoint.is_baseline for endpoint in spec.endpoints):
-        raise UserInputError(f"{path}: endpoints: allowed: one or more, one of them the baseline's")
-    names = [*(e.variant for e in spec.endpoints)]
-    names += [name for case in spec.cases for name in (case.prompt_class, case.name)]
+    if problem := _problem_of(spec):
+        raise UserInputError(f"{path}: {problem}")
+    return spec
+
+
+def _problem_of(spec: RunSpec) -> str:
+    """Return what no command has written in a specification; empty if there is nothing."""
+    if spec.experiment not in COMMANDS:
+        return f"experiment: given {_quoted(spec.experiment)}, allowed: {' or '.join(COMMANDS)}"
+    if sum(endpoint.is_baseline for endpoint in spec.endpoints) != 1:
+        return "endpoints: allowed: one or more, exactly one of them the baseline's"
+    variants = [endpoint.variant for endpoint in spec.endpoints]
+    names = [*variants, *(name for case in spec.cases for name in (case.prompt_class, case.name))]
     for name in names:
         if not is_plain_name(name):
-            raise UserInputError(
-                f"{path}: given the name {one_line(name, characters=_VALUE_CHARACTERS)!r}, "
-                "allowed: names that can be parts of file names"
+            return f"given the name {_quoted(name)}, allowed: names that can be parts of file names"
+    for name in variants:
+        if name in (results.AS_SHIPPED, results.CONTROL) or variants.count(name) > 1:
+            return (
+                f"endpoints: given the name {_quoted(name)}, allowed: names that no other server "
+                f"has, and none of {results.AS_SHIPPED}, {results.CONTROL}"
             )
-    return spec
+    return ""
+
+
+def _quoted(text: str) -> str:
+    return repr(one_line(text, characters=_VALUE_CHARACTERS))
 
 
 def _check_blocks(folder: Path, spec: RunSpec, history: History) -> None:
@@ -98,8 +125,8 @@ def _check_blocks(folder: Path, spec: RunSpec, history: History) -> None:
         is_own = (block.run_id, block.experiment) == expected and name in history.names
         if not is_own or block.stem in stems or BlockKey.of(block) in keys:
             raise UserInputError(
-                f"{folder}: given {one_line(name, characters=_VALUE_CHARACTERS)!r}, which is not "
-                "of this run or measured twice, allowed: the run's own files; next: copy them again"
+                f"{folder}: given {_quoted(name)}, which is not of this run or measured twice, "
+                "allowed: the run's own files; next: copy them again"
             )
         stems.add(block.stem)
         keys.add(BlockKey.of(block))
@@ -116,6 +143,11 @@ def read_run_so_far(folder: Path) -> Run:
         raise UserInputError(
             f"{folder}: the run did not end, and no block of it is finished; next: "
             f"{begun.resume_command}"
+        )
+    if not entries:
+        raise UserInputError(
+            f"{folder}: given without {JOURNAL_FOLDER}/, allowed: with it; next: copy the whole "
+            "folder of the run"
         )
     try:
         result = findings.run_result(

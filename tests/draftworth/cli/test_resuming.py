@@ -225,13 +225,42 @@ def test_what_contradicts_the_recorded_run_is_refused_with_what_differs(
 
 # What is put where in the recorded specification, and what is said of it.
 OF_ANYBODY: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
-    "no load": (("loads",), [], "not one that this command has written"),
+    "no load": (("loads",), [], "not a run specification: loads: given none, allowed: one or more"),
     "no requests": (("sampling", "requests_per_round"), 0, "not one that this command has written"),
     "endless rounds": (("sampling", "max_requests"), 2**62, "allowed: a whole number, 1 to"),
     "endless warm-up": (("sampling", "warmup_requests"), 2**62, "allowed: a whole number, 0 to"),
     "two loads": (("loads", 1), {"kind": "concurrency", "concurrency": 2}, "loads: given"),
     "load beyond the requests": (("loads", 0, "concurrency"), 2**62, "--concurrency: given"),
     "no baseline": (("endpoints", 0, "is_baseline"), False, "one of them the baseline's"),
+    "two baselines": (("endpoints", 1, "is_baseline"), True, "one of them the baseline's"),
+    "a name of two": (
+        ("endpoints", 1, "variant"),
+        "baseline",
+        "given the name 'baseline', allowed",
+    ),
+    "the name of a second baseline": (("endpoints", 1, "variant"), "control", "the name 'control'"),
+    "the name of a draft": (
+        ("endpoints", 1, "variant"),
+        "baseline-as-shipped",
+        "the name 'baseline-as-shipped'",
+    ),
+    "one server twice": (
+        ("endpoints",),
+        [
+            {"variant": name, "base_url": url, "max_tokens_per_step": None, "is_baseline": is_first}
+            for name, url, is_first in (
+                ("baseline", "http://127.0.0.1:9", True),
+                ("fast", "http://localhost:9", False),
+            )
+        ],
+        "which is the address of baseline (http://127.0.0.1:9), allowed: a server of its own",
+    ),
+    "less than no token": (("endpoints", 1, "max_tokens_per_step"), -5, "max_tokens_per_step: giv"),
+    "a command of a shell": (
+        ("experiment",),
+        "x; rm -rf /;",
+        "experiment: given 'x; rm -rf /;', allowed: compare or measure",
+    ),
     "a class that leaves": (("cases", 0, "prompt_class"), "../../x", "the name '../../x'"),
     "an address with a password": (("endpoints", 0, "base_url"), "http://u:p@h", "(not shown)"),
     "another schema": (("schema",), "draftworth.runspec/9", "not a run specification: schema"),
@@ -256,6 +285,26 @@ def test_a_specification_that_no_command_wrote_is_refused_before_any_request(
         assert message in output, name
         assert output.count("\n") == 1, name
     assert servers.requests == requests_before
+
+
+def test_a_folder_that_is_a_link_is_refused_and_loses_nothing(servers: Servers, ran: Ran) -> None:
+    folder = servers.killed_comparison(block=2)
+    requests_before = servers.requests
+    for name in ("blocks", "journal", "interrupted"):
+        link, elsewhere = folder / name, servers.folder / f"elsewhere-{name}"
+        if link.exists():
+            link.rename(elsewhere)
+        link.symlink_to(elsewhere)
+        for words in (["compare", "--resume", folder], ["report", folder]):
+            output = ran(*words, code=2)
+            assert f"{link} is a link, allowed: a folder of the run's own; next: " in output
+            assert output.count("\n") == 1
+        link.unlink()
+        if elsewhere.exists():
+            elsewhere.rename(link)
+    assert servers.requests == requests_before
+    ran("compare", "--resume", folder)
+    assert read_run(folder).result.status == "complete"
 
 
 def test_what_cannot_be_resumed_is_refused_with_the_next_step(servers: Servers, ran: Ran) -> None:

@@ -387,6 +387,26 @@ def test_storage_that_is_full_ends_the_measuring_at_once_and_the_run_stays_open(
     assert read_run(tmp_path / RUN_ID).result.status == "complete"
 
 
+def test_a_folder_that_becomes_a_link_ends_the_measuring_at_once_and_the_run_stays_open(
+    healthy: StreamServer, tmp_path: Path
+) -> None:
+    blocks, elsewhere = tmp_path / RUN_ID / "blocks", tmp_path / "elsewhere"
+
+    async def linking() -> None:
+        blocks.rename(elsewhere)
+        blocks.symlink_to(elsewhere)
+
+    engine = FakeEngine(linking, at=2)
+    with pytest.raises(StorageFullError, match="is a link, allowed: a folder; next: remove the"):
+        run_pod(runner(healthy.base_url, tmp_path, engine=engine))
+    assert engine.calls == 2
+
+    blocks.unlink()
+    elsewhere.rename(blocks)
+    assert run_pod(runner(healthy.base_url, tmp_path))
+    assert read_run(tmp_path / RUN_ID).result.status == "complete"
+
+
 def test_storage_that_is_full_ends_a_run_that_nobody_continues(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
