@@ -138,6 +138,11 @@ def server_at(base_url: str) -> tuple[str, int, str]:
     return _THIS_MACHINE[0] if host in _THIS_MACHINE else host, port, path
 
 
+def is_this_machine(base_url: str) -> bool:
+    """Tell whether the server of a valid base URL is on this machine."""
+    return server_at(base_url)[0] == _THIS_MACHINE[0]
+
+
 def _problem_of_url(url: str) -> str:
     """Return what is wrong with a URL, without parts that may be secret; empty if nothing is."""
     if "@" in url:

@@ -1,12 +1,14 @@
 """Continues a run of `measure` or `compare` with the settings that its folder has recorded."""
 
 import argparse
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from draftworth.cli.arguments import (
     base_url,
+    is_this_machine,
     past_day,
     positive_int,
     positive_number,
@@ -15,6 +17,7 @@ from draftworth.cli.arguments import (
 )
 from draftworth.errors import UserInputError
 from draftworth.measuring import unended
+from draftworth.measuring.http import API_KEY_VARIABLE
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import new_run_id
 from draftworth.measuring.unended import BegunRun
@@ -59,7 +62,22 @@ def resumed(options: argparse.Namespace, command: str) -> BegunRun | None:
         )
     for endpoint in begun.spec.endpoints:
         base_url(endpoint.base_url, option=f"--resume: {folder}")
+    _refuse_to_send_the_key(options, begun)
     return begun
+
+
+def _refuse_to_send_the_key(options: argparse.Namespace, begun: BegunRun) -> None:
+    """Raise UserInputError if the API key would go to an address that the folder alone names."""
+    names = ("base_url",) if begun.spec.experiment == "measure" else ("baseline", "variant")
+    urls = [endpoint.base_url for endpoint in begun.spec.endpoints]
+    remote = [url for url in urls if not is_this_machine(url)]
+    if remote and os.environ.get(API_KEY_VARIABLE) and not all(getattr(options, n) for n in names):
+        words = " and ".join(f"--{name.replace('_', '-')}" for name in names)
+        raise UserInputError(
+            f"--resume: given {begun.folder}, which sends your {API_KEY_VARIABLE} to "
+            f"{one_line(', '.join(remote))}, allowed: with {words} on the command line; next: add "
+            f"them as the run began, or unset {API_KEY_VARIABLE}"
+        )
 
 
 def completed(

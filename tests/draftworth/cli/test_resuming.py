@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -330,6 +331,60 @@ def test_what_cannot_be_resumed_is_refused_with_the_next_step(servers: Servers, 
     )
     output = ran("compare", "--resume", folder.parent, code=2)
     assert "allowed: the folder of a run of compare or measure" in output
+
+
+SENT = "which sends your OPENAI_API_KEY to"
+
+
+@pytest.mark.parametrize(
+    ("command", "key", "is_elsewhere", "is_named", "message"),
+    [
+        ("compare", KEY, True, False, f"{SENT} http://elsewhere.invalid:1, allowed: with --bas"),
+        ("measure", KEY, True, False, f"{SENT} http://elsewhere.invalid:1, allowed: with --bas"),
+        ("compare", KEY, True, True, "given http://elsewhere.invalid:1/v1/models: "),
+        ("measure", KEY, True, True, "given http://elsewhere.invalid:1/v1/models: "),
+        ("compare", "", True, False, "given http://elsewhere.invalid:1/v1/models: "),
+        ("compare", KEY, False, False, ""),
+        ("measure", KEY, False, False, ""),
+    ],
+)
+def test_the_key_goes_to_another_machine_where_its_address_is_on_the_command_line(
+    servers: Servers,
+    ran: Ran,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    key: str,
+    is_elsewhere: bool,
+    is_named: bool,
+    message: str,
+) -> None:
+    """is_elsewhere: a server is on another machine. is_named: the command line names all servers.
+
+    message: what is said; empty where the run goes on.
+    """
+    words = servers.options if command == "compare" else ["--base-url", servers.options[1]]
+    folder = servers.killed(command, *words, *servers.settings, block=2)
+    if is_elsewhere:
+        spec = json.loads((folder / SPECIFICATION_FILE).read_text())
+        spec["endpoints"][-1]["base_url"] = "http://elsewhere.invalid:1"
+        (folder / SPECIFICATION_FILE).write_text(json.dumps(spec))
+        words[-1] = words[-1].rpartition("http://")[0] + "http://elsewhere.invalid:1"
+    monkeypatch.setenv(API_KEY_VARIABLE, key)
+    monkeypatch.setattr(socket, "getaddrinfo", without_look_up(socket.getaddrinfo))
+    requests_before = servers.requests
+    output = ran(command, "--resume", folder, *words * is_named, code=2 if message else 0)
+    assert message in output
+    assert KEY not in output
+    assert (servers.requests > requests_before) == (not is_elsewhere)
+
+
+def without_look_up(resolve: Callable[..., Any]) -> Callable[..., Any]:
+    def resolved(host: Any, *arguments: Any, **named: Any) -> Any:
+        if "elsewhere.invalid" in str(host):
+            raise socket.gaierror(socket.EAI_NONAME, "no such name")
+        return resolve(host, *arguments, **named)
+
+    return resolved
 
 
 def test_without_resume_the_options_that_are_needed_are_named(ran: Ran) -> None:
