@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from draftworth.child_processes import ending_with_parent
 from draftworth.errors import UserInputError
 from draftworth.measuring.servers import Progress
 from rehearsal.engine import NEXT_STEP, EngineUnavailableError
@@ -208,7 +209,11 @@ class StepRunner:
             log.write(f"$ {' '.join(command)}\n".encode())
             log.flush()
             with subprocess.Popen(  # noqa: S603 (our own command line)
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=ending_with_parent(),
             ) as process:
                 code = self._wait(process, what)
         if code != 0:

@@ -88,6 +88,7 @@ ROOMS: dict[str, set[str]] = {
         *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),
         "account",
         "metrics",
+        "child_processes",
         "searching",
         "report",
         "planning",

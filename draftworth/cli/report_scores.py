@@ -18,6 +18,7 @@ from selectors import EVENT_READ, DefaultSelector
 
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.scores import ScoreComparison, compare_scores, to_score
+from draftworth.child_processes import ending_with_parent
 from draftworth.errors import DraftworthError, UserInputError, counted, exit_words
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.transcripts import Transcripts
@@ -31,6 +32,8 @@ _SECONDS, _SECONDS_PER_PAIR = 600.0, 60.0
 # The two numbers, and whatever the program writes beside them.
 _BYTES_PER_PAIR = 2**16
 _KEPT_BYTES_OF_STDERR = 2**12
+# How often it is seen whether the program has ended.
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,7 @@ def output_of(command: str, pairs: bytes, limits: Limits) -> bytes:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
+                preexec_fn=ending_with_parent(),
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
@@ -112,15 +116,22 @@ class _LimitError(Exception):
 
 
 def _written_by(program: subprocess.Popen[bytes], limits: Limits) -> tuple[bytes, bytes]:
-    """Wait for a program's end; return its standard output and the end of its standard error."""
+    """Wait for a program's end; return its standard output and the end of its standard error.
+
+    What it started may hold standard error open for longer, and is not waited for.
+    """
     ends_at = time.monotonic() + limits.seconds
     output, errors = bytearray(), bytearray()
+    is_over = False
     with DefaultSelector() as pipes:
         for pipe, kept in ((program.stdout, output), (program.stderr, errors)):
             assert pipe is not None  # noqa: S101 (for the type checker)
             pipes.register(pipe, EVENT_READ, kept)
-        while pipes.get_map():
-            for key, _ in pipes.select(_left_seconds(ends_at, limits)):
+        while not is_over:
+            # What is in the pipe of standard error at the program's end is read once more.
+            is_over = program.stdout not in pipes.get_map() and program.poll() is not None
+            wait_seconds = 0 if is_over else min(_POLL_SECONDS, _left_seconds(ends_at, limits))
+            for key, _ in pipes.select(wait_seconds):
                 piece = os.read(key.fd, 2**16)
                 key.data.extend(piece)
                 if not piece:
@@ -131,25 +142,17 @@ def _written_by(program: subprocess.Popen[bytes], limits: Limits) -> tuple[bytes
                     f"allowed: {_BYTES_PER_PAIR:,} per pair; next: let it print nothing but scores"
                 )
             del errors[:-_KEPT_BYTES_OF_STDERR]
-    try:
-        program.wait(_left_seconds(ends_at, limits))
-    except subprocess.TimeoutExpired:
-        raise _late(limits) from None
     return bytes(output), bytes(errors)
 
 
 def _left_seconds(ends_at: float, limits: Limits) -> float:
     left_seconds = ends_at - time.monotonic()
     if left_seconds <= 0:
-        raise _late(limits)
+        raise _LimitError(
+            f"it did not end within {limits.seconds:,g} s; allowed: {_SECONDS:g} s and "
+            f"{_SECONDS_PER_PAIR:g} s per pair; next: let it score several pairs at once"
+        )
     return left_seconds
-
-
-def _late(limits: Limits) -> _LimitError:
-    return _LimitError(
-        f"it did not end within {limits.seconds:,g} s; allowed: {_SECONDS:g} s and "
-        f"{_SECONDS_PER_PAIR:g} s per pair; next: let it score several pairs at once"
-    )
 
 
 def _scores(answer: bytes, pairs: int) -> list[tuple[float, float]]:

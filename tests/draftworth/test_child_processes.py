@@ -59,6 +59,16 @@ truth_server(TimelineSpec(), folder / "log").__enter__()
 from draftworth.truth.trial import run_measured
 run_measured([child], folder=folder, timeout_seconds=100_000)
 """,
+    "a program that scores": SYSTEM
+    + """
+from draftworth.cli.report_scores import limits_of, output_of
+output_of(str(child), b"", limits_of(1))
+""",
+    "the install of the engine": SYSTEM
+    + """
+from rehearsal.install import StepRunner
+StepRunner(log_path=folder / "log", progress=print).step("installing", [child])
+""",
     "the guard of a rehearsal's engine": SYSTEM
     + """
 import sys

@@ -11,6 +11,7 @@ from draftworth.errors import DraftworthError
 from draftworth.records.results import TRANSCRIPT_SUFFIX
 from tests.draftworth.conftest import Ran
 from tests.draftworth.report.runs import make_run, write_run
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 LONGER = """
 import json, sys
@@ -95,13 +96,23 @@ def test_a_program_without_an_end_is_stopped(text: str, seconds: float, words: s
     assert "next: let it" in str(raised.value)
 
 
+def test_what_a_program_leaves_running_is_not_waited_for() -> None:
+    """It holds the pipe of standard error open; its end is that of the program that started it."""
+    left = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SILENT!r}], stdout=2)"
+    text = f"{left}; sys.stdout.write('scores'); sys.stderr.write('words'); sys.exit(3)"
+    limits = Limits(seconds=HANGS_AFTER_SECONDS, output_bytes=1_000)
+    assert output_of(program(text.removesuffix("; sys.exit(3)")), b"", limits) == b"scores"
+    with pytest.raises(DraftworthError, match="exit code 3: words"):
+        output_of(program(text), b"", limits)
+
+
 def test_limits_are_of_hours_for_a_run_of_hundreds_of_pairs() -> None:
     assert limits_of(500) == Limits(seconds=30_600.0, output_bytes=500 * 2**16)
 
 
 def test_scores_of_both_sides_are_compared_with_an_interval(folder: Path, ran: Ran) -> None:
-    said = ran("report", folder, "--score", program(LONGER))
-    scores = said.partition("Scores of the outputs")[2]
+    output = ran("report", folder, "--score", program(LONGER))
+    scores = output.partition("Scores of the outputs")[2]
     structured, open_ended = (
         next(line.split() for line in scores.splitlines() if name in line)
         for name in ("structured", "open_ended")
@@ -113,7 +124,7 @@ def test_scores_of_both_sides_are_compared_with_an_interval(folder: Path, ran: R
 
 
 @pytest.mark.parametrize(
-    ("command", "exit_code", "said"),
+    ("command", "exit_code", "message"),
     [
         ("no-such-program", 1, "cannot be started"),
         ("'", 2, "No closing quotation"),
@@ -143,9 +154,9 @@ def test_scores_of_both_sides_are_compared_with_an_interval(folder: Path, ran: R
     ],
 )
 def test_a_program_that_does_not_score_is_told(
-    folder: Path, command: str, exit_code: int, said: str, ran: Ran
+    folder: Path, command: str, exit_code: int, message: str, ran: Ran
 ) -> None:
-    assert said in ran("report", folder, "--score", command, code=exit_code)
+    assert message in ran("report", folder, "--score", command, code=exit_code)
 
 
 def test_a_run_without_transcripts_has_nothing_to_score(folder: Path, ran: Ran) -> None:
