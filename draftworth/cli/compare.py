@@ -49,40 +49,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 _DEFAULTS = {**resuming.DEFAULTS, "rounds": 8, "out": Path("runs")}
 
 
-def run(given: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Measure all servers in turn and print the verdict."""
-    begun = resuming.resumed(given, "compare")
-    given = resuming.completed(given, begun, _DEFAULTS, needed=("baseline", "variant"))
-    endpoints, price = _servers(given, begun)
+    begun = resuming.resumed(options, "compare")
+    options = resuming.completed(options, begun, _DEFAULTS, needed=("baseline", "variant"))
+    endpoints, price = _servers(options, begun)
     _check_that_servers_differ(endpoints)
-    spec = measure.run_spec(given, "compare", endpoints, price, begun, may_end_early=True)
-    _note_what_is_too_few(given.rounds, sum(len(case.prompts) for case in spec.cases))
-    options = {e.variant: f"--variant {e.variant}" for e in endpoints} | {BASELINE: "--baseline"}
-    return measure.measure_and_print(given, spec, options, begun)
+    spec = measure.run_spec(options, "compare", endpoints, price, begun, may_end_early=True)
+    _note_what_is_too_few(options.rounds, sum(len(case.prompts) for case in spec.cases))
+    url_options = {e.variant: f"--variant {e.variant}" for e in endpoints}
+    url_options[BASELINE] = "--baseline"
+    return measure.measure_and_print(options, spec, url_options, begun)
 
 
 def _servers(
-    given: argparse.Namespace, begun: BegunRun | None
+    options: argparse.Namespace, begun: BegunRun | None
 ) -> tuple[tuple[Endpoint, ...], Price | None]:
     """Return the servers and their price: as given, or those of the run that goes on."""
-    if begun is not None and not (given.baseline or given.variant):
+    if begun is not None and not (options.baseline or options.variant):
         price = begun.spec.price
         if price is None:  # refuses the source of a price
-            return begun.spec.endpoints, measure.price_of(given, {}, next_step=_ADD_PRICES)
-        day = given.price_as_of.isoformat()
-        return begun.spec.endpoints, replace(price, source=given.price_source, as_of=day)
-    if not (given.baseline and given.variant):
+            return begun.spec.endpoints, measure.price_of(options, {}, next_step=_ADD_PRICES)
+        day = options.price_as_of.isoformat()
+        return begun.spec.endpoints, replace(price, source=options.price_source, as_of=day)
+    if not (options.baseline and options.variant):
         raise UserInputError(
             "--resume: given with a part of the servers, allowed: with all of them, or with none, "
             "as the run has recorded them"
         )
     usd_per_hour: dict[str, float | None] = {}
-    endpoints = [_endpoint(BASELINE, "--baseline", given.baseline, usd_per_hour)]
-    for text in given.variant:
+    endpoints = [_endpoint(BASELINE, "--baseline", options.baseline, usd_per_hour)]
+    for text in options.variant:
         name, url = _name(text, usd_per_hour), text.partition("=")[2]
         endpoints.append(_endpoint(name, f"--variant {name}", url, usd_per_hour))
     prices = _prices(usd_per_hour)
-    price = measure.price_of(given, prices, next_step=_ADD_PRICES)
+    price = measure.price_of(options, prices, next_step=_ADD_PRICES)
     return tuple(endpoints), price
 
 
@@ -91,9 +92,9 @@ def _name(text: str, taken: Collection[str]) -> str:
     name, equals, _ = text.partition("=")
     if not equals or "/" in name:
         # A password could be anywhere in what is not understood.
-        shown = "an address with a password" if "@" in text else repr(one_line(text))
+        quoted = "an address with a password" if "@" in text else repr(one_line(text))
         raise UserInputError(
-            f"--variant: given {shown}, allowed: NAME=URL{_SETTINGS}; next: give the server a "
+            f"--variant: given {quoted}, allowed: NAME=URL{_SETTINGS}; next: give the server a "
             f"name, for example {_EXAMPLE}"
         )
     arguments.name_in_files(name, option="--variant")
@@ -108,22 +109,22 @@ def _name(text: str, taken: Collection[str]) -> str:
 def _endpoint(name: str, option: str, text: str, usd_per_hour: dict[str, float | None]) -> Endpoint:
     """Parse a server's URL and settings in `text`; add its price, or None, to `usd_per_hour`."""
     url, *settings = text.split(",")
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for setting in settings:
         key, _, value = setting.partition("=")
-        if key not in _PARSE or key in found:
+        if key not in _PARSE or key in values:
             raise UserInputError(
                 f"{option}: given {one_line(setting)!r}, allowed after the address: "
                 f"{', '.join(f'{key}=...' for key in _PARSE)}, each once, for example {_EXAMPLE}"
             )
         try:
-            found[key] = _PARSE[key](value)
+            values[key] = _PARSE[key](value)
         except argparse.ArgumentTypeError as error:
             raise UserInputError(f"{option}: {key}: {error}") from None
-    usd_per_hour[name] = found.get("usd_per_hour")
+    usd_per_hour[name] = values.get("usd_per_hour")
     most = 1 if name == BASELINE else None
-    if "window" in found:
-        most = most_tokens_per_step(int(found["window"]), checks_all=True)
+    if "window" in values:
+        most = most_tokens_per_step(int(values["window"]), checks_all=True)
     return Endpoint(
         variant=name,
         base_url=arguments.base_url(url, option=option),

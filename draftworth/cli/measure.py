@@ -123,42 +123,45 @@ def add_request_arguments(
     answers.add_arguments(parser)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Measure one endpoint and print the figures."""
-    begun = resuming.resumed(given, "measure")
+    begun = resuming.resumed(options, "measure")
     recorded = {} if begun is None else resuming.recorded_endpoint(begun.spec)
     defaults = {**resuming.DEFAULTS, **recorded}
-    given = resuming.completed(given, begun, defaults, needed=("base_url", "out"))
+    options = resuming.completed(options, begun, defaults, needed=("base_url", "out"))
     endpoint = run_specification.Endpoint(
-        variant=arguments.name_in_files(given.name),
-        base_url=arguments.base_url(given.base_url),
+        variant=arguments.name_in_files(options.name),
+        base_url=arguments.base_url(options.base_url),
         max_tokens_per_step=None,
         is_baseline=True,
     )
-    prices = {} if given.usd_per_hour is None else {endpoint.variant: given.usd_per_hour}
-    price = price_of(given, prices, next_step="add --usd-per-hour PRICE")
-    spec = run_spec(given, "measure", (endpoint,), price, begun)
-    return measure_and_print(given, spec, {endpoint.variant: "--base-url"}, begun)
+    prices = {} if options.usd_per_hour is None else {endpoint.variant: options.usd_per_hour}
+    price = price_of(options, prices, next_step="add --usd-per-hour PRICE")
+    spec = run_spec(options, "measure", (endpoint,), price, begun)
+    return measure_and_print(options, spec, {endpoint.variant: "--base-url"}, begun)
 
 
 def measure_and_print(
-    given: argparse.Namespace, spec: RunSpec, options: Mapping[str, str], begun: BegunRun | None
+    options: argparse.Namespace,
+    spec: RunSpec,
+    url_options: Mapping[str, str],
+    begun: BegunRun | None,
 ) -> int:
-    """Measure, and print the answer; `options`: by variant, the option that gives its base URL.
+    """Measure, and print the answer; `url_options`: by variant, the option of its base URL.
 
     begun: the run that goes on; None: a new one.
     """
     arguments.check_api_key()
-    folder = resuming.run_folder(given, spec, begun)
+    folder = resuming.run_folder(options, spec, begun)
     sink = result_files.FolderSink(folder.parent)
     sink.check()
-    _check_servers(spec, options)
+    _check_servers(spec, url_options)
     if begun is None:
         unended.keep_specification(sink, folder.name, spec)
     try:
         with (
             unended.only_process(folder),
-            answers.answer_if_cut_off(given, folder),
+            answers.answer_if_cut_off(options, folder),
             shown_progress() as progress,
         ):
             result = measure_here(
@@ -172,16 +175,16 @@ def measure_and_print(
     except result_files.StorageFullError as error:
         again = unended.resume_command(spec, folder)
         raise DraftworthError(f"{error}, then {again}") from error
-    answers.print_run(given, folder)
+    answers.print_run(options, folder)
     if result.status == "failed":
         raise DraftworthError(f"the run failed: {result.reason}")
     return 0
 
 
-def _check_servers(spec: RunSpec, options: Mapping[str, str]) -> None:
+def _check_servers(spec: RunSpec, url_options: Mapping[str, str]) -> None:
     """Raise UserInputError if a server cannot be reached, or does not serve the model."""
     for endpoint in spec.endpoints:
-        option, model = options[endpoint.variant], spec.shape.model
+        option, model = url_options[endpoint.variant], spec.shape.model
         try:
             served = asyncio.run(served_models(endpoint.base_url, os.environ.get(API_KEY_VARIABLE)))
         except ConnectError as error:
@@ -198,16 +201,16 @@ def _check_servers(spec: RunSpec, options: Mapping[str, str]) -> None:
 
 def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:
     """Read the cases of all paths; UserInputError: two have the same class and name."""
-    found: dict[tuple[str, str], Case] = {}
+    cases: dict[tuple[str, str], Case] = {}
     for path in paths:
         for case in find_cases(path, most_tokens=most_tokens):
-            if (case.prompt_class, case.name) in found:
+            if (case.prompt_class, case.name) in cases:
                 raise UserInputError(
                     f"--prompts: {path}: {case.prompt_class}/{case.name} is given twice, allowed: "
                     "each prompt file once, with a class (its folder) and a name of its own"
                 )
-            found[case.prompt_class, case.name] = case
-    return tuple(found.values())
+            cases[case.prompt_class, case.name] = case
+    return tuple(cases.values())
 
 
 def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...]:
@@ -232,11 +235,11 @@ def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...
     )
 
 
-def load_of(given: argparse.Namespace) -> Load:
+def load_of(options: argparse.Namespace) -> Load:
     """Return the load that is asked for; UserInputError: concurrency above requests per case."""
-    if given.requests_per_second is not None:
-        return PoissonLoad(requests_per_second=given.requests_per_second)
-    concurrency, requests = given.concurrency or 1, given.requests_per_case
+    if options.requests_per_second is not None:
+        return PoissonLoad(requests_per_second=options.requests_per_second)
+    concurrency, requests = options.concurrency or 1, options.requests_per_case
     if concurrency > requests:
         raise UserInputError(
             f"--concurrency: given {concurrency} with --requests-per-case {requests}, allowed: at "
@@ -247,31 +250,31 @@ def load_of(given: argparse.Namespace) -> Load:
 
 
 def price_of(
-    given: argparse.Namespace, usd_per_hour: Mapping[str, float], *, next_step: str
+    options: argparse.Namespace, usd_per_hour: Mapping[str, float], *, next_step: str
 ) -> results.Price | None:
     """Return the servers' price; None: not given; UserInputError: source or day without a price."""
     if not usd_per_hour:
         for option in ("price_source", "price_as_of"):
-            if getattr(given, option) is not None:
+            if getattr(options, option) is not None:
                 raise UserInputError(
                     f"--{option.replace('_', '-')}: given without a price, allowed: with one; "
                     f"next: {next_step}"
                 )
         return None
-    day = given.price_as_of or datetime.now(UTC).date()
+    day = options.price_as_of or datetime.now(UTC).date()
     # A node is all servers together, because the run pays for all of them.
     total = math.fsum(usd_per_hour.values())
     return results.Price(
         usd_per_node_hour=total,
         as_of=day.isoformat(),
-        source=given.price_source or _NO_SOURCE,
+        source=options.price_source or _NO_SOURCE,
         node_shares={name: usd / total for name, usd in usd_per_hour.items()},
         nodes=1,
     )
 
 
 def run_spec(
-    given: argparse.Namespace,
+    options: argparse.Namespace,
     name: str,
     endpoints: tuple[run_specification.Endpoint, ...],
     price: results.Price | None,
@@ -285,35 +288,35 @@ def run_spec(
     begun: the run that goes on, which has the prompts if none are given; None: a new run.
     may_end_early: after two rounds the run ends as soon as its intervals are narrow enough.
     """
-    requests = given.requests_per_case
+    requests = options.requests_per_case
     cases = (
         begun.spec.cases
-        if begun is not None and given.prompts is None
-        else _cases(given.prompts, given.output_tokens)
+        if begun is not None and options.prompts is None
+        else _cases(options.prompts, options.output_tokens)
     )
-    least_rounds = min(2, given.rounds) if may_end_early else given.rounds
+    least_rounds = min(2, options.rounds) if may_end_early else options.rounds
     return RunSpec(
         experiment=name,
         endpoints=endpoints,
         shape=run_specification.RequestShape(
-            model=arguments.model_name(given.model),
-            output_tokens=given.output_tokens,
-            fixed_output_length=given.fixed_length,
-            temperature=given.temperature,
-            seed=given.seed,
+            model=arguments.model_name(options.model),
+            output_tokens=options.output_tokens,
+            fixed_output_length=options.fixed_length,
+            temperature=options.temperature,
+            seed=options.seed,
             enable_thinking=False,
-            timeout_seconds=given.timeout_seconds,
-            token_ids=given.token_ids,
+            timeout_seconds=options.timeout_seconds,
+            token_ids=options.token_ids,
         ),
         cases=cases,
-        loads=(load_of(given),),
+        loads=(load_of(options),),
         load_generator="asyncio",
         sampling=run_specification.Sampling(
             requests_per_round=requests,
             min_requests=requests * least_rounds,
-            max_requests=requests * given.rounds,
+            max_requests=requests * options.rounds,
             target_interval_width=0.1 if may_end_early else 1.0,
-            warmup_requests=given.warmup_requests,
+            warmup_requests=options.warmup_requests,
         ),
         parallel=False,
         class_weights={},

@@ -69,10 +69,10 @@ class Compared:
 
     def __call__(self, *words: str, code: int = 0, model: str = "m") -> str:
         urls = iter([server.base_url for server in self.servers])
-        given = [word.format(next(urls)) if "{}" in word else word for word in words]
+        with_urls = [word.format(next(urls)) if "{}" in word else word for word in words]
         prompts = self.folder / "mails" / "inbox.jsonl"
-        asked = ("--model", model, "--prompts", prompts, "--out", self.folder / "runs")
-        return self.ran("compare", *given, *asked, "--rounds", 3, code=code)
+        settings = ("--model", model, "--prompts", prompts, "--out", self.folder / "runs")
+        return self.ran("compare", *with_urls, *settings, "--rounds", 3, code=code)
 
     @property
     def facts(self) -> RunFacts:
@@ -92,17 +92,17 @@ def compared(ran: Ran, tmp_path: Path, _every_request_counts: None) -> Iterator[
 
 
 def test_two_addresses_are_enough_for_a_verdict(compared: Compared) -> None:
-    told = compared("--baseline", "{}", "--variant", "fast={}", "--verbose")
+    output = compared("--baseline", "{}", "--variant", "fast={}", "--verbose")
 
     verdict = (next((compared.folder / "runs").iterdir()) / "verdict.json").read_bytes()
-    found = load_record(Verdict, verdict)
-    (finding,) = found.findings
+    recorded = load_record(Verdict, verdict)
+    (finding,) = recorded.findings
     assert (finding.traffic, finding.variant, finding.baseline) == ("mails", "fast", "baseline")
     assert finding.cost_ratio is not None
     assert finding.cost_ratio < 1
-    assert "mails at c1, fast: " in found.headline
-    assert any("all servers count as equally expensive" in note for note in found.notes)
-    assert "No prices were given" in told
+    assert "mails at c1, fast: " in recorded.headline
+    assert any("all servers count as equally expensive" in note for note in recorded.notes)
+    assert "No prices were given" in output
     # Each round has both, in an order that changes.
     order = [b.variant for b in compared.facts.run.blocks]
     assert sorted(order[:2]) == sorted(order[2:4]) == ["baseline", "fast"]
@@ -115,13 +115,13 @@ def test_two_addresses_are_enough_for_a_verdict(compared: Compared) -> None:
     assert compared.facts.run.result.serving is None
     folder = next((compared.folder / "runs").iterdir())
     assert load_record(StepCostCard, (folder / STEP_COSTS_FILE).read_bytes()).serving is None
-    assert "endpoints of your own" in told
-    assert "compare --baseline URL --variant fast=URL --model NAME --prompts PROMPTS" in told
-    assert "rehearse" not in told
+    assert "endpoints of your own" in output
+    assert "compare --baseline URL --variant fast=URL --model NAME --prompts PROMPTS" in output
+    assert "rehearse" not in output
 
 
 def test_windows_names_and_prices_are_the_users(compared: Compared) -> None:
-    told = compared(
+    output = compared(
         *("--baseline", "{},usd_per_hour=1", "--variant", "k 4={},window=4,usd_per_hour=100"),
         *("--variant", "other={},usd_per_hour=1", "--price-source", "our bill", "--verbose"),
     )
@@ -136,10 +136,10 @@ def test_windows_names_and_prices_are_the_users(compared: Compared) -> None:
         assert c.cost_ratio.value == pytest.approx(times * unpriced.cost_ratio.value)
     estimated = {v.name: v.acceptance.estimated for v in facts.speculative}
     assert estimated == {"k 4": pytest.approx(3 / 4), "other": None}
-    assert "price: baseline 1.00, k 4 100.00, other 1.00 USD an hour (our bill, " in told
-    assert "--variant 'k 4'=URL,window=4,usd_per_hour=X --variant other=URL" in told
-    assert " min on its servers at 102.00 USD an hour: " in told
-    assert "No prices were given" not in told
+    assert "price: baseline 1.00, k 4 100.00, other 1.00 USD an hour (our bill, " in output
+    assert "--variant 'k 4'=URL,window=4,usd_per_hour=X --variant other=URL" in output
+    assert " min on its servers at 102.00 USD an hour: " in output
+    assert "No prices were given" not in output
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,10 @@ def test_a_mistake_is_told_before_anything_is_measured(
     compared: Compared, words: list[str], message: str
 ) -> None:
     variants = [part for word in words[1:] for part in ("--variant", word)]
-    told = compared("--baseline", words[0], *variants, code=2)
+    output = compared("--baseline", words[0], *variants, code=2)
 
-    assert message in told
-    assert "secret" not in told
+    assert message in output
+    assert "secret" not in output
     assert not any(r.method == "POST" for server in compared.servers for r in server.requests)
 
 
@@ -199,7 +199,7 @@ SAME = (
     "http://[::FFFF:7F00:1]:8000",
     "https://127.0.0.1:8000",
 )
-OTHERS = (
+ELSEWHERE = (
     "http://127.0.0.1:8001",
     "http://127.0.0.1",
     "http://127.0.0.2:8000",
@@ -214,8 +214,10 @@ OTHERS = (
 
 @pytest.mark.parametrize("url", SAME)
 def test_one_server_by_two_addresses_is_refused(compared: Compared, url: str) -> None:
-    told = compared("--baseline", "http://127.0.0.1:8000", "--variant", f"a={url}", code=2)
-    assert "which is the address of baseline (http://127.0.0.1:8000), allowed: a server of" in told
+    output = compared("--baseline", "http://127.0.0.1:8000", "--variant", f"a={url}", code=2)
+    assert (
+        "which is the address of baseline (http://127.0.0.1:8000), allowed: a server of" in output
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,15 +235,17 @@ def test_two_spellings_of_another_machine_are_one_server(first: str, second: str
 
 
 def test_other_hosts_ports_and_paths_are_other_servers() -> None:
-    servers = [server_at(url) for url in ("http://127.0.0.1:8000", *OTHERS)]
+    servers = [server_at(url) for url in ("http://127.0.0.1:8000", *ELSEWHERE)]
     assert len({*servers}) == len(servers)
 
 
 def test_what_can_have_no_interval_is_told_first(compared: Compared) -> None:
     (compared.folder / "mails" / "inbox.jsonl").write_text(json.dumps(PROMPTS[0]) + "\n")
-    told = compared("--baseline", "{}", "--variant", "fast={}")
-    assert "an interval takes 6 prompts in two rounds, given 1 prompt in 3 rounds" in told
-    assert "No decision at c1: too few prompts or rounds: it takes 6 prompts in two rounds." in told
+    output = compared("--baseline", "{}", "--variant", "fast={}")
+    assert "an interval takes 6 prompts in two rounds, given 1 prompt in 3 rounds" in output
+    assert (
+        "No decision at c1: too few prompts or rounds: it takes 6 prompts in two rounds." in output
+    )
 
 
 @pytest.mark.parametrize(("plain", "drafted"), [("m", "n"), ("n", "m-2026-11-01")])
@@ -251,11 +255,11 @@ def test_servers_that_answer_as_different_models_get_no_decision(
     with ExitStack() as stack:
         scripts = answers_as(plain, *[1] * 8), answers_as(drafted, 4, 4)
         compared.servers = [stack.enter_context(stream_server(script)) for script in scripts]
-        told = compared("--baseline", "{}", "--variant", "fast={}")
+        output = compared("--baseline", "{}", "--variant", "fast={}")
 
     (comparison,) = compared.facts.comparisons
     assert comparison.judgement == "inconclusive"
-    assert f"No decision at c1: in mails at c1, baseline answers as {plain}, fast answ" in told
+    assert f"No decision at c1: in mails at c1, baseline answers as {plain}, fast answ" in output
     models = {block.variant: block.answering_models for block in compared.facts.run.blocks}
     assert models == {"baseline": (plain,), "fast": (drafted,)}
 
@@ -264,11 +268,11 @@ def test_servers_that_answer_under_one_other_name_get_a_note(compared: Compared)
     with ExitStack() as stack:
         scripts = answers_as("m.gguf", *[1] * 8), answers_as("m.gguf", 4, 4)
         compared.servers = [stack.enter_context(stream_server(script)) for script in scripts]
-        told = compared("--baseline", "{}", "--variant", "fast={}", "--verbose")
+        output = compared("--baseline", "{}", "--variant", "fast={}", "--verbose")
 
     (comparison,) = compared.facts.comparisons
     assert "answers as" not in comparison.reason
-    assert "Answers name the model m.gguf, and m was asked for." in " ".join(told.split())
+    assert "Answers name the model m.gguf, and m was asked for." in " ".join(output.split())
 
 
 def test_an_interrupted_comparison_tells_where_its_files_are(compared: Compared) -> None:
@@ -278,18 +282,18 @@ def test_an_interrupted_comparison_tells_where_its_files_are(compared: Compared)
         return answers(4, 4)(request)
 
     with stream_server(interrupting) as server:
-        told = compared("--baseline", "{}", "--variant", f"fast={server.base_url}", code=1)
+        output = compared("--baseline", "{}", "--variant", f"fast={server.base_url}", code=1)
     (folder,) = (compared.folder / "runs").iterdir()
     assert (
         "No decision, the run is not complete: the run did not end, or lasts still; next: "
-        f"draftworth compare --resume {folder}.\n" in told
+        f"draftworth compare --resume {folder}.\n" in output
     )
-    assert f"\nFiles: {folder}\n" in told
+    assert f"\nFiles: {folder}\n" in output
 
 
 def test_a_model_that_a_server_does_not_serve_is_told_with_those_that_it_does(
     compared: Compared,
 ) -> None:
-    told = compared("--baseline", "{}", "--variant", "a={}", model="n", code=2)
-    assert "--model: given 'n', which --baseline (http://127.0.0.1:" in told
-    assert "does not serve, allowed there: m, lora" in told
+    output = compared("--baseline", "{}", "--variant", "a={}", model="n", code=2)
+    assert "--model: given 'n', which --baseline (http://127.0.0.1:" in output
+    assert "does not serve, allowed there: m, lora" in output
