@@ -109,6 +109,11 @@ def name_in_files(text: str, *, option: str = "--name") -> str:
             f"{option}: given {_shown(text)}, allowed: {PLAIN_NAME_WORDS}, because it is part of "
             "file names and of metrics"
         )
+    if text in results.RESERVED_NAMES:
+        raise errors.UserInputError(
+            f"{option}: given {_shown(text)}, allowed: another name than "
+            f"{' and '.join(results.RESERVED_NAMES)}, which mean a certain server in a run's files"
+        )
     return text
 
 

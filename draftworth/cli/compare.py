@@ -16,7 +16,7 @@ from draftworth.cli import arguments, measure, resuming
 from draftworth.errors import UserInputError, counted
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.unended import BegunRun
-from draftworth.records.results import AS_SHIPPED, CONTROL, MAX_VARIANTS, Price
+from draftworth.records.results import MAX_VARIANTS, Price
 from draftworth.speculation import most_tokens_per_step
 from draftworth.untrusted import one_line
 
@@ -98,10 +98,10 @@ def _name(text: str, taken: Collection[str]) -> str:
             f"name, for example {_EXAMPLE}"
         )
     arguments.name_in_files(name, option="--variant")
-    if name in (*taken, AS_SHIPPED, CONTROL) or len(taken) == MAX_VARIANTS:
+    if name in taken or len(taken) == MAX_VARIANTS:
         raise UserInputError(
             f"--variant: given the name {name!r}, allowed: a name that no other server has, and "
-            f"none of {BASELINE}, {AS_SHIPPED}, {CONTROL}; up to {MAX_VARIANTS} servers"
+            f"not {BASELINE}; up to {MAX_VARIANTS} servers"
         )
     return name
 

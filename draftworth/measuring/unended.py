@@ -104,10 +104,10 @@ def _problem_of(spec: RunSpec) -> str:
         if not is_plain_name(name):
             return f"given the name {_quoted(name)}, allowed: names that can be parts of file names"
     for name in variants:
-        if name in (results.AS_SHIPPED, results.CONTROL) or variants.count(name) > 1:
+        if name in results.RESERVED_NAMES or variants.count(name) > 1:
             return (
                 f"endpoints: given the name {_quoted(name)}, allowed: names that no other server "
-                f"has, and none of {results.AS_SHIPPED}, {results.CONTROL}"
+                f"has, and none of {', '.join(results.RESERVED_NAMES)}"
             )
     return ""
 

@@ -73,6 +73,8 @@ MAX_ANSWERING_MODELS = 3
 AS_SHIPPED: Final = "baseline-as-shipped"
 # The baseline on a second server, in another slot. Neither of these two servers speculates.
 CONTROL: Final = "control"
+# What no other server may be called.
+RESERVED_NAMES: Final = (AS_SHIPPED, CONTROL)
 # There is a limit because each variant needs its own server and makes a report slower.
 MAX_VARIANTS = 100
 

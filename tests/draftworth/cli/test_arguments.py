@@ -132,6 +132,7 @@ def test_any_text_is_kept_or_refused(check: str, text: str) -> None:
         ({"base_url": f"http://me:{SECRET}@h"}, "--base-url: given an address with a user name"),
         ({"model": "../m"}, "--model: given '../m'"),
         ({"name": "../n"}, "--name: given '../n'"),
+        ({"name": "control"}, "--name: given 'control', allowed: another name than baseline-as-s"),
         ({"price_source": "x"}, "--price-source: given without a price"),
         ({"price_as_of": "2026-03-01"}, "--price-as-of: given without a price"),
         ({"concurrency": 2}, "--concurrency: given 2 with --requests-per-case 1, allowed: at most"),

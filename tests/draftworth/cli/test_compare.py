@@ -156,6 +156,10 @@ def test_windows_names_and_prices_are_the_users(compared: Compared) -> None:
         (["{},usd_per_hour=1", "a={}"], "given for baseline and not for a, allowed: for every"),
         (["{}", "baseline={}"], "--variant: given the name 'baseline', allowed: a name that no"),
         (["{}", "a={}", "a={}"], "--variant: given the name 'a', allowed: a name that no other"),
+        (
+            ["{}", "control={}"],
+            "--variant: given 'control', allowed: another name than baseline-as-",
+        ),
         (["{}", "a/b={}"], "allowed: NAME=URL"),
         (["{}", "ä={}"], "--variant: given 'ä', allowed: 1 to 64 letters"),
         (["h:1", "a={}"], "--baseline: given 'h:1'"),
