@@ -8,7 +8,7 @@ from draftworth.analysis.facts import RunFacts, VariantFacts, weights_of
 from draftworth.analysis.ladder import Contexts, Ladder
 from draftworth.analysis.pairing import TRAFFIC_MIX, Traffic, weighted
 from draftworth.analysis.statistics import changes, interval_of
-from draftworth.analysis.verdict import Comparison, best_of_many
+from draftworth.analysis.verdict import INDIFFERENCE, Comparison, best_of_many
 from draftworth.metrics.definitions import COST, TOKENS_PER_STEP
 from draftworth.records.findings import Finding, Verdict
 from draftworth.records.judgement import Judgement
@@ -132,8 +132,9 @@ ANSWERS: dict[Judgement, str] = {
 }
 
 
-# A server that yields at most so many tokens per step accepts no drafts.
-_NO_SPECULATION = 1.01
+# At most so many tokens per step save no more than counts as no difference in cost. A busy server
+# that does not speculate merges a few chunks, and seems to yield as many.
+_NO_SPECULATION = 1 + INDIFFERENCE
 
 
 def first_words(facts: RunFacts, comparison: Comparison) -> str:

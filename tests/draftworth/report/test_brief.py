@@ -67,7 +67,7 @@ def many_prompts(**overrides: object) -> Run:
     return runs.make_run(blocks=blocks, **overrides)
 
 
-def faster_server() -> Run:
+def faster_server(*, chunks: int = 100) -> Run:
     """A run whose variant is a server without speculation that takes 0.6 of the time."""
     plain = [b for b in runs.make_run().blocks if b.variant == runs.BASELINE]
     faster = [
@@ -76,6 +76,7 @@ def faster_server() -> Run:
         )
         for b in plain
     ]
+    faster = [each_request(b, lambda r: replace(r, chunks=chunks)) for b in faster]
     return runs.make_run(blocks=(*plain, *faster), max_tokens_per_step={runs.BASELINE: 1})
 
 
@@ -129,6 +130,22 @@ def test_the_answer_of_every_kind_of_run() -> None:
     for own in told.values():
         assert len(own) <= MOST_LINES
         assert max(map(len, own)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("chunks", "words"),
+    [
+        (100, "Cheaper, and not by speculation"),
+        (96, "Cheaper, and not by speculation"),  # a few merged chunks
+        (92, "Speculation pays"),  # 1.09 tokens per step
+    ],
+)
+def test_what_is_cheaper_without_accepted_drafts_is_not_told_as_speculation(
+    chunks: int, words: str
+) -> None:
+    made = answer(faster_server(chunks=chunks))
+    assert made.decision == f"Decision: serve {runs.VARIANT}. {words}."
+    assert made.headline.startswith(f"{words}: ")
 
 
 def test_more_figures_than_fit_are_counted() -> None:
