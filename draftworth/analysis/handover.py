@@ -153,6 +153,8 @@ def longest_request_tokens(blocks: Iterable[BlockResult]) -> int | None:
 
 
 def _undecided(facts: RunFacts, decision: Comparison) -> Iterator[str]:
+    if decision.judgement == Judgement.WITHIN_LIMITS:
+        yield "a cost: arrivals at a rate have none per token, and keeping the limits saves nothing"
     if decision.judgement == Judgement.INCONCLUSIVE:
         yield "a verdict"
         for variant, comparison in _of_classes(facts, decision):

@@ -41,10 +41,6 @@ class StepCount:
     by: StepsBy
     of_request: TokensAndSteps
 
-    def steps(self, record: RequestRecord) -> float | None:
-        amounts = self.of_request(record)
-        return amounts[1] if amounts else None
-
     def tokens_per_step(self, record: RequestRecord) -> float | None:
         """Return a request's tokens per step; None if only whole blocks have counts."""
         amounts = None if self.by == "counters" else self.of_request(record)

@@ -20,7 +20,7 @@ class Judgement(StrEnum):
     tone: str
 
     CHEAPER = "cheaper per token", True, True, True, "good"
-    WITHIN_LIMITS = "within the limits", False, True, False, "good"
+    WITHIN_LIMITS = "within the limits", False, False, False, "good"
     INCONCLUSIVE = "inconclusive", False, False, False, "open"
     NO_DIFFERENCE = "no difference", True, False, True, "open"
     MORE_EXPENSIVE = "more expensive", True, False, True, "bad"

@@ -146,8 +146,10 @@ def _decision(facts: RunFacts, found: Handover) -> str:
         return "No decision: no variant was measured beside the baseline."
     why = first_words(facts, found.decision)
     if found.missing:
-        reason = found.decision.reason.partition("; ")[0]
-        return f"No decision at {found.decision.traffic.load.label}: {reason}."
+        load, reason = found.decision.traffic.load, found.decision.reason.partition("; ")[0]
+        if not load.has_cost_per_token:
+            reason = "arrivals at a rate have no cost per token"
+        return f"No decision at {load.label}: {reason}."
     if not found.pays:
         return f"Decision: serve without speculation. {why}."
     name, search = found.decision.variant, facts.run.search

@@ -1,14 +1,17 @@
 """The answer of a run in ten lines, and as a record."""
 
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from draftworth.analysis.handover import handover_of
+from draftworth.analysis.winner import NoWinnerError, winner_of
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.findings import Finding
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load import ConcurrencyLoad, PoissonLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import Limits
 from draftworth.report.brief import (
@@ -67,6 +70,14 @@ def many_prompts(**overrides: object) -> Run:
     return runs.make_run(blocks=blocks, **overrides)
 
 
+def at_a_rate(**overrides: object) -> Run:
+    """Requests that arrive at random times, where the variant takes longer from end to end."""
+    blocks = tuple(
+        replace(block, load=PoissonLoad(requests_per_second=2.0)) for block in many_prompts().blocks
+    )
+    return runs.make_run(blocks=blocks, **overrides)
+
+
 def faster_server(*, chunks: int = 100) -> Run:
     """A run whose variant is a server without speculation that takes 0.6 of the time."""
     plain = [b for b in runs.make_run().blocks if b.variant == runs.BASELINE]
@@ -98,6 +109,9 @@ STATES = {
     "answers from a cache": with_requests(ttft_s=0.01, end_to_end_latency_s=0.05),
     "no difference": runs.make_run(),
     "inconclusive": few_prompts(),
+    "within the limits at a rate": at_a_rate(limits=Limits(ttft_p95_s=9.0)),
+    "outside the limits at a rate": at_a_rate(limits=Limits(ttft_p95_s=0.1)),
+    "at a rate without limits": at_a_rate(),
     "outside the limits": many_prompts(limits=Limits(ttft_p95_s=0.1)),
     "failed run": runs.make_run(blocks=(), status="failed", reason="no server started"),
     "interrupted run": runs.make_run(interruptions=(LOST,)),
@@ -159,6 +173,22 @@ def test_every_key_of_the_record_is_documented() -> None:
     for record in (Answer, Finding, ServerFigures, StepTokens):
         for field in fields(record):
             assert f"`{field.name}`" in page
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_all_forms_of_an_answer_serve_the_same(name: str) -> None:
+    """The ten lines, the record, the handover and the winner that is exported."""
+    facts = runs.make_facts(STATES[name])
+    serve, handover = answer_of(facts).serve, handover_of(facts)
+    winner = None
+    with suppress(NoWinnerError):
+        winner = winner_of(facts).variant
+    assert serve == winner
+    assert handover.has_winner == (serve is not None)
+    assert handover.pays == (serve is not None and serve != facts.run.result.baseline)
+    first = answer(STATES[name]).decision
+    assert first.startswith("Decision: serve ") == (serve is not None)
+    assert first.startswith("Decision: serve without") == (serve == facts.run.result.baseline)
 
 
 @pytest.mark.parametrize("name", STATES)

@@ -2,10 +2,16 @@
 
 from dataclasses import replace
 
+import pytest
+
+from draftworth.analysis.handover import handover_of
+from draftworth.analysis.winner import NoWinnerError, winner_of
+from draftworth.records.judgement import Judgement
 from draftworth.records.load import PoissonLoad
 from draftworth.records.results import BlockResult, Limits
+from draftworth.report.brief import answer_of
 from draftworth.report.contents import document_of
-from tests.draftworth.report.runs import make_facts, make_run
+from tests.draftworth.report.runs import BASELINE, make_facts, make_run, slower
 
 
 def at_rate(blocks: tuple[BlockResult, ...], rate: float, ttft_s: float) -> list[BlockResult]:
@@ -21,6 +27,29 @@ def at_rate(blocks: tuple[BlockResult, ...], rate: float, ttft_s: float) -> list
         for block in blocks
         for again in range(7)
     ]
+
+
+def test_a_rate_at_which_both_keep_the_limits_decides_nothing() -> None:
+    """The variant takes longer from end to end, and keeps a limit that is on the first token."""
+    blocks = tuple(
+        block if block.variant == BASELINE else slower(block, 1.4) for block in make_run().blocks
+    )
+    run = make_run(blocks=tuple(at_rate(blocks, 2.0, 0.2)), limits=Limits(ttft_p95_s=0.5))
+    facts = make_facts(run)
+    assert {mix.judgement for mix in facts.mixes} == {Judgement.WITHIN_LIMITS}
+
+    answer = answer_of(facts)
+    assert answer.serve is None
+    assert answer.decision == "No decision at p2: arrivals at a rate have no cost per token."
+    handover = handover_of(facts)
+    assert not handover.pays
+    assert not handover.has_winner
+    assert "measure more" in handover.next_step
+    assert handover.missing == (
+        "a cost: arrivals at a rate have none per token, and keeping the limits saves nothing",
+    )
+    with pytest.raises(NoWinnerError, match="Highest measured rate within the limits, k7"):
+        winner_of(facts)
 
 
 def test_the_highest_rate_of_each_variant_is_the_answer() -> None:
