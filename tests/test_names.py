@@ -10,15 +10,15 @@ from tests.conftest import PACKAGES, ROOT
 
 # How often each word names something today. A number may only fall: lower it with the code.
 EMPTY_WORDS = {
-    "found": 273,
-    "known": 60,
-    "told": 42,
-    "given": 98,
+    "found": 266,
+    "known": 59,
+    "told": 41,
+    "given": 87,
     "said": 25,
-    "shown": 36,
-    "own": 71,
-    "others": 47,
-    "asked": 46,
+    "shown": 35,
+    "own": 70,
+    "others": 46,
+    "asked": 45,
 }
 
 
