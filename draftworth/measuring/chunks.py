@@ -69,7 +69,7 @@ class Acceptance:
             return self._with_steps(least)
         window = math.ceil(self.drafted_tokens / self.steps_with_drafts)
         # More chunks than that are parts of steps, and say nothing of their number.
-        by_chunks = chunks - 1 if chunks - 1 <= least + window and chunks < output_tokens else 0
+        by_chunks = chunks - 1 if chunks - 1 <= least + window else 0
         return self._with_steps(max(least, self.steps_with_drafts, by_chunks))
 
     def _with_steps(self, steps: int) -> dict[str, int]:
