@@ -1,4 +1,5 @@
-"""Stands in for vLLM: compiles or loads, then streams completions, with drafts four tokens a step.
+"""Stands in for vLLM: compiles or loads, then streams completions; with drafts four tokens a step,
+or as many as a shorter window yields.
 
     vllm serve TARGET --port=N [--speculative-config=...]
 
@@ -12,6 +13,7 @@ import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -51,11 +53,15 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing."""
 
 
+def speculation() -> list[dict[str, Any]]:
+    configs = (a.partition("=")[2] for a in sys.argv if a.startswith("--speculative-config="))
+    return [json.loads(config) for config in configs]
+
+
 def read_models() -> None:
     """As vLLM begins: with the configuration of every model that it is told of."""
     target = sys.argv[2]
-    configs = (a.partition("=")[2] for a in sys.argv if a.startswith("--speculative-config="))
-    for folder in (target, *(json.loads(config)["model"] for config in configs)):
+    for folder in (target, *(config["model"] for config in speculation())):
         json.loads(Path(folder, "config.json").read_text())
 
 
@@ -64,8 +70,9 @@ def main() -> None:
         TROUBLES[trouble]()
     read_models()
     (port,) = (int(a.partition("=")[2]) for a in sys.argv if a.startswith("--port="))
-    if any(a.startswith("--speculative-config=") for a in sys.argv):
-        Handler.tokens_a_step = DRAFTED_TOKENS_A_STEP
+    for config in speculation():
+        window = int(config["num_speculative_tokens"])
+        Handler.tokens_a_step = min(DRAFTED_TOKENS_A_STEP, window)
     Path(os.environ["SAID"]).write_text(prepare())
     address = os.environ.get("LISTEN_ON", "127.0.0.1")
     ThreadingHTTPServer((address, port), Handler).serve_forever()
