@@ -16,7 +16,6 @@ The request's `max_tokens` limits the bytes, the events, the text and the counts
 """
 
 import json
-import math
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -67,9 +66,10 @@ class Acceptance:
         least = max(after_first - self.accepted_tokens, min(after_first, 1))
         if not self.steps_with_drafts:
             return self._with_steps(least)
-        window = math.ceil(self.drafted_tokens / self.steps_with_drafts)
+        # Each other step with drafts has at least one.
+        longest_window = self.drafted_tokens - (self.steps_with_drafts - 1)
         # More chunks than that are parts of steps, and say nothing of their number.
-        by_chunks = chunks - 1 if chunks - 1 <= least + window else 0
+        by_chunks = chunks - 1 if chunks - 1 <= least + longest_window else 0
         return self._with_steps(max(least, self.steps_with_drafts, by_chunks))
 
     def _with_steps(self, steps: int) -> dict[str, int]:
