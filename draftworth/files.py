@@ -26,7 +26,7 @@ def write_file(
     private: bool = False,
     overwrite: bool = True,
 ) -> Path:
-    """Write a file whole, and return its path.
+    """Write a file, so that no reader sees a part of it, and return its path.
 
     root: the folder below which no folder may be a link; it and those below it are made if they
         are missing. None: the file's own folder, which must exist.

@@ -62,15 +62,17 @@ def why_no_alarm(measured: MeasuredWinner) -> str:
 def break_even_words(figures: WinnerFigures, break_even: Estimate) -> str:
     """Return a sentence with the break-even, which is the threshold of the alarm."""
     measured = figures.tokens_per_step
-    own = "" if measured is None else f"; the run had {measured:.2f}"
+    in_the_run = "" if measured is None else f"; the run had {measured:.2f}"
     return (
         f"Break-even, with its 95% interval: {ratio_words(break_even)} tokens a step at "
-        f"{figures.load.label}, the lowest of the loads at which the winner is cheaper{own}."
+        f"{figures.load.label}, the lowest of the loads at which the winner is cheaper{in_the_run}."
     )
 
 
 def alarms_of(export: Export, break_even: Estimate) -> tuple[Object, Object]:
     """Return a PrometheusRule, and a CloudFormation template with the same alarm."""
+    threshold = f"{break_even.value:.3f}"
+    tokens, steps = _tokens_and_steps(export)
     rule, alarm = objects_in(
         "charts.winner",
         "alarms.yaml.jinja",
@@ -78,10 +80,25 @@ def alarms_of(export: Export, break_even: Estimate) -> tuple[Object, Object]:
         counters=COUNTERS,
         hours=WINDOW_HOURS,
         least_steps=LEAST_STEPS,
-        threshold=f"{break_even.value:.3f}",
+        threshold=threshold,
+        is_below=f"{tokens} / {steps} < {threshold}",
+        has_enough_steps=f"{steps} >= {LEAST_STEPS}",
         words=_words(break_even),
     )
     return rule, alarm
+
+
+def _tokens_and_steps(export: Export) -> tuple[str, str]:
+    """Return the PromQL expressions of the tokens after the first ones, and of the steps."""
+    labels = f'namespace="{export.namespace}",model_name="{export.model}"'
+    sums = {
+        name: f"sum(increase({counter}{{{labels}}}[{WINDOW_HOURS}h]))"
+        for name, counter in COUNTERS.items()
+    }
+    tokens = f"({sums['generated']} - {sums['finished']})"
+    undrafted = f"({tokens} - {sums['accepted']})"
+    # The larger one of the two: `or` gives its right side where the comparison leaves nothing.
+    return tokens, f"({sums['drafts']} >= {undrafted} or {undrafted})"
 
 
 def _words(break_even: Estimate) -> str:

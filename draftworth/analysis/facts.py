@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from operator import attrgetter
 
 from draftworth.analysis import checks, ratios
+from draftworth.analysis.clustering import Sample
 from draftworth.analysis.control import without_control
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of, ladders_of
 from draftworth.analysis.likelihoods import AnswersCheck, judged, judged_variants
@@ -41,8 +42,8 @@ class VariantFacts:
     quantiles: the requests' quantiles in seconds or tokens, by (metric, share of requests below the
         quantile). If the share is None, the value is the mean.
     step_latencies_s: every time between two chunks of a request; empty if a chunk is no step, or if
-        a run keeps no chunk
-        times. divergences: where greedy outputs differ from the baseline's.
+        the run keeps no chunk times.
+    divergences: where greedy outputs differ from the baseline's.
     """
 
     summary: VariantSummary
@@ -283,7 +284,7 @@ def _variant_facts(
         acceptance=acceptance,
         accepted_at=checks.acceptance_by_position(blocks),
         break_even=predicted,
-        quantiles=dict(_quantiles(run.blocks, group, name)),
+        quantiles=dict(_quantiles(samples_of(run.blocks, group, name), count)),
         step_latencies_s=tuple(
             latency_s
             for r in records
@@ -295,10 +296,8 @@ def _variant_facts(
 
 
 def _quantiles(
-    blocks: Sequence[BlockResult], group: Group, variant: str
+    requests: Sequence[tuple[Sample, RequestRecord]], count: steps.StepCount | None
 ) -> Iterator[tuple[tuple[Metric, float | None], Estimate]]:
-    requests = samples_of(blocks, group, variant)
-    count = steps.step_count(group.blocks(blocks, variant))
     values: dict[Metric, Callable[[RequestRecord], float | None]] = {
         metric: attrgetter(metric.field) for metric in definitions.shown_latencies()
     }

@@ -84,15 +84,15 @@ class Handover:
 
     @property
     def pays(self) -> bool:
-        if self.missing or self.decision is None:
-            return False
-        return self.decision.judgement.serves_variant
+        return self._judgement is not None and self._judgement.serves_variant
 
     @property
     def has_winner(self) -> bool:
-        if self.missing or self.decision is None:
-            return False
-        return self.decision.judgement.is_decided
+        return self._judgement is not None and self._judgement.is_decided
+
+    @property
+    def _judgement(self) -> Judgement | None:
+        return None if self.missing or self.decision is None else self.decision.judgement
 
 
 def handover_of(facts: RunFacts) -> Handover:

@@ -17,9 +17,9 @@ _EQUAL_COUNTS = 0.01
 # One of two servers may count the end token of each output. Up to this share, that is within what
 # counts as no difference in cost; with shorter outputs it would decide.
 _END_TOKENS = 0.05
-# What a step may yield where the window is not known: as much as the longest window that was
-# published yields (15 drafted tokens, DFlash). A server that does not speculate may be as much
-# faster, too; beyond it, a cache is likelier than another machine.
+# The most tokens that a step can yield, for a server whose window is not known. The longest
+# published window drafts 15 tokens (DFlash), and a step adds one. A server that does not speculate
+# may be as much faster, too; beyond it, a cache is likelier than another machine.
 _MOST_TOKENS_PER_STEP = 16
 
 

@@ -60,7 +60,7 @@ class CostByShare:
 
 @dataclass(frozen=True, kw_only=True)
 class CostByPrice:
-    """The cost ratio of a traffic by the price ratio, to which it is proportional.
+    """A traffic's cost ratio, which is proportional to the price ratio.
 
     judged_price_ratio: what the variant's server costs / the baseline's. ratio: the cost ratio
         there.

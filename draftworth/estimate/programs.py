@@ -63,7 +63,7 @@ def run_module(
             [str(python.absolute()), "-c", _RUN.format(root=root, module=module)],
             input=b"".join(map(dump_record, records)),
             cwd=folder,
-            # A panic of the library `tokenizers` is told in a line, without its stack.
+            # If the library `tokenizers` panics, it prints one line without a stack trace.
             env={**environment(), **variables, "RUST_BACKTRACE": "0"},
             stdout=subprocess.PIPE,
             stderr=errors,

@@ -31,8 +31,8 @@ class DeploymentError(Exception):
 def handle_request(
     event: Mapping[str, Any], controller: Controller, *, function_arn: str, ends_unix_s: float
 ) -> None:
-    """Record a deploy; take the nodes to zero that nobody wants any more: at a Delete, or of a node
-    group that the deploy replaces. Raise DeploymentError if that fails, or if instances stay there.
+    """Record a deploy. A Delete scales its node group to zero, and a deploy that replaces a node
+    group scales that one to zero. Raise DeploymentError if that fails, or if instances stay there.
 
     ends_unix_s: when Lambda ends this invocation.
     """

@@ -450,13 +450,18 @@ WRITES: dict[str, tuple[str, ...]] = {
 }
 
 
+def run_and_precious(name: str, folder: Path) -> tuple[Path, Path]:
+    """Return a run in which the folder of `name` exists, and a file that must not change."""
+    run, precious = write(copy.deepcopy(RUNS[6]), folder / "run"), folder / "precious"
+    precious.write_text("mine")
+    (run / name).parent.mkdir(exist_ok=True)
+    return run, precious
+
+
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.usefixtures("undrawn")
 def test_nothing_is_written_through_a_link_to_a_file(name: str, tmp_path: Path) -> None:
-    run = write(copy.deepcopy(RUNS[6]), tmp_path / "run")
-    precious = tmp_path / "precious"
-    precious.write_text("mine")
-    (run / name).parent.mkdir(exist_ok=True)
+    run, precious = run_and_precious(name, tmp_path)
     (run / name).symlink_to(precious)
     assert main(["report", str(run), *WRITES[name]]) == 0
     assert precious.read_text() == "mine"
@@ -467,10 +472,7 @@ def test_nothing_is_written_through_a_link_to_a_file(name: str, tmp_path: Path) 
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.usefixtures("undrawn")
 def test_nothing_is_written_through_a_hard_link_or_into_a_pipe(name: str, tmp_path: Path) -> None:
-    run = write(copy.deepcopy(RUNS[6]), tmp_path / "run")
-    precious = tmp_path / "precious"
-    precious.write_text("mine")
-    (run / name).parent.mkdir(exist_ok=True)
+    run, precious = run_and_precious(name, tmp_path)
     (run / name).hardlink_to(precious)
     assert main(["report", str(run), *WRITES[name]]) == 0
     assert precious.read_text() == "mine"

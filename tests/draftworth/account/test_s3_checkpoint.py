@@ -100,7 +100,7 @@ def test_what_is_whole_is_not_downloaded_again_and_half_of_a_file_is(
 
 
 def test_nothing_is_written_through_a_link(s3: Any, tmp_path: Path) -> None:
-    """A folder of somebody else can have one under each name."""
+    """If somebody else made the folder, each name in it can be a link."""
     stage(s3)
     place, other = downloaded(tmp_path), tmp_path / "other"
     other.write_bytes(b"mine")

@@ -29,7 +29,7 @@ from tests.support.stream_server import (
 
 STOPPED = "client was stopped and continued while the answer came"
 SLEPT = "the machine slept, or its clock was set, while the answer came"
-# More than the age at which the kernel's time of arrival is given up.
+# The client refuses a kernel timestamp of one second or more; this is longer.
 STOPPED_SECONDS = 1.2
 # A child that measures one request to the address in its arguments, and prints the record.
 CHILD = """

@@ -1,4 +1,4 @@
-"""The capacity controller's state: what the nodes of a deployment cost."""
+"""The capacity controller's state says what the nodes of a deployment cost."""
 
 import pytest
 
