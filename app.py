@@ -89,7 +89,7 @@ def check_cli(environment: Mapping[str, str]) -> None:
     if not newest.isdecimal() or int(newest) >= int(writes.partition(".")[0]):
         return
     # The module imports boto3, which is slow, so it is imported only here.
-    from draftworth.account.checks.deployment import pinned_cdk_version
+    from draftworth.account.checks.deploy_prerequisites import pinned_cdk_version
 
     pinned = pinned_cdk_version(ROOT)
     raise UserInputError(

@@ -22,7 +22,7 @@ from typing import Any
 
 from draftworth.analysis.statistics import quantile
 from draftworth.errors import DraftworthError, counted
-from draftworth.truth.timeline import TimelineSpec
+from draftworth.truth.token_timeline import TimelineSpec
 from draftworth.truth.trial import Trial, attempt, filled
 
 ROOT = Path(__file__).resolve().parents[1]

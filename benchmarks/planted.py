@@ -17,7 +17,7 @@ from draftworth.analysis.summary import Group
 from draftworth.analysis.verdict import INDIFFERENCE, TTFT_MARGIN
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.schedule import Round, RoundCounts, Rounds, stages
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.results import CONTROL, BlockResult, RequestRecord
 

@@ -21,7 +21,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from draftworth.records.search import Candidate
+from draftworth.records.search_result import Candidate
 from draftworth.searching.yields import from_means
 
 FALLS = tuple(hundredths / 100 for hundredths in range(88, 101))

@@ -22,10 +22,10 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from draftworth.records.codec import dump_record
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.results import BlockResult, RequestRecord
-from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.metrics_publisher.publisher import Publisher
+from lambdas.metrics_publisher.s3_events import ObjectCreated
 
 TARGET_CALLS = 40
 START_UNIX_S = 1_795_168_800.0

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from draftworth.analysis.clustering import Sample
-from draftworth.records.search import Candidate, Search
+from draftworth.records.search_result import Candidate, Search
 from draftworth.searching.observed import deviation_between_rounds
 from draftworth.searching.policy import ClassTimes, MeasuredCandidate, SearchState
 from draftworth.searching.yields import Yield, from_means, from_measured

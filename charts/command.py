@@ -18,7 +18,7 @@ from charts.measuring import RunSpecFile, run_spec_file
 from charts.winner import command
 from charts.winner.building import BUCKETS
 from draftworth.errors import UserInputError
-from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
+from draftworth.experiment.rules.aws_rules import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.untrusted import one_line

@@ -18,7 +18,7 @@ from draftworth.experiment.naming import dns_label
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.measuring import run_specification
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.planning.run_specification import Server, run_spec
+from draftworth.planning.specify_run import Server, run_spec
 from draftworth.records.codec import dump_record
 from draftworth.records.results import RUNS_FOLDER
 from draftworth.records.servers import START_ALLOWANCE_MINUTES

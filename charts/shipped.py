@@ -43,7 +43,7 @@ SERVING_POD = (
     "draftworth/neuron_versions.py",
     "draftworth/untrusted.py",
     "draftworth/records/__init__.py",
-    "draftworth/records/artifacts.py",
+    "draftworth/records/graph_manifests.py",
     "draftworth/records/checkpoints.py",
     "draftworth/records/codec.py",
     "draftworth/records/servers.py",

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from draftworth.estimate.outputs import outputs_of_run
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up
 from draftworth.estimate.reader import Reader
+from draftworth.estimate.target_outputs import outputs_of_run
 from draftworth.estimate.target_tokenizer import TargetTokenizer
 from draftworth.experiment.model import beside
 from draftworth.planning.resolved import ResolvedLocal, ResolvedVariant

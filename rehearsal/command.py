@@ -15,18 +15,18 @@ from pathlib import Path
 
 from draftworth.analysis.answer import headline
 from draftworth.analysis.facts import facts_of
-from draftworth.cli import answers
+from draftworth.cli import print_run
 from draftworth.cli.arguments import check_api_key, whole_number
 from draftworth.cli.progress import RunProgress, shown_progress
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.estimate.likelihood import checks_by_target
-from draftworth.estimate.outputs import outputs_of_blocks
 from draftworth.estimate.predictions import predict
 from draftworth.estimate.reader import Reader
+from draftworth.estimate.target_outputs import outputs_of_blocks
 from draftworth.experiment.model import MAX_REPETITIONS, beside
 from draftworth.measuring.result_files import FolderSink, Tee
 from draftworth.measuring.runner import measure_here, new_run_id
-from draftworth.measuring.servers import Progress, ReadRunsOutputs, reads_nothing
+from draftworth.measuring.server_lifecycle import Progress, ReadRunsOutputs, reads_nothing
 from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
 from draftworth.records import codec, likelihoods, reading
 from draftworth.records.readings import Reading
@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure the baseline against itself too, as `control: true` in the file",
     )
-    answers.add_arguments(parser)
+    print_run.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         run_id = new_run_id(experiment.name)
         run_folder = arguments.out / run_id
-        with answers.answer_if_cut_off(arguments, run_folder):
+        with print_run.answer_if_cut_off(arguments, run_folder):
             result = rehearsal.measure(run_id)
         predictions: tuple[likelihoods.Prediction, ...] = ()
         rehearsal.tell_answer(reading.read_run(run_folder))
@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
             texts = read_transcripts(run_folder, completed.blocks)
             facts = facts_of(completed, texts)
             document = document_of(facts, predictions=predictions)
-            answers.print_answer(arguments, facts, document, [str(run_folder)])
+            print_run.print_answer(arguments, facts, document, [str(run_folder)])
         is_complete = result.status == "complete"
         return 0 if is_complete and rehearsal.is_as_predicted(completed, texts) else 1
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from draftworth.experiment.model import beside
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.servers import Progress, Servers
+from draftworth.measuring.server_lifecycle import Progress, Servers
 from draftworth.planning.resolved import ResolvedLocal, ResolvedVariant
-from draftworth.planning.run_specification import Server, run_spec
+from draftworth.planning.specify_run import Server, run_spec
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
 from rehearsal.engine import EngineServer, process_servers

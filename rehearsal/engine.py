@@ -22,7 +22,7 @@ from pathlib import Path
 
 from draftworth.errors import DraftworthError
 from draftworth.measuring.run_specification import Endpoint
-from draftworth.measuring.servers import Progress
+from draftworth.measuring.server_lifecycle import Progress
 from draftworth.untrusted import without_secrets
 
 HOST = "127.0.0.1"  # servers of a rehearsal can be reached only from this machine

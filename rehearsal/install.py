@@ -23,7 +23,7 @@ from pathlib import Path
 
 from draftworth.child_processes import ending_with_parent
 from draftworth.errors import UserInputError
-from draftworth.measuring.servers import Progress
+from draftworth.measuring.server_lifecycle import Progress
 from rehearsal.engine import NEXT_STEP, EngineUnavailableError
 
 STAMP_NAME = "engine-complete"  # written last; without it the environment is incomplete

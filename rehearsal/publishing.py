@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.servers import Progress
+from draftworth.measuring.server_lifecycle import Progress
 from draftworth.metrics.definitions import NAMESPACE, TTFT, dimension_values
 from draftworth.records.reading import Run
 from draftworth.records.results import RESULT_SUFFIX, BlockResult, values_of

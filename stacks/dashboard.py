@@ -12,7 +12,7 @@ from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import Metric
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 
 GRID_COLUMNS = 24
 GRAPH_WIDTH = 8

@@ -13,7 +13,7 @@ from typing import Any
 import boto3
 import pytest
 
-from draftworth.account.checks.deployment import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
+from draftworth.account.checks.deploy_prerequisites import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
 from draftworth.experiment.naming import EXPERIMENT_TAG
 from tests.support.emulator import emulated_account
 

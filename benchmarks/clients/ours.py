@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from draftworth.measuring.client import Client, Measured
-from draftworth.measuring.load import AsyncioEngine, Batch, LoadEngine, Planned
+from draftworth.measuring.load_engines import AsyncioEngine, Batch, LoadEngine, Planned
 from draftworth.measuring.run_specification import RequestShape
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.prompts import Prompt
 
 SHAPE = RequestShape(

@@ -12,7 +12,7 @@ from charts.winner.building import BUCKETS, deployment, export_of, inference_ser
 from charts.winner.measured import Export, MeasuredWinner, measured_winner
 from charts.winner.neuron_pod import checkpoints_claim
 from draftworth.errors import UserInputError
-from draftworth.experiment.rules.aws import PINNED_IMAGE_WORDS, is_pinned_image
+from draftworth.experiment.rules.aws_rules import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, load
 from draftworth.untrusted import one_line
 

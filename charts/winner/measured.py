@@ -12,7 +12,7 @@ from draftworth.analysis.winner import Winner, winner_of
 from draftworth.cli.arguments import RUN_WORDS, local_run, run_list
 from draftworth.errors import UserInputError, suggestion
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedVariant
-from draftworth.planning.run_specification import serving_facts
+from draftworth.planning.specify_run import serving_facts
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RunResult
 from draftworth.records.servers import Decoding, ServingFacts

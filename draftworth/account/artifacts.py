@@ -16,7 +16,7 @@ from draftworth.account import clients, scope
 from draftworth.account.printing import duration_text, print_lines, size_text
 from draftworth.experiment import naming, variants
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load_neuron
-from draftworth.records import artifacts
+from draftworth.records import graph_manifests
 from draftworth.records.checkpoints import ReadyModel, load_marker, ready_key
 from draftworth.records.codec import RecordError, load_record
 from draftworth.serving.dialects import KEY_LENGTH
@@ -40,7 +40,7 @@ class StoredKey:
 
     key: str
     objects: Sequence[Entry]
-    manifest: artifacts.ArtifactManifest | None
+    manifest: graph_manifests.ArtifactManifest | None
     problems: tuple[str, ...]
 
     def loose(self) -> dict[str, list[Entry]]:
@@ -49,7 +49,9 @@ class StoredKey:
         folders: dict[str, list[Entry]] = {}
         for entry in self.objects:
             name = entry["Key"]
-            if name != artifacts.manifest_key(self.key) and not (own and name.startswith(own)):
+            if name != graph_manifests.manifest_key(self.key) and not (
+                own and name.startswith(own)
+            ):
                 folders.setdefault("/".join(name.split("/")[:2]), []).append(entry)
         return folders
 
@@ -83,16 +85,16 @@ def read_store(s3: Any, bucket: str) -> tuple[dict[str, StoredKey], int]:
 def _stored_key(s3: Any, bucket: str, key: str, objects: Sequence[Entry]) -> StoredKey:
     manifest, problems = None, []
     sizes = {entry["Key"]: entry["Size"] for entry in objects}
-    if artifacts.manifest_key(key) in sizes:
-        stored = s3.get_object(Bucket=bucket, Key=artifacts.manifest_key(key))
+    if graph_manifests.manifest_key(key) in sizes:
+        stored = s3.get_object(Bucket=bucket, Key=graph_manifests.manifest_key(key))
         try:
-            manifest = load_record(artifacts.ArtifactManifest, read_at_most(stored["Body"]))
+            manifest = load_record(graph_manifests.ArtifactManifest, read_at_most(stored["Body"]))
         except (RecordError, TooLargeError) as error:
-            problems = [f"{artifacts.MANIFEST_NAME} cannot be read: {error}"]
+            problems = [f"{graph_manifests.MANIFEST_NAME} cannot be read: {error}"]
     if manifest:
         start = f"{manifest.folder}/"
         by_path = {name.removeprefix(start): size for name, size in sizes.items()}
-        problems = artifacts.size_differences(manifest, by_path)
+        problems = graph_manifests.size_differences(manifest, by_path)
         if manifest.key != key:
             problems.append(f"key: the manifest is of {manifest.key}")
     return StoredKey(key=key, objects=objects, manifest=manifest, problems=tuple(problems))
@@ -108,10 +110,10 @@ def removals(
     found = []
     for key, entry in sorted(stored.items()):
         first, *others = sorted(
-            entry.objects, key=lambda found: found["Key"] != artifacts.manifest_key(key)
+            entry.objects, key=lambda found: found["Key"] != graph_manifests.manifest_key(key)
         )
         # An invalid manifest is deleted first too, because a starting server would read it.
-        has_manifest = first["Key"] == artifacts.manifest_key(key)
+        has_manifest = first["Key"] == graph_manifests.manifest_key(key)
         if has_manifest and (key not in used or key in refused):
             reason = "no given experiment uses it" if key not in used else "it would be refused"
             found.append(Removal(what=key, reason=reason, objects=(first, *others)))
@@ -126,7 +128,7 @@ def removals(
 def remove(s3: Any, bucket: str, removal: Removal) -> None:
     """Delete the objects, the manifest first; raise DraftworthError if S3 keeps one of them."""
     names = [entry["Key"] for entry in removal.objects]
-    if names[0].endswith(f"/{artifacts.MANIFEST_NAME}"):
+    if names[0].endswith(f"/{graph_manifests.MANIFEST_NAME}"):
         s3.delete_object(Bucket=bucket, Key=names.pop(0))
     clients.delete_objects(s3, bucket, [{"Key": name} for name in names])
 
@@ -273,7 +275,7 @@ def _refusal(
     commits = {role: commit for role, commit in found.items() if commit}
     return [
         *there.problems,
-        *artifacts.differences(there.manifest, variant.artifact_inputs, commits),
+        *graph_manifests.differences(there.manifest, variant.artifact_inputs, commits),
     ]
 
 

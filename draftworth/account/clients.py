@@ -18,7 +18,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from draftworth.account.answers import check_answers
+from draftworth.account.proxy_pages import check_answers
 from draftworth.errors import DraftworthError
 
 # A person waits for the answer, so a call without a network fails within half a minute.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from draftworth import errors, terminal
 from draftworth.account import clients, printing
-from draftworth.account.checks import capacity, check, cluster, deployment, money
+from draftworth.account.checks import capacity, check, cluster, deploy_prerequisites, money
 from draftworth.account.checks.check import Check, CheckResult, Situation, failed, skipped
 from draftworth.account.market import find, offers
 from draftworth.experiment.strict import PATTERNS
@@ -37,20 +37,20 @@ CHECKS: Sequence[Check] = (
     Check(name="add-ons", run=cluster.add_ons),
     Check(name="node image", run=cluster.node_image),
     Check(name="driver chart", run=cluster.neuron_chart, asks_aws=False),
-    Check(name="bootstrap", run=deployment.bootstrap),
-    Check(name="stacks", run=deployment.existing_stacks),
-    Check(name="stopped", run=deployment.not_stopped),
-    Check(name="gated models", run=deployment.gated_models, asks_aws=False),
-    Check(name="hub token", run=deployment.hub_token),
-    Check(name="compiled graphs", run=deployment.compiled_graphs),
+    Check(name="bootstrap", run=deploy_prerequisites.bootstrap),
+    Check(name="stacks", run=deploy_prerequisites.existing_stacks),
+    Check(name="stopped", run=deploy_prerequisites.not_stopped),
+    Check(name="gated models", run=deploy_prerequisites.gated_models, asks_aws=False),
+    Check(name="hub token", run=deploy_prerequisites.hub_token),
+    Check(name="compiled graphs", run=deploy_prerequisites.compiled_graphs),
     Check(name="examples", run=money.example_values_replaced, asks_aws=False),
     Check(name="price date", run=money.price_date, asks_aws=False),
     Check(name="spot price", run=money.spot_price),
     Check(name="budget", run=money.budget, asks_aws=False),
     Check(name="revisions", run=money.revisions, asks_aws=False),
-    Check(name="node", run=deployment.node, asks_aws=False),
-    Check(name="cdk", run=deployment.cdk_cli, asks_aws=False),
-    Check(name="container engine", run=deployment.container_engine, asks_aws=False),
+    Check(name="node", run=deploy_prerequisites.node, asks_aws=False),
+    Check(name="cdk", run=deploy_prerequisites.cdk_cli, asks_aws=False),
+    Check(name="container engine", run=deploy_prerequisites.container_engine, asks_aws=False),
 )
 
 

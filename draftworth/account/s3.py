@@ -14,7 +14,7 @@ from s3transfer.exceptions import RetriesExceededError
 
 from draftworth.account import clients, printing
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.records import checkpoints, codec, results, search, transcripts
+from draftworth.records import checkpoints, codec, results, search_result, transcripts
 from draftworth.records.reading import is_file_name, parse_s3_url, read_end
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, one_line, read_at_most
 
@@ -63,7 +63,9 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
         of_block = folder == results.BLOCKS_FOLDER and file.endswith(
             (results.RESULT_SUFFIX, results.TRANSCRIPT_SUFFIX)
         )
-        if name in (results.RUN_FILE, search.SEARCH_FILE) or (of_block and is_file_name(file)):
+        if name in (results.RUN_FILE, search_result.SEARCH_FILE) or (
+            of_block and is_file_name(file)
+        ):
             found[name] = entry["Size"]
     return found
 
@@ -76,7 +78,7 @@ def _listed_names(folder: Path) -> set[str]:
         return set()
     ends = (results.RESULT_SUFFIX, results.TRANSCRIPT_SUFFIX)
     of_blocks = {f"{results.BLOCKS_FOLDER}/{stem}{end}" for stem in stems for end in ends}
-    return {search.SEARCH_FILE} | of_blocks
+    return {search_result.SEARCH_FILE} | of_blocks
 
 
 _FORM = "s3://BUCKET/MODEL/REVISION of a checkpoints bucket (s3://BUCKET/Qwen/Qwen3-1.7B/main)"

@@ -17,7 +17,7 @@ from draftworth import errors, untrusted
 from draftworth.account import clients, printing, scope
 from draftworth.experiment.naming import RESULTS_OUTPUT
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from draftworth.records import capacity, deployment
+from draftworth.records import controller_state, deployment
 from draftworth.records.codec import RecordError, load_record
 
 _LAST_DECISION = "the controller's last decision"
@@ -55,7 +55,7 @@ class ControllerNotes:
     lines: tuple[str, ...] = ()
 
 
-def _notes_of(state: capacity.State) -> ControllerNotes:
+def _notes_of(state: controller_state.State) -> ControllerNotes:
     lines, desired = [], 0
     if decision := state.last_decision:
         since = printing.utc_text(datetime.fromtimestamp(decision.since_unix_s, UTC))
@@ -120,7 +120,9 @@ class Deployment:
         if answer is None:
             return ControllerNotes()
         try:
-            return _notes_of(load_record(capacity.State, untrusted.read_at_most(answer["Body"])))
+            return _notes_of(
+                load_record(controller_state.State, untrusted.read_at_most(answer["Body"]))
+            )
         except (RecordError, untrusted.TooLargeError):
             return ControllerNotes(lines=(f"{_LAST_DECISION}: {url} cannot be read",))
 

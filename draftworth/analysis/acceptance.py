@@ -11,7 +11,7 @@ from draftworth.analysis.ratios import log_of_sums
 from draftworth.analysis.statistics import Estimate
 from draftworth.errors import UserInputError
 from draftworth.metrics.steps import draft_whole_windows
-from draftworth.records import acceptance
+from draftworth.records import acceptance_profile
 from draftworth.records.reading import Run
 from draftworth.records.readings import Replayed
 from draftworth.records.results import BlockResult
@@ -23,7 +23,7 @@ _DIGITS = 6
 
 def acceptance_of(
     outputs: Iterable[Replayed], checked: Collection[int], *, by_position: bool = False
-) -> dict[str, acceptance.Windows]:
+) -> dict[str, acceptance_profile.Windows]:
     """Return, for each prompt class, a `WindowAcceptance` for each number in `checked`.
 
     outputs: the target's outputs; those of only one token are left out.
@@ -42,7 +42,7 @@ def acceptance_of(
 
 def _window(
     outputs: Sequence[Replayed], checked: int, *, by_position: bool
-) -> acceptance.WindowAcceptance:
+) -> acceptance_profile.WindowAcceptance:
     # Only prompts are a sample: reading an output again gives the same steps.
     by_prompt: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for output in outputs:
@@ -52,11 +52,11 @@ def _window(
         for (case, prompt), own in by_prompt.items()
     ]
 
-    def mean(of: Callable[[int], int]) -> acceptance.Measured:
+    def mean(of: Callable[[int], int]) -> acceptance_profile.Measured:
         found = log_of_sums(steps, lambda own: (sum(map(of, own)), len(own)))
-        return _measured(found.estimate()) if found else acceptance.Measured(value=0.0)
+        return _measured(found.estimate()) if found else acceptance_profile.Measured(value=0.0)
 
-    return acceptance.WindowAcceptance(
+    return acceptance_profile.WindowAcceptance(
         drafts_checked=checked,
         tokens_per_step=mean(int),
         accepted=tuple(mean(n.__lt__) for n in range(1, checked + 1)) if by_position else (),
@@ -65,15 +65,15 @@ def _window(
     )
 
 
-def _measured(found: Estimate) -> acceptance.Measured:
+def _measured(found: Estimate) -> acceptance_profile.Measured:
     low, high = (end and round(end, _DIGITS) for end in (found.low, found.high))
-    return acceptance.Measured(value=round(found.value, _DIGITS), low=low, high=high)
+    return acceptance_profile.Measured(value=round(found.value, _DIGITS), low=low, high=high)
 
 
-def profile_of(run: Run) -> acceptance.AcceptanceProfile:
+def profile_of(run: Run) -> acceptance_profile.AcceptanceProfile:
     """Return a run's acceptance profile; raise UserInputError if no variant's steps are known."""
     result, serving = run.result, run.result.serving
-    drafts: defaultdict[Decoding, defaultdict[str, list[acceptance.WindowAcceptance]]]
+    drafts: defaultdict[Decoding, defaultdict[str, list[acceptance_profile.WindowAcceptance]]]
     drafts = defaultdict(lambda: defaultdict(list))
     for variant, most in result.max_tokens_per_step.items():
         unknown = Decoding(method="not known", draft=variant)
@@ -89,18 +89,22 @@ def profile_of(run: Run) -> acceptance.AcceptanceProfile:
             "counts tokens by chunk or its steps; of `compare`, with window=K"
         )
     requests = [request for block in run.blocks for request in block.requests]
-    return acceptance.AcceptanceProfile(
-        target=acceptance.name_of(serving.target_model if serving else run.blocks[0].model),
+    return acceptance_profile.AcceptanceProfile(
+        target=acceptance_profile.name_of(serving.target_model if serving else run.blocks[0].model),
         target_revision=_revision(serving.target_revision if serving else None),
-        source=acceptance.name_of(f"run {result.run_id} of {result.experiment}"),
+        source=acceptance_profile.name_of(f"run {result.run_id} of {result.experiment}"),
         temperature=result.temperature,
-        text_sha256=acceptance.text_hash(r.output_sha256 for r in requests if r.output_sha256),
+        text_sha256=acceptance_profile.text_hash(
+            r.output_sha256 for r in requests if r.output_sha256
+        ),
         drafts=tuple(
-            acceptance.DraftAcceptance(
-                method=acceptance.name_of(decoding.method),
-                draft=acceptance.name_of(decoding.draft or decoding.method),
+            acceptance_profile.DraftAcceptance(
+                method=acceptance_profile.name_of(decoding.method),
+                draft=acceptance_profile.name_of(decoding.draft or decoding.method),
                 draft_revision=_revision(decoding.draft_revision),
-                classes={acceptance.name_of(n): tuple(windows) for n, windows in classes.items()},
+                classes={
+                    acceptance_profile.name_of(n): tuple(windows) for n, windows in classes.items()
+                },
             )
             for decoding, classes in drafts.items()
         ),
@@ -108,21 +112,21 @@ def profile_of(run: Run) -> acceptance.AcceptanceProfile:
 
 
 def _revision(text: str | None) -> str | None:
-    return None if text is None else acceptance.name_of(text)
+    return None if text is None else acceptance_profile.name_of(text)
 
 
 def _of_run(
     blocks: Sequence[BlockResult], tokens: Estimate, most: int
-) -> acceptance.WindowAcceptance:
+) -> acceptance_profile.WindowAcceptance:
     """Return a variant's acceptance in one class. tokens: per step. most: the most tokens of a
     step. Shares of accepted tokens have no interval: they are counted by block, not request."""
     shares = acceptance_by_position(blocks) if draft_whole_windows(blocks, most) else ()
     requests = [r for block in blocks for r in block.requests if r.counts]
-    return acceptance.WindowAcceptance(
+    return acceptance_profile.WindowAcceptance(
         drafts_checked=most - 1,
         tokens_per_step=_measured(tokens),
         accepted=tuple(
-            acceptance.Measured(value=round(share, _DIGITS)) for share in shares[: most - 1]
+            acceptance_profile.Measured(value=round(share, _DIGITS)) for share in shares[: most - 1]
         ),
         outputs=len(requests),
         tokens=sum((r.number_output_tokens or 1) - 1 for r in requests),

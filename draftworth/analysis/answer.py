@@ -13,7 +13,7 @@ from draftworth.metrics.definitions import COST, TOKENS_PER_STEP
 from draftworth.records.findings import Finding, Verdict
 from draftworth.records.judgement import Judgement
 from draftworth.records.results import AS_SHIPPED, BlockResult, RunResult
-from draftworth.records.search import CostInterval, SearchResult
+from draftworth.records.search_result import CostInterval, SearchResult
 from draftworth.untrusted import one_line
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from draftworth.analysis.answering_model import other_names
 from draftworth.analysis.checks import ACCEPTANCE_TOLERANCE, SERVER_TOLERANCE, AcceptanceCheck
 from draftworth.analysis.control import noise_floor
 from draftworth.analysis.facts import RunFacts, VariantFacts
-from draftworth.analysis.likelihoods import judged_variants
-from draftworth.analysis.models import other_names
+from draftworth.analysis.likelihood_check import judged_variants
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import cached_share, groups_of, wrong_input_tokens
 from draftworth.analysis.verdict import Comparison

@@ -9,9 +9,9 @@ from draftworth.analysis import checks, ratios
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.control import without_control
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of, ladders_of
-from draftworth.analysis.likelihoods import AnswersCheck, judged, judged_variants
+from draftworth.analysis.likelihood_check import AnswersCheck, judged, judged_variants
 from draftworth.analysis.limits import Goodput, goodput, highest_rate
-from draftworth.analysis.outputs import Divergence, divergences, partings
+from draftworth.analysis.output_differences import Divergence, divergences, partings
 from draftworth.analysis.pairing import Traffic, counting, paired, samples_of
 from draftworth.analysis.repetitions import RepetitionFacts, Shortfall, repetitions_of, shortfall
 from draftworth.analysis.statistics import Estimate, quantile_estimate
@@ -20,7 +20,7 @@ from draftworth.analysis.verdict import Comparison, compare
 from draftworth.metrics import definitions, steps
 from draftworth.metrics.definitions import Metric
 from draftworth.records.findings import ClaimFinding
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, RequestRecord, RunResult
 from draftworth.records.transcripts import Transcripts

@@ -23,7 +23,7 @@ from draftworth.analysis.summary import Lengths, groups_of, lengths_of
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics import steps
 from draftworth.records.judgement import Judgement
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult
 

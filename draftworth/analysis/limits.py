@@ -8,12 +8,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.models import why_not_one_model
+from draftworth.analysis.answering_model import why_not_one_model
 from draftworth.analysis.pairing import Traffic, samples_of, weighted
 from draftworth.analysis.statistics import SAMPLES_BEYOND, Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, summarize
 from draftworth.metrics.definitions import COST
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 from draftworth.records.results import BlockResult, Limits, Price, RequestRecord
 
 # The share of requests that must keep a latency limit.

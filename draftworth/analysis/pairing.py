@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.summary import Group, summarize
 from draftworth.metrics.definitions import Metric
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 from draftworth.records.results import BlockResult, Price, RequestRecord
 
 # With this many cases, a class's cases count as a random sample of similar cases. With fewer,

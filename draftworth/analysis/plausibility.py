@@ -6,7 +6,7 @@ token, and a cache of whole responses takes nearly all of it; both look like a p
 
 from collections.abc import Iterable
 
-from draftworth.analysis.outputs import SHA256_OF_NOTHING
+from draftworth.analysis.output_differences import SHA256_OF_NOTHING
 from draftworth.analysis.pairing import Pair
 from draftworth.analysis.statistics import Estimate
 from draftworth.errors import counted

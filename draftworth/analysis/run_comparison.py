@@ -11,7 +11,7 @@ from draftworth.analysis.statistics import Estimate, interval_of
 from draftworth.errors import UserInputError
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.metrics.definitions import slot_usd_per_second
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import values_of
 

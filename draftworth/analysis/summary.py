@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import Metric
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 from draftworth.records.results import BlockResult, Price, RequestRecord, values_of
 
 # vLLM has four finish reasons; other servers may have many more than a table has room for.

@@ -15,9 +15,9 @@ from operator import attrgetter
 from draftworth.analysis import rare, ratios, statistics
 from draftworth.analysis.clustering import ENOUGH, MANY_REPETITIONS, Spread, spread
 from draftworth.analysis.control import clears, noise_floor, why_not_decided
-from draftworth.analysis.likelihoods import AnswersCheck
+from draftworth.analysis.likelihood_check import AnswersCheck
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
-from draftworth.analysis.outputs import Likeness, likeness, output_pairs
+from draftworth.analysis.output_differences import Likeness, likeness, output_pairs
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired, weighted
 from draftworth.analysis.plausibility import why_not_believed
 from draftworth.metrics import definitions

@@ -8,7 +8,7 @@ from draftworth.metrics.definitions import OUTPUT_TOKENS, shown_latencies
 from draftworth.report import words
 from draftworth.report.document import Section, table
 from draftworth.report.words import ABOUT
-from draftworth.truth.reports import FORMS, Report
+from draftworth.truth.tool_reports import FORMS, Report
 from draftworth.untrusted import one_line
 
 # The names in a report of the latencies that are shown, and of the output tokens.

@@ -9,8 +9,8 @@ from pathlib import Path
 from draftworth.cli.arguments import positive_number
 from draftworth.errors import DraftworthError, UserInputError, counted
 from draftworth.terminal import table_lines
-from draftworth.truth.reports import FORMS
-from draftworth.truth.timeline import TRAPS
+from draftworth.truth.token_timeline import TRAPS
+from draftworth.truth.tool_reports import FORMS
 from draftworth.truth.trial import TOLERANCE_PERCENT, attempt, judged
 
 _HEADINGS = ("trap", "figure", "truth", "the tool", "difference", "")

@@ -20,14 +20,14 @@ from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
 from draftworth.cli.estimate_profile import estimates_by_profile, profile_of
 from draftworth.cli.estimate_settling import TokenPrice, settled, token_prices
 from draftworth.errors import UserInputError
-from draftworth.estimate import likelihood, outputs, predictions
-from draftworth.estimate.document import document_of, json_text
+from draftworth.estimate import likelihood, predictions, target_outputs
+from draftworth.estimate.estimate_document import document_of, json_text
 from draftworth.estimate.forecast import WINDOWS, DraftEstimate, windows_of
 from draftworth.estimate.model_folders import check_model, check_tokenizer, shown
 from draftworth.estimate.profile_forms import write_profile
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up, tokens_per_step
 from draftworth.estimate.reader import Reader
-from draftworth.estimate.step_costs import step_costs_of
+from draftworth.estimate.step_cost_sources import step_costs_of
 from draftworth.estimate.target_tokenizer import TargetTokenizer
 from draftworth.experiment.catalog import NGRAM, catalog
 from draftworth.experiment.model import beside
@@ -162,7 +162,7 @@ def _estimates(
     given, own_card = _given_outputs(experiment, arguments.answers, method or NGRAM)
     card = card or own_card
     prices = token_prices(experiment, card) if card else {}
-    outputs.check_classes(weights, given.outputs)
+    target_outputs.check_classes(weights, given.outputs)
     by_position = arguments.profile is not None
     found: list[DraftEstimate] = []
     try:
@@ -193,7 +193,7 @@ def _estimates(
     )
     for draft in drafts:
         readings = reader.readings(draft, given.outputs)
-        outputs.check_lengths(weights, readings)
+        target_outputs.check_lengths(weights, readings)
         of_draft = partial(
             DraftEstimate,
             target=experiment.spec.target.given,
@@ -220,7 +220,7 @@ def _tokenizers_next(error: Exception) -> str:
 def _kept(
     experiment: ResolvedExperiment,
     arguments: argparse.Namespace,
-    given: outputs.GivenOutputs,
+    given: target_outputs.GivenOutputs,
     prices: Mapping[str, TokenPrice],
     found: Sequence[DraftEstimate],
 ) -> list[DraftEstimate]:
@@ -247,7 +247,7 @@ def _method(experiment: ResolvedExperiment) -> str | None:
 
 def _ngram(
     experiment: ResolvedExperiment,
-    given: outputs.GivenOutputs,
+    given: target_outputs.GivenOutputs,
     tokenizer: TargetTokenizer,
     weights: Mapping[str, float],
     card: findings.StepCostCard | None,
@@ -261,7 +261,7 @@ def _ngram(
     """
     thinking = experiment.spec.workload.enable_thinking
     shortest = looked_up(given.outputs, tokenizer, LOOKUPS[0], enable_thinking=thinking)
-    outputs.check_lengths(weights, shortest)
+    target_outputs.check_lengths(weights, shortest)
     tried = [[replace(output, lengths=lengths) for output in shortest] for lengths in LOOKUPS]
     tokens = [tokens_per_step(one, weights, checked=LOOKUP_WINDOW) for one in tried]
     most, best = max(zip(tokens, tried, strict=True), key=itemgetter(0))
@@ -286,11 +286,11 @@ def _ngram(
 
 def _given_outputs(
     experiment: ResolvedExperiment, place: str | None, method: str
-) -> tuple[outputs.GivenOutputs, findings.StepCostCard | None]:
+) -> tuple[target_outputs.GivenOutputs, findings.StepCostCard | None]:
     if place is None:
-        return outputs.given_outputs(experiment, None), None
+        return target_outputs.given_outputs(experiment, None), None
     with local_run(place) as folder:
-        given = outputs.given_outputs(experiment, folder)
+        given = target_outputs.given_outputs(experiment, folder)
         card = _own_card(folder, method) if given.run else None
         return replace(given, folder=None) if place.startswith(S3_SCHEME) else given, card
 

@@ -7,14 +7,19 @@ from pathlib import Path, PurePath
 from draftworth import __version__
 from draftworth.errors import UserInputError
 from draftworth.estimate.forecast import WINDOWS, DraftEstimate, windows_of
-from draftworth.estimate.outputs import GivenOutputs
 from draftworth.estimate.profile_forms import read_profile
-from draftworth.estimate.step_costs import step_costs_of
+from draftworth.estimate.step_cost_sources import step_costs_of
+from draftworth.estimate.target_outputs import GivenOutputs
+from draftworth.experiment.candidate_forecast import name_in
 from draftworth.experiment.catalog import NGRAM, catalog
-from draftworth.experiment.forecast import name_in
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedExperiment
-from draftworth.records.acceptance import AcceptanceProfile, DraftAcceptance, name_of, text_hash
+from draftworth.records.acceptance_profile import (
+    AcceptanceProfile,
+    DraftAcceptance,
+    name_of,
+    text_hash,
+)
 from draftworth.records.findings import StepCostCard
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 from draftworth.cli.price_words import billed_words, block_words, dated_source, unknown_price
 from draftworth.estimate.forecast import Conclusion, DraftEstimate, windows_text
-from draftworth.estimate.step_costs import checked_serving
+from draftworth.estimate.step_cost_sources import checked_serving
 from draftworth.experiment import catalog
 from draftworth.metrics.definitions import SECONDS_PER_HOUR
-from draftworth.planning import run_specification, timeline
+from draftworth.planning import specify_run, timeline
 from draftworth.planning.capacity_block import PaidBlock
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
 from draftworth.records import results
@@ -49,7 +49,7 @@ def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str
     Empty if a node's price is unknown, or if the card's servers differ from the experiment's.
     """
     serving, price = checked_serving(card), experiment.price
-    ours = run_specification.serving_facts(experiment)
+    ours = specify_run.serving_facts(experiment)
     # `decoding` is not compared, because other variants do not change the baseline's step latency.
     if price is None or replace(serving, decoding=ours.decoding) != ours:
         return {}

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from draftworth.cli import answers, arguments, resuming
+from draftworth.cli import arguments, print_run, resuming
 from draftworth.cli.progress import shown_progress
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring import result_files, run_specification, unended
@@ -17,10 +17,10 @@ from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError
 from draftworth.measuring.journal import read_history
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import measure_here
-from draftworth.measuring.servers import served_models
+from draftworth.measuring.server_lifecycle import served_models
 from draftworth.measuring.unended import BegunRun
 from draftworth.records import results
-from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
 from draftworth.untrusted import one_line
 
@@ -120,7 +120,7 @@ def add_request_arguments(
         help="go on with a run that was killed or ran out of room, in its folder and with its "
         "settings: no other option is needed",
     )
-    answers.add_arguments(parser)
+    print_run.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -161,7 +161,7 @@ def measure_and_print(
     try:
         with (
             unended.only_process(folder),
-            answers.answer_if_cut_off(options, folder),
+            print_run.answer_if_cut_off(options, folder),
             shown_progress() as progress,
         ):
             result = measure_here(
@@ -175,7 +175,7 @@ def measure_and_print(
     except result_files.StorageFullError as error:
         again = unended.resume_command(spec, folder)
         raise DraftworthError(f"{error}, then {again}") from error
-    answers.print_run(options, folder)
+    print_run.print_run(options, folder)
     if result.status == "failed":
         raise DraftworthError(f"the run failed: {result.reason}")
     return 0

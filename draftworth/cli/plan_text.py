@@ -18,7 +18,7 @@ from draftworth.planning.resolved import (
     ResolvedVariant,
 )
 from draftworth.planning.timeline import RunForecast
-from draftworth.records.search import Search
+from draftworth.records.search_result import Search
 from draftworth.searching.extent import STUDY, Extent
 from draftworth.serving.command import ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command

@@ -11,7 +11,7 @@ from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.judged_anew import Choices, judged_anew
 from draftworth.claims.judging import judge, read_claims
 from draftworth.claims.other_tools import tool_section
-from draftworth.cli import answers, report_choices
+from draftworth.cli import print_run, report_choices
 from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.cli.report_choices import EXAMPLES
 from draftworth.cli.report_scores import score
@@ -23,7 +23,7 @@ from draftworth.records.reading import Run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
 from draftworth.report import contents
 from draftworth.report.document import Document, Section, document_lines
-from draftworth.truth.reports import recognized
+from draftworth.truth.tool_reports import recognized
 from draftworth.untrusted import one_line
 
 _BESIDE_THE_RUN = ""
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "metrics to watch, how to repeat it; --out writes handover.html and handover.md",
     )
     report_choices.add_arguments(parser)
-    answers.add_arguments(parser)
+    print_run.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         written = () if out is None else (f"handover written to {out}",)
         print(*document_lines(document), *written, sep="\n")
     else:
-        answers.print_answer(
+        print_run.print_answer(
             arguments,
             facts,
             document,

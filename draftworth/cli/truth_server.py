@@ -9,7 +9,7 @@ from pathlib import Path
 from draftworth.cli.arguments import positive_int, positive_number, whole_number
 from draftworth.errors import UserInputError, counted
 from draftworth.truth.server import serve
-from draftworth.truth.timeline import TRAPS
+from draftworth.truth.token_timeline import TRAPS
 
 _TIMELINE = (
     'fields that replace those of the trap, such as {"output_tokens": 8, "chunk_tokens": [1, 4]} '

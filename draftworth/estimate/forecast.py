@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Literal
 
 from draftworth.analysis.verdict import INDIFFERENCE
-from draftworth.estimate.step_costs import CostRange, StepCosts
+from draftworth.estimate.step_cost_sources import CostRange, StepCosts
 from draftworth.planning.resolved import ResolvedExperiment
-from draftworth.records.acceptance import Measured, Windows
+from draftworth.records.acceptance_profile import Measured, Windows
 from draftworth.records.likelihoods import Prediction
 
 WINDOWS = range(1, 16)

@@ -19,7 +19,7 @@ from transformers.utils import logging
 
 from draftworth.errors import UserInputError
 from draftworth.estimate import model_folders
-from draftworth.estimate.limits import limited
+from draftworth.estimate.process_limits import limited
 from draftworth.records.readings import Output, Reading, TokenLimits
 from draftworth.untrusted import one_line
 

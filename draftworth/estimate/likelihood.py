@@ -18,12 +18,12 @@ from functools import partial
 from pathlib import Path
 
 from draftworth.analysis.clustering import MIN_PROMPTS, student_t
-from draftworth.analysis.likelihoods import FALSE_ALARMS, judged
+from draftworth.analysis.likelihood_check import FALSE_ALARMS, judged
 from draftworth.analysis.statistics import at_least
 from draftworth.errors import DraftworthError
 from draftworth.estimate.model_folders import can_read, shown
-from draftworth.estimate.outputs import GivenOutputs, all_outputs, outputs_of_blocks
 from draftworth.estimate.reader import Reader
+from draftworth.estimate.target_outputs import GivenOutputs, all_outputs, outputs_of_blocks
 from draftworth.files import write_file
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.records import likelihoods

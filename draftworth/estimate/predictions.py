@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from draftworth.errors import DraftworthError
-from draftworth.estimate.outputs import GivenOutputs, given_outputs
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up
 from draftworth.estimate.reader import Reader
+from draftworth.estimate.target_outputs import GivenOutputs, given_outputs
 from draftworth.estimate.target_tokenizer import TargetTokenizer
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside

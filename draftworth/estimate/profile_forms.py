@@ -17,7 +17,7 @@ import yaml
 from draftworth.errors import UserInputError
 from draftworth.files import write_file
 from draftworth.measuring.counters import DRAFTS, parse_metrics, speculation_between
-from draftworth.records import acceptance
+from draftworth.records import acceptance_profile
 from draftworth.records.codec import RecordError, dump_record, load_value
 from draftworth.untrusted import TooLargeError, one_line, read_file
 
@@ -30,7 +30,7 @@ _RATES = ("synthetic_acceptance_rates", "spec_decode_per_position_acceptance_rat
 _NOT_KNOWN = "not known"
 
 
-def written(form: str, window: acceptance.WindowAcceptance) -> str:
+def written(form: str, window: acceptance_profile.WindowAcceptance) -> str:
     """Return a window's acceptance in the format `form`; empty if it lacks the format's figures."""
     template = FORMS[form]
     shares = [f"{share.value:.6g}" for share in window.accepted]
@@ -43,7 +43,7 @@ def written(form: str, window: acceptance.WindowAcceptance) -> str:
     )
 
 
-def inferencex(target: str, draft: acceptance.DraftAcceptance) -> str:
+def inferencex(target: str, draft: acceptance_profile.DraftAcceptance) -> str:
     """Return a draft's tokens per step by prompt class and window, as YAML for InferenceX."""
     tokens = {
         name: {w.drafts_checked: float(f"{w.tokens_per_step.value:.6g}") for w in windows}
@@ -54,11 +54,11 @@ def inferencex(target: str, draft: acceptance.DraftAcceptance) -> str:
     return text.rstrip("\n")
 
 
-def read_profile(path: Path) -> acceptance.AcceptanceProfile:
+def read_profile(path: Path) -> acceptance_profile.AcceptanceProfile:
     """Read an acceptance profile; raise UserInputError if its format is not a known one."""
     shown = one_line(str(path))
     try:
-        return _read(path, read_file(path, acceptance.LIMIT_BYTES))
+        return _read(path, read_file(path, acceptance_profile.LIMIT_BYTES))
     except OSError as error:
         raise UserInputError(f"{shown}: cannot be read: {error.strerror}") from error
     except (RecordError, TooLargeError) as error:
@@ -71,7 +71,7 @@ def read_profile(path: Path) -> acceptance.AcceptanceProfile:
         ) from error
 
 
-def _read(path: Path, data: bytes) -> acceptance.AcceptanceProfile:
+def _read(path: Path, data: bytes) -> acceptance_profile.AcceptanceProfile:
     text = data.decode()
     if path.suffix in (".yaml", ".yml"):
         return _of_inferencex(yaml.load(text, Loader=_TextLoader), path)  # noqa: S506 (text alone)
@@ -85,7 +85,11 @@ def _read(path: Path, data: bytes) -> acceptance.AcceptanceProfile:
         return _profile(path, {"all": (_of_metrics(text),)})
     value = load_value(data, keys_once=True)
     rates = [value[key] for key in _RATES if key in value] if isinstance(value, dict) else []
-    return _profile(path, {"all": (_window(rates[0]),)}) if rates else acceptance.load_profile(data)
+    return (
+        _profile(path, {"all": (_window(rates[0]),)})
+        if rates
+        else acceptance_profile.load_profile(data)
+    )
 
 
 class _TextLoader(yaml.BaseLoader):
@@ -98,13 +102,14 @@ class _TextLoader(yaml.BaseLoader):
         return found
 
 
-def _of_inferencex(value: Mapping[str, Any], path: Path) -> acceptance.AcceptanceProfile:
+def _of_inferencex(value: Mapping[str, Any], path: Path) -> acceptance_profile.AcceptanceProfile:
     metadata = value.get("_metadata", {})
     [(target, modes)] = ((key, own) for key, own in value.items() if key != "_metadata")
     classes = {
         str(mode): tuple(
-            acceptance.WindowAcceptance(
-                drafts_checked=int(n), tokens_per_step=acceptance.Measured(value=float(length))
+            acceptance_profile.WindowAcceptance(
+                drafts_checked=int(n),
+                tokens_per_step=acceptance_profile.Measured(value=float(length)),
             )
             for n, length in lengths.items()
         )
@@ -113,7 +118,7 @@ def _of_inferencex(value: Mapping[str, Any], path: Path) -> acceptance.Acceptanc
     return _profile(path, classes, target=str(target), draft=metadata.get("draft-model"))
 
 
-def _of_metrics(text: str) -> acceptance.WindowAcceptance:
+def _of_metrics(text: str) -> acceptance_profile.WindowAcceptance:
     """Return the acceptance that a server's counters (its /metrics) show since its start."""
     totals = parse_metrics(text)
     counted = speculation_between(dict.fromkeys(totals, 0.0), totals)
@@ -122,30 +127,30 @@ def _of_metrics(text: str) -> acceptance.WindowAcceptance:
     return _window([n / counted.drafts for n in counted.accepted_per_position])
 
 
-def _window(shares: Sequence[float]) -> acceptance.WindowAcceptance:
-    return acceptance.WindowAcceptance(
+def _window(shares: Sequence[float]) -> acceptance_profile.WindowAcceptance:
+    return acceptance_profile.WindowAcceptance(
         drafts_checked=len(shares),
-        tokens_per_step=acceptance.Measured(value=1 + sum(shares)),
-        accepted=tuple(acceptance.Measured(value=float(share)) for share in shares),
+        tokens_per_step=acceptance_profile.Measured(value=1 + sum(shares)),
+        accepted=tuple(acceptance_profile.Measured(value=float(share)) for share in shares),
     )
 
 
 def _profile(
     path: Path,
-    classes: Mapping[str, acceptance.Windows],
+    classes: Mapping[str, acceptance_profile.Windows],
     *,
     target: str = _NOT_KNOWN,
     draft: str | None = None,
-) -> acceptance.AcceptanceProfile:
-    found = acceptance.DraftAcceptance(
+) -> acceptance_profile.AcceptanceProfile:
+    found = acceptance_profile.DraftAcceptance(
         method=_NOT_KNOWN, draft=draft or _NOT_KNOWN, classes=classes
     )
-    return acceptance.AcceptanceProfile(
-        target=target, source=acceptance.name_of(f"the file {path.name}"), drafts=(found,)
+    return acceptance_profile.AcceptanceProfile(
+        target=target, source=acceptance_profile.name_of(f"the file {path.name}"), drafts=(found,)
     )
 
 
-def write_profile(profile: acceptance.AcceptanceProfile, path: Path) -> None:
+def write_profile(profile: acceptance_profile.AcceptanceProfile, path: Path) -> None:
     """Write a profile as JSON; UserInputError: `path` is no .json file or cannot be written."""
     if path.suffix != ".json":  # other suffixes are other forms for `read_profile`
         raise UserInputError(

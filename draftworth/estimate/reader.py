@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.errors import DraftworthError, UserInputError, exit_words
-from draftworth.estimate.limits import TOO_LATE, too_late
+from draftworth.estimate.process_limits import TOO_LATE, too_late
 from draftworth.estimate.programs import run_module
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.readings import Output, PassSettings, Reading, TokenLimits

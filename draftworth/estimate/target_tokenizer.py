@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from draftworth.errors import DraftworthError, UserInputError, counted, exit_words
-from draftworth.estimate.limits import NEXT, TOO_LATE, too_late
+from draftworth.estimate.process_limits import NEXT, TOO_LATE, too_late
 from draftworth.estimate.programs import run_module
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.readings import Output, TokenIds, TokenizingSettings, TokenLimits

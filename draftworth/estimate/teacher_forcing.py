@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from draftworth.errors import DraftworthError, UserInputError, counted
-from draftworth.estimate.limits import limited
+from draftworth.estimate.process_limits import limited
 from draftworth.files import write_file
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.readings import Output, Pass, PassSettings, Reading, TokenLimits

@@ -26,7 +26,7 @@ from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.estimate.limits import NEXT, limited
+from draftworth.estimate.process_limits import NEXT, limited
 from draftworth.records.checkpoints import TOKENIZER_FILE, TOKENIZER_LIMIT_BYTES
 from draftworth.records.codec import RecordError, dump_json, load_object, load_record
 from draftworth.records.readings import Output, TokenizingSettings, TokenLimits

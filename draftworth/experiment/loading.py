@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from draftworth.errors import Key, Problem, PromptSetError, UserInputError, suggestion
+from draftworth.experiment.candidate_forecast import Forecast, read_forecast
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.forecast import Forecast, read_forecast
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, beside
 from draftworth.experiment.node_images import DriverAndRuntime
 from draftworth.experiment.rules import broken_rules

@@ -29,7 +29,7 @@ from draftworth.experiment.variants import (
     variant_tag,
 )
 from draftworth.experiment.workload import Workload
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # The limit exists because each repetition starts all servers again.

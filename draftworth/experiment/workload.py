@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar, cast
 from pydantic import Discriminator, Field, Tag
 
 from draftworth.experiment import strict
-from draftworth.records import load as load_shapes
+from draftworth.records import load_shapes as load_shapes
 from draftworth.records.codec import INT64
 from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE
 

@@ -14,11 +14,11 @@ from draftworth.measuring.client import Measured, max_tokens_of, request_seed
 from draftworth.measuring.context import ContextCases
 from draftworth.measuring.gates import LOAD, AnswerGates, gate_error
 from draftworth.measuring.journal import BlockKey, Journal, subject_of, times_lost
-from draftworth.measuring.load import Batch, Planned
+from draftworth.measuring.load_engines import Batch, Planned
 from draftworth.measuring.result_files import RunFiles, in_thread
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
 from draftworth.measuring.schedule import PlannedBlocks, Round, Stage, first_stage
-from draftworth.measuring.servers import READY, Environment, StageServers, health
+from draftworth.measuring.server_lifecycle import READY, Environment, StageServers, health
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.results import (
     MAX_ANSWERING_MODELS,

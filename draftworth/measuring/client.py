@@ -26,7 +26,7 @@ from draftworth.measuring.clock import (
     unix_clock,
 )
 from draftworth.measuring.connections import Clock
-from draftworth.measuring.events import BadStreamError
+from draftworth.measuring.event_stream import BadStreamError
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import RequestRecord

@@ -17,10 +17,10 @@ from draftworth.measuring.client import asked_of
 from draftworth.measuring.http import HttpError, ask, refusal
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
 from draftworth.measuring.schedule import RoundCounts
-from draftworth.measuring.servers import Environment
+from draftworth.measuring.server_lifecycle import Environment
 from draftworth.records.chat import texts_of
 from draftworth.records.codec import RecordError, load_object
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 from draftworth.records.prompts import Case, Prompt
 from draftworth.untrusted import one_line
 

@@ -13,10 +13,10 @@ from draftworth.measuring import client
 from draftworth.measuring.client import Measured, max_tokens_of, request_seed
 from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError
 from draftworth.measuring.journal import Journal
-from draftworth.measuring.load import Batch, Planned
+from draftworth.measuring.load_engines import Batch, Planned
 from draftworth.measuring.run_specification import Endpoint, RunSpec
-from draftworth.measuring.servers import Environment, served_models
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.measuring.server_lifecycle import Environment, served_models
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.results import PassedGate, RequestRecord
 from draftworth.untrusted import one_line
 

@@ -25,7 +25,7 @@ from draftworth.measuring.clock import WallClock
 from draftworth.measuring.result_files import Store
 from draftworth.records import results
 from draftworth.records.codec import RecordError, load_record
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 from draftworth.records.servers import SelfTest
 
 JOURNAL_SCHEMA = "draftworth.journal/2"

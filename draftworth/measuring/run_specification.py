@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from draftworth.errors import UserInputError
 from draftworth.records.codec import Checked
-from draftworth.records.load import Load, LoadGenerator
+from draftworth.records.load_shapes import Load, LoadGenerator
 from draftworth.records.prompts import MAX_PROMPT_BYTES, Case
 from draftworth.records.results import Limits, Positive, Price, Temperature
-from draftworth.records.search import Search
+from draftworth.records.search_result import Search
 from draftworth.records.servers import ServingFacts
 from draftworth.untrusted import MIB
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring import findings
+from draftworth.measuring import final_files
 from draftworth.measuring.blocks import Measurer
 from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.context import ContextCases
@@ -25,8 +25,8 @@ from draftworth.measuring.journal import BlockKey, Entry, History, Journal
 from draftworth.measuring.result_files import RunFiles, Sink, SinkError, StorageFullError, in_thread
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.schedule import Plan, Rounds, planned_blocks, stages
-from draftworth.measuring.search import SearchRounds
-from draftworth.measuring.servers import (
+from draftworth.measuring.search_plan import SearchRounds
+from draftworth.measuring.server_lifecycle import (
     Advanced,
     Environment,
     FixedServers,
@@ -39,7 +39,7 @@ from draftworth.measuring.servers import (
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import Run
 from draftworth.records.results import RUN_FILE, RunResult
-from draftworth.records.search import SEARCH_FILE
+from draftworth.records.search_result import SEARCH_FILE
 
 INTERRUPTED = "it was interrupted before its last block"
 DEFECT = "ended before the last block: a program error; see the log"
@@ -179,7 +179,7 @@ class Runner:
             self.environment.progress(f"the run ends here, with what it has: {shortened}")
         failed = self.plan.left_out()
         counted = [block for block in self.measurer.blocks if block.variant not in failed]
-        return Ending(reason=findings.shortfall_reason(counted), shortened=shortened)
+        return Ending(reason=final_files.shortfall_reason(counted), shortened=shortened)
 
     async def _measure_until_deadline(self) -> None:
         try:
@@ -223,7 +223,7 @@ class Runner:
             ending = replace(ending, reason=f"{ending.reason}; {lost}" if ending.reason else lost)
         # Lists also the earlier pods' blocks that this pod did not reach, or no report reads them.
         blocks = (*self.measurer.blocks, *self.measurer.earlier.values())
-        result = findings.run_result(
+        result = final_files.run_result(
             self.spec,
             blocks,
             self.journal.entries,
@@ -236,10 +236,10 @@ class Runner:
         if result.status == "complete":
             measured = {block.stem: block for block in blocks}
             listed = tuple(measured[stem] for stem in sorted(result.blocks))
-            found = findings.write_if_possible(
+            found = final_files.write_if_possible(
                 self.files, SEARCH_FILE, lambda: self.plan.search_result(self.run_id)
             )
-            findings.write_findings(Run(result=result, blocks=listed, search=found), self.files)
+            final_files.write_findings(Run(result=result, blocks=listed, search=found), self.files)
         self.files.write_now(RUN_FILE, dump_record(result))
         return result
 

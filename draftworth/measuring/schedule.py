@@ -29,10 +29,10 @@ from draftworth.analysis.repetitions import Shortfall, more_rounds_help, shortfa
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group
 from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 from draftworth.records.results import CONTROL, BlockResult
-from draftworth.records.search import SearchResult
-from draftworth.searching.step_costs import first_candidate
+from draftworth.records.search_result import SearchResult
+from draftworth.searching.predicted_step_costs import first_candidate
 
 # A group is precise enough when its intervals were narrow after so many rounds in a row.
 NARROW_ROUNDS = 2

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.measuring import findings
+from draftworth.measuring import final_files
 from draftworth.measuring.journal import JOURNAL_FOLDER, BlockKey, History, read_history
 from draftworth.measuring.result_files import FolderSink, SinkError
 from draftworth.measuring.run_specification import LIMIT_BYTES, RunSpec
@@ -150,7 +150,7 @@ def read_run_so_far(folder: Path) -> Run:
             "folder of the run"
         )
     try:
-        result = findings.run_result(
+        result = final_files.run_result(
             begun.spec,
             blocks,
             entries,

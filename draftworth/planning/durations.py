@@ -9,9 +9,9 @@ from draftworth.experiment.variants import HubModel
 from draftworth.measuring.schedule import RoundCounts
 from draftworth.planning.assumptions import Assumptions, Bounds, Case
 from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, ResolvedNeuron
-from draftworth.planning.run_specification import sampling
-from draftworth.records.load import Load
-from draftworth.records.search import Candidate
+from draftworth.planning.specify_run import sampling
+from draftworth.records.load_shapes import Load
+from draftworth.records.search_result import Candidate
 from draftworth.searching.extent import Extent
 
 GBIT_PER_GIB = 8 * 2**30 / 1e9

@@ -14,11 +14,11 @@ from draftworth.experiment.model import LocalExperiment, NeuronExperiment, loads
 from draftworth.experiment.naming import Names
 from draftworth.experiment.placement import PlacedSlot, Placement, place
 from draftworth.experiment.variants import HubModel, Variant
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 from draftworth.records.results import Price
-from draftworth.records.search import Candidate, Search
+from draftworth.records.search_result import Candidate, Search
 from draftworth.searching.extent import Extent, extent
-from draftworth.searching.step_costs import first_candidate
+from draftworth.searching.predicted_step_costs import first_candidate
 from draftworth.serving import dialects
 from draftworth.serving.command import ServingCommand
 

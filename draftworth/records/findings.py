@@ -16,7 +16,7 @@ from typing import Literal, Protocol, TypeVar
 from draftworth.errors import UserInputError
 from draftworth.records.codec import RecordError, dump_json, dump_record, load_object, load_record
 from draftworth.records.judgement import Judgement
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 from draftworth.records.servers import ServingFacts
 from draftworth.untrusted import TooLargeError, one_line, read_file
 

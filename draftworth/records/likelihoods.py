@@ -1,7 +1,7 @@
 """Records of how likely a run's outputs are under a model, and of predicted tokens per step.
 
 `rehearse` and `estimate` write two files into the run's folder when the run is over; the values
-are computed in `draftworth/estimate/` and judged in `draftworth/analysis/likelihoods.py`.
+are computed in `draftworth/estimate/` and judged in `draftworth/analysis/likelihood_check.py`.
 """
 
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ from draftworth.errors import UserInputError
 from draftworth.records import results
 from draftworth.records.codec import OtherVersionError, RecordError, load_record
 from draftworth.records.likelihoods import ModelsCheck, read_likelihoods
-from draftworth.records.search import SearchResult, read_search
+from draftworth.records.search_result import SearchResult, read_search
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, one_line, read_file
 
 # The limit of usual file systems for one file name.

@@ -33,7 +33,7 @@ from typing import Annotated, Any, Final, Literal
 from draftworth.records.codec import Between, Checked
 from draftworth.records.findings import RUNS_FOLDER as RUNS_FOLDER
 from draftworth.records.findings import VERDICT_FILE
-from draftworth.records.load import Load, LoadGenerator
+from draftworth.records.load_shapes import Load, LoadGenerator
 from draftworth.records.servers import SelfTest, ServingFacts
 from draftworth.untrusted import MIB
 

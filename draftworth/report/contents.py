@@ -23,10 +23,10 @@ from draftworth.report.brief import answer_of
 from draftworth.report.document import Card, Document, Section, table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
 from draftworth.report.handover import TITLE, handover_section
-from draftworth.report.likelihoods import predicted_sections
+from draftworth.report.likelihood_tables import predicted_sections
 from draftworth.report.other_mixes import other_mixes_sections
 from draftworth.report.plots import group_plots
-from draftworth.report.search import search_sections
+from draftworth.report.search_report import search_sections
 from draftworth.report.spending import interruption_count, spending_section
 from draftworth.report.verdict import repetition_sections, verdict_section
 from draftworth.report.words import ABOUT, INTERVAL, MISSING

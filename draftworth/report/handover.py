@@ -12,7 +12,7 @@ from draftworth.analysis.judged_anew import as_paid, chosen_values
 from draftworth.analysis.summary import Lengths
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics.definitions import TOKENS_PER_STEP
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 from draftworth.records.results import Limits, RunResult
 from draftworth.records.servers import ServingFacts
 from draftworth.report import words

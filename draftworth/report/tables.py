@@ -19,9 +19,9 @@ from draftworth.analysis.summary import output_lengths
 from draftworth.analysis.verdict import Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.steps import step_count
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 from draftworth.records.results import BlockResult, RequestRecord
-from draftworth.records.search import SearchResult
+from draftworth.records.search_result import SearchResult
 from draftworth.speculation import explained_acceptance
 from draftworth.untrusted import printable
 

@@ -8,7 +8,7 @@ from draftworth.analysis import statistics
 from draftworth.metrics.definitions import Metric
 from draftworth.records.judgement import Judgement
 from draftworth.records.results import RunResult
-from draftworth.records.search import CostInterval
+from draftworth.records.search_result import CostInterval
 
 
 class Code(str):

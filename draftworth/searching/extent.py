@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from draftworth.records.search import Candidate, Search
-from draftworth.searching.step_costs import first_candidate
+from draftworth.records.search_result import Candidate, Search
+from draftworth.searching.predicted_step_costs import first_candidate
 
 STUDY = "docs/search.md"
 

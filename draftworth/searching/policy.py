@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
 
-from draftworth.records.search import Candidate, CandidateResult, CostInterval, Search
-from draftworth.searching import step_costs
+from draftworth.records.search_result import Candidate, CandidateResult, CostInterval, Search
+from draftworth.searching import predicted_step_costs
 from draftworth.searching.yields import Yield
 
 # Half-width of an interval of 95%, in standard deviations.
@@ -93,7 +93,7 @@ class SearchState:
         """Return the candidate to measure next; None: the search ends (the module says when)."""
         open_ones = [c for c in self.candidates if c not in self.measured]
         if not self.measured:
-            return step_costs.first_candidate(open_ones) if open_ones else None
+            return predicted_step_costs.first_candidate(open_ones) if open_ones else None
         if asked_for := [c for c in open_ones if c.is_asked_for]:
             return asked_for[0]
         least = least_chance(len(self.search.candidates))
@@ -102,7 +102,7 @@ class SearchState:
         # Drafts without predicted tokens per step are last, because their cost is unknown.
         unknown = [c for c in open_ones if c not in self.yields]
         own = [c for c in unknown if c.draft == unknown[0].draft]
-        return step_costs.first_candidate(own) if own else None
+        return predicted_step_costs.first_candidate(own) if own else None
 
     @property
     def sureness(self) -> float:
@@ -119,7 +119,7 @@ class SearchState:
 
     def gain(self, candidate: Candidate) -> float:
         """Return the expected saving by a candidate over the best, as a share of baseline cost."""
-        return step_costs.mean_above_zero(self._lead(self._index[candidate]))
+        return predicted_step_costs.mean_above_zero(self._lead(self._index[candidate]))
 
     @property
     def _known(self) -> list[Candidate]:
@@ -148,7 +148,9 @@ class SearchState:
 
     def _chance(self, candidate: Candidate) -> float:
         factor = 1 - self.search.within
-        return step_costs.chance_above_zero(self._lead(self._index[candidate], factor=factor))
+        return predicted_step_costs.chance_above_zero(
+            self._lead(self._index[candidate], factor=factor)
+        )
 
     def _lead(self, index: int, *, factor: float = 1.0) -> NormalDist:
         """Return factor x (best cost so far; 1 if none pays) - (cost of candidate `index`)."""
@@ -190,7 +192,7 @@ class SearchState:
         return math.fsum(known) / len(known)
 
     @cached_property
-    def _costs(self) -> step_costs.Gaussian:
+    def _costs(self) -> predicted_step_costs.Gaussian:
         costs = self._costs_before
         # Every candidate gets the mean variance: the few blocks of one estimate its own badly.
         squares = [seen.deviation**2 for seen in self.measured.values()]
@@ -202,12 +204,12 @@ class SearchState:
         return costs
 
     @property
-    def _costs_before(self) -> step_costs.Gaussian:
-        prior = step_costs.step_costs_before(self.search)
+    def _costs_before(self) -> predicted_step_costs.Gaussian:
+        prior = predicted_step_costs.step_costs_before(self.search)
         places = [self.search.candidates.index(c) for c in self._known]
         steps = [prior.means[n] for n in places]
         known, x = self._known, self._decoding
-        return step_costs.Gaussian(
+        return predicted_step_costs.Gaussian(
             means=[self._first(c) + x[i] * steps[i] for i, c in enumerate(known)],
             covariance=[
                 [

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from draftworth.records.search import Candidate
+from draftworth.records.search_result import Candidate
 from draftworth.speculation import expected_tokens_per_step
 
 # Deviation of a prediction from the text, as measured on servers (docs/estimate.md).

@@ -17,8 +17,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, BinaryIO
 
-from draftworth.truth import timeline
-from draftworth.truth.log import RequestTruth, Write
+from draftworth.truth import token_timeline
+from draftworth.truth.request_log import RequestTruth, Write
 from draftworth.untrusted import MIB
 
 _STREAM_HEAD = (
@@ -34,7 +34,9 @@ _PROMPT_CHARACTERS = 64
 class Server:
     """Serves the timelines of a specification, and logs the requests."""
 
-    def __init__(self, spec: timeline.TimelineSpec, log: BinaryIO, most_requests: int) -> None:
+    def __init__(
+        self, spec: token_timeline.TimelineSpec, log: BinaryIO, most_requests: int
+    ) -> None:
         self.spec = spec
         self.requests: list[RequestTruth] = []
         self.over = asyncio.Event()
@@ -42,23 +44,23 @@ class Server:
         self.most_requests = most_requests
         self._logged = self._in_flight = 0
         self.writes = cache(self._writes)
-        for index in range(timeline.POOL):
+        for index in range(token_timeline.POOL):
             self.writes(index, spec.usage, "chat")
 
     def _writes(
-        self, index: int, usage: timeline.Usage, form: timeline.Form
-    ) -> tuple[tuple[timeline.Event, bytes], ...]:
-        events = timeline.writes_of(self.spec, index, usage, form)
+        self, index: int, usage: token_timeline.Usage, form: token_timeline.Form
+    ) -> tuple[tuple[token_timeline.Event, bytes], ...]:
+        events = token_timeline.writes_of(self.spec, index, usage, form)
         return tuple((event, _framed(event.data)) for event in events)
 
-    def began(self, truth: RequestTruth, options: dict[str, Any], form: timeline.Form) -> Any:
+    def began(self, truth: RequestTruth, options: dict[str, Any], form: token_timeline.Form) -> Any:
         """Register a request; return its writes, with the token counts that `options` ask for."""
         usage = self.spec.usage
         if usage == "off" or not options.get("include_usage"):
             usage = "off"
         elif not options.get("continuous_usage_stats"):
             usage = "last_chunk"
-        writes = self.writes(len(self.requests) % timeline.POOL, usage, form)
+        writes = self.writes(len(self.requests) % token_timeline.POOL, usage, form)
         self.requests.append(truth)
         self._in_flight += 1
         return writes
@@ -129,16 +131,17 @@ class _Connection:
             self._answer(method, path, rest[:length])
 
     def _answer(self, method: str, path: str, body: bytes) -> None:
-        if method == "POST" and path in timeline.PATHS:
-            self._complete(body, timeline.PATHS[path])
+        if method == "POST" and path in token_timeline.PATHS:
+            self._complete(body, token_timeline.PATHS[path])
         elif path == "/v1/models":
-            model = {"id": timeline.MODEL, "object": "model", "created": 0, "owned_by": ""}
+            model = {"id": token_timeline.MODEL, "object": "model", "created": 0, "owned_by": ""}
             self._plain(json.dumps({"object": "list", "data": [model]}).encode())
         elif path in ("/health", "/metrics"):
             self._plain(b"", "text/plain")
         else:
             self._refuse(
-                "404 Not Found", f"allowed: POST {' or '.join(timeline.PATHS)}, GET /v1/models"
+                "404 Not Found",
+                f"allowed: POST {' or '.join(token_timeline.PATHS)}, GET /v1/models",
             )
 
     def _plain(self, body: bytes, kind: str = "application/json", status: str = "200 OK") -> None:
@@ -148,7 +151,7 @@ class _Connection:
     def _refuse(self, status: str, message: str) -> None:
         self._plain(json.dumps({"error": {"message": message}}).encode(), status=status)
 
-    def _complete(self, body: bytes, form: timeline.Form) -> None:
+    def _complete(self, body: bytes, form: token_timeline.Form) -> None:
         handled_ns = time.monotonic_ns()
         try:
             request = json.loads(body)
@@ -239,7 +242,11 @@ def _kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> int:
 
 
 async def serve(
-    spec: timeline.TimelineSpec, log: BinaryIO, port: int, most_seconds: float, most_requests: int
+    spec: token_timeline.TimelineSpec,
+    log: BinaryIO,
+    port: int,
+    most_seconds: float,
+    most_requests: int,
 ) -> int:
     """Print the URL; serve on loopback until cancelled or at a limit; return the request count."""
     with socket.create_server(("127.0.0.1", port), backlog=1024) as listener:

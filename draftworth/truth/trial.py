@@ -17,9 +17,9 @@ from pathlib import Path
 
 from draftworth.child_processes import ending_with_parent
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.truth import reports
-from draftworth.truth.log import RequestTruth, read_log
-from draftworth.truth.timeline import TimelineSpec
+from draftworth.truth import tool_reports
+from draftworth.truth.request_log import RequestTruth, read_log
+from draftworth.truth.token_timeline import TimelineSpec
 from draftworth.untrusted import REASON_CHARACTERS, one_line
 
 POLL_SECONDS = 0.1
@@ -153,7 +153,7 @@ class Trial:
     """The server's record of the requests, the tool's report of them, and what the tool used up."""
 
     truths: Sequence[RequestTruth]
-    rows: Sequence[reports.Row]
+    rows: Sequence[tool_reports.Row]
     finished: Finished
 
     def true(self, figure: str) -> list[float]:
@@ -188,7 +188,7 @@ def attempt(
     truths = read_log(log)[-requests:]
     if len(truths) < max(1, requests):
         raise DraftworthError(f"it completed {len(truths)} of {requests or 'its'} requests")
-    return Trial(truths=truths, rows=reports.read(form, folder), finished=finished)
+    return Trial(truths=truths, rows=tool_reports.read(form, folder), finished=finished)
 
 
 @contextmanager
@@ -232,12 +232,12 @@ def judged(trial: Trial, tolerance_percent: float = TOLERANCE_PERCENT) -> list[J
     """Judge each figure that the tool gives; a number of tokens must be exact. DraftworthError: the
     tool gives no figure."""
     found = []
-    for figure in reports.FIGURES:
+    for figure in tool_reports.FIGURES:
         if said := trial.told(figure):
             truth, told = statistics.median(trial.true(figure)), statistics.median(said)
             most = 0.0 if figure == "output_tokens" else tolerance_percent / 100 * truth
             right = abs(told - truth) <= most
             found.append(Judgement(figure=figure, truth=truth, told=told, right=right))
     if not found:
-        raise DraftworthError(f"it says none of {', '.join(reports.FIGURES)}")
+        raise DraftworthError(f"it says none of {', '.join(tool_reports.FIGURES)}")
     return found

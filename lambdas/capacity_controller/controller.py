@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftworth.records.capacity import Deployment, Notification, State
+from draftworth.records.controller_state import Deployment, Notification, State
 from draftworth.records.deployment import HEARTBEAT_MINUTES, STATE_KEY, CapacityPlan
 from lambdas.capacity_controller import actions
 from lambdas.capacity_controller.decision import limits_reached

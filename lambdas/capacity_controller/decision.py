@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from draftworth.records.capacity import Deployment, Status
+from draftworth.records.controller_state import Deployment, Status
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 from draftworth.records.servers import SELF_TEST_LIMIT_MINUTES
 from lambdas.capacity_controller.observation import (

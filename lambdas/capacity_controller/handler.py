@@ -18,14 +18,14 @@ from urllib.request import OpenerDirector
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftworth.records import capacity
+from draftworth.records import controller_state
 from draftworth.records.codec import load_record
 from draftworth.records.deployment import STATE_KEY, TOLD_KEY, CapacityPlan
 from draftworth.untrusted import TooLargeError, one_line
 from lambdas.capacity_controller import actions, notifications
 from lambdas.capacity_controller.controller import BUSY_PAUSE_SECONDS, HOUR_SECONDS, Controller
+from lambdas.capacity_controller.custom_resource import handle_request
 from lambdas.capacity_controller.decision import Decision, decide_without_state
-from lambdas.capacity_controller.deployment import handle_request
 from lambdas.capacity_controller.observation import NodeGroup
 from lambdas.capacity_controller.observing import Clients, node_group, observe
 from lambdas.capacity_controller.remaining import MAIL_AFTER_SECONDS, MAIL_EVERY_SECONDS
@@ -156,7 +156,7 @@ def _tell_of_remaining(controller: Controller, plan: CapacityPlan, nodes: NodeGr
     if not nodes.instances or since is None or now - since < MAIL_AFTER_SECONDS:
         return
     deployment = _assumed_deployment(plan, nodes.instances, since, now)
-    remaining = capacity.Remaining(
+    remaining = controller_state.Remaining(
         since_unix_s=since,
         node_seconds=deployment.node_time.node_seconds,
         asked_at_unix_s=since,
@@ -182,19 +182,21 @@ def _end(
 
 def _assumed_deployment(
     plan: CapacityPlan, count: int, since: float, now: float
-) -> capacity.Deployment:
+) -> controller_state.Deployment:
     """Return a deployment that began, with all its nodes, when the group was last changed."""
-    return capacity.Deployment(
+    return controller_state.Deployment(
         plan=plan,
         deployed_at_unix_s=since,
-        node_time=capacity.NodeTime(
+        node_time=controller_state.NodeTime(
             node_seconds=count * (now - since), instances=count, observed_at_unix_s=now
         ),
-        servers=capacity.ServerWait(nodes_since_unix_s=since),
+        servers=controller_state.ServerWait(nodes_since_unix_s=since),
     )
 
 
-def _tell_once(controller: Controller, notification: capacity.Notification, *, about: str) -> None:
+def _tell_once(
+    controller: Controller, notification: controller_state.Notification, *, about: str
+) -> None:
     """Report a lost state, unless the object TOLD_KEY says that the last report was about it.
 
     about: the ETag of a state that cannot be read; `none` if there is no state.

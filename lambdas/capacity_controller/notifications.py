@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum, auto
 
-from draftworth.records.capacity import Deployment, LastDecision, Notification, Remaining
+from draftworth.records.controller_state import Deployment, LastDecision, Notification, Remaining
 from draftworth.records.deployment import STATE_KEY, CapacityPlan, size_command
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
 from draftworth.untrusted import one_line

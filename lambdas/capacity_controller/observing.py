@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from botocore.exceptions import ClientError
 
 from draftworth.records import checkpoints, results
-from draftworth.records.capacity import Deployment
 from draftworth.records.checkpoints import FailedModel, ReadyModel
 from draftworth.records.codec import RecordError, load_record
+from draftworth.records.controller_state import Deployment
 from draftworth.records.deployment import (
     STOP_KEY,
     CanaryReport,

@@ -7,7 +7,7 @@ every day, and another one when the instances are gone.
 
 from dataclasses import dataclass, replace
 
-from draftworth.records.capacity import Deployment, Notification, Remaining
+from draftworth.records.controller_state import Deployment, Notification, Remaining
 from lambdas.capacity_controller.decision import Decision, limits_reached
 from lambdas.capacity_controller.notifications import Mail, of_mail, of_remaining
 from lambdas.capacity_controller.observation import NodeGroup

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from draftworth.records.capacity import Deployment, LastDecision, Notification, State
+from draftworth.records.controller_state import Deployment, LastDecision, Notification, State
 from lambdas.capacity_controller.decision import (
     SILENT_AFTER_SECONDS,
     Decision,

@@ -26,7 +26,7 @@ from draftworth.metrics import definitions
 from draftworth.metrics.definitions import Metric, dimension_values
 from draftworth.records.findings import Verdict
 from draftworth.records.results import BlockResult
-from lambdas.metrics_publisher.events import UnusableError
+from lambdas.metrics_publisher.s3_events import UnusableError
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDatumTypeDef

@@ -20,8 +20,8 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.untrusted import one_line
-from lambdas.metrics_publisher.events import PublishError, created_object
 from lambdas.metrics_publisher.publisher import Publication, Publisher
+from lambdas.metrics_publisher.s3_events import PublishError, created_object
 from lambdas.runtime import CLIENT_CONFIG, Context, Log, log_line
 
 BUCKET_VARIABLE = "RESULTS_BUCKET"

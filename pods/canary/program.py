@@ -25,7 +25,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError
-from draftworth.records import artifacts, checkpoints, codec, deployment, servers
+from draftworth.records import checkpoints, codec, deployment, graph_manifests, servers
 from draftworth.untrusted import MIB, TooLargeError, one_line, open_file, read_file
 from pods.log import end_at_sigterm, log_line
 
@@ -91,13 +91,15 @@ def read_artifacts(
     try:
         with os.scandir(folder) as entries:
             count = len([*islice(entries, _LISTED)])
-        commits = artifacts.mounted_commits({role: model.folder for role, model in models.items()})
-        manifest = artifacts.checked_manifest(folder, key, inputs, commits)
+        commits = graph_manifests.mounted_commits(
+            {role: model.folder for role, model in models.items()}
+        )
+        manifest = graph_manifests.checked_manifest(folder, key, inputs, commits)
     except OSError as error:
         raise DraftworthError(
             f"the mount {folder} (compiled graphs) cannot be read: {error}"
         ) from error
-    graphs = artifacts.manifest_key(key) if manifest else "no graphs of this variant yet"
+    graphs = graph_manifests.manifest_key(key) if manifest else "no graphs of this variant yet"
     return f"{folder}: {count} folders; {graphs}"
 
 
@@ -131,7 +133,7 @@ class Canary:
         except (BotoCoreError, ClientError, DraftworthError) as error:
             self._say(f"failed: {error}")
             reason = f"{error}"
-            if not isinstance(error, artifacts.RefusedGraphsError):
+            if not isinstance(error, graph_manifests.RefusedGraphsError):
                 reason = f"{reason}; {_NEXT}"
             self._report(ok=False, text=reason)
             return False
@@ -154,7 +156,7 @@ class Canary:
         while True:
             try:
                 return step()
-            except artifacts.RefusedGraphsError:
+            except graph_manifests.RefusedGraphsError:
                 raise
             except (BotoCoreError, ClientError, DraftworthError) as error:
                 if time.monotonic() >= give_up_at:

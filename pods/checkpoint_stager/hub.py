@@ -22,8 +22,8 @@ from huggingface_hub.hf_api import RepoSibling
 
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.untrusted import one_line
-from pods.checkpoint_stager.files import HubFile
-from pods.checkpoint_stager.limits import AnswerError, limited
+from pods.checkpoint_stager.download_limits import AnswerError, limited
+from pods.checkpoint_stager.model_files import HubFile
 
 # Waits between tries; the client has waits of its own. If the hub is down longer, the Job retries.
 RETRY_WAITS_SECONDS = (2.0, 10.0, 30.0)

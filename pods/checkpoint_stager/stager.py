@@ -19,7 +19,7 @@ from draftworth.errors import UserInputError
 from draftworth.records import checkpoints
 from draftworth.records.codec import RecordError
 from draftworth.untrusted import MIB, one_line
-from pods.checkpoint_stager import files
+from pods.checkpoint_stager import model_files
 from pods.checkpoint_stager.hub import Checkpoint, Hub, NoSuchRevisionError
 from pods.checkpoint_stager.store import Store
 
@@ -79,7 +79,7 @@ class Staging:
         ready = self.store.ready()
         if ready is not None:
             if not self.allow_pickle:
-                files.refuse_pickle((file.path for file in ready.files), self.store.name)
+                model_files.refuse_pickle((file.path for file in ready.files), self.store.name)
             self.progress(f"{self.store.name} is READY at commit {ready.commit}: nothing to do")
             return ready
         checkpoint = self._checkpoint()
@@ -123,8 +123,8 @@ class Staging:
                 f"stage again"
             ) from error
 
-    def _files_that_fit(self, checkpoint: Checkpoint) -> Sequence[files.HubFile]:
-        wanted = files.served_files(
+    def _files_that_fit(self, checkpoint: Checkpoint) -> Sequence[model_files.HubFile]:
+        wanted = model_files.served_files(
             checkpoint.files, self.store.name, allow_pickle=self.allow_pickle
         )
         total_gib = sum(file.size_bytes for file in wanted) / _GIB
@@ -146,7 +146,7 @@ class Staging:
         return wanted
 
     def _stage_all(
-        self, wanted: Sequence[files.HubFile], commit: str
+        self, wanted: Sequence[model_files.HubFile], commit: str
     ) -> list[checkpoints.StoredFile]:
         """Stage files in parallel, the largest first, so that no large file is left for the end."""
         order = sorted(wanted, key=lambda file: file.size_bytes, reverse=True)
@@ -155,7 +155,7 @@ class Staging:
             staged = list(pool.map(lambda file: self._stage(file, commit), order))
         return sorted(staged, key=lambda file: file.path)
 
-    def _stage(self, file: files.HubFile, commit: str) -> checkpoints.StoredFile:
+    def _stage(self, file: model_files.HubFile, commit: str) -> checkpoints.StoredFile:
         there = self.store.staged(file)
         if there is not None:
             self.progress(f"{file.path}: there already")
@@ -168,17 +168,17 @@ class Staging:
         self.progress(f"{file.path}: {file.size_bytes / MIB:.1f} MiB in {seconds:.0f} s")
         return staged
 
-    def _downloaded(self, file: files.HubFile, commit: str, folder: Path) -> tuple[Path, str]:
+    def _downloaded(self, file: model_files.HubFile, commit: str, folder: Path) -> tuple[Path, str]:
         for attempt in range(1, DOWNLOADS_OF_A_FILE + 1):
             # A new folder for each try: the client does not download a file that exists there.
             target = folder / str(attempt)
             path = self.hub.download(file.path, commit, target, size_bytes=file.size_bytes)
             try:
-                return path, files.checked_sha256(path, file)
-            except files.CorruptFileError as error:
+                return path, model_files.checked_sha256(path, file)
+            except model_files.CorruptFileError as error:
                 path.unlink()
                 if attempt == DOWNLOADS_OF_A_FILE:
-                    raise files.CorruptFileError(
+                    raise model_files.CorruptFileError(
                         f"{self.store.name}: {error}, {DOWNLOADS_OF_A_FILE} times; it is not staged"
                     ) from error
                 self.progress(f"{error}; once more")

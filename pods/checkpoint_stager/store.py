@@ -17,7 +17,7 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records import checkpoints
 from draftworth.records.codec import RecordError, dump_record
 from draftworth.untrusted import TooLargeError, one_line, read_at_most
-from pods.checkpoint_stager.files import HubFile
+from pods.checkpoint_stager.model_files import HubFile
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

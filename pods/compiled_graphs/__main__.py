@@ -2,8 +2,8 @@
 
 import sys
 
-from pods.compiled_graphs import runtime, start, upload
+from pods.compiled_graphs import neuron_runtime, start, upload
 
 if __name__ == "__main__":
-    programs = {"runtime": runtime.main, "start": start.main, "upload": upload.main}
+    programs = {"runtime": neuron_runtime.main, "start": start.main, "upload": upload.main}
     sys.exit(programs[sys.argv[1]](sys.argv[2:]))

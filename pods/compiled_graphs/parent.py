@@ -16,12 +16,12 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.records.artifacts import RefusedGraphsError
+from draftworth.records.graph_manifests import RefusedGraphsError
 from draftworth.records.servers import SelfTest
 from pods.compiled_graphs.prepare import Order, Prepared, compiles_after_all, prepare
-from pods.compiled_graphs.reports import Reports
 from pods.compiled_graphs.scratch import Starts, begin, keep
 from pods.compiled_graphs.server_process import ServerProcess, is_healthy
+from pods.compiled_graphs.server_reports import Reports
 
 # The server is given up if it was not healthy in this many starts.
 MAX_STARTS = 3

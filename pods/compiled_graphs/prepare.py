@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from draftworth.records import artifacts
+from draftworth.records import graph_manifests
 from draftworth.records.checkpoints import sha256_of
 from pods.compiled_graphs import scratch
 from pods.log import log_line
@@ -76,8 +76,8 @@ def prepare(order: Order) -> Prepared:
         return Prepared(environment={order.variable: str(root)}, proof={})
     # An earlier start that was killed may have left part of a graph, or a lock file.
     _empty(order.scratch)
-    commits = artifacts.mounted_commits(order.checkpoints)
-    manifest = artifacts.checked_manifest(order.artifacts, order.key, order.inputs, commits)
+    commits = graph_manifests.mounted_commits(order.checkpoints)
+    manifest = graph_manifests.checked_manifest(order.artifacts, order.key, order.inputs, commits)
     if manifest:
         say(f"graphs of {order.key} are in the bucket: {manifest.size_bytes} bytes")
         root = _take_over(order, manifest, root)
@@ -109,7 +109,7 @@ def say(line: str) -> None:
     log_line(f"compiled graphs: {line}")
 
 
-def _take_over(order: Order, manifest: artifacts.ArtifactManifest, root: Path) -> Path:
+def _take_over(order: Order, manifest: graph_manifests.ArtifactManifest, root: Path) -> Path:
     mounted = order.artifacts / manifest.folder
     if order.cache is None:
         return mounted
@@ -121,7 +121,7 @@ def _take_over(order: Order, manifest: artifacts.ArtifactManifest, root: Path) -
         # One wrong copy may be the fault of the mount or the disk, so a second one decides.
         hashes = (_copied(mounted / file.path, copy) for _ in range(2))
         if file.sha256 not in hashes:
-            raise artifacts.RefusedGraphsError(
+            raise graph_manifests.RefusedGraphsError(
                 f"{manifest.folder}: {file.path}: its content is not what was uploaded "
                 f"(SHA-256, of two copies). Next: delete {manifest.key}/ in the artifacts bucket; "
                 "the next start compiles"

@@ -28,7 +28,7 @@ from draftworth.records.checkpoints import READY_MARKER, ReadyModel
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.servers import LOAD_LIMIT_MINUTES, SelfTest, last_lines
 from draftworth.untrusted import MIB, TooLargeError, one_line, open_file, read_file
-from pods.compiled_graphs.runtime import Found
+from pods.compiled_graphs.neuron_runtime import Found
 
 # The longest time of `nrt_init` and of reading. A process or a mount that hangs in the kernel
 # cannot be ended, so GRACE_SECONDS later the test fails without waiting for that step. All steps

@@ -11,9 +11,9 @@ from typing import NoReturn
 from draftworth.records import servers
 from pods.compiled_graphs.parent import MAX_STARTS, GivenUpError, Parent
 from pods.compiled_graphs.prepare import Order, say
-from pods.compiled_graphs.reports import Reports, put_state
 from pods.compiled_graphs.self_test import SelfTester
 from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, adopt_orphans
+from pods.compiled_graphs.server_reports import Reports, put_state
 
 # How long the last state may take to reach the bucket before the container ends.
 FLUSH_SECONDS = 10.0

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from draftworth.records import artifacts
+from draftworth.records import graph_manifests
 from draftworth.records.checkpoints import StoredFile, sha256_of
 from draftworth.records.codec import dump_record, load_record
 from draftworth.untrusted import one_line, read_at_most
@@ -92,19 +92,19 @@ class Uploader:
 
     def _settle(self, record: StartRecord) -> str | None:
         # If another pod uploaded the graphs first, ours are not needed and are removed.
-        key = artifacts.manifest_key(record.key)
+        key = graph_manifests.manifest_key(record.key)
         try:
             stored = self.client.get_object(Bucket=self.bucket, Key=key)
         except self.client.exceptions.NoSuchKey:
             return None
-        manifest = load_record(artifacts.ArtifactManifest, read_at_most(stored["Body"]))
-        own = artifacts.upload_folder(record.key, record.start_id)
+        manifest = load_record(graph_manifests.ArtifactManifest, read_at_most(stored["Body"]))
+        own = graph_manifests.upload_folder(record.key, record.start_id)
         if manifest.folder == own:
             return f"{own} is in the bucket: {manifest.size_bytes} bytes"
         self._remove(own)
         return f"{manifest.folder} was in the bucket first; nothing of {own} is kept"
 
-    def _put_files(self, folder: PurePath, manifest: artifacts.ArtifactManifest) -> None:
+    def _put_files(self, folder: PurePath, manifest: graph_manifests.ArtifactManifest) -> None:
         for file in manifest.files:
             # The engine may have put a link there since the files were listed.
             with open_without_links(self.scratch, folder / file.path) as content:
@@ -118,12 +118,12 @@ class Uploader:
         if tuple(inventory(self.scratch / folder)) != manifest.files:
             raise UnfinishedError(f"{folder} changed while it was uploaded")
 
-    def _put_manifest(self, manifest: artifacts.ArtifactManifest) -> None:
+    def _put_manifest(self, manifest: graph_manifests.ArtifactManifest) -> None:
         # If S3's response is lost, botocore repeats the request and finds the object it wrote.
         try:
             self.client.put_object(
                 Bucket=self.bucket,
-                Key=artifacts.manifest_key(manifest.key),
+                Key=graph_manifests.manifest_key(manifest.key),
                 Body=dump_record(manifest, indent=1),
                 ContentType="application/json",
                 ChecksumAlgorithm="SHA256",
@@ -147,17 +147,17 @@ class Uploader:
                 raise UnfinishedError(f"{errors[0].get('Key')}: {errors[0].get('Message')}")
 
 
-def _manifest_of(record: StartRecord) -> artifacts.ArtifactManifest:
+def _manifest_of(record: StartRecord) -> graph_manifests.ArtifactManifest:
     folder = Path(record.graphs)
     files = tuple(inventory(folder))
     if not files:
         raise NothingToUploadError(f"the server is healthy, but {folder} holds no compiled graphs")
     last_written_unix_s = max(path.stat().st_mtime for _, path in compiled_files(folder))
-    return artifacts.ArtifactManifest(
+    return graph_manifests.ArtifactManifest(
         key=record.key,
         inputs=record.inputs,
         checkpoints=record.checkpoints,
-        folder=artifacts.upload_folder(record.key, record.start_id),
+        folder=graph_manifests.upload_folder(record.key, record.start_id),
         files=files,
         compile_seconds=max(0.0, last_written_unix_s - record.started_at_unix_s),
         uploaded_at_unix_s=time.time(),

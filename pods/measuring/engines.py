@@ -10,10 +10,10 @@ from importlib.util import find_spec
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.clock import raise_scheduling_class
-from draftworth.measuring.load import AsyncioEngine, LoadEngine
+from draftworth.measuring.load_engines import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.servers import Progress
-from draftworth.records.load import MAX_LLMPERF_IN_FLIGHT
+from draftworth.measuring.server_lifecycle import Progress
+from draftworth.records.load_shapes import MAX_LLMPERF_IN_FLIGHT
 
 _NEEDED_MODULES = ("ray", "llmperf")
 

@@ -21,7 +21,7 @@ from urllib3.util import Retry, Timeout
 from draftworth.measuring.result_files import in_thread
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.schedule import first_stage
-from draftworth.measuring.servers import FixedServers, Servers, ServersError
+from draftworth.measuring.server_lifecycle import FixedServers, Servers, ServersError
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.servers import ServerState, server_state_key
 from draftworth.untrusted import TooLargeError, hide_secret, one_line, read_at_most

@@ -36,7 +36,7 @@ from draftworth.measuring.journal import read_history, unrecorded_ends
 from draftworth.measuring.result_files import FolderSink, SinkError, Store
 from draftworth.measuring.run_specification import LIMIT_BYTES, RunSpec
 from draftworth.measuring.runner import DEFECT, Runner, new_run_id
-from draftworth.measuring.servers import Environment, ReadServerState
+from draftworth.measuring.server_lifecycle import Environment, ReadServerState
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
@@ -44,8 +44,8 @@ from draftworth.untrusted import TooLargeError, one_line, read_at_most
 from pods.log import log_line
 from pods.measuring.engines import open_engine
 from pods.measuring.kubernetes_servers import ServerStates, go_home, servers_of
-from pods.measuring.report import add_report
 from pods.measuring.s3_sink import S3Sink
+from pods.measuring.write_report import add_report
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -22,8 +22,8 @@ from ray.exceptions import RayError
 from draftworth.errors import DraftworthError
 from draftworth.measuring.client import Client, Measured, max_tokens_of
 from draftworth.measuring.clock import raise_scheduling_class
-from draftworth.measuring.load import Planned
-from draftworth.measuring.servers import Progress
+from draftworth.measuring.load_engines import Planned
+from draftworth.measuring.server_lifecycle import Progress
 from pods.measuring.ray_engine import RayEngine, lost_request
 
 # The smallest size that Ray accepts; results are a few kilobytes, and replies contain them.

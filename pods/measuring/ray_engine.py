@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured, unexpected
-from draftworth.measuring.load import Batch, Planned, SentBatch, keep_load
-from draftworth.measuring.servers import Progress
-from draftworth.records.load import Load
+from draftworth.measuring.load_engines import Batch, Planned, SentBatch, keep_load
+from draftworth.measuring.server_lifecycle import Progress
+from draftworth.records.load_shapes import Load
 from draftworth.records.results import RequestRecord
 from draftworth.records.transcripts import Transcript
 

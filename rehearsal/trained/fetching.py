@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from draftworth.measuring.servers import Progress
+from draftworth.measuring.server_lifecycle import Progress
 from draftworth.untrusted import TooLargeError, read_at_most
 from rehearsal.install import StepRunner, lock
 

@@ -10,8 +10,8 @@ from charts import names
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-from draftworth.records.artifacts import manifest_key
 from draftworth.records.deployment import canary_key
+from draftworth.records.graph_manifests import manifest_key
 from draftworth.records.servers import SERVERS_FOLDER, server_state_key
 from stacks.constructs.roles import CREATED_NOT_REPLACED, accept_folders, allow, grant, pod_role
 

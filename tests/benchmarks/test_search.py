@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import search as study
 from benchmarks.search import KINDS, SCENARIOS, WITHIN, SearchOutcome, planted_search
-from draftworth.records.search import Candidate, Search
+from draftworth.records.search_result import Candidate, Search
 from draftworth.searching import policy
 from draftworth.searching.extent import extent
 from draftworth.searching.yields import Yield

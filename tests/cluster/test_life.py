@@ -16,11 +16,11 @@ from charts.measuring import run_spec_file
 from charts.names import server_names
 from draftworth.cli import main
 from draftworth.measuring.run_specification import Endpoint, RunSpec
-from draftworth.records.capacity import State
 from draftworth.records.checkpoints import READY_MARKER
 from draftworth.records.codec import load_record
+from draftworth.records.controller_state import State
 from draftworth.records.results import RESULT_SUFFIX, BlockResult, RunResult
-from draftworth.records.search import SEARCH_FILE, SearchResult
+from draftworth.records.search_result import SEARCH_FILE, SearchResult
 from pods.compiled_graphs.parent import MAX_STARTS
 from tests.cluster.api import Api, Object
 from tests.cluster.control_plane import ControlPlane

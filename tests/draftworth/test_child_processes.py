@@ -50,7 +50,7 @@ Reader(python=Path(child), target=folder, folder=folder, enable_thinking=False).
 """,
     "a truth server": AS_INTERPRETER
     + """
-from draftworth.truth.timeline import TimelineSpec
+from draftworth.truth.token_timeline import TimelineSpec
 from draftworth.truth.trial import truth_server
 truth_server(TimelineSpec(), folder / "log").__enter__()
 """,

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from charts.names import service_name
-from draftworth.records.capacity import Deployment, State
 from draftworth.records.checkpoints import FailedModel, failed_key
 from draftworth.records.codec import dump_record, load_record
+from draftworth.records.controller_state import Deployment, State
 from draftworth.records.deployment import CanaryReport, canary_key
 from draftworth.records.servers import ServerPhase, ServerState, server_state_key
 from tests.end_to_end.pods import Process

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from draftworth.measuring import client
-from draftworth.measuring.servers import READY
+from draftworth.measuring.server_lifecycle import READY
 from tests.support.stream_server import (
     DONE,
     HEADERS,

@@ -15,7 +15,7 @@ from botocore.config import Config
 
 from draftworth import cli
 from draftworth.account import clients
-from draftworth.account.answers import NoAnswerError
+from draftworth.account.proxy_pages import NoAnswerError
 from draftworth.planning.prices import CONTEXT_FILE
 from tests.conftest import ROOT
 from tests.support.experiments import both, drop, put, write_experiment

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftworth.errors import DraftworthError
-from pods.checkpoint_stager.files import HubFile, served_files
 from pods.checkpoint_stager.hub import Hub, HubUnreachableError
+from pods.checkpoint_stager.model_files import HubFile, served_files
 from tests.hostile.fuzzing import VALUES, bounded, tries
 from tests.support.local_hub import LISTING, LocalHub, Repo, local_hub
 
@@ -163,7 +163,7 @@ def test_a_file_that_comes_compressed_is_refused(small: LocalHub, tmp_path: Path
 def test_a_file_larger_than_any_other_answer_is_read_whole(
     small: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pods.checkpoint_stager.limits.ANSWER_LIMIT_BYTES", 2000)
+    monkeypatch.setattr("pods.checkpoint_stager.download_limits.ANSWER_LIMIT_BYTES", 2000)
     data = b" " * 5000
     small.repos[MODEL] = Repo(commits={COMMIT: {"config.json": data}}, refs={"main": COMMIT})
     read(small, tmp_path)

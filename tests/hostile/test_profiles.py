@@ -10,7 +10,7 @@ import yaml
 from draftworth.analysis.acceptance import profile_of
 from draftworth.cli import main
 from draftworth.estimate.profile_forms import read_profile
-from draftworth.records.acceptance import LIMIT_BYTES, load_profile
+from draftworth.records.acceptance_profile import LIMIT_BYTES, load_profile
 from draftworth.records.codec import dump_record
 from tests.draftworth.report import runs
 

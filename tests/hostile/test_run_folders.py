@@ -31,7 +31,7 @@ from draftworth.measuring.run_specification import Endpoint
 from draftworth.records import results
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.reading import is_file_name
-from draftworth.records.search import SEARCH_FILE
+from draftworth.records.search_result import SEARCH_FILE
 from lambdas.metrics_publisher.datums import MAX_VALUES_PER_DATUM
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher

@@ -26,7 +26,7 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.client import ERROR_BAD_STREAM
 from draftworth.measuring.context import Tokenizer
 from draftworth.measuring.run_specification import Endpoint
-from draftworth.measuring.servers import ServersError, health
+from draftworth.measuring.server_lifecycle import ServersError, health
 from draftworth.records.checkpoints import FAILED_MARKER
 from draftworth.records.prompts import Prompt
 from draftworth.records.reading import Run, read_run

@@ -19,7 +19,7 @@ from draftworth.measuring.client import ERROR_UNEXPECTED, Client, Measured
 from draftworth.measuring.connections import tls_context
 from draftworth.measuring.result_files import FolderSink, llmperf_responses, llmperf_summary
 from draftworth.measuring.run_specification import Endpoint
-from draftworth.measuring.servers import health
+from draftworth.measuring.server_lifecycle import health
 from draftworth.records.codec import dump_record, load_object, load_record
 from draftworth.records.prompts import Prompt
 from draftworth.records.reading import read_run

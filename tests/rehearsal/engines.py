@@ -9,7 +9,7 @@ import pytest
 
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedVariant
-from draftworth.planning.run_specification import Server, run_spec
+from draftworth.planning.specify_run import Server, run_spec
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
 from rehearsal.engine import EngineServer, process_servers

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from draftworth.analysis.answer import headline
-from draftworth.analysis.likelihoods import judged
+from draftworth.analysis.likelihood_check import judged
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.analysis.verdict import compare
@@ -18,10 +18,10 @@ from draftworth.cli import main
 from draftworth.cli.progress import RunProgress
 from draftworth.estimate.reader import Reader
 from draftworth.measuring.result_files import FolderSink
-from draftworth.measuring.servers import FixedServers
+from draftworth.measuring.server_lifecycle import FixedServers
 from draftworth.metrics.definitions import ACCEPTANCE_RATE, TOKENS_PER_STEP
 from draftworth.planning.resolved import ResolvedLocal, load
-from draftworth.planning.run_specification import Server, run_spec
+from draftworth.planning.specify_run import Server, run_spec
 from draftworth.records import likelihoods
 from draftworth.records.judgement import Judgement
 from draftworth.records.reading import read_run

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from draftworth.cli import main
-from draftworth.records.search import SearchResult, read_search
+from draftworth.records.search_result import SearchResult, read_search
 from tests.conftest import ROOT
 from tests.rehearsal.engines import OUTPUT_TOKENS, engine_python
 from tests.support.experiments import Edit, write_experiment

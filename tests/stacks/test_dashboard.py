@@ -7,7 +7,7 @@ import pytest
 
 from draftworth.metrics import definitions
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from lambdas.metrics_publisher.handler import FINDINGS_FIELD, HEADLINE_FIELD
 from stacks import dashboard
 from tests.stacks.synthesis import experiments

@@ -8,7 +8,7 @@ import aws_cdk as cdk
 import pytest
 
 from charts.shipped import CAPACITY_CONTROLLER, METRICS_PUBLISHER, source_files
-from draftworth.account.checks.deployment import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
+from draftworth.account.checks.deploy_prerequisites import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
 from draftworth.experiment.naming import EXPERIMENT_TAG, PART_TAG, PARTS
 from draftworth.experiment.search import MAX_CANDIDATES
 from draftworth.planning.resolved import load_neuron

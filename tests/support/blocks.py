@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from draftworth.records import results
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 
 # 2026-11-20T10:00:00Z, the start of a minute.
 START_UNIX_S = 1_795_168_800.0

@@ -6,7 +6,7 @@ from draftworth.measuring.journal import History
 from draftworth.measuring.result_files import Sink
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import Runner
-from draftworth.measuring.servers import Environment
+from draftworth.measuring.server_lifecycle import Environment
 
 
 def make_runner(

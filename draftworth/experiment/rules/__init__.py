@@ -15,7 +15,8 @@ from draftworth.experiment.rules.registry import RULES, Checked
 from draftworth.records.prompts import Case
 
 # A module's import registers its rules. Problems of one line are listed in this order.
-from draftworth.experiment.rules import variants, workload, serving, search, models, aws  # isort: skip # noqa: F401
+from draftworth.experiment.rules import variant_rules, workload_rules, serving_rules  # noqa: F401 # isort: skip
+from draftworth.experiment.rules import search_rules, model_rules, aws_rules  # noqa: F401 # isort: skip
 
 
 def broken_rules(experiment: Experiment, path: Path, cases: Sequence[Case]) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ from charts.files import yaml_text
 from charts.winner.building import export_of
 from charts.winner.measured import Export, measured_winner
 from draftworth.planning.resolved import ResolvedExperiment, load
-from draftworth.planning.run_specification import serving_facts
+from draftworth.planning.specify_run import serving_facts
 from draftworth.records.reading import Run
 from tests.conftest import ROOT
 from tests.draftworth.analysis.test_ladder import blocks_at, in_flight

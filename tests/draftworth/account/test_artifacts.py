@@ -13,10 +13,10 @@ import pytest
 from moto import mock_aws
 
 from draftworth.account import artifacts
-from draftworth.account.checks import check, deployment
+from draftworth.account.checks import check, deploy_prerequisites
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records import checkpoints, codec
-from draftworth.records.artifacts import ArtifactManifest, manifest_key
+from draftworth.records.graph_manifests import ArtifactManifest, manifest_key
 from tests.draftworth.account.stubs import situation
 from tests.draftworth.conftest import Ran
 from tests.lambdas.capacity_controller.plans import TARGET, make_ready
@@ -241,7 +241,7 @@ def test_experiments_with_buckets_of_their_own_are_listed_one_by_one(
 
 
 def checked(path: Path) -> check.CheckResult:
-    return deployment.compiled_graphs(situation(load_neuron(path)))
+    return deploy_prerequisites.compiled_graphs(situation(load_neuron(path)))
 
 
 def test_preflight_passes_graphs_that_would_be_served_and_fails_those_that_would_be_refused(

@@ -8,7 +8,7 @@ from botocore import exceptions as boto
 from botocore import parsers
 from botocore.exceptions import BotoCoreError, ClientError
 
-from draftworth.account import answers, clients
+from draftworth.account import clients, proxy_pages
 from tests.conftest import ROOT
 
 REGION = "us-east-2"
@@ -56,7 +56,7 @@ def test_the_advice_names_errors_that_botocore_has() -> None:
     rows = yaml.safe_load((ROOT / "draftworth/account/error_advice.yaml").read_text())
     names = [name for row in rows for name in row["errors"] if name.endswith(("Error", "NotFound"))]
     assert len(names) > 5
-    modules = (boto, parsers, answers)
+    modules = (boto, parsers, proxy_pages)
     assert [name for name in names if not any(hasattr(m, name) for m in modules)] == []
 
 

@@ -9,7 +9,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from draftworth.account.checks import deployment
+from draftworth.account.checks import deploy_prerequisites
 from draftworth.experiment.variants import HubModel
 from tests.draftworth.account.stubs import ROOT, experiment, situation
 from tests.support.experiments import changed
@@ -26,22 +26,25 @@ def account() -> Iterator[None]:
 
 
 def test_bootstrap_is_judged_by_its_version(account: None) -> None:
-    result = deployment.bootstrap(situation())
+    result = deploy_prerequisites.bootstrap(situation())
     assert result.status == "fail"
     assert result.next_step == "npx aws-cdk@2.1148.1 bootstrap aws://ACCOUNT/us-east-2"
     ssm = boto3.client("ssm", region_name=REGION)
     for version, status in (("6", "pass"), ("28", "pass"), ("5", "fail")):
         ssm.put_parameter(Name=PARAMETER, Value=version, Type="String", Overwrite=True)
-        assert deployment.bootstrap(situation()).status == status
+        assert deploy_prerequisites.bootstrap(situation()).status == status
 
 
 def test_a_qualifier_of_ones_own_has_a_parameter_of_its_own(account: None, tmp_path: Path) -> None:
-    default = f"/cdk-bootstrap/{deployment.DEFAULT_QUALIFIER}/version"
-    assert default in deployment.bootstrap(situation(root=tmp_path)).found, "no checkout"
+    default = f"/cdk-bootstrap/{deploy_prerequisites.DEFAULT_QUALIFIER}/version"
+    assert default in deploy_prerequisites.bootstrap(situation(root=tmp_path)).found, "no checkout"
     context = {"@aws-cdk/core:bootstrapQualifier": "mine"}
     (tmp_path / "cdk.json").write_text(json.dumps({"context": context}))
     shutil.copy(ROOT / "package.json", tmp_path)
-    assert "/cdk-bootstrap/mine/version" in deployment.bootstrap(situation(root=tmp_path)).found
+    assert (
+        "/cdk-bootstrap/mine/version"
+        in deploy_prerequisites.bootstrap(situation(root=tmp_path)).found
+    )
 
 
 def test_a_secret_is_judged_by_whether_it_can_be_read_and_its_text_is_not_shown(
@@ -51,14 +54,14 @@ def test_a_secret_is_judged_by_whether_it_can_be_read_and_its_text_is_not_shown(
     secrets = boto3.client("secretsmanager", region_name=REGION)
 
     def fails_with(command: str) -> bool:
-        result = deployment.hub_token(given)
+        result = deploy_prerequisites.hub_token(given)
         return result.status == "fail" and command in result.next_step
 
     assert fails_with("create-secret")
     secrets.create_secret(Name="hub", SecretString=" ")
     assert fails_with("put-secret-value")
     secrets.put_secret_value(SecretId="hub", SecretString="hf_very_secret")
-    result = deployment.hub_token(given)
+    result = deploy_prerequisites.hub_token(given)
     assert result.status == "pass"
     assert "hf_very_secret" not in str(result)
     secrets.delete_secret(SecretId="hub")
@@ -67,7 +70,7 @@ def test_a_secret_is_judged_by_whether_it_can_be_read_and_its_text_is_not_shown(
 
 def test_a_model_of_unknown_access_is_a_warning() -> None:
     unknown = HubModel(model="acme/private", tokenizer_family="qwen3")
-    result = deployment.gated_models(situation(changed(experiment(), target=unknown)))
+    result = deploy_prerequisites.gated_models(situation(changed(experiment(), target=unknown)))
     assert result.status == "warn"
     assert "whether acme/private is gated" in result.found
 
@@ -76,11 +79,11 @@ def test_a_model_of_unknown_access_is_a_warning() -> None:
     ("installed", "status"), [("2.1148.1", "pass"), ("3.0.0", "fail"), (None, "warn")]
 )
 def test_the_cdk_cli_is_the_pinned_one(tmp_path: Path, installed: str | None, status: str) -> None:
-    assert deployment.cdk_cli(situation(root=tmp_path)).status == "skip", "no checkout"
+    assert deploy_prerequisites.cdk_cli(situation(root=tmp_path)).status == "skip", "no checkout"
     for name in ("package.json", "cdk.json"):
         shutil.copy(ROOT / name, tmp_path)
     if installed:
         package = tmp_path / "node_modules/aws-cdk/package.json"
         package.parent.mkdir(parents=True)
         package.write_text(json.dumps({"version": installed}))
-    assert deployment.cdk_cli(situation(root=tmp_path)).status == status
+    assert deploy_prerequisites.cdk_cli(situation(root=tmp_path)).status == status

@@ -10,9 +10,9 @@ import pytest
 from moto import mock_aws
 
 from draftworth.account import clients, stop
-from draftworth.account.checks.deployment import not_stopped
+from draftworth.account.checks.deploy_prerequisites import not_stopped
 from draftworth.account.clients import client as client_of
-from draftworth.records import capacity
+from draftworth.records import controller_state
 from draftworth.records.codec import dump_record
 from draftworth.records.deployment import STATE_KEY, STOP_KEY
 from tests.draftworth.account.stubs import QWEN, experiment, situation
@@ -27,15 +27,15 @@ TEMPLATE = {
     "Resources": {"Queue": {"Type": "AWS::SQS::Queue"}},
     "Outputs": {"ResultsLocation": {"Value": f"s3://{BUCKET}/runs/"}},
 }
-STATE = capacity.State(
+STATE = controller_state.State(
     current=plans.JOB,
-    last_decision=capacity.LastDecision(
+    last_decision=controller_state.LastDecision(
         job_name=plans.JOB, desired_size=1, reason="ready", since_unix_s=1_790_000_000.0
     ),
     deployments={
         plans.JOB: plans.make_deployment(
             plans.make_plan(price_usd_per_node_hour=8.60),
-            node_time=capacity.NodeTime(
+            node_time=controller_state.NodeTime(
                 node_seconds=1800.0, instances=1, observed_at_unix_s=plans.NOW
             ),
         )

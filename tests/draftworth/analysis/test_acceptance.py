@@ -7,7 +7,7 @@ import pytest
 
 from draftworth.analysis.acceptance import acceptance_of, profile_of
 from draftworth.errors import UserInputError
-from draftworth.records.acceptance import Measured, WindowAcceptance, text_hash
+from draftworth.records.acceptance_profile import Measured, WindowAcceptance, text_hash
 from tests.draftworth.report.runs import TOKENS_PER_STEP, VARIANT, WINDOW, make_run
 from tests.support.readings import make_reading
 from tests.support.serving_facts import make_serving_facts

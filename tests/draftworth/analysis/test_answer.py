@@ -17,7 +17,7 @@ from draftworth.analysis.facts import RunFacts
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.findings import Verdict
 from draftworth.records.judgement import Judgement
-from draftworth.records.load import PoissonLoad
+from draftworth.records.load_shapes import PoissonLoad
 from draftworth.records.results import AS_SHIPPED, Limits
 from draftworth.report.contents import document_of
 from tests.draftworth.report.runs import BASELINE, make_facts, make_plain_block, make_run

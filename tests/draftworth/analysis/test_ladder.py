@@ -8,7 +8,7 @@ from draftworth.analysis.answer import headline, reach_sentences, verdict_of
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.ladder import Contexts, Ladder, contexts_of
 from draftworth.records.judgement import Judgement
-from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.results import BlockResult, Price
 from draftworth.report.contents import document_of
 from draftworth.report.plots import overview_plots

@@ -3,7 +3,7 @@
 import pytest
 
 from draftworth.analysis.summary import OutputLengths, output_lengths, wrong_input_tokens
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from tests.support.blocks import make_failed_record, make_record
 from tests.support.present import present
 

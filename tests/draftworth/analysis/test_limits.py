@@ -7,7 +7,7 @@ import pytest
 
 from draftworth.analysis.limits import goodput, highest_rate, keeps, limit_check, why_not_comparable
 from draftworth.analysis.pairing import Traffic
-from draftworth.records.load import ConcurrencyLoad, PoissonLoad
+from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
 from draftworth.records.results import BlockResult, Limits, RequestRecord
 from draftworth.report.contents import document_of
 from tests.draftworth.report.runs import make_facts, make_run

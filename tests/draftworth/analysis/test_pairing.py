@@ -3,7 +3,7 @@
 from typing import Any
 
 from draftworth.analysis.pairing import MANY_CASES, Traffic, counting, paired
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.results import BlockResult
 from tests.support.blocks import make_block, make_failed_record, make_record
 

@@ -11,12 +11,12 @@ from draftworth.analysis.answer import headline
 from draftworth.analysis.attention import attention_of
 from draftworth.analysis.control import without_control
 from draftworth.analysis.facts import facts_of
-from draftworth.analysis.likelihoods import FALSE_ALARMS, AnswersCheck
-from draftworth.analysis.likelihoods import judged as judged_likelihood
-from draftworth.analysis.outputs import ROUNDING_PER_TOKEN, partings
+from draftworth.analysis.likelihood_check import FALSE_ALARMS, AnswersCheck
+from draftworth.analysis.likelihood_check import judged as judged_likelihood
+from draftworth.analysis.output_differences import ROUNDING_PER_TOKEN, partings
 from draftworth.analysis.statistics import at_least
 from draftworth.records.likelihoods import GreedyLikelihood
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL
 from draftworth.records.transcripts import Transcript

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.outputs import SHA256_OF_NOTHING
+from draftworth.analysis.output_differences import SHA256_OF_NOTHING
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.verdict import Comparison, compare
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.results import BlockResult, RequestRecord
 from tests.support.blocks import each_request, make_block, make_price, make_record
 

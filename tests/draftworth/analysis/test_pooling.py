@@ -10,7 +10,7 @@ from draftworth.analysis.pooling import pooled
 from draftworth.analysis.run_comparison import changes
 from draftworth.errors import UserInputError
 from draftworth.records.likelihoods import Likelihood
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult, Limits
 from draftworth.records.servers import ServingFacts

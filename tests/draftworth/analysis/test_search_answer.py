@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.analysis.answer import course, headline, next_step, search_answer, verdict_of
-from draftworth.records.search import Candidate, CostInterval, SearchResult
+from draftworth.records.search_result import Candidate, CostInterval, SearchResult
 from tests.draftworth.report import searches
 from tests.draftworth.report.runs import make_facts
 from tests.support.snapshot import assert_snapshot

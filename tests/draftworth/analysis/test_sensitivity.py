@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from draftworth.analysis.sensitivity import SHARES, CostByShare, cost_by_price, costs_by_share
-from draftworth.records.load import PoissonLoad
+from draftworth.records.load_shapes import PoissonLoad
 from draftworth.records.reading import Run
 from tests.draftworth.report import runs
 from tests.draftworth.report.runs import VARIANT, make_facts, make_run

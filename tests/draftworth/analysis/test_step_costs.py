@@ -8,10 +8,10 @@ import pytest
 
 from draftworth.analysis.costs import step_cost_ratio, step_costs_of
 from draftworth.errors import UserInputError
-from draftworth.planning.run_specification import serving_facts
+from draftworth.planning.specify_run import serving_facts
 from draftworth.records.codec import dump_record
 from draftworth.records.findings import STEP_COSTS_FILE, StepCost, StepCostCard, read_step_costs
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, BlockResult
 from draftworth.records.servers import Decoding

@@ -21,7 +21,7 @@ from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, summarize
 from draftworth.analysis.verdict import Comparison, compare, judge
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, usd_per_million_tokens
-from draftworth.records.load import ConcurrencyLoad, PoissonLoad
+from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
 from draftworth.records.results import BlockResult, Limits
 from tests.support.blocks import each_request, make_block, make_price, make_record
 from tests.support.present import present

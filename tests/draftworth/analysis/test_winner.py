@@ -6,7 +6,7 @@ import pytest
 
 from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.winner import NoWinnerError, Winner, WinnerFigures, winner_of
-from draftworth.records.load import ConcurrencyLoad, PoissonLoad
+from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
 from tests.draftworth.analysis.test_ladder import blocks_at, facts_at, in_flight
 from tests.draftworth.report import runs
 from tests.support.present import present

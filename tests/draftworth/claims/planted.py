@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from draftworth.records.load import ConcurrencyLoad, Load
+from draftworth.records.load_shapes import ConcurrencyLoad, Load
 from draftworth.records.reading import Run
 from draftworth.records.servers import Decoding
 from tests.support.blocks import make_block, make_record, make_run

@@ -7,7 +7,7 @@ import pytest
 
 from draftworth.analysis.facts import facts_of
 from draftworth.claims.judging import ClaimsFile, judge, read_claims
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.reading import Run
 from tests.conftest import ROOT
 from tests.draftworth.claims.planted import AS_PUBLISHED, WITH_SMALL, make_planted_run

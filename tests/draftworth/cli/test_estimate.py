@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.likelihoods import judged
+from draftworth.analysis.likelihood_check import judged
 from draftworth.cli import estimate
 from draftworth.estimate.reader import Reader
 from draftworth.records import likelihoods
-from draftworth.records.acceptance import load_profile, text_hash
+from draftworth.records.acceptance_profile import load_profile, text_hash
 from draftworth.records.codec import dump_record
 from draftworth.records.readings import Output, Reading
 from tests.conftest import ROOT

@@ -9,22 +9,22 @@ import pytest
 
 from draftworth.cli.estimate_settling import TokenPrice, settling, token_prices
 from draftworth.errors import UserInputError
-from draftworth.estimate import forecast, step_costs
+from draftworth.estimate import forecast, step_cost_sources
 from draftworth.experiment.aws import Capacity, Price
-from draftworth.planning import run_specification
+from draftworth.planning import specify_run
 from draftworth.planning.prices import with_price
 from draftworth.planning.resolved import ResolvedExperiment, load
 from draftworth.records.findings import StepCost, StepCostCard
-from draftworth.records.load import PoissonLoad
+from draftworth.records.load_shapes import PoissonLoad
 from tests.conftest import ROOT
-from tests.draftworth.estimate.test_step_costs import cost
+from tests.draftworth.estimate.test_step_cost_sources import cost
 from tests.support.experiments import changed_aws, resolved
 from tests.support.snapshot import assert_snapshot
 
 EXPERIMENT = resolved()
 BASELINE, DRAFTED = (variant.name for variant in EXPERIMENT.variants)
 LOAD = EXPERIMENT.loads[0]
-FACTS = run_specification.serving_facts(EXPERIMENT)
+FACTS = specify_run.serving_facts(EXPERIMENT)
 
 # 36 USD x 0.5 / 3600 = 0.005 USD a second; 0.04 s of it for 4 tokens.
 PRICED = with_price(EXPERIMENT, Price(usd_per_hour=36.0, as_of=date(2026, 3, 15), source="made up"))
@@ -50,9 +50,9 @@ def answer(low: float, high: float, *to_measure: int, outcome: str = "open") -> 
     about = forecast.WindowForecast(
         window=5,
         checked=5,
-        step_cost=step_costs.CostRange(low=1.0, high=2.0),
+        step_cost=step_cost_sources.CostRange(low=1.0, high=2.0),
         tokens_per_step={},
-        cost_ratio=step_costs.CostRange(low=low, high=high),
+        cost_ratio=step_cost_sources.CostRange(low=low, high=high),
         is_measured=False,
     )
     return forecast.Conclusion(outcome=outcome, sentence="", about=about, to_measure=to_measure)  # type: ignore[arg-type]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.likelihoods import judged
+from draftworth.analysis.likelihood_check import judged
 from draftworth.errors import UserInputError
 from draftworth.estimate.likelihood import check_outputs, checks_by_target
-from draftworth.estimate.outputs import GivenOutputs, given_outputs
 from draftworth.estimate.reader import Reader
+from draftworth.estimate.target_outputs import GivenOutputs, given_outputs
 from draftworth.planning.resolved import load
 from draftworth.records import likelihoods
 from draftworth.records.readings import Output, Reading

@@ -9,7 +9,7 @@ import pytest
 from draftworth.analysis.acceptance import acceptance_of
 from draftworth.analysis.costs import hit_rate
 from draftworth.estimate.forecast import DraftEstimate, WindowForecast, conclude
-from draftworth.estimate.step_costs import published_costs
+from draftworth.estimate.step_cost_sources import published_costs
 from draftworth.records.readings import Reading
 from tests.support.readings import make_reading
 

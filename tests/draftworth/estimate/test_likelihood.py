@@ -11,7 +11,7 @@ from itertools import accumulate
 import pytest
 
 from draftworth.analysis.clustering import MIN_PROMPTS
-from draftworth.analysis.likelihoods import FALSE_ALARMS, judged
+from draftworth.analysis.likelihood_check import FALSE_ALARMS, judged
 from draftworth.estimate.likelihood import (
     draft_likelihoods_of,
     greedy_likelihood_of,

@@ -13,7 +13,12 @@ import pytest
 
 from draftworth.errors import UserInputError
 from draftworth.estimate.profile_forms import FORMS, inferencex, read_profile, written
-from draftworth.records.acceptance import LIMIT_BYTES, Measured, WindowAcceptance, load_profile
+from draftworth.records.acceptance_profile import (
+    LIMIT_BYTES,
+    Measured,
+    WindowAcceptance,
+    load_profile,
+)
 from tests.draftworth.conftest import Ran
 from tests.draftworth.records import write_golden
 from tests.support.snapshot import assert_snapshot

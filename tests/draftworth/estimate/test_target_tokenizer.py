@@ -9,7 +9,7 @@ import pytest
 
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.estimate import target_tokenizer
-from draftworth.estimate.limits import limited
+from draftworth.estimate.process_limits import limited
 from draftworth.estimate.target_tokenizer import TargetTokenizer
 from draftworth.records.readings import TokenLimits
 from tests.support.readings import make_output

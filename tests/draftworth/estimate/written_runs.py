@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from draftworth.planning.resolved import load
-from draftworth.planning.run_specification import serving_facts
+from draftworth.planning.specify_run import serving_facts
 from draftworth.records.reading import Run
 from draftworth.records.transcripts import Transcript, dump_transcripts
 from tests.conftest import ROOT

@@ -8,7 +8,7 @@ from draftworth.errors import ExperimentError, UserInputError
 from draftworth.experiment.aws import ADD_ONS
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.rules.aws import is_pinned_image
+from draftworth.experiment.rules.aws_rules import is_pinned_image
 from tests.support.experiments import both, put, resolved, write_experiment
 
 

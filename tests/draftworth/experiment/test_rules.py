@@ -15,7 +15,7 @@ import yaml
 
 from draftworth.errors import ExperimentError, Problem
 from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.rules import workload
+from draftworth.experiment.rules import workload_rules
 from draftworth.experiment.rules.registry import RULES, rule
 from tests.conftest import ROOT
 from tests.support.experiments import Edit, drop, put, write_experiment
@@ -95,7 +95,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (root / "another-tokenizer" / "config.json").touch()
     (root / "another-tokenizer" / "tokenizer.json").touch()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workload, "MAX_PROMPT_BYTES", 1_000_000)
+        patch.setattr(workload_rules, "MAX_PROMPT_BYTES", 1_000_000)
         yield root
 
 

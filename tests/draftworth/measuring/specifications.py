@@ -3,7 +3,7 @@
 from typing import Any
 
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.prompts import Case, Prompt
 
 

@@ -19,7 +19,7 @@ from draftworth.measuring import client as client_module
 from draftworth.measuring.chunks import ChunkReader
 from draftworth.measuring.client import Client, Measured, request_body
 from draftworth.measuring.clock import MAX_WAIT_SHARE
-from draftworth.measuring.events import BadStreamError
+from draftworth.measuring.event_stream import BadStreamError
 from draftworth.measuring.http import Head, Response
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import RequestRecord

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.measuring import clock, servers
+from draftworth.measuring import clock, server_lifecycle
 from draftworth.measuring.clock import UnixClock, unix_clock
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.records.reading import read_run
@@ -80,11 +80,11 @@ def test_the_wall_clock_itself_would_end_the_wait_at_once(monkeypatch: pytest.Mo
         endpoint = Endpoint(
             variant="v", base_url=late.base_url, max_tokens_per_step=1, is_baseline=True
         )
-        here = servers.Environment(
+        here = server_lifecycle.Environment(
             progress=lambda line: None, wall_clock=time.time, ready_poll_seconds=0.0
         )
-        with pytest.raises(servers.ServersError):
-            asyncio.run(servers.wait_until_ready([endpoint], here, at_most_seconds=3600.0))
+        with pytest.raises(server_lifecycle.ServersError):
+            asyncio.run(server_lifecycle.wait_until_ready([endpoint], here, at_most_seconds=3600.0))
     assert len(late.requests) == 1
 
 

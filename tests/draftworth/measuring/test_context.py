@@ -11,7 +11,7 @@ import pytest
 from draftworth.errors import DraftworthError
 from draftworth.measuring.context import TOLERANCE, TOLERANCE_TOKENS, Tokenizer, fitted_cases
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.records.load import ConcurrencyLoad, Load
+from draftworth.records.load_shapes import ConcurrencyLoad, Load
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import read_run
 from tests.draftworth.measuring.test_runner import case, run, server, spec

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.measuring import servers
+from draftworth.measuring import server_lifecycle
 from draftworth.measuring.journal import Entry, History
 from draftworth.measuring.result_files import FolderSink
 from draftworth.records.reading import read_run
@@ -117,7 +117,7 @@ def test_a_server_that_was_given_up_ends_the_run_at_once_with_its_reason(tmp_pat
 def test_what_says_nothing_of_this_run_does_not_end_it(
     tmp_path: Path, state: ServerState | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servers, "STATE_SECONDS", 0.01)
+    monkeypatch.setattr(server_lifecycle, "STATE_SECONDS", 0.01)
     with stream_server(lambda _: LOADING) as late:
         result = run(tmp_path, late.base_url, state=lambda _: state, allowance_seconds=7800.0)
     assert "was not ready within" in result.reason
@@ -136,7 +136,7 @@ def test_what_the_pods_of_servers_found_on_their_nodes_is_in_the_run(tmp_path: P
 def test_a_server_that_is_given_up_later_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servers, "STATE_SECONDS", 0.01)
+    monkeypatch.setattr(server_lifecycle, "STATE_SECONDS", 0.01)
     asked: list[str] = []
 
     def state(server: str) -> ServerState | None:

@@ -8,7 +8,7 @@ from benchmarks.planted import GROUP, PlantedRun, planted_blocks, planted_spec
 from benchmarks.planted import Cell as Planted
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.schedule import Rounds, stages
-from draftworth.records.load import PoissonLoad
+from draftworth.records.load_shapes import PoissonLoad
 from draftworth.records.results import BlockResult
 
 CELL = Planted(cost_ratio=0.5, cases=2, prompts=8, spread=0.01)

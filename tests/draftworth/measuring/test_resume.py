@@ -26,14 +26,14 @@ from draftworth.measuring.journal import (
     Journal,
     read_history,
 )
-from draftworth.measuring.load import Batch, Planned, SentBatch
+from draftworth.measuring.load_engines import Batch, Planned, SentBatch
 from draftworth.measuring.result_files import FolderSink, Sink, SinkError, StorageFullError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import TERMINATED, Runner
 from draftworth.records import results
 from draftworth.records.codec import dump_record
 from draftworth.records.findings import VERDICT_FILE
-from draftworth.records.load import ConcurrencyLoad, Load
+from draftworth.records.load_shapes import ConcurrencyLoad, Load
 from draftworth.records.reading import Run, read_run
 from draftworth.records.transcripts import Transcript
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification

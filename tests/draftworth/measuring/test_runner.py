@@ -20,7 +20,7 @@ from draftworth.measuring.counters import (
 )
 from draftworth.measuring.result_files import FolderSink, Sink, SinkError, llmperf_summary
 from draftworth.measuring.run_specification import Endpoint, RunSpec
-from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RESULT_SUFFIX, RunResult, ServerStart, SpeculationCounters

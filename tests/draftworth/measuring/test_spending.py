@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.search import why_over
+from draftworth.measuring.search_plan import why_over
 from draftworth.records.results import Price
 from draftworth.searching.policy import SearchState
 from tests.draftworth.measuring.specifications import endpoint, specification

@@ -7,7 +7,7 @@ import pytest
 from draftworth.planning.assumptions import CASES, Assumptions, Case, assumption_data, replaced
 from draftworth.planning.durations import GBIT_PER_GIB, Durations
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from tests.support.experiments import Edit, both, put, write_experiment
 from tests.support.timelines import BY_HAND, QWEN
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from draftworth.records.artifacts import ArtifactManifest, differences, size_differences
 from draftworth.records.checkpoints import StoredFile
+from draftworth.records.graph_manifests import ArtifactManifest, differences, size_differences
 
 INPUTS = {"image": "neuron:1", "window": 7, "target": {"model": "a/b", "revision": "main"}}
 OTHER = {"model": "a/b", "revision": "v2"}

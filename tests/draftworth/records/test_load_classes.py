@@ -6,13 +6,13 @@ from typing import get_args
 
 import pytest
 
-from draftworth.records.load import Load
+from draftworth.records.load_shapes import Load
 from tests.conftest import ROOT
 
 CLASSES = {shape.__name__ for shape in get_args(Load)} | {"Load"}
 KINDS = {shape.kind for shape in get_args(Load)}
 FOLDERS = ("draftworth", "charts", "stacks", "lambdas", "pods", "rehearsal", "benchmarks", "tests")
-EXCEPT = {ROOT / "draftworth" / "records" / "load.py", Path(__file__)}
+EXCEPT = {ROOT / "draftworth" / "records" / "load_shapes.py", Path(__file__)}
 
 _CLASS = rf"\b({'|'.join(sorted(CLASSES))})\b"
 _KIND = rf"[\"']({'|'.join(sorted(KINDS))})[\"']"
@@ -45,7 +45,7 @@ def test_all_shapes_are_known_by_name() -> None:
         "isinstance(load, (int, load_shapes.PoissonLoad))",
         "isinstance(load, ConcurrencyLoad | None)",
         "issubclass(shape, PoissonLoad)",
-        "from draftworth.records.load import PoissonLoad as Rate",
+        "from draftworth.records.load_shapes import PoissonLoad as Rate",
         "match load:\n    case PoissonLoad(requests_per_second=rate): ...",
         "type(load) is ConcurrencyLoad",
         "load.__class__ in (PoissonLoad,)",

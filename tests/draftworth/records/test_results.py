@@ -6,7 +6,7 @@ import pytest
 
 from draftworth.records import results
 from draftworth.records.codec import RecordError, dump_record, load_record
-from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.untrusted import one_line
 from tests.support.blocks import make_block, make_failed_record, make_record
 

@@ -15,17 +15,17 @@ from typing import Any
 
 from draftworth.measuring.journal import Entry
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.records.acceptance import AcceptanceProfile
-from draftworth.records.artifacts import ArtifactManifest
-from draftworth.records.capacity import State
+from draftworth.records.acceptance_profile import AcceptanceProfile
 from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan
 from draftworth.records.codec import dump_record, load_record
+from draftworth.records.controller_state import State
 from draftworth.records.deployment import CanaryReport, CapacityPlan
 from draftworth.records.findings import StepCostCard, Verdict
+from draftworth.records.graph_manifests import ArtifactManifest
 from draftworth.records.likelihoods import Likelihoods, Predictions
 from draftworth.records.readings import Output, Pass, Reading
 from draftworth.records.results import BlockResult, RunResult
-from draftworth.records.search import SearchResult
+from draftworth.records.search_result import SearchResult
 from draftworth.records.servers import ServerState
 from draftworth.records.transcripts import Transcript
 from lambdas.metrics_publisher.publisher import Claim

@@ -11,7 +11,7 @@ from typing import Any
 from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.records import results
 from draftworth.records.codec import dump_record
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.servers import Decoding
 from tests.support import blocks as builders

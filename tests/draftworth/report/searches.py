@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from draftworth.records import search
+from draftworth.records import search_result
 from draftworth.records.codec import dump_record
 from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult
@@ -24,11 +24,11 @@ ORDER = ("a-k6", "a-k4", "b-k4")
 FACTORS = {"a-k6": 0.6, "a-k4": 0.7, "b-k4": 1.2}
 
 
-def around(cost: float, *, half: float = 0.02) -> search.CostInterval:
-    return search.CostInterval(value=cost, low=cost - half, high=cost + half)
+def around(cost: float, *, half: float = 0.02) -> search_result.CostInterval:
+    return search_result.CostInterval(value=cost, low=cost - half, high=cost + half)
 
 
-def make_candidate_result(variant: str, **overrides: Any) -> search.CandidateResult:
+def make_candidate_result(variant: str, **overrides: Any) -> search_result.CandidateResult:
     _, window, cost, predicted = KNOWN[variant]
     fields: dict[str, Any] = {
         "variant": variant,
@@ -40,12 +40,12 @@ def make_candidate_result(variant: str, **overrides: Any) -> search.CandidateRes
         "tokens_per_step": {"structured": 0.5 * window, "open_ended": 0.3 * window},
         "chance": 0.0 if variant in ORDER else 0.07,
     }
-    return search.CandidateResult(**{**fields, **overrides})
+    return search_result.CandidateResult(**{**fields, **overrides})
 
 
-def make_search(**overrides: Any) -> search.Search:
+def make_search(**overrides: Any) -> search_result.Search:
     candidates = tuple(
-        search.Candidate(variant=name, draft=draft, window=window, checked=window)
+        search_result.Candidate(variant=name, draft=draft, window=window, checked=window)
         for name, (draft, window, _, _) in KNOWN.items()
     )
     fields: dict[str, Any] = {
@@ -54,10 +54,10 @@ def make_search(**overrides: Any) -> search.Search:
         "step_cost_per_draft": (0.0, 0.5),
         "within": 0.03,
     }
-    return search.Search(**{**fields, **overrides})
+    return search_result.Search(**{**fields, **overrides})
 
 
-def make_search_result(**overrides: Any) -> search.SearchResult:
+def make_search_result(**overrides: Any) -> search_result.SearchResult:
     fields: dict[str, Any] = {
         "run_id": "built-run",
         "search": make_search(),
@@ -70,10 +70,10 @@ def make_search_result(**overrides: Any) -> search.SearchResult:
         "ended": "no other candidate is likely to be cheaper by more than 3%",
         "failed": {"b-k8": "its server was not ready in 600 s."},
     }
-    return search.SearchResult(**{**fields, **overrides})
+    return search_result.SearchResult(**{**fields, **overrides})
 
 
-def make_search_run(found: search.SearchResult | None = None, **overrides: Any) -> Run:
+def make_search_run(found: search_result.SearchResult | None = None, **overrides: Any) -> Run:
     """The run of a search, with blocks of its measured candidates."""
     order = (found or make_search_result()).order
     blocks = [
@@ -108,8 +108,8 @@ def make_search_run(found: search.SearchResult | None = None, **overrides: Any) 
     return replace(run, search=found or make_search_result())
 
 
-def write_search(folder: Path, found: search.SearchResult | None = None) -> Path:
+def write_search(folder: Path, found: search_result.SearchResult | None = None) -> Path:
     """The run's folder, with what the search found."""
     runs.write_run(make_search_run(found), folder)
-    (folder / search.SEARCH_FILE).write_bytes(dump_record(found or make_search_result()))
+    (folder / search_result.SEARCH_FILE).write_bytes(dump_record(found or make_search_result()))
     return folder

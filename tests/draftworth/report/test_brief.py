@@ -11,7 +11,7 @@ from draftworth.analysis.handover import handover_of
 from draftworth.analysis.winner import NoWinnerError, winner_of
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.findings import Finding
-from draftworth.records.load import ConcurrencyLoad, PoissonLoad
+from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import Limits
 from draftworth.report.brief import (

@@ -16,9 +16,9 @@ from draftworth.analysis.run_comparison import elsewhere
 from draftworth.cli import main
 from draftworth.errors import UserInputError
 from draftworth.metrics.definitions import COST
-from draftworth.records.acceptance import load_profile
+from draftworth.records.acceptance_profile import load_profile
 from draftworth.records.codec import load_record
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.reading import Run, read_run
 from draftworth.report.brief import Answer
 from tests.conftest import ROOT

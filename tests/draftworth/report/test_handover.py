@@ -11,7 +11,7 @@ import pytest
 from draftworth.analysis.handover import handover_of
 from draftworth.analysis.winner import NoWinnerError, winner_of
 from draftworth.cli import main
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.reading import Run, read_run
 from draftworth.report.contents import handover_document
 from draftworth.report.document import Section

@@ -20,7 +20,7 @@ from draftworth.cli import main
 from draftworth.errors import UserInputError
 from draftworth.experiment.workload import ServiceLimits, Workload
 from draftworth.metrics.definitions import COST
-from draftworth.planning import run_specification
+from draftworth.planning import specify_run
 from draftworth.records.codec import load_record
 from draftworth.records.reading import Run
 from draftworth.records.results import BLOCKS_FOLDER, Limits
@@ -119,7 +119,7 @@ def test_limits_have_the_names_and_units_of_experiment_files() -> None:
     chosen = dict.fromkeys(LIMITS, 40.0)
     limits = judged_anew(make_run(), Choices(limits=chosen)).result.limits
     work = cast(Workload, SimpleNamespace(limits=ServiceLimits(**chosen)))
-    assert limits == run_specification.limits(work)
+    assert limits == specify_run.limits(work)
     before = Limits(itl_p95_s=0.5)
     after = judged_anew(make_run(limits=before), Choices(limits={"ttft_p95_ms": 40.0}))
     assert after.result.limits == replace(before, ttft_p95_s=0.04)

@@ -7,7 +7,7 @@ import pytest
 from draftworth.analysis.handover import handover_of
 from draftworth.analysis.winner import NoWinnerError, winner_of
 from draftworth.records.judgement import Judgement
-from draftworth.records.load import PoissonLoad
+from draftworth.records.load_shapes import PoissonLoad
 from draftworth.records.results import BlockResult, Limits
 from draftworth.report.brief import answer_of
 from draftworth.report.contents import document_of

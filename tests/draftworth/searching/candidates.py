@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from draftworth.records.search import Candidate, Search
+from draftworth.records.search_result import Candidate, Search
 from draftworth.searching.policy import ClassTimes, MeasuredCandidate, SearchState
 from draftworth.searching.yields import Yield
 

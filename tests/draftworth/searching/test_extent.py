@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from benchmarks.search import SCENARIOS, planted_search
-from draftworth.records.search import Candidate
+from draftworth.records.search_result import Candidate
 from draftworth.searching.extent import Extent, extent
 from tests.draftworth.searching.candidates import candidate, search
 

@@ -6,7 +6,7 @@ import pytest
 
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Traffic
-from draftworth.records.load import ConcurrencyLoad
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.results import BlockResult, SpeculationCounters
 from draftworth.searching.observed import (
     class_times,

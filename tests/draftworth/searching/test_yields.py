@@ -2,7 +2,7 @@
 
 import pytest
 
-from draftworth.records.search import Candidate
+from draftworth.records.search_result import Candidate
 from draftworth.searching.yields import from_means, from_measured
 from draftworth.speculation import expected_tokens_per_step
 from tests.draftworth.searching.candidates import candidate

@@ -213,7 +213,7 @@ def test_what_holds_for_every_server(name: str) -> None:
         assert logging_prompts(command, experiment.release_facts.vllm_version) == []
         # A generation_config.json may set top_k, top_p and penalties that a request leaves out.
         assert flag(command, "generation-config") == "vllm"
-        # Such code is not staged either (`pods/checkpoint_stager/files.py`).
+        # Such code is not staged either (`pods/checkpoint_stager/model_files.py`).
         assert "--trust-remote-code" not in command.arguments
         assert flag(command, "served-model-name") == served_model_name(experiment)
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from draftworth.errors import UserInputError
 from draftworth.measuring.chunks import ChunkReader, Timeline
 from draftworth.measuring.client import figures_of
-from draftworth.measuring.events import BadStreamError
-from draftworth.truth.timeline import (
+from draftworth.measuring.event_stream import BadStreamError
+from draftworth.truth.token_timeline import (
     Chunk,
     TimelineSpec,
     Usage,

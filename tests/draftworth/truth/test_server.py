@@ -13,8 +13,8 @@ import pytest
 
 from draftworth.measuring.client import Client, Measured
 from draftworth.records.prompts import Prompt
-from draftworth.truth.log import RequestTruth, read_log
-from draftworth.truth.timeline import TRAPS, TimelineSpec, writes_of
+from draftworth.truth.request_log import RequestTruth, read_log
+from draftworth.truth.token_timeline import TRAPS, TimelineSpec, writes_of
 from draftworth.truth.trial import truth_server
 from tests.draftworth.measuring.specifications import shape
 from tests.support.present import present

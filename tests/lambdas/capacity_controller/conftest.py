@@ -11,8 +11,8 @@ from urllib.response import addinfourl
 
 import pytest
 
-from draftworth.records.capacity import Deployment
 from draftworth.records.codec import dump_record, dump_text
+from draftworth.records.controller_state import Deployment
 from draftworth.records.deployment import CapacityPlan
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.handler import handle

@@ -17,9 +17,9 @@ import botocore.session
 from botocore.exceptions import ClientError, ParamValidationError
 from botocore.validate import ParamValidator
 
-from draftworth.records.capacity import State
 from draftworth.records.checkpoints import failed_key, ready_key
 from draftworth.records.codec import dump_record
+from draftworth.records.controller_state import State
 from draftworth.records.deployment import STOP_KEY, CapacityPlan, ModelRef, canary_key
 from draftworth.records.servers import ServerState, server_state_key
 from lambdas.capacity_controller.controller import Controller

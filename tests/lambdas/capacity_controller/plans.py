@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from draftworth.records.capacity import Deployment, NodeTime, ServerWait
 from draftworth.records.checkpoints import FailedModel, ReadyModel, StoredFile
+from draftworth.records.controller_state import Deployment, NodeTime, ServerWait
 from draftworth.records.deployment import CanaryReport, CapacityPlan, DraftRef, ModelRef
 from draftworth.records.findings import Finding, Verdict
 from draftworth.records.judgement import Judgement

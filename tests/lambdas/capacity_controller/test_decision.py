@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.records.capacity import Deployment, NodeTime, ServerWait
+from draftworth.records.controller_state import Deployment, NodeTime, ServerWait
 from lambdas.capacity_controller.decision import Decision, deadline_unix_s, decide
 from lambdas.capacity_controller.observation import CapacityBlock, Observation, ObservedRun, Unknown
 from tests.lambdas.capacity_controller.plans import (

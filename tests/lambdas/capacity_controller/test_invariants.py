@@ -17,12 +17,12 @@ from botocore.exceptions import ClientError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from draftworth.records.capacity import Deployment
 from draftworth.records.codec import dump_text
+from draftworth.records.controller_state import Deployment
 from draftworth.records.deployment import STOP_KEY
 from draftworth.records.servers import ServerState
 from lambdas.capacity_controller import decision as decision_module
-from lambdas.capacity_controller.deployment import DeploymentError, handle_request
+from lambdas.capacity_controller.custom_resource import DeploymentError, handle_request
 from tests.hostile.fuzzing import tries
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, FakeAws

@@ -9,8 +9,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from draftworth.records.capacity import State
 from draftworth.records.codec import dump_record, dump_text, load_record
+from draftworth.records.controller_state import State
 from lambdas.capacity_controller.observing import Clients
 from lambdas.capacity_controller.remaining import ASK_AGAIN_SECONDS, MAIL_AFTER_SECONDS
 from lambdas.capacity_controller.transition import transition

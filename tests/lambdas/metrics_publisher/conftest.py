@@ -14,9 +14,9 @@ from moto import mock_aws
 from draftworth.metrics.definitions import NAMESPACE, TTFT, Metric, dimension_values
 from draftworth.records.codec import dump_record
 from draftworth.records.results import MAX_RECEIVE_COUNT, BlockResult, claim_key, result_file_events
-from lambdas.metrics_publisher.events import ObjectCreated
 from lambdas.metrics_publisher.handler import BatchResponse, handle_batch
 from lambdas.metrics_publisher.publisher import Publication, Publisher
+from lambdas.metrics_publisher.s3_events import ObjectCreated
 from tests.support.blocks import START_UNIX_S
 
 BUCKET = "results-111122223333"

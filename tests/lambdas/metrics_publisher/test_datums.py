@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from draftworth.analysis.answer import verdict_of
 from draftworth.experiment.search import MAX_CANDIDATES
 from draftworth.metrics.definitions import NAMESPACE, charged, published
-from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
 from lambdas.metrics_publisher.datums import Call, Plan, plan_block, plan_verdict
-from lambdas.metrics_publisher.events import UnusableError
+from lambdas.metrics_publisher.s3_events import UnusableError
 from tests.draftworth.report.runs import make_facts
 from tests.draftworth.report.searches import ORDER, make_search_run
 from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record

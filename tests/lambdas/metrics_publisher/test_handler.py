@@ -12,7 +12,7 @@ from charts.shipped import METRICS_PUBLISHER
 from draftworth.records.codec import dump_record
 from draftworth.records.results import MAX_RECEIVE_COUNT, OBJECT_CREATED, RESULT_LIMIT_BYTES
 from lambdas.metrics_publisher import handler as handler_module
-from lambdas.metrics_publisher.events import created_object
+from lambdas.metrics_publisher.s3_events import created_object
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws, key_of
 from tests.support.blocks import make_block
 from tests.support.shipped import lay_out

@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError
 from draftworth.metrics import definitions
 from draftworth.records.codec import dump_record
 from draftworth.records.results import BlockResult, claim_key
-from lambdas.metrics_publisher.events import ClaimedError, NotNowError, UnusableError
 from lambdas.metrics_publisher.publisher import CLOCK_SKEW_SECONDS
+from lambdas.metrics_publisher.s3_events import ClaimedError, NotNowError, UnusableError
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws, KilledError, key_of
 from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record
 

@@ -10,7 +10,7 @@ from draftworth.metrics.definitions import DIMENSIONS
 from draftworth.records.codec import dump_record
 from draftworth.records.findings import Verdict
 from draftworth.records.results import AS_SHIPPED
-from lambdas.metrics_publisher.events import UnusableError
+from lambdas.metrics_publisher.s3_events import UnusableError
 from tests.draftworth.report.runs import make_facts
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws
 

@@ -15,10 +15,10 @@ import boto3
 import pytest
 
 from charts.shipped import MEASURING_IMAGE
-from draftworth.records.artifacts import manifest_key
 from draftworth.records.checkpoints import READY_MARKER, ReadyModel, StoredFile, ready_key
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.deployment import CanaryReport, ModelRef, canary_key
+from draftworth.records.graph_manifests import manifest_key
 from pods.canary import program
 from tests.lambdas.capacity_controller.plans import make_ready
 from tests.pods.compiled_graphs.pods import KEY, put_graphs

@@ -169,7 +169,7 @@ def test_trouble_on_the_way_is_said_by_the_jobs_last_pod(
 def test_a_small_file_without_an_end_ends_with_one_and_one_sentence(
     bench: Bench, main: Main, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pods.checkpoint_stager.limits.ANSWER_LIMIT_BYTES", 2**20)
+    monkeypatch.setattr("pods.checkpoint_stager.download_limits.ANSWER_LIMIT_BYTES", 2**20)
     bench.hub.trouble.endless["config.json"] = b"{" * 2**16
     status, log = main("--retries", "0")
     assert status == 1

@@ -14,7 +14,7 @@ from huggingface_hub import constants
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.checkpoints import ReadyModel, StagingPlan, StoredFile
 from draftworth.records.codec import dump_record, load_record
-from pods.checkpoint_stager.files import CorruptFileError
+from pods.checkpoint_stager.model_files import CorruptFileError
 from pods.checkpoint_stager.stager import ScratchSpace
 from pods.checkpoint_stager.store import StoreError
 from tests.pods.checkpoint_stager.conftest import (

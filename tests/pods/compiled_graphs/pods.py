@@ -14,9 +14,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from draftworth.records.artifacts import ArtifactManifest, manifest_key
 from draftworth.records.checkpoints import StoredFile
 from draftworth.records.codec import dump_record, load_record
+from draftworth.records.graph_manifests import ArtifactManifest, manifest_key
 from draftworth.records.servers import ServerState, server_state_key
 from pods.compiled_graphs.prepare import Order
 from tests.conftest import ROOT

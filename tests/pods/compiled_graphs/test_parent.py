@@ -14,9 +14,9 @@ from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.servers import LAST_LINES, SelfTest, ServerState
 from pods.compiled_graphs import parent
 from pods.compiled_graphs.prepare import Order
-from pods.compiled_graphs.reports import Reports
 from pods.compiled_graphs.scratch import STARTS_NAME, Starts, begin, keep, read_record
 from pods.compiled_graphs.server_process import LogTail, ServerProcess
+from pods.compiled_graphs.server_reports import Reports
 from tests.lambdas.capacity_controller.plans import make_server
 from tests.pods.compiled_graphs import pods
 from tests.support.waiting import HANGS_AFTER_SECONDS

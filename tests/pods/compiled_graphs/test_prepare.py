@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from draftworth.experiment.catalog import CompilerCache, catalog
-from draftworth.records.artifacts import RefusedGraphsError, manifest_key
 from draftworth.records.checkpoints import READY_MARKER
 from draftworth.records.codec import dump_record
+from draftworth.records.graph_manifests import RefusedGraphsError, manifest_key
 from pods.compiled_graphs import scratch
 from pods.compiled_graphs.prepare import Order, prepare
 from tests.lambdas.capacity_controller import plans

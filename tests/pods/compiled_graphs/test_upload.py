@@ -17,7 +17,7 @@ from botocore.config import Config
 from botocore.exceptions import ConnectionClosedError
 from moto import mock_aws
 
-from draftworth.records.artifacts import ArtifactManifest
+from draftworth.records.graph_manifests import ArtifactManifest
 from pods.compiled_graphs import upload
 from pods.compiled_graphs.scratch import StartRecord, write_record
 from pods.compiled_graphs.upload import (

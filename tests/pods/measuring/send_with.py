@@ -19,9 +19,9 @@ from functools import partial
 from typing import Any
 
 from draftworth.measuring.client import Client
-from draftworth.measuring.load import AsyncioEngine, Batch, LoadEngine, Planned
+from draftworth.measuring.load_engines import AsyncioEngine, Batch, LoadEngine, Planned
 from draftworth.measuring.run_specification import RequestShape
-from draftworth.records.load import ConcurrencyLoad, PoissonLoad
+from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
 from draftworth.records.prompts import Prompt
 
 ACTORS = 4

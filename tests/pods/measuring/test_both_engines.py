@@ -23,7 +23,7 @@ from draftworth.measuring.client import (
     ERROR_LOST_ACTOR,
     ERROR_TIMEOUT,
 )
-from draftworth.records.load import ConcurrencyLoad, Load, PoissonLoad
+from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from tests.conftest import ROOT
 from tests.draftworth.measuring.specifications import shape
 from tests.support.stream_server import (

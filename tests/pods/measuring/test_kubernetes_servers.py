@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from draftworth.measuring.run_specification import Endpoint
-from draftworth.measuring.servers import FixedServers, ServersError
+from draftworth.measuring.server_lifecycle import FixedServers, ServersError
 from pods.measuring.kubernetes_servers import (
     TRIES,
     KubernetesApi,

@@ -22,7 +22,7 @@ from draftworth.measuring.journal import Entry, EntryKind, read_history
 from draftworth.measuring.result_files import FolderSink
 from draftworth.records.codec import dump_record, dump_text, load_record
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
-from draftworth.records.load import LoadGenerator
+from draftworth.records.load_shapes import LoadGenerator
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE, RunResult

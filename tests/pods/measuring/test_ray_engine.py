@@ -14,9 +14,9 @@ import pytest
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.client import ERROR_LOST_ACTOR, ERROR_UNEXPECTED, Client, Measured
-from draftworth.measuring.load import AsyncioEngine, Batch, LoadEngine, Planned, SentBatch
+from draftworth.measuring.load_engines import AsyncioEngine, Batch, LoadEngine, Planned, SentBatch
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.records.load import (
+from draftworth.records.load_shapes import (
     MAX_LLMPERF_IN_FLIGHT,
     ConcurrencyLoad,
     Load,

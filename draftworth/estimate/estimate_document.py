@@ -1,0 +1,195 @@
+"""Shows estimates as a document, for a terminal or an HTML page, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from draftworth.analysis.pairing import TRAFFIC_MIX
+from draftworth.analysis.statistics import spoken_changes
+from draftworth.errors import counted
+from draftworth.estimate.forecast import Conclusion, DraftEstimate, WindowForecast
+from draftworth.estimate.step_cost_sources import CostRange
+from draftworth.experiment.catalog import NGRAM
+from draftworth.records.acceptance_profile import Measured
+from draftworth.report import document, drawing, likelihood_tables
+from draftworth.report.search_report import Curve, Point, draw_curves
+from draftworth.report.words import INTERVAL, Prose, number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_TONES = {"pays": "good", "cannot pay": "bad", "open": "open"}
+
+
+def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document.Document:
+    """Return a document: each draft's estimates, and its predicted and measured tokens per step."""
+    sections: list[document.Section] = []
+    numbered = enumerate(estimates, start=1)
+    for draft, at_loads in groupby(numbered, key=lambda pair: pair[1].draft):
+        own = list(at_loads)
+        sections += [_section(estimate, index) for index, estimate in own]
+        for section in likelihood_tables.predicted_sections(own[0][1].predictions):
+            sections.append(replace(section, title=f"{section.title}: {draft}"))
+    measured = any(e.step_costs.load for e in estimates)
+    steps = "measured on servers with a draft" if measured else "published, not measured"
+    given = "acceptance that was given" if estimates[0].source else "outputs that were read"
+    return document.Document(
+        title=f"{experiment}: would speculation pay?",
+        facts=(("status", f"a forecast by {given}; step costs are {steps}"),),
+        attention=(),
+        cards=tuple(_card(estimate.name, estimate.conclusion) for estimate in estimates),
+        sections=tuple(sections),
+    )
+
+
+def _card(name: str, found: Conclusion) -> document.Card:
+    ratio = found.about.cost_ratio
+    return document.Card(
+        label=name,
+        judgement="to be measured" if found.outcome == "open" else found.outcome,
+        tone=_TONES[found.outcome],
+        value=spoken_changes((ratio.low, ratio.high)),
+        note=f"cost of a token in decoding alone, window {found.about.window}",
+    )
+
+
+def _section(estimate: DraftEstimate, index: int) -> document.Section:
+    rate = estimate.hit_rate
+    said = "" if rate is None else f", of which the draft would have said {rate:.1%}"
+    tokens = (
+        f", {counted(estimate.tokens, 'token')} of the tokenizer in {estimate.tokenizer} after the "
+        f"first of each{said}"
+    )
+    read = f"{_source(estimate)}{'' if estimate.source else tokens}. A step: "
+    read += f"{estimate.step_costs.source}."
+    sentence = estimate.conclusion.sentence
+    return document.Section(
+        title=estimate.name,
+        paragraphs=(f"{sentence[0].upper()}{sentence[1:]}.", *map(Prose, estimate.settling), read),
+        tables=(*_cost_table(estimate.forecasts), *_yield_table(estimate.forecasts)),
+        plots=(_plot(estimate, index),),
+    )
+
+
+def _source(estimate: DraftEstimate) -> str:
+    return estimate.source or counted(estimate.outputs, "output")
+
+
+def _costs(forecast: WindowForecast) -> Mapping[str, CostRange]:
+    """Return cost ratios by class; with several classes, the traffic mix is the first entry."""
+    classes = forecast.class_cost_ratios
+    return {TRAFFIC_MIX: forecast.cost_ratio, **classes} if len(classes) > 1 else classes
+
+
+def _cost_table(forecasts: Sequence[WindowForecast]) -> tuple[document.Table, ...]:
+    headings = [f"cost of a token, {name}" for name in _costs(forecasts[0])]
+    rows = ((str(f.window), *map(_range, _costs(f).values())) for f in forecasts)
+    return document.table(("window", *headings), rows, names=0)
+
+
+def _yield_table(forecasts: Sequence[WindowForecast]) -> tuple[document.Table, ...]:
+    # A step that costs 2 baseline steps breaks even at 2 tokens, so one column shows both.
+    classes = forecasts[0].tokens_per_step
+    rows = (
+        (
+            str(f.window),
+            *(_interval(tokens) for tokens in f.tokens_per_step.values()),
+            _range(f.step_cost),
+            number(f.breaks_even_at, digits=2),
+        )
+        for f in forecasts
+    )
+    headings = (
+        "window",
+        *(f"tokens a step, {name}" for name in classes),
+        "step cost = tokens a step to break even",
+        "breaks even at a step cost of",
+    )
+    return document.table(headings, rows, names=0)
+
+
+def _plot(estimate: DraftEstimate, index: int) -> drawing.Plot:
+    return drawing.Plot(
+        name=f"cost-over-window-{index:02d}",
+        title=f"{drawing.short(estimate.name)}: {_finding(estimate.conclusion)}",
+        caption="Cost of a token in decoding alone, in units of its cost without a draft (the line "
+        "at 1). Bars go from the cheapest step and the upper end of the tokens a step to the most "
+        f"expensive step and the lower end ({INTERVAL} over prompts); lines join their middles. "
+        f"{_source(estimate)}.",
+        draw=lambda axes: _draw(axes, estimate.forecasts),
+    )
+
+
+def _finding(found: Conclusion) -> str:
+    if found.outcome == "cannot pay":
+        return "no window pays"
+    window, ratio = found.about.window, found.about.cost_ratio
+    if found.outcome == "pays":
+        return f"window {window} saves {1 - ratio.high:.0%} to {1 - ratio.low:.0%}"
+    return f"whether window {window} pays is to be measured"
+
+
+def _draw(axes: Axes, forecasts: Sequence[WindowForecast]) -> None:
+    drawn = (
+        (name, [_point(forecast.window, _costs(forecast)[name]) for forecast in forecasts])
+        for name in _costs(forecasts[0])
+    )
+    draw_curves(axes, [Curve(name=name, line=points, filled=points) for name, points in drawn])
+
+
+def _point(window: int, cost: CostRange) -> Point:
+    middle = math.sqrt(cost.low * cost.high)
+    return Point(window=window, cost=middle, low=cost.low, high=cost.high)
+
+
+def _range(found: CostRange) -> str:
+    return f"{found.low:.2f} to {found.high:.2f}"
+
+
+def _interval(found: Measured) -> str:
+    interval = "" if found.low is None else f" ({found.low:.2f} to {found.high:.2f})"
+    return f"{found.value:.2f}{interval}"
+
+
+def json_text(estimates: Sequence[DraftEstimate]) -> str:
+    """Return the estimates as a JSON document (docs/json.md)."""
+    document = {"schema": "draftworth.estimate/1", "estimates": [*map(_as_json, estimates)]}
+    return json.dumps(document, indent=2)
+
+
+def _as_json(estimate: DraftEstimate) -> dict[str, object]:
+    return {
+        "target": estimate.target,
+        "method": estimate.method,
+        "draft": None if estimate.method == NGRAM else Path(estimate.draft).name,
+        "draft_folder": None if estimate.method == NGRAM else estimate.draft,
+        "load": estimate.step_costs.load,
+        "answer": estimate.conclusion.sentence,
+        "windows_to_measure": estimate.conclusion.to_measure,
+        "settling": estimate.settling,
+        "source": estimate.source or None,
+        "tokenizer_folder": estimate.tokenizer or None,
+        "outputs": estimate.outputs,
+        "tokens": estimate.tokens,
+        "hit_rate": estimate.hit_rate,
+        "step_cost_source": estimate.step_costs.source,
+        "predictions": [{**vars(a), "difference": a.difference} for a in estimate.predictions],
+        "windows": [
+            {
+                "window": f.window,
+                "drafts_checked": f.checked,
+                "step_cost": vars(f.step_cost),
+                "cost_ratio": vars(f.cost_ratio),
+                "class_cost_ratios": {n: vars(r) for n, r in f.class_cost_ratios.items()},
+                "breaks_even_at_step_cost": f.breaks_even_at,
+                "tokens_per_step": {name: vars(t) for name, t in f.tokens_per_step.items()},
+            }
+            for f in estimate.forecasts
+        ],
+    }

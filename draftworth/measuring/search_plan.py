@@ -1,0 +1,271 @@
+"""The plan of a search: which candidate is measured next, and when the search ends.
+
+Both decisions depend on the measured blocks and on the tokens that a step of each candidate is
+expected to yield. These come from a forecast if there is one, else from passes of the drafts over
+the baseline's outputs, else from the measured candidates. A pod that continues a run first measures
+the candidates that earlier pods began, in the same order.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from draftworth.analysis.acceptance import acceptance_of
+from draftworth.analysis.limits import limit_check, why_not_comparable
+from draftworth.analysis.pairing import Traffic
+from draftworth.errors import DraftworthError
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.schedule import Plan, Round, Rounds, Stage, candidate_stage
+from draftworth.metrics import definitions
+from draftworth.records.load_shapes import Load
+from draftworth.records.readings import Reading
+from draftworth.records.results import BlockResult
+from draftworth.records.search_result import Candidate, CostInterval, Search, SearchResult
+from draftworth.searching import policy
+from draftworth.searching.observed import class_times, longer_than, measured_of, step_means
+from draftworth.searching.yields import Yield, from_means, from_measured
+
+
+def why_over(
+    spec: RunSpec,
+    elapsed_s: float,
+    state: policy.SearchState,
+    variant: str,
+    gain: float | None,
+) -> str:
+    """Return why a search ends before its next candidate: no time or money is left, or to measure
+    the candidate costs more than the candidate is expected to save. Empty: measure the candidate.
+
+    elapsed_s: seconds since the run began, including all starts of servers.
+    variant: the next candidate. gain: what it is expected to save over the best one so far, as a
+        share of the baseline's cost (`SearchState.gain`); None: this cannot be predicted yet.
+    """
+    hours, limit = elapsed_s / definitions.SECONDS_PER_HOUR, state.search
+    if limit.hours is not None and hours >= limit.hours:
+        return f"it has lasted {hours:.2f} hours; search.stop.last_start_hours is {limit.hours:g}"
+    usd_per_second = definitions.nodes_usd_per_second(spec.price) or 0.0
+    spent_usd = elapsed_s * usd_per_second
+    if limit.usd is not None and spent_usd >= limit.usd:
+        return f"it has cost {spent_usd:.2f} USD; search.stop.last_start_usd is {limit.usd:g}"
+    traffic_usd = _traffic_usd(spec, state)
+    if gain is None or traffic_usd is None or not state.measured:
+        return ""
+    minutes = elapsed_s / len(state.measured) / 60
+    costs_usd = minutes * 60 * usd_per_second
+    saves_usd = gain * traffic_usd
+    if saves_usd >= costs_usd:
+        return ""
+    return (
+        f"measuring {variant} would cost {costs_usd:.2f} USD ({minutes:.0f} "
+        f"minutes, as each so far) and can be expected to save {saves_usd:.2f} USD: "
+        f"{gain:.2%} of {traffic_usd:,.0f} USD, which {limit.days:g} days of "
+        f"{limit.tokens_per_day:,.0f} output tokens cost without a draft"
+    )
+
+
+def _traffic_usd(spec: RunSpec, state: policy.SearchState) -> float | None:
+    in_flight, a_day = spec.loads[0].in_flight, state.search.tokens_per_day
+    if a_day is None or in_flight is None:
+        return None
+    throughput = in_flight / state.baseline_s
+    million = definitions.usd_per_million_tokens(spec.price, spec.baseline, throughput)
+    return None if million is None else million * a_day * state.search.days / 1e6
+
+
+# A function that returns how well each draft predicts the baseline's outputs in the blocks, by
+# `Candidate.draft`. A search calls it after each candidate until its result is not empty.
+ReadOutputs = Callable[[Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
+
+# Each failure may last as long as the wait for a server, while the nodes are paid for.
+MAX_FAILURES_IN_A_ROW = 2
+SURE = "no other candidate is likely to be cheaper by more than {within:.0%}"
+ALL_MEASURED = "every candidate that could be is measured"
+
+
+@dataclass(kw_only=True)
+class SearchRounds(Plan):
+    """The rounds of a search.
+
+    blocks: all blocks measured so far; the list grows with every round.
+    elapsed_seconds: returns the seconds since the run began, including all starts of servers.
+    begun: the variants that earlier pods measured or began to measure, in the order of measuring.
+    order: the measured candidates, in the order of measuring.
+    failed: why a candidate could not be measured, by variant.
+    ended: why no further candidate is measured; empty while the search goes on.
+    """
+
+    spec: RunSpec
+    search: Search
+    blocks: Sequence[BlockResult]
+    progress: Callable[[str], None]
+    read_outputs: ReadOutputs
+    elapsed_seconds: Callable[[], float]
+    begun: Sequence[str] = ()
+    order: list[Candidate] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    ended: str = ""
+    _numbers: Counter[Load] = field(default_factory=Counter)
+    _failed_in_a_row: int = 0
+    _expected: dict[Candidate, CostInterval] = field(default_factory=dict)
+    _readings: Mapping[str, Sequence[Reading]] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Round]:
+        while due := self._due():
+            for turn in self._rounds(due):
+                yield turn
+                if due.variant in self.failed:
+                    break
+            else:
+                self._readings = self._readings or self.read_outputs(self.blocks)
+                if reason := self._why_no_figure(due):
+                    self._leave_out(due.variant, reason)
+                else:
+                    self.order.append(due)
+                    self._failed_in_a_row = 0
+        if not self.order:
+            reasons = "; ".join(f"{name}: {why}" for name, why in self.failed.items())
+            raise DraftworthError(f"no candidate could be measured: {reasons}")
+
+    def has_answer(self, _stage: Stage) -> bool:
+        return bool(self.order)
+
+    def leave_out(self, stage: Stage, reason: str) -> bool:
+        """Leave out a stage's candidate, which failed; return whether the search goes on.
+
+        False after `MAX_FAILURES_IN_A_ROW` failures: then a candidate is probably not the cause.
+        """
+        self._leave_out(stage.candidate, reason)
+        self._failed_in_a_row += 1
+        return self._failed_in_a_row < MAX_FAILURES_IN_A_ROW
+
+    def left_out(self) -> Mapping[str, str]:
+        return self.failed
+
+    def search_result(self, run_id: str) -> SearchResult:
+        state = self.state()
+        is_known = bool(state.measured)
+        return SearchResult(
+            run_id=run_id,
+            search=self.search,
+            load=self._traffic.load.label,
+            results=tuple(
+                replace(found, predicted=self._expected.get(candidate))
+                for candidate, found in state.forecasts.items()
+            ),
+            order=tuple(candidate.variant for candidate in self.order),
+            best=state.best.variant if is_known else "",
+            expected_to_pay=is_known and state.pays,
+            sureness=state.sureness if is_known else 0.0,
+            ended=self.ended,
+            failed=self.failed,
+        )
+
+    def state(self) -> policy.SearchState:
+        measured = {c: found for c in self.order if (found := self._measured(c))}
+        baseline = self._class_times()
+        return policy.SearchState(
+            search=self.search,
+            candidates=self._open,
+            baseline=baseline,
+            measured=measured,
+            yields=self._yields(measured, baseline),
+        )
+
+    @property
+    def _open(self) -> list[Candidate]:
+        return [c for c in self.search.candidates if c.variant not in self.failed]
+
+    @property
+    def _traffic(self) -> Traffic:
+        return Traffic(weights=self.spec.class_weights, load=self.spec.loads[0])
+
+    def _leave_out(self, variant: str, reason: str) -> None:
+        self.failed[variant] = reason
+        self.progress(f"candidate {variant} is left out: {reason}")
+
+    def _why_no_figure(self, candidate: Candidate) -> str:
+        variant, limits = candidate.variant, self.spec.limits
+        if reason := why_not_comparable(self.blocks, self._traffic, limits, [variant]):
+            return reason
+        limits_kept = limit_check(self.blocks, self._traffic, limits, variant)
+        if limits_kept.kept is False and limits_kept.reason:
+            return limits_kept.reason
+        found = self._measured(candidate)
+        if found is None:
+            return "nothing compares it with the baseline"
+        if candidate not in self._yields({candidate: found}, self._class_times()):
+            return "neither its counters nor its chunks show tokens a step in every class"
+        return ""
+
+    def _class_times(self) -> dict[str, policy.ClassTimes]:
+        return class_times(self.blocks, self._traffic, self.spec.baseline)
+
+    def _measured(self, candidate: Candidate) -> policy.MeasuredCandidate | None:
+        return measured_of(
+            self.blocks, self._traffic, variant=candidate.variant, baseline=self.spec.baseline
+        )
+
+    def _due(self) -> Candidate | None:
+        """Return the candidate to measure next; None if the search is over (`ended` says why)."""
+        state = self.state()
+        due = self._next(state)
+        if due is None:
+            is_sure = len(state.measured) < len(state.candidates)
+            self.ended = SURE.format(within=self.search.within) if is_sure else ALL_MEASURED
+        elif state.measured:
+            gain = state.gain(due) if due in state.forecasts else None
+            elapsed_s = self.elapsed_seconds()
+            self.ended = why_over(self.spec, elapsed_s, state, due.variant, gain)
+        if self.ended:
+            self.progress(f"the search ends: {self.ended}")
+            return None
+        if due and due in state.forecasts:
+            self._expected[due] = told = state.forecasts[due].cost
+            self.progress(
+                f"next: {due.variant}, whose token is expected to cost {told.value:.3f} "
+                f"({told.low:.3f} to {told.high:.3f}) of the baseline's"
+            )
+        return due
+
+    def _next(self, state: policy.SearchState) -> Candidate | None:
+        due = {c.variant: c for c in self._open if c not in self.order}
+        for variant in self.begun:
+            if variant in due:
+                return due[variant]
+        return state.next
+
+    def _rounds(self, candidate: Candidate) -> Iterator[Round]:
+        yield from Rounds(
+            spec=self.spec.beside_baseline(candidate.variant),
+            progress=self.progress,
+            blocks=self.blocks,
+            stages=[candidate_stage(self.spec, candidate.variant)],
+            numbers=self._numbers,
+        )
+
+    def _yields(
+        self,
+        measured: Mapping[Candidate, policy.MeasuredCandidate],
+        classes: Mapping[str, policy.ClassTimes],
+    ) -> dict[Candidate, Yield]:
+        if not measured:
+            return {}
+        of_all = (self.blocks, self._traffic)
+        counted = {c: longer_than(*of_all, variant=c.variant, checked=c.checked) for c in measured}
+        known = {c: shares for c, shares in counted.items() if shares.keys() >= classes.keys()}
+        steps = {c: step_means(*of_all, variant=c.variant) for c in measured if c not in known}
+        means = {c: mean for c, mean in steps.items() if mean.keys() >= classes.keys()}
+        found = (
+            (c, self._by_text(c) or from_measured(c, known) or from_means(c, means))
+            for c in self._open
+        )
+        return {c: y for c, y in found if y and y.tokens.keys() >= classes.keys()}
+
+    def _by_text(self, candidate: Candidate) -> Yield | None:
+        if tokens := self.search.forecast.get(candidate.variant):
+            return Yield(tokens=tokens)
+        readings = self._readings.get(candidate.draft)
+        if not readings:
+            return None
+        found = acceptance_of(readings, [candidate.checked])
+        return Yield(tokens={name: own.tokens_per_step.value for name, (own,) in found.items()})

@@ -1,0 +1,313 @@
+"""The report of a search: its answer, every candidate, the predictions and the curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from draftworth.analysis import answer
+from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.pairing import TRAFFIC_MIX
+from draftworth.analysis.statistics import Estimate, signed_percent
+from draftworth.records.search_result import CandidateResult, CostInterval, SearchResult
+from draftworth.report import words
+from draftworth.report.document import Section, Table, table
+from draftworth.report.drawing import Look, Plot, legend, look, short, themed
+from draftworth.report.verdict import compared
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# The distance on the x axis between two curves' bars; hollow points are moved by half of it.
+_APART = 0.2
+# High enough for a legend with long names of drafts, one below another.
+HEIGHT_INCHES = 4.2
+_FEWEST_TICKS = 3
+_STEPS = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """The cost of a token with `window` / its cost without a draft, and the 95% interval."""
+
+    window: float
+    cost: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The curve of one draft: the cost of a token over the windows.
+
+    line: the points that a line joins. filled: the measured points. hollow: the predicted points.
+    """
+
+    name: str
+    line: Sequence[Point]
+    filled: Sequence[Point]
+    hollow: Sequence[Point] = ()
+
+
+def draw_curves(axes: Axes, curves: Sequence[Curve], best: Point | None = None) -> None:
+    """Draw the curves, the break-even line at 1, and a star at the best point."""
+    axes.axhline(1, **_PLAIN)
+    apart = min(_APART, 1 / (len(curves) + 1))
+    for index, curve in enumerate(curves, start=1):
+        aside = apart * (index - (len(curves) + 1) / 2)
+        own = look(index)
+        line = own | {"marker": ""}
+        axes.plot([p.window + aside for p in curve.line], [p.cost for p in curve.line], **line)
+        _draw_points(axes, own, curve.filled, aside)
+        measured = {point.window for point in curve.filled}
+        for point in curve.hollow:
+            beside = apart / 2 * (point.window in measured)
+            _draw_points(axes, own | _HOLLOW, [point], aside + beside)
+    if best:
+        axes.plot([best.window], [best.cost], **_star(), markersize=11, zorder=4)
+    _scales(axes, sorted({p.window for curve in curves for p in curve.line}))
+    axes.set(xlabel="window (drafted tokens a step)", ylabel="cost of a token / baseline's")
+    _draw_legend(axes, curves, has_best=best is not None)
+
+
+_PLAIN: Look = look(0) | {"marker": ""}
+_HOLLOW: Look = {"markerfacecolor": "none", "alpha": 0.6}
+
+
+def _star() -> Look:
+    return {"color": themed("text.color"), "marker": "*", "linestyle": ""}
+
+
+def _draw_points(axes: Axes, own: Look, points: Sequence[Point], aside: float) -> None:
+    bar = own | {"linestyle": "-", "marker": ""}
+    for point in points:
+        at = point.window + aside
+        if point.low is not None and point.high is not None:
+            axes.plot([at, at], [point.low, point.high], **bar)
+        axes.plot([at], [point.cost], **own | {"linestyle": ""}, markersize=4)
+
+
+def _scales(axes: Axes, windows: Sequence[float]) -> None:
+    # On a logarithmic scale, half the cost and twice the cost are equally far from the line at 1.
+    axes.set_yscale("log", base=2)
+    ticks = _ticks(*axes.get_ylim())
+    axes.set_yticks(ticks, [f"{tick:.4g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xticks(windows)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return the powers of two from low to high; if they are fewer than three, multiples of the
+    first of `_STEPS` that gives three ticks."""
+    powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
+    ticks = [2.0**power for power in powers]
+    for step in _STEPS:
+        if len(ticks) >= _FEWEST_TICKS:
+            break
+        multiples = range(math.ceil(low / step), math.floor(high / step) + 1)
+        ticks = [step * multiple for multiple in multiples]
+    return ticks
+
+
+def _draw_legend(axes: Axes, curves: Sequence[Curve], *, has_best: bool) -> None:
+    named = [(short(curve.name), look(index)) for index, curve in enumerate(curves, start=1)]
+    entries = [("no draft", _PLAIN), *named]
+    if any(curve.hollow for curve in curves):
+        neutral = look(1) | {"color": "C0", "linestyle": ""}
+        entries.append(("predicted", neutral | _HOLLOW))
+    if has_best:
+        entries.append(("best measured", _star()))
+    legend(axes, entries)
+
+
+def search_sections(facts: RunFacts) -> Iterator[Section]:
+    """Yield the section of a search; nothing for any other run."""
+    found = facts.run.search
+    if found is None:
+        return
+    about = [words.ABOUT["search"]] if found.results else []
+    usd = (answer.cost_sentence(comparison).strip() for comparison in answer.choices_of(facts))
+    yield Section(
+        title="Search",
+        paragraphs=(
+            *(answer.headline(facts), *filter(None, usd), *answer.course(found)),
+            *(answer.next_step(found), *_prediction_errors(found), *about),
+        ),
+        tables=(*_costs(found), *_steps(found), *_predictions(found)),
+        plots=tuple(_plots(facts, found)),
+    )
+
+
+def _classes(found: SearchResult) -> Sequence[str]:
+    return list(found.results[0].cost_by_class) if found.results else []
+
+
+def _if_several(classes: Sequence[str]) -> Sequence[str]:
+    """Return the classes, or none if there is only one: its cost equals the whole traffic's."""
+    return classes if len(classes) > 1 else []
+
+
+def _name_and_window(found: SearchResult, result: CandidateResult) -> tuple[str, str]:
+    return result.variant, str(found.search.candidate(result.variant).window)
+
+
+def _costs(found: SearchResult) -> tuple[Table, ...]:
+    classes = _if_several(_classes(found))
+    rows = (
+        (
+            *(result.variant, found.search.candidate(result.variant).draft or words.MISSING),
+            *(str(found.search.candidate(result.variant).window), _order_cell(found, result)),
+            *words.change_cells(result.cost),
+            *(signed_percent(result.cost_by_class[name] - 1) for name in classes),
+            words.MISSING if result.measured else f"{result.chance:.0%}",
+        )
+        for result in found.results
+    )
+    headings = (
+        *("candidate", "draft", "window", "measured", "cost of a token", words.INTERVAL),
+        *(f"cost, {name}" for name in classes),
+        f"chance to be more than {100 * found.search.within:g}% cheaper",
+    )
+    return table(headings, rows, names=2)
+
+
+def _order_cell(found: SearchResult, result: CandidateResult) -> str:
+    if result.measured is None or result.variant not in found.order:
+        return "not measured"
+    best = ", best" if result.variant == found.best else ""
+    return f"{found.order.index(result.variant) + 1}.{best}"
+
+
+def _steps(found: SearchResult) -> tuple[Table, ...]:
+    classes = _classes(found)
+    rows = (
+        (
+            *_name_and_window(found, result),
+            words.number(result.step_cost, digits=2),
+            *(words.number(result.tokens_per_step[name], digits=2) for name in classes),
+        )
+        for result in found.results
+    )
+    headings = (
+        *("candidate", "window", "step cost = tokens a step to break even"),
+        *(f"tokens a step, {name}" for name in classes),
+    )
+    return table(headings, rows, names=1)
+
+
+def _predicted_and_measured(
+    found: SearchResult,
+) -> list[tuple[CandidateResult, CostInterval, CostInterval]]:
+    return [(r, r.predicted, r.measured) for r in found.results if r.predicted and r.measured]
+
+
+def _agree(predicted: CostInterval, measured: CostInterval) -> bool:
+    halves = ((known.high - known.low) / 2 for known in (predicted, measured))
+    return abs(predicted.value - measured.value) <= math.hypot(*halves)
+
+
+def _prediction_errors(found: SearchResult) -> Iterator[str]:
+    if both := _predicted_and_measured(found):
+        explained = sum(_agree(predicted, measured) for _, predicted, measured in both)
+        most = max((p.value / m.value - 1 for _, p, m in both), key=abs)
+        yield (
+            "Before a candidate was measured its cost was predicted; the largest difference is "
+            f"{signed_percent(most)}, and both intervals explain {explained} of {len(both)}."
+        )
+
+
+def _predictions(found: SearchResult) -> tuple[Table, ...]:
+    rows = (
+        (
+            *_name_and_window(found, result),
+            *words.change_cells(predicted),
+            *words.change_cells(measured),
+            signed_percent(predicted.value / measured.value - 1),
+            words.yes_or_no(_agree(predicted, measured)),
+        )
+        for result, predicted, measured in _predicted_and_measured(found)
+    )
+    headings = (
+        *("candidate", "window", "cost of a token, predicted", words.INTERVAL),
+        *("measured by itself", words.INTERVAL),
+        *("predicted / measured - 1", "both intervals explain it"),
+    )
+    return table(headings, rows, names=1)
+
+
+def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
+    if not found.best:
+        return
+    best, classes = found.result(found.best), _if_several(_classes(found))
+    traffic = TRAFFIC_MIX if classes else "".join(_classes(found))
+    window = found.search.candidate(found.best).window
+    drafts = dict.fromkeys(found.search.candidate(r.variant).draft for r in found.results)
+    says = f"with {answer.named(found, found.best)} a token costs"
+    yield _plot(
+        "search",
+        f"{traffic}: {says} {answer.cost_words(best.cost)}",
+        f"Bars: {words.INTERVAL}s; filled: measured by itself, over these prompts; hollow: "
+        "predicted, of a measured one before it was.",
+        [_curve(found, draft) for draft in drafts],
+        Point(window=window, cost=best.cost.value),
+    )
+    for place, name in enumerate(classes, start=1):
+        cost = best.cost_by_class[name]
+        yield _plot(
+            f"search-class-{place:02d}",
+            f"{name}: {says} {answer.apart(cost)}",
+            f"Filled: measured, bars: the verdict's {words.INTERVAL}; hollow: predicted.",
+            [_class_curve(facts, found, draft, name) for draft in drafts],
+            Point(window=window, cost=cost),
+        )
+
+
+def _plot(name: str, title: str, marks: str, curves: Sequence[Curve], best: Point) -> Plot:
+    return Plot(
+        name=name,
+        title=title,
+        caption="What a token costs, in what it costs without a draft (the line at 1: there a "
+        f"draft breaks even). {marks} Lines join what is known of all; star: the best of the "
+        "traffic.",
+        draw=lambda axes: draw_curves(axes, curves, best),
+        height_inches=HEIGHT_INCHES,
+    )
+
+
+def _of_draft(found: SearchResult, draft: str) -> Sequence[tuple[int, CandidateResult]]:
+    known = ((found.search.candidate(r.variant), r) for r in found.results)
+    return sorted(((c.window, r) for c, r in known if c.draft == draft), key=lambda pair: pair[0])
+
+
+def _point(window: float, cost: CostInterval | Estimate) -> Point:
+    return Point(window=window, cost=cost.value, low=cost.low, high=cost.high)
+
+
+def _curve(found: SearchResult, draft: str) -> Curve:
+    own = _of_draft(found, draft)
+    expected = ((w, r.predicted if r.measured else r.cost) for w, r in own)
+    return Curve(
+        name=draft or "no draft model",
+        line=[Point(window=window, cost=result.cost.value) for window, result in own],
+        filled=[_point(window, r.measured) for window, r in own if r.measured],
+        hollow=[_point(window, cost) for window, cost in expected if cost],
+    )
+
+
+def _class_curve(facts: RunFacts, found: SearchResult, draft: str, name: str) -> Curve:
+    own = [(Point(window=w, cost=r.cost_by_class[name]), r) for w, r in _of_draft(found, draft)]
+    measured = {
+        v.name: c.cost_ratio
+        for v, c in compared(facts)
+        if (v.summary.group.prompt_class, v.summary.group.load.label) == (name, found.load)
+    }
+    return Curve(
+        name=draft or "no draft model",
+        line=[point for point, _ in own],
+        filled=[
+            _point(point.window, ratio) for point, r in own if (ratio := measured.get(r.variant))
+        ],
+        hollow=[point for point, result in own if not result.measured],
+    )

@@ -1,0 +1,118 @@
+"""Estimates as a document (the conclusion comes first, and no name is markup) and as JSON."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from draftworth.analysis.acceptance import acceptance_of
+from draftworth.errors import UserInputError
+from draftworth.estimate.estimate_document import document_of, json_text
+from draftworth.estimate.forecast import DraftEstimate
+from draftworth.estimate.step_cost_sources import CostRange, StepCosts
+from draftworth.report.document import Document, document_lines
+from draftworth.report.writing import write_page
+from tests.draftworth.report.test_predicted import prediction
+from tests.draftworth.report.test_rendering import HOSTILE, Tags
+from tests.support.readings import make_reading
+from tests.support.snapshot import assert_snapshot
+
+PREDICTED = prediction(
+    prompt_class="chat", requests=1, predicted=2.0, measured=2.0, shown=1, same_sequence=1
+)
+
+
+def estimate(draft: str, load: str | None, *, outputs: int = 1) -> DraftEstimate:
+    readings = [make_reading("110", id=str(n), prompt_id=str(n)) for n in range(outputs)]
+    costs = StepCosts(known={3: CostRange(low=1.1, high=1.2)}, source="measured", load=load)
+    return DraftEstimate(
+        target="target",
+        tokenizer="models/target",
+        method="draft_model",
+        draft=draft,
+        acceptance=acceptance_of(readings, [3]),
+        weights={"chat": 1.0},
+        windows={3: 3},
+        step_costs=costs,
+        hit_rate=2 / 3,
+        predictions=(PREDICTED,),
+    )
+
+
+def with_classes(found: DraftEstimate, *names: str) -> DraftEstimate:
+    """The same tokens a step in each class."""
+    acceptance = dict.fromkeys(names, *found.acceptance.values())
+    return replace(found, acceptance=acceptance, weights=dict.fromkeys(names, 1.0))
+
+
+def test_the_sentence_comes_first_and_each_draft_has_its_loads_curves_and_predictions() -> None:
+    first = replace(estimate("a", "c1", outputs=2), settling=("What an hour settles.",))
+    others = (estimate("a", "c4"), with_classes(estimate("b", None), "chat", "code"))
+    text = "\n".join(document_lines(document_of("x", [first, *others])))
+    assert_snapshot(f"{text}\n", Path(__file__).parent / "snapshots" / "estimate.txt")
+
+
+def written(document: Document, folder: Path) -> str:
+    write_page(document, folder / "deep" / "page.html")
+    return (folder / "deep" / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "tone", "value", "finding"),
+    [
+        (0.4, 0.5, "good", "50 to 60% less", "window 3 saves 50% to 60%"),
+        (1.405, 1.495, "bad", "40 to 50% more", "no window pays"),
+        (0.5, 1.5, "open", "50% less to 50% more", "whether window 3 pays is to be measured"),
+    ],
+)
+def test_the_answer_at_a_glance(
+    low: float, high: float, tone: str, value: str, finding: str
+) -> None:
+    # Each step yields three tokens.
+    costs = StepCosts(known={3: CostRange(low=3 * low, high=3 * high)}, source="", load="c1")
+    found = replace(estimate("a", "c1"), step_costs=costs)
+
+    document = document_of("x", [found])
+
+    assert document.cards[0].tone == tone
+    assert document.cards[0].value == value
+    assert document.plots[0].title == f"a at c1: {finding}"
+
+
+def test_the_page_has_every_plot_asks_nobody_and_names_are_no_markup(tmp_path: Path) -> None:
+    found = with_classes(estimate(HOSTILE, HOSTILE), HOSTILE, "chat")
+    document = document_of(HOSTILE, [found, replace(found, draft="other")])
+
+    page = written(document, tmp_path)
+
+    elements = Tags(page).elements
+    assert len([tag for tag, _ in elements if tag == "img"]) == len(document.plots) == 2
+    assert len({plot.name for plot in document.plots}) == 2
+    assert not {tag for tag, _ in elements} & {"script", "link", "iframe", "object"}
+    addresses = [
+        attributes.get(name) for _, attributes in elements for name in ("src", "srcset", "href")
+    ]
+    assert any(addresses)
+    assert all((address or "#").startswith(("data:image/png;", "#")) for address in addresses)
+    assert not any(name.startswith("on") for _, attributes in elements for name in attributes)
+
+
+def test_a_page_that_cannot_be_written_is_the_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match=r"cannot be written: .*; give another file"):
+        write_page(document_of("x", [estimate("a", None)]), tmp_path)
+
+
+def test_drafts_in_folders_of_one_name_are_told_apart_in_json() -> None:
+    document = json.loads(json_text([estimate("a/draft", "c1"), estimate("b/draft", "c1")]))
+    found = document["estimates"]
+
+    assert document["schema"] == "draftworth.estimate/1"
+    assert [(d["target"], d["draft"], d["draft_folder"], d["load"]) for d in found] == [
+        ("target", "draft", "a/draft", "c1"),
+        ("target", "draft", "b/draft", "c1"),
+    ]
+    (window,) = found[0]["windows"]
+    assert window["class_cost_ratios"] == {"chat": window["cost_ratio"]}
+    assert found[0]["windows_to_measure"] == []
+    assert (window["window"], window["drafts_checked"]) == (3, 3)

@@ -1,0 +1,118 @@
+"""How a run ends, and what stands beside `run.json`: there before it, and never in its way."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from draftworth.analysis.answer import verdict_of
+from draftworth.analysis.costs import step_costs_of
+from draftworth.analysis.facts import facts_of
+from draftworth.measuring.client import Measured
+from draftworth.measuring.final_files import shortfall_reason, write_findings
+from draftworth.measuring.result_files import FolderSink, RunFiles
+from draftworth.records.codec import load_record
+from draftworth.records.findings import STEP_COSTS_FILE, VERDICT_FILE, Verdict, read_step_costs
+from draftworth.records.reading import read_run
+from draftworth.records.results import RUN_FILE, BlockResult
+from draftworth.records.transcripts import Transcript
+from tests.draftworth.measuring.test_runner import case, run, server, spec
+from tests.draftworth.report.runs import make_run, with_control
+from tests.support.blocks import make_failed_record
+from tests.support.sinks import RefusingSink
+from tests.support.stream_server import stream_server
+
+
+def measured(sink: RefusingSink, *, variants: int = 2) -> str:
+    """A run against so many servers; its status."""
+    with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
+        urls = (a.base_url, b.base_url)[:variants]
+        return run(spec(*urls, cases=[case("count")]), sink.folder, sink).status
+
+
+def test_a_complete_run_has_its_verdict_just_before_its_end(tmp_path: Path) -> None:
+    sink = RefusingSink(tmp_path)
+    assert measured(sink) == "complete"
+    assert sink.written_in_run[-3:] == [VERDICT_FILE, STEP_COSTS_FILE, RUN_FILE]
+    folder = tmp_path / "test-1"
+    verdict = load_record(Verdict, (folder / VERDICT_FILE).read_bytes())
+    # The one that the report of the files gives.
+    assert verdict == verdict_of(facts_of(read_run(folder), {}))
+    assert read_step_costs(folder) == step_costs_of(read_run(folder))
+
+
+def parted(folder: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> tuple[Verdict, list[str]]:
+    """The verdict of a run whose variant parts from the baseline at once, and what was told."""
+    monkeypatch.setattr("draftworth.measuring.result_files.MOST_KEPT_IDS", most)
+    told: list[str] = []
+    files = RunFiles(sink=FolderSink(folder), run_id="built-run", progress=told.append)
+    made = make_run()
+    for block in made.blocks:
+        first = int(block.variant != made.result.baseline)
+        said = [
+            Transcript(request_id=r.request_id, token_ids=(first, 2, 3)) for r in block.requests
+        ]
+        files.write_block(
+            block,
+            [Measured(record=r, transcript=t) for r, t in zip(block.requests, said, strict=True)],
+        )
+    write_findings(made, files)
+    return load_record(Verdict, (folder / "built-run" / VERDICT_FILE).read_bytes()), told
+
+
+@pytest.mark.parametrize(("most", "is_judged"), [(10_000, True), (100, False)])
+def test_the_verdict_of_the_end_knows_whose_answers_they_are_where_memory_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, *, is_judged: bool
+) -> None:
+    verdict, told = parted(tmp_path, monkeypatch, most)
+
+    assert ("its answers are not the target's" in verdict.headline) is is_judged
+    assert [line.startswith("more than 100 token ids: ") for line in told] == [True] * (
+        not is_judged
+    )
+
+
+def test_a_verdict_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
+    sink = RefusingSink(tmp_path, VERDICT_FILE)
+    assert measured(sink) == "complete"
+    assert sink.written_in_run[-1] == RUN_FILE
+    assert VERDICT_FILE not in sink.written_in_run
+    assert STEP_COSTS_FILE in sink.written_in_run
+
+
+def test_a_defect_in_the_analysis_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def divide(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("draftworth.measuring.final_files.facts_of", divide)
+    sink = RefusingSink(tmp_path)
+    assert measured(sink) == "complete"
+    assert sink.written_in_run[-1] == RUN_FILE
+
+
+def test_a_run_that_failed_has_no_verdict(tmp_path: Path) -> None:
+    sink = RefusingSink(tmp_path, ".result.json")
+    assert measured(sink) == "failed"
+    assert VERDICT_FILE not in sink.written_in_run
+
+
+def test_a_run_of_one_endpoint_has_no_verdict_and_a_step_cost_card(tmp_path: Path) -> None:
+    sink = RefusingSink(tmp_path)
+    assert measured(sink, variants=1) == "complete"
+    assert sink.written_in_run[-2:] == [STEP_COSTS_FILE, RUN_FILE]
+    assert VERDICT_FILE not in sink.written_in_run
+
+
+def failing(blocks: tuple[BlockResult, ...], variant: str) -> list[BlockResult]:
+    """The blocks, of which every one of a variant failed entirely."""
+    none = tuple(make_failed_record(i) for i in range(8))
+    return [replace(b, requests=none) if b.variant == variant else b for b in blocks]
+
+
+def test_a_control_that_never_answered_fails_no_run() -> None:
+    blocks = with_control(make_run()).blocks
+    assert shortfall_reason(failing(blocks, "control")) == ""
+    # Nor do its blocks dilute what is said of a variant.
+    assert "in 4 of 8 blocks" in shortfall_reason(failing(blocks, "k7"))

@@ -1,0 +1,131 @@
+"""Load shapes: their limits, labels, schedules and durations."""
+
+from argparse import ArgumentParser
+from dataclasses import MISSING, fields, replace
+from itertools import islice, pairwise
+from typing import Any, get_args
+
+import pytest
+
+from draftworth.cli import measure, resuming
+from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
+
+
+def concurrency(in_flight: int) -> Load:
+    return ConcurrencyLoad(concurrency=in_flight)
+
+
+def poisson(rate: float) -> Load:
+    return PoissonLoad(requests_per_second=rate)
+
+
+def test_a_concurrency_is_at_least_one_and_a_rate_a_number_above_zero() -> None:
+    for in_flight in (0, -1):
+        with pytest.raises(ValueError, match=rf"concurrency: given {in_flight}, allowed: 1 or mo"):
+            concurrency(in_flight)
+    for rate in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match=r"requests_per_second: given .*, allowed: above 0"):
+            poisson(rate)
+
+
+def test_a_concurrency_is_due_from_the_start() -> None:
+    load = concurrency(4)
+    assert list(islice(load.due_seconds(1), 3)) == [0.0, 0.0, 0.0]
+
+
+def test_arrivals_are_random_at_the_mean_rate_and_the_same_for_a_seed() -> None:
+    due = list(islice(poisson(50).due_seconds(1), 2000))
+    assert due == list(islice(poisson(50).due_seconds(1), 2000))
+    assert due != list(islice(poisson(50).due_seconds(2), 2000))
+    assert all(later > earlier > 0 for earlier, later in pairwise(due))
+    assert due[-1] == pytest.approx(2000 / 50, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("load", "wanted", "shares"),
+    [
+        (concurrency(1), 0, ()),
+        (concurrency(1), 2, (1.0, 1.0)),
+        (concurrency(4), 0, (0.25, 0.5, 0.75, 1.0)),
+        (concurrency(2), 4, (0.5, 1.0, 1.0, 1.0)),
+        (poisson(2.5), 2, (1.0, 1.0)),
+    ],
+)
+def test_a_warm_up_makes_the_load_whole_and_ends_one_by_one(
+    load: Load, wanted: int, shares: tuple[float, ...]
+) -> None:
+    assert load.warmup_shares(wanted) == shares
+
+
+@pytest.mark.parametrize(
+    ("warmup", "requests", "in_flight", "seats", "expected"),
+    [
+        # One after the other.
+        (1, 8, 1, 4, (1 + 8) * 5),
+        (0, 8, 1, 4, 8 * 5),
+        # The first measured request starts 5 / 4 s after the warm-up, the eighth 10 s, for 5 s.
+        (1, 8, 4, 4, 10 + 5),
+        (6, 8, 4, 4, (2 + 8) * 5 / 4 + 5),
+        # Eight in flight on a server that decodes four at once.
+        (1, 8, 8, 4, (8 + 8) * 5 / 4),
+    ],
+)
+def test_a_block_is_as_long_as_each_of_its_equal_streams(
+    warmup: int, requests: int, in_flight: int, seats: int, expected: float
+) -> None:
+    load = concurrency(in_flight)
+    seconds = load.sending_seconds(requests, warmup=warmup, request_seconds=5.0, seats=seats)
+    assert seconds == expected
+
+
+@pytest.mark.parametrize(
+    ("warmup", "requests", "rate", "expected"),
+    [
+        (1, 7, 0.5, 8 / 0.5 + 5),  # they arrive in 16 s, and the last one takes 5
+        (1, 7, 100.0, 2 * 5),  # at once: two waves of four
+    ],
+)
+def test_requests_at_random_times_take_their_arrival_or_their_decoding(
+    warmup: int, requests: int, rate: float, expected: float
+) -> None:
+    load = poisson(rate)
+    seconds = load.sending_seconds(requests, warmup=warmup, request_seconds=5.0, seats=4)
+    assert seconds == expected
+
+
+def test_a_server_that_is_kept_full_has_a_cost_per_token_and_one_that_waits_has_none() -> None:
+    load = concurrency(4)
+    assert (load.has_cost_per_token, load.in_flight) == (True, 4)
+    # Two requests of 3 s, each with a quarter of the server.
+    assert load.server_seconds([3.0, 3.0], span_seconds=9.0) == 1.5
+    assert (poisson(2.5).has_cost_per_token, poisson(2.5).in_flight) == (False, None)
+    assert poisson(2.5).server_seconds([3.0, 3.0], span_seconds=9.0) == 9.0
+
+
+def test_loads_are_ordered_by_length_and_then_by_how_much_they_ask() -> None:
+    for small, large in ((concurrency(4), concurrency(16)), (poisson(0.5), poisson(2))):
+        longer = replace(small, input_tokens=2000)
+        assert sorted([longer, large, small], key=lambda load: load.order) == [small, large, longer]
+
+
+@pytest.mark.parametrize(
+    ("load", "label", "words"),
+    [
+        (concurrency(4), "c4", "4 requests in flight"),
+        (poisson(2.5), "p2.5", "2.5 requests a second"),
+    ],
+)
+def test_a_load_has_a_label_and_words(load: Load, label: str, words: str) -> None:
+    assert (load.label, load.words) == (label, words)
+
+
+@pytest.mark.parametrize("shape", get_args(Load))
+def test_measure_reads_the_option_of_every_load(shape: type[Load]) -> None:
+    given: dict[str, Any] = {f.name: 3 for f in fields(shape) if f.default is MISSING}
+    load = shape(**given)
+    parser = ArgumentParser()
+    measure.add_arguments(parser)
+    required = ("--base-url", "URL", "--model", "NAME", "--prompts", "PATH", "--out", "DIR")
+    parsed = parser.parse_args([*required, *load.option.split()])
+    options = resuming.completed(parsed, None, resuming.DEFAULTS, needed=())
+    assert measure.load_of(options) == load
