@@ -24,9 +24,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.planted import BASELINE, BOUNDARY, LOADS, VARIANT, Cell, PlantedRun
-from draftworth.analysis import clustering, pairing, statistics, verdict
+from draftworth.analysis import clustering, pairing, statistics
 from draftworth.analysis.control import without_control
+from draftworth.decision import verdict
 from draftworth.records.judgement import Judgement
+from draftworth.report.sentences import rare_sentences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +109,7 @@ def _coverage(cell: Cell, found: Sequence[JudgedRun]) -> float:
 def _says_so(found: Sequence[JudgedRun]) -> str:
     """Return the share of the conclusive verdicts that warn of rare events they may have missed."""
     decided = [o.comparison for o in found if o.comparison.judgement != Judgement.INCONCLUSIVE]
-    return f"{fmean('may miss' in c.rare for c in decided):.3f}" if decided else "-"
+    return f"{fmean('may miss' in rare_sentences(c) for c in decided):.3f}" if decided else "-"
 
 
 def _width(found: Sequence[JudgedRun]) -> str:

@@ -14,7 +14,7 @@ from itertools import count, islice
 
 from benchmarks.shared_server import served
 from draftworth.analysis.summary import Group
-from draftworth.analysis.verdict import INDIFFERENCE, TTFT_MARGIN
+from draftworth.decision.verdict import INDIFFERENCE, TTFT_MARGIN
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.schedule import Round, RoundCounts, Rounds, stages
 from draftworth.records.load_shapes import ConcurrencyLoad

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from draftworth.analysis.answer import headline
-from draftworth.analysis.facts import facts_of
 from draftworth.cli import print_run
 from draftworth.cli.arguments import check_api_key, whole_number
 from draftworth.cli.progress import RunProgress, shown_progress
+from draftworth.decision.facts import facts_of
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.estimate.likelihood import checks_by_target
 from draftworth.estimate.predictions import predict
@@ -33,6 +32,7 @@ from draftworth.records.readings import Reading
 from draftworth.records.results import RUNS_FOLDER, BlockResult, RunResult
 from draftworth.records.transcripts import Transcripts, read_transcripts
 from draftworth.report.contents import document_of
+from draftworth.report.sentences import headline
 from pods.measuring.s3_sink import S3Sink
 from rehearsal import endpoints, install, publishing
 from rehearsal.checks import checks_of

@@ -14,9 +14,8 @@ from charts.templates import Object, objects_in
 from charts.winner.annotations import ratio_words
 from charts.winner.measured import Export, MeasuredWinner
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.winner import WinnerFigures
+from draftworth.decision.winner import WinnerFigures
 from draftworth.measuring.counters import ACCEPTED, DRAFTS, FINISHED, GENERATED
-from draftworth.records.judgement import Judgement
 
 # Tokens per step vary between prompts by a quarter and more. So the alarm needs two hours in a row
 # below the break-even, each with at least `LEAST_STEPS` steps.
@@ -39,8 +38,7 @@ def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
     thresholds = [
         (figures, break_even)
         for figures in winner.decisive
-        if figures.judgement == Judgement.CHEAPER
-        and (break_even := figures.break_even_tokens_per_step)
+        if figures.pays and (break_even := figures.break_even_tokens_per_step)
     ]
     lowest = min(thresholds, key=lambda threshold: threshold[1].value, default=None)
     return lowest if lowest and lowest[1].value > 1 else None

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from charts.winner.measured import MeasuredWinner
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.verdict import Comparison
-from draftworth.analysis.winner import Winner, WinnerFigures
+from draftworth.decision.verdict import Comparison
+from draftworth.decision.winner import Winner, WinnerFigures
 from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment
 from draftworth.untrusted import one_line
 
@@ -32,7 +32,9 @@ def _named(
 ) -> Iterator[tuple[str, str]]:
     winner, result, release = measured.winner, measured.result, experiment.spec.release_facts
     yield "winner", winner.variant if winner.speculates else f"{winner.variant} (no speculation)"
-    yield "verdict", one_line(winner.headline, characters=_HEADLINE_CHARACTERS)
+    if winner.classes:
+        yield "for-classes", ", ".join(one_line(name) for name in winner.classes)
+    yield "verdict", one_line(measured.headline, characters=_HEADLINE_CHARACTERS)
     yield "experiment", experiment.name
     yield "run-id", one_line(result.run_id)
     yield "measured-at", f"{_utc(result.started_at_unix_s)} to {_utc(result.ended_at_unix_s)}"

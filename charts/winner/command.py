@@ -68,6 +68,7 @@ def write_winner(arguments: argparse.Namespace) -> str:
         BUCKETS.values(),
         run_id=one_line(measured.result.run_id),
         winner=measured.winner,
+        headline=measured.headline,
         export=export,
         default_namespace=DEFAULT_NAMESPACE,
         files=files,

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 
 from charts.templates import Object
-from draftworth.analysis.facts import facts_of
-from draftworth.analysis.winner import Winner, winner_of
 from draftworth.cli.arguments import RUN_WORDS, local_run, run_list
+from draftworth.decision.facts import facts_of
+from draftworth.decision.winner import Winner
 from draftworth.errors import UserInputError, suggestion
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedVariant
 from draftworth.planning.specify_run import serving_facts
@@ -17,15 +17,18 @@ from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RunResult
 from draftworth.records.servers import Decoding, ServingFacts
 from draftworth.records.transcripts import read_transcripts
+from draftworth.report.sentences import headline, winner_to_export
 from draftworth.serving.command import Flags
 from draftworth.untrusted import one_line
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredWinner:
-    """A run's winner, the run's result, and the winner's variant in the experiment."""
+    """A run's winner, the run's answer in a sentence, its result, and the winner's variant in the
+    experiment."""
 
     winner: Winner
+    headline: str
     result: RunResult
     variant: ResolvedVariant
 
@@ -50,9 +53,12 @@ def measured_winner(run_at: str, experiment: ResolvedExperiment) -> MeasuredWinn
             f"allowed: a run of {experiment.name!r}, which {experiment.path} describes; next: give "
             "the file of the run's own experiment"
         )
-    winner = winner_of(facts_of(run, transcripts))
+    facts = facts_of(run, transcripts)
+    winner = winner_to_export(facts)
     variant = _variant(winner, run, experiment)
-    return MeasuredWinner(winner=winner, result=run.result, variant=variant)
+    return MeasuredWinner(
+        winner=winner, headline=headline(facts), result=run.result, variant=variant
+    )
 
 
 def _variant(winner: Winner, run: Run, experiment: ResolvedExperiment) -> ResolvedVariant:

@@ -8,40 +8,29 @@ variant answer under different names, or one server under several, nothing shows
 measured, and there is no decision. A server that names no model says nothing about it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from draftworth.records.results import MAX_ANSWERING_MODELS, BlockResult
 from draftworth.untrusted import one_line
 
 
-def why_not_one_model(by_variant: Mapping[str, Sequence[BlockResult]]) -> str:
-    """Say that the answers are not of one model, and what to do; empty if nothing shows it."""
+def different_models(
+    by_variant: Mapping[str, Sequence[BlockResult]],
+) -> Mapping[str, tuple[str, ...]]:
+    """Return the names by variant under which models answer; empty if nothing shows that they are
+    not one model."""
     names = {variant: _names(blocks) for variant, blocks in by_variant.items()}
-    if len({name for of_variant in names.values() for name in of_variant}) < 2:
-        return ""
-    answers = ", ".join(
-        f"{variant} answers as {' and '.join(of_variant)}"
-        for variant, of_variant in names.items()
-        if of_variant
-    )
-    return (
-        f"{answers}: that may be different models; next: serve one model under one name (vLLM: "
-        "--served-model-name, llama.cpp: --alias)"
-    )
+    different = {name for of_variant in names.values() for name in of_variant}
+    return {v: n for v, n in names.items() if n} if len(different) > 1 else {}
 
 
-def other_names(blocks: Sequence[BlockResult]) -> Iterator[str]:
-    """Yield a sentence if answers name a model that was not asked for."""
-    names, requested = _names(blocks), {one_line(block.model) for block in blocks}
-    if not requested.issuperset(names):
-        answering, wanted = " and ".join(names), " and ".join(requested)
-        yield (
-            f"Answers name the model {answering}, and {wanted} was asked for. That may be another "
-            "name of it: vLLM answers with its first name, llama.cpp with its alias or file, a "
-            "gateway with a dated name. Make sure that it is the model you mean."
-        )
+def other_names(blocks: Sequence[BlockResult]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Return (the names in answers, the requested names); None if answers have no other name."""
+    names = _names(blocks)
+    requested = tuple(dict.fromkeys(one_line(block.model) for block in blocks))
+    return None if set(names) <= set(requested) else (names, requested)
 
 
-def _names(blocks: Iterable[BlockResult]) -> list[str]:
+def _names(blocks: Iterable[BlockResult]) -> tuple[str, ...]:
     names = (one_line(name) for block in blocks for name in block.answering_models)
-    return list(dict.fromkeys(names))[:MAX_ANSWERING_MODELS]
+    return tuple(dict.fromkeys(names))[:MAX_ANSWERING_MODELS]

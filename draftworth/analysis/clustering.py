@@ -37,7 +37,6 @@ from typing import NamedTuple
 # Fewer prompts are too small a sample to say anything about other prompts.
 MIN_PROMPTS = 6
 # What an interval takes, in words: of one round it is not known how much rounds differ.
-ENOUGH = f"{MIN_PROMPTS} prompts in two rounds"
 # Fewer repetitions are too small a sample: Student's t makes the interval uselessly wide.
 MANY_REPETITIONS = 4
 # With so many degrees of freedom, Student's t is the normal distribution to four digits.

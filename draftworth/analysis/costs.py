@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.clustering import Sample
-from draftworth.analysis.pairing import samples_of
+from draftworth.analysis.pairing import Traffic, samples_of, weighted
 from draftworth.analysis.ratios import Amounts, log_of_sums, share_ratio
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import groups_of
@@ -164,3 +164,11 @@ def hit_rate(readings: Iterable[Reading]) -> float | None:
     no such token. readings: the results of the draft's passes over the target's outputs."""
     hits = "".join(reading.hits for reading in readings)
     return hits.count("1") / len(hits) if hits else None
+
+
+def tokens_per_step_in(
+    blocks: Sequence[BlockResult], traffic: Traffic, variant: str
+) -> float | None:
+    """Return a variant's tokens per step in a traffic; None if those of a class are not known."""
+    steps_per_token = weighted(blocks, traffic, variant, definitions.TOKENS_PER_STEP, power=-1)
+    return 1 / steps_per_token if steps_per_token else None

@@ -5,12 +5,28 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from draftworth.records import likelihoods
+from draftworth.records.load_shapes import Load
 
 # Accepted share of correct servers that a check calls wrong.
 FALSE_ALARMS = 0.01
 
-_WRONG = "its answers are not the target's"
-_NOT_KNOWN = "whether its answers are the target's is not known"
+
+@dataclass(frozen=True, kw_only=True)
+class DiffersSooner:
+    """Greedy outputs at a load differ from the baseline's sooner than correct servers' do.
+
+    outputs, differing: number of outputs, and of those that differ. tokens: how many tokens were
+    equal before the differences, in all outputs. of_control: the correct servers are baseline and
+    control; else they are the baseline's own repeats. rounding_share: the share of tokens at which
+    correct servers differ by rounding.
+    """
+
+    load: Load
+    outputs: int
+    differing: int
+    tokens: int
+    of_control: bool
+    rounding_share: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,72 +34,42 @@ class AnswersCheck:
     """Whether a variant's outputs are the target's.
 
     is_the_targets: False if they are shown to differ, True if nothing shows it, None if not known.
-    words: the reason; empty if `is_the_targets` is True.
+    evidence: what it was judged by; None: outputs that do not differ.
     """
 
     variant: str
     is_the_targets: bool | None
-    words: str
+    evidence: likelihoods.ModelsCheck | DiffersSooner | None
 
 
-def judged(found: likelihoods.ModelsCheck) -> AnswersCheck:
+def judged(check: likelihoods.ModelsCheck) -> AnswersCheck:
     """Judge whether a variant's outputs are the target's, by the likelihoods of their tokens."""
     is_the_targets: bool | None
-    match found:
+    match check:
         case likelihoods.Likelihood():
-            is_the_targets, reason = _sampled(found)
+            most = NormalDist().inv_cdf(1 - FALSE_ALARMS / 2)
+            is_the_targets = abs(check.deviation) <= most
         case likelihoods.GreedyLikelihood():
-            is_the_targets, reason = _greedy(found)
+            is_the_targets = check.chance > FALSE_ALARMS
         case likelihoods.DraftLikelihood():
-            is_the_targets, reason = _by_draft(found)
-    problem = _NOT_KNOWN if is_the_targets is None else _WRONG
-    words = "" if is_the_targets else f"{found.variant}: {problem}: {reason}"
-    return AnswersCheck(variant=found.variant, is_the_targets=is_the_targets, words=words)
+            is_the_targets = _by_draft(check)
+    return AnswersCheck(variant=check.variant, is_the_targets=is_the_targets, evidence=check)
 
 
-def judged_variants(found: Iterable[likelihoods.ModelsCheck]) -> set[str]:
+def judged_variants(checks: Iterable[likelihoods.ModelsCheck]) -> set[str]:
     """Return the variants for which a model could tell if their outputs are the target's."""
-    return {check.variant for check in map(judged, found) if check.is_the_targets is not None}
+    return {check.variant for check in map(judged, checks) if check.is_the_targets is not None}
 
 
-def _sampled(found: likelihoods.Likelihood) -> tuple[bool, str]:
-    less = "less" if found.deviation < 0 else "more"
-    reason = (
-        f"their tokens are {abs(found.per_token):.2f} nats {less} likely than what the target "
-        f"draws ({abs(found.deviation):.1f} standard errors, {_counted(found.outputs, 'output')})"
-    )
-    return abs(found.deviation) <= NormalDist().inv_cdf(1 - FALSE_ALARMS / 2), reason
-
-
-def _greedy(found: likelihoods.GreedyLikelihood) -> tuple[bool, str]:
-    reason = (
-        f"{found.beyond} of {found.outputs} have a token that the target would not have said, and "
-        f"rounding does not explain (up to {found.farthest:.1f} nats below its most likely one; a "
-        f"near tie: {likelihoods.NEAR_TIE_NATS:g})"
-    )
-    return found.chance > FALSE_ALARMS, reason
-
-
-def _by_draft(found: likelihoods.DraftLikelihood) -> tuple[bool | None, str]:
-    """Return whether a draft finds a variant's outputs as likely as the baseline's, and the reason.
+def _by_draft(check: likelihoods.DraftLikelihood) -> bool | None:
+    """Return whether a draft finds a variant's outputs as likely as the baseline's.
 
     True: the interval of the difference (nats per token) is within `DRAFT_MARGIN_NATS` of 0.
     False: it is not, and lacks 0 (for 1% of correct servers, by chance). None: too few prompts.
     """
-    low, high = found.low, found.high
-    prompts = f"{_counted(found.prompts, 'prompt')} of {found.prompt_class}"
+    low, high = check.low, check.high
     if low is None or high is None:
-        return None, f"{prompts} are too few to tell"
-    reason = (
-        f"under {found.draft} their tokens are {low:+.2f} to {high:+.2f} nats beside the "
-        f"baseline's ({prompts}; equal: within {likelihoods.DRAFT_MARGIN_NATS:g})"
-    )
+        return None
     if low >= -likelihoods.DRAFT_MARGIN_NATS and high <= likelihoods.DRAFT_MARGIN_NATS:
-        return True, reason
-    if low > 0 or high < 0:
-        return False, reason
-    return None, f"{reason}: too few prompts to tell"
-
-
-def _counted(number: int, name: str) -> str:
-    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+        return True
+    return False if low > 0 or high < 0 else None

@@ -8,7 +8,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.answering_model import why_not_one_model
+from draftworth.analysis.answering_model import different_models
+from draftworth.analysis.doubts import (
+    FailedUnequally,
+    LatencyAtLimit,
+    ManyExcluded,
+    ManyFailed,
+    NotComparable,
+    SeveralModels,
+)
 from draftworth.analysis.pairing import Traffic, samples_of, weighted
 from draftworth.analysis.statistics import SAMPLES_BEYOND, Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, summarize
@@ -35,41 +43,41 @@ LATENCIES = (
 class LimitCheck:
     """Whether a variant keeps the latency limits of the service.
 
-    kept: whether it does; None: the requests do not show it. reason: why `kept` is not True.
+    kept: whether it does; None: the requests do not show it.
+    latency: the latency because of which `kept` is not True.
     """
 
     kept: bool | None
-    reason: str = ""
+    latency: LatencyAtLimit | None = None
 
 
 def why_not_comparable(
     blocks: Sequence[BlockResult], traffic: Traffic, limits: Limits, variants: Sequence[str]
-) -> str:
-    """Say why the variants' requests in a traffic allow no verdict; empty if they allow one.
+) -> NotComparable | None:
+    """Return why the variants' requests in a traffic allow no verdict; None if they allow one.
 
     On an overloaded server the slow requests fail, so the requests that succeed are the fast ones.
     """
     for group in traffic.groups:
-        if why := why_not_one_model({name: group.blocks(blocks, name) for name in variants}):
-            return f"in {group.label}, {why}"
+        if models := different_models({name: group.blocks(blocks, name) for name in variants}):
+            return SeveralModels(group=group, models=models)
         sides = [summarize(blocks, group, variant) for variant in variants]
         for side in sides:
             if side.excluded_share > MAX_EXCLUDED_SHARE:
-                return (
-                    f"{side.excluded_share:.0%} of the samples of {side.variant} in "
-                    f"{group.label} are excluded: the client waited for a core, or was stopped (at "
-                    f"most {MAX_EXCLUDED_SHARE:.0%}): give the client a core of its own"
-                )
+                return ManyExcluded(group=group, variant=side.variant, share=side.excluded_share)
             if side.failed > limits.failed_share * side.requests:
-                return (
-                    f"{side.failed} of {side.requests} requests of {side.variant} in {group.label} "
-                    f"failed{_timed_out(blocks, group, side.variant)} (at most "
-                    f"{limits.failed_share:.1%}): those that are left may be the easy ones"
+                return ManyFailed(
+                    group=group,
+                    variant=side.variant,
+                    failed=side.failed,
+                    requests=side.requests,
+                    timed_out=_timed_out(blocks, group, side.variant),
+                    allowed_share=limits.failed_share,
                 )
-        if len(sides) > 1 and _unequal([(side.failed, side.requests) for side in sides]):
-            counts = " and ".join(f"{s.failed} of {s.requests} of {s.variant}" for s in sides)
-            return f"requests in {group.label} failed unequally: {counts}"
-    return ""
+        counts = {side.variant: (side.failed, side.requests) for side in sides}
+        if len(sides) > 1 and _unequal([*counts.values()]):
+            return FailedUnequally(group=group, counts=counts)
+    return None
 
 
 def limit_check(
@@ -89,25 +97,48 @@ def limit_check(
     return next(iter(broken or checks), LimitCheck(kept=True))
 
 
-def highest_rate(
-    blocks: Sequence[BlockResult], weights: Mapping[str, float], limits: Limits, variant: str
-) -> Load | None:
-    """Return the highest measured rate up to which a variant keeps the limits at every measured
-    rate; None if it does not keep them at the lowest.
+@dataclass(frozen=True, kw_only=True)
+class RateBounds:
+    """Between which request rates a variant ceases to keep the latency limits.
 
-    Where the requests allow no verdict (`why_not_comparable`), the limits count as not kept.
-    weights: each class's share of the output tokens.
+    kept: the load with the highest measured rate up to which the limits are kept at every measured
+        rate; None: they are not kept at the lowest.
+    broken: the load with the lowest measured rate at which they are shown to be broken; None: they
+        are at no measured rate.
     """
-    loads = {block.load for block in blocks if not block.load.has_cost_per_token}
-    kept = None
-    for load in sorted(loads, key=lambda load: load.order):
+
+    variant: str
+    input_tokens: int | None
+    kept: Load | None
+    broken: Load | None
+
+
+def rate_bounds(
+    blocks: Sequence[BlockResult],
+    weights: Mapping[str, float],
+    limits: Limits,
+    *,
+    variant: str,
+    input_tokens: int | None,
+) -> RateBounds:
+    """Return the bounds of a variant's highest request rate with prompts of a length.
+
+    Where the requests allow no verdict (`why_not_comparable`), the limits count as not kept, and
+    not as broken. weights: each class's share of the output tokens.
+    """
+    rates = {b.load for b in blocks if not b.load.has_cost_per_token}
+    kept, is_kept = None, True
+    for load in sorted(rates, key=lambda load: load.order):
+        if load.input_tokens != input_tokens:
+            continue
         traffic = Traffic(weights=weights, load=load)
-        if why_not_comparable(blocks, traffic, limits, [variant]):
-            break
-        if not limit_check(blocks, traffic, limits, variant).kept:
-            break
-        kept = load
-    return kept
+        doubt = why_not_comparable(blocks, traffic, limits, [variant])
+        check = limit_check(blocks, traffic, limits, variant)
+        if not doubt and check.kept is False:
+            return RateBounds(variant=variant, input_tokens=input_tokens, kept=kept, broken=load)
+        is_kept = is_kept and not doubt and bool(check.kept)
+        kept = load if is_kept else kept
+    return RateBounds(variant=variant, input_tokens=input_tokens, kept=kept, broken=None)
 
 
 def _checks(
@@ -116,8 +147,10 @@ def _checks(
     for name, field, limit_field in LATENCIES:
         limit_s: float | None = getattr(limits, limit_field)
         if limit_s is not None:
-            found = latency_p95(blocks, group, variant, field)
-            yield _check(found, limit_s, f"{name} p95 of {variant} in {group.label}")
+            p95 = latency_p95(blocks, group, variant, field)
+            yield _check(
+                LatencyAtLimit(latency=name, group=group, variant=variant, p95=p95, limit_s=limit_s)
+            )
 
 
 def latency_p95(
@@ -133,23 +166,15 @@ def latency_p95(
     return quantile_estimate(samples, LIMIT_SHARE) if samples else None
 
 
-def _check(found: Estimate | None, limit_s: float, what: str) -> LimitCheck:
-    limit = f"limit {limit_s * 1e3:g} ms"
-    if found is None:
-        return LimitCheck(kept=None, reason=f"{what} was not measured ({limit})")
-    if found.interval is None:
-        return LimitCheck(
-            kept=None,
-            reason=f"{what}: {found.samples} requests do not show whether it keeps its {limit}; "
-            f"some {LIMIT_REQUESTS} or more would",
-        )
-    low, high = found.interval
-    ends = f"{low * 1e3:.1f} to {high * 1e3:.1f} ms, {limit}"
-    if high <= limit_s:
-        return LimitCheck(kept=True)
-    if low > limit_s:
-        return LimitCheck(kept=False, reason=f"{what} is {ends}")
-    return LimitCheck(kept=None, reason=f"{what} is {ends}: measure more requests")
+def _check(latency: LatencyAtLimit) -> LimitCheck:
+    ends = latency.p95.interval if latency.p95 else None
+    if ends is None or ends[0] <= latency.limit_s < ends[1]:
+        return LimitCheck(kept=None, latency=latency)
+    return (
+        LimitCheck(kept=True)
+        if ends[1] <= latency.limit_s
+        else LimitCheck(kept=False, latency=latency)
+    )
 
 
 def _latency_s(record: RequestRecord, field: str) -> float | None:
@@ -158,10 +183,9 @@ def _latency_s(record: RequestRecord, field: str) -> float | None:
     return getattr(record, field) if record.counts else None
 
 
-def _timed_out(blocks: Sequence[BlockResult], group: Group, variant: str) -> str:
+def _timed_out(blocks: Sequence[BlockResult], group: Group, variant: str) -> int:
     records = (r for block in group.blocks(blocks, variant) for r in block.requests)
-    late = sum(r.timed_out_after_s is not None for r in records)
-    return f", {late} of them by time-out" if late else ""
+    return sum(r.timed_out_after_s is not None for r in records)
 
 
 def _unequal(sides: Sequence[tuple[int, int]]) -> bool:

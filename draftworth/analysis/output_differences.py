@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Literal
 
 from draftworth.analysis.clustering import student_t
-from draftworth.analysis.likelihood_check import FALSE_ALARMS, AnswersCheck
+from draftworth.analysis.likelihood_check import FALSE_ALARMS, AnswersCheck, DiffersSooner
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.statistics import CONFIDENCE, Estimate, at_least, interval_of
 from draftworth.analysis.summary import groups_of
@@ -225,36 +225,42 @@ def partings(
             traffic = Traffic(weights=classes, load=load)
             pairs = counting(paired(run.blocks, traffic, variant=variant, baseline=baseline))
             equals = counting(paired(control, traffic, variant=CONTROL, baseline=baseline))
-            own = _first_of_each(output_pairs(pairs, transcripts))
-            floor, said = _floor(pairs, equals, transcripts)
-            if own.keys() & floor.keys():
-                words = _sooner_than(own, floor, said, alarms=FALSE_ALARMS / len(loads))
-                reason = f"{variant}: its answers are not the target's: at {load.label} {words}"
+            outputs = _first_of_each(output_pairs(pairs, transcripts))
+            of_control = _first_of_each(output_pairs(equals, transcripts))
+            floor = of_control or _first_of_each(output_pairs(_repeats(pairs), transcripts))
+            if outputs.keys() & floor.keys():
+                is_sooner = _is_sooner(outputs, floor, alarms=FALSE_ALARMS / len(loads))
+                evidence = DiffersSooner(
+                    load=load,
+                    outputs=len(outputs),
+                    differing=sum(not pair.identical for pair in outputs.values()),
+                    tokens=sum(pair.tokens or 0 for pair in outputs.values()),
+                    of_control=bool(of_control),
+                    rounding_share=ROUNDING_PER_TOKEN,
+                )
                 yield AnswersCheck(
-                    variant=variant, is_the_targets=not words, words=words and reason
+                    variant=variant,
+                    is_the_targets=not is_sooner,
+                    evidence=evidence if is_sooner else None,
                 )
 
 
-def _sooner_than(
-    own: Mapping[str, OutputPair], floor: Mapping[str, OutputPair], said: str, *, alarms: float
-) -> str:
-    """Say if outputs differ sooner in `own` than in `floor` and than rounding explains; else empty.
+def _is_sooner(
+    outputs: Mapping[str, OutputPair], floor: Mapping[str, OutputPair], *, alarms: float
+) -> bool:
+    """Return whether outputs differ sooner than those in `floor` do, and than rounding explains.
 
-    own: by prompt, the outputs of baseline and variant. floor: by prompt, two outputs of correct
-    servers. said: whose these are. alarms: the accepted share of correct servers called wrong.
+    outputs: by prompt, the outputs of baseline and variant. floor: by prompt, two outputs of
+    correct servers. alarms: the accepted share of correct servers called wrong.
     """
-    differing = sum(not pair.identical for pair in own.values())
-    tokens = sum(pair.tokens or 0 for pair in own.values())
-    both = [(_place(own[prompt]), _place(floor[prompt])) for prompt in own.keys() & floor.keys()]
+    differing = sum(not pair.identical for pair in outputs.values())
+    tokens = sum(pair.tokens or 0 for pair in outputs.values())
+    both = [
+        (_place(outputs[prompt]), _place(floor[prompt])) for prompt in outputs.keys() & floor.keys()
+    ]
     sooner, later = sum(o < f for o, f in both), sum(o > f for o, f in both)
     beside_floor = at_least(sooner, sooner + later, 0.5)
-    if max(beside_floor, at_least(differing, tokens, ROUNDING_PER_TOKEN)) > alarms:
-        return ""
-    return (
-        f"{differing} of {len(own)} differ from the baseline's, at one token in "
-        f"{tokens / differing:.0f}, sooner than {said} and than rounding explains "
-        f"(one in {1 / ROUNDING_PER_TOKEN:.0f})"
-    )
+    return max(beside_floor, at_least(differing, tokens, ROUNDING_PER_TOKEN)) <= alarms
 
 
 def _loads(run: Run) -> dict[Load, dict[str, float]]:
@@ -262,15 +268,6 @@ def _loads(run: Run) -> dict[Load, dict[str, float]]:
     for group in groups_of(run.blocks):
         found.setdefault(group.load, {})[group.prompt_class] = 1.0
     return found
-
-
-def _floor(
-    pairs: Sequence[Pair], equals: Sequence[Pair], transcripts: Transcripts
-) -> tuple[dict[str, OutputPair], str]:
-    """Return, by prompt, two outputs without speculation, and in words which servers sent them."""
-    if floor := _first_of_each(output_pairs(equals, transcripts)):
-        return floor, "those of a second server without speculation"
-    return _first_of_each(output_pairs(_repeats(pairs), transcripts)), "the baseline's own repeats"
 
 
 def _first_of_each(outputs: Iterable[OutputPair]) -> dict[str, OutputPair]:

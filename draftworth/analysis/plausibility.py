@@ -6,10 +6,10 @@ token, and a cache of whole responses takes nearly all of it; both look like a p
 
 from collections.abc import Iterable
 
+from draftworth.analysis.doubts import BeyondSpeculation, CountsDiffer, NotBelieved
 from draftworth.analysis.output_differences import SHA256_OF_NOTHING
 from draftworth.analysis.pairing import Pair
 from draftworth.analysis.statistics import Estimate
-from draftworth.errors import counted
 from draftworth.records.results import BlockResult, RequestRecord
 
 # Of equal texts, the sums of both servers' token counts differ by less than this.
@@ -29,8 +29,8 @@ def why_not_believed(
     drafted: Iterable[BlockResult],
     *,
     price_ratio: float,
-) -> str:
-    """Say why a comparison allows no verdict; empty if it allows one.
+) -> NotBelieved | None:
+    """Return why a comparison allows no verdict; None if it allows one.
 
     pairs: those in which both requests count. drafted: the variant's blocks.
     price_ratio: variant / baseline of what the servers cost an hour.
@@ -39,7 +39,7 @@ def why_not_believed(
     return by_counts or _beyond_speculation(cost_ratio, drafted, price_ratio)
 
 
-def _counts_against_text(pairs: Iterable[Pair]) -> str:
+def _counts_against_text(pairs: Iterable[Pair]) -> CountsDiffer | None:
     equal = [pair for pair in pairs if _text(pair.plain) == _text(pair.drafted) is not None]
     counts = [(p.plain.number_output_tokens, p.drafted.number_output_tokens) for p in equal]
     both = [(plain, drafted) for plain, drafted in counts if plain and drafted]
@@ -47,12 +47,8 @@ def _counts_against_text(pairs: Iterable[Pair]) -> str:
     difference, most = abs(plain - drafted), max(plain, drafted)
     end_tokens = difference <= len(both) and difference <= _END_TOKENS * most
     if end_tokens or difference <= _EQUAL_COUNTS * most:
-        return ""
-    return (
-        f"the servers count tokens differently; in {counted(len(both), 'output')} with the same "
-        f"text the baseline counts {plain:,} tokens and the variant {drafted:,}, so a cost per "
-        "token says nothing"
-    )
+        return None
+    return CountsDiffer(outputs=len(both), baseline_tokens=plain, variant_tokens=drafted)
 
 
 def _text(record: RequestRecord) -> str | None:
@@ -62,17 +58,11 @@ def _text(record: RequestRecord) -> str | None:
 
 def _beyond_speculation(
     cost_ratio: Estimate | None, drafted: Iterable[BlockResult], price_ratio: float
-) -> str:
+) -> BeyondSpeculation | None:
     """A step takes at least as long as the baseline's, which yields one token."""
     most = max((block.max_tokens_per_step or 1 for block in drafted), default=1)
     if most == 1:
         most = _MOST_TOKENS_PER_STEP
-    if cost_ratio is None or cost_ratio.high is None:
-        return ""
-    if cost_ratio.high >= price_ratio / most:
-        return ""
-    return (
-        f"no speculation can gain so much; the variant is {price_ratio / cost_ratio.value:.0f} "
-        f"times as fast, where a step yields at most {most} tokens: a cache of responses may have "
-        "answered, or a faster server"
-    )
+    if cost_ratio is None or cost_ratio.high is None or cost_ratio.high >= price_ratio / most:
+        return None
+    return BeyondSpeculation(times=price_ratio / cost_ratio.value, tokens=most)

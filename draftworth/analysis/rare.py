@@ -3,26 +3,22 @@
 A server that stalls once in 200 requests for 20 times as long costs a tenth more. An interval from
 100 requests mostly does not reflect that, and no formula can cure it: of something that happens
 less often than 3 times in n, n measurements show nothing in at least 1 of 20 cases (Hanley and
-Lippman-Hand 1983, "If Nothing Goes Wrong, Is Everything All Right?"). So extreme requests that were
-seen are named, with the cost ratio without them, and a verdict says what it may have missed. Fewer
-than four extreme requests need no rule, because they cannot decide a verdict: the error of a sum of
-k equal extremes is their sum / sqrt(k), and half of its 95% interval is more than the sum if k is
-below four.
+Lippman-Hand 1983, "If Nothing Goes Wrong, Is Everything All Right?"). So extreme requests that
+were seen are named, with the cost ratio without them, and a report says what a run may have missed.
+Fewer than four extreme requests need no rule, because they cannot decide a verdict: the error of a
+sum of k equal extremes is their sum / sqrt(k), and half of its 95% interval is more than the sum if
+k is below four.
 """
 
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.clustering import MANY_REPETITIONS
 from draftworth.analysis.pairing import Pair
-from draftworth.analysis.ratios import LogRatio, cost_amounts
-from draftworth.analysis.statistics import Estimate, spoken_changes
+from draftworth.analysis.ratios import cost_amounts
 
-# With fewer prompts or starts, the sentences of a verdict say what they may not have shown.
-MANY_DRAWN = 16
 # A request is extreme if it took at least `_LEAST_TIMES` as long for a token as usual for its
 # prompt, and if it deviates by `_DEVIATIONS` robust standard deviations. Of 6,600 simulated runs
 # without stalls and outliers, none had such a request (docs/decisions/0015-the-verdict.md).
@@ -47,16 +43,6 @@ class Extremes:
     count: int
     times: float
     others: tuple[Pair, ...]
-
-    def sentence(self, without: LogRatio | None) -> str:
-        """Say how many requests are extreme, and the cost ratio `without` them; None: not known."""
-        ends = without.estimate().interval if without else None
-        cost = spoken_changes(ends) if ends else "not known"
-        return (
-            f" {self.count} of {self.requests} requests of {self.variant} took at least "
-            f"{self.times:.1f} times as long as is usual for their prompts, and none of the other "
-            f"side: without them the cost difference is {cost}."
-        )
 
 
 def extremes_of(pairs: Sequence[Pair], *, variant: str, baseline: str) -> Extremes | None:
@@ -121,16 +107,3 @@ def _extreme(times: Mapping[int, float]) -> list[int]:
     upper = (logs[len(logs) * 3 // 4] - middle) * 1.5
     least = max(math.log(_LEAST_TIMES), middle + _DEVIATIONS * max(spread, upper))
     return [number for number, times_usual in times.items() if math.log(times_usual) > least]
-
-
-def unseen(ratio: Estimate) -> str:
-    """Say how rare an event must be so that the measurements behind a ratio may have missed it."""
-    return f" A run of this size may miss {', and '.join(_limits(ratio))}."
-
-
-def _limits(ratio: Estimate) -> Iterator[str]:
-    yield f"an event in fewer than 1 of {max(1, ratio.samples // 3)} requests"
-    if ratio.prompts < MANY_DRAWN:
-        yield f"a kind of prompt that is rarer than 3 of {ratio.prompts}"
-    if MANY_REPETITIONS <= ratio.repetitions < MANY_DRAWN:
-        yield f"a kind of start that is rarer than 3 of {ratio.repetitions}"

@@ -158,10 +158,22 @@ def _pair_amounts(pair: Pair, amounts: Amounts) -> tuple[Amount, Amount] | None:
 
 
 def log_ratio_of_sums(
-    pairs: Sequence[Pair], weights: Mapping[str, float], amounts: Amounts
+    pairs: Sequence[Pair],
+    weights: Mapping[str, float],
+    amounts: Amounts,
+    *,
+    factors: Mapping[str, float] | None = None,
 ) -> LogRatio | None:
-    """Return log(the variant's figure / the baseline's) (see the module); None if a sum is 0."""
-    found = [(pair, both) for pair in pairs if (both := _pair_amounts(pair, amounts))]
+    """Return log(the variant's figure / the baseline's) (see the module); None if a sum is 0.
+
+    factors: by class, what each numerator of the variant is multiplied by (default: 1).
+    """
+    found = [
+        (pair, (plain, _times(drafted, (factors or {}).get(pair.prompt_class, 1.0))))
+        for pair in pairs
+        if (both := _pair_amounts(pair, amounts))
+        for plain, drafted in [both]
+    ]
     sides = []
     for side in (0, 1):
         over, under = dict.fromkeys(weights, 0.0), dict.fromkeys(weights, 0.0)
@@ -183,6 +195,10 @@ def log_ratio_of_sums(
     return LogRatio(value=math.log(variant.total / baseline.total), parts=parts)
 
 
+def _times(amount: Amount, factor: float) -> Amount:
+    return factor * amount[0], amount[1]
+
+
 def log_cost_ratio(
     pairs: Sequence[Pair], traffic: Traffic, *, factor: float = 1.0
 ) -> LogRatio | None:
@@ -195,6 +211,16 @@ def log_cost_ratio(
         return None
     found = log_ratio_of_sums(pairs, traffic.weights, cost_amounts)
     return found.times(factor) if found else None
+
+
+def log_cost_ratio_by_class(
+    pairs: Sequence[Pair], traffic: Traffic, factors: Mapping[str, float]
+) -> LogRatio | None:
+    """Return log(variant / baseline) of the cost of an output token, where each class has a price.
+
+    factors: by class, (the price of the server that takes the class in `drafted`) / (in `plain`).
+    """
+    return log_ratio_of_sums(pairs, traffic.weights, cost_amounts, factors=factors)
 
 
 def cost_ratio(

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.clustering import whole_repetitions
-from draftworth.analysis.pairing import paired, repetition_of
+from draftworth.analysis.pairing import Traffic, paired, repetition_of
 from draftworth.analysis.ratios import cost_ratio, log_cost_ratio
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.verdict import Comparison
 from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult
 
@@ -33,39 +32,44 @@ class RepetitionFacts:
     cost_ratio: Estimate | None
 
 
-def repetitions_of(run: Run, comparison: Comparison) -> Iterator[RepetitionFacts]:
-    """Yield the figures of each repetition that measured the traffic; none if only one did."""
-    traffic = comparison.traffic
+def repetitions_of(
+    run: Run, traffic: Traffic, *, name: str, variant: str, baseline: str
+) -> Iterator[RepetitionFacts]:
+    """Yield the figures of each repetition that measured the traffic; none if only one did.
+
+    name: how the comparison of the variant with the baseline is called.
+    """
     wanted = [b for b in run.blocks if b.load == traffic.load and b.prompt_class in traffic.weights]
     ordered = sorted(wanted, key=lambda b: (b.started_at_unix_s, b.block))
     names = dict.fromkeys(repetition_of(block) for block in ordered)
-    whole = _whole(ordered, comparison)
-    for name in names if len(names) > 1 else ():
-        own = [block for block in ordered if repetition_of(block) == name]
-        slots = {block.variant: block.slot for block in own}
+    whole = _whole(ordered, traffic, variant, baseline)
+    for repetition in names if len(names) > 1 else ():
+        blocks = [block for block in ordered if repetition_of(block) == repetition]
+        slots = {block.variant: block.slot for block in blocks}
         yield RepetitionFacts(
             traffic=traffic.name,
             load=traffic.load.label,
-            variant=comparison.name,
-            run_id=own[0].run_id,
-            repetition=own[0].repetition,
-            is_whole=whole is None or name in whole,
-            slot=slots.get(comparison.variant),
-            baseline_slot=slots.get(comparison.baseline),
+            variant=name,
+            run_id=blocks[0].run_id,
+            repetition=blocks[0].repetition,
+            is_whole=whole is None or repetition in whole,
+            slot=slots.get(variant),
+            baseline_slot=slots.get(baseline),
             cost_ratio=cost_ratio(
-                own,
+                blocks,
                 traffic,
-                variant=comparison.variant,
-                baseline=comparison.baseline,
+                variant=variant,
+                baseline=baseline,
                 price=run.result.price,
             ),
         )
 
 
-def _whole(blocks: Sequence[BlockResult], c: Comparison) -> set[str] | None:
-    pairs = paired(blocks, c.traffic, variant=c.variant, baseline=c.baseline)
-    found = log_cost_ratio(pairs, c.traffic)
-    return set().union(*whole_repetitions(found.parts).values()) if found else None
+def _whole(
+    blocks: Sequence[BlockResult], traffic: Traffic, variant: str, baseline: str
+) -> set[str] | None:
+    log_ratio = log_cost_ratio(paired(blocks, traffic, variant=variant, baseline=baseline), traffic)
+    return set().union(*whole_repetitions(log_ratio.parts).values()) if log_ratio else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,18 +87,6 @@ class Shortfall:
 
     def __bool__(self) -> bool:
         return bool(self.requests or self.prompts or self.repetitions)
-
-    def words(self, target_width: float) -> str:
-        reached = f"would make the interval {target_width:.0%} wide"
-        if not (self.prompts or self.repetitions):
-            return f"about {_so_many(self.requests, 'request')} {reached}"
-        counts = {"prompt": self.prompts, "repetition": self.repetitions}
-        more = " and ".join(_so_many(count, name) for name, count in counts.items() if count)
-        return f"about {more} {reached}: those measured differ too much among themselves"
-
-
-def _so_many(count: int, name: str) -> str:
-    return f"1 more {name}" if count == 1 else f"{count} more {name}s"
 
 
 def shortfall(ratio: Estimate | None, *, target_width: float) -> Shortfall | None:

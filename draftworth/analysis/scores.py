@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.clustering import spread
-from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
+from draftworth.decision.facts import RunFacts
 from draftworth.records.transcripts import Transcripts
 
 

@@ -8,12 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from draftworth.analysis.answer import best_of, choices_of
-from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import Pair, Traffic, paired
 from draftworth.analysis.ratios import log_cost_ratio, share_ratio
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.verdict import Comparison
+from draftworth.records.reading import Run
 
 # From 0 to 100% in steps of 5%, between which the cost ratio is nearly straight.
 SHARES = tuple(step / 20 for step in range(21))
@@ -79,31 +77,47 @@ class CostByPrice:
         return self.ratio.value * factor, ends and (ends[0] * factor, ends[1] * factor)
 
 
-def costs_by_share(facts: RunFacts) -> tuple[CostByShare, ...]:
-    """Return the cost ratio by the share of each class, of the variant and load that the answer is
-    about; of two classes the first alone, and empty with one class or without a cost per token."""
-    judged = _judged(facts)
-    if judged is None or len(judged.traffic.weights) < 2:
+def costs_by_share(
+    run: Run, traffic: Traffic, *, variant: str, baseline: str
+) -> tuple[CostByShare, ...]:
+    """Return the cost ratio of a variant by the share of each class in a traffic; of two classes
+    the first alone, and empty with one class or without a cost per token."""
+    classes = [*traffic.weights]
+    if len(classes) < 2:
         return ()
-    classes = [*judged.traffic.weights]
+    pairs = paired(run.blocks, traffic, variant=variant, baseline=baseline)
+    factor = share_ratio(run.result.price, variant, baseline)
+    judged = _cost_ratio(pairs, traffic, factor)
     # What one of two classes gains, the other loses: the other's curve is this one, mirrored.
     drawn = classes if len(classes) > 2 else classes[:1]
-    curves = (_cost_by_share(facts, judged, name) for name in drawn)
-    return tuple(curve for curve in curves if curve)
+    curves = []
+    for name in drawn:
+        ratios = {
+            share: ratio
+            for share in SHARES
+            if (ratio := _cost_ratio(pairs, _with_share(traffic, name, share), factor))
+        }
+        if judged and len(ratios) == len(SHARES):
+            curve = CostByShare(
+                traffic=traffic,
+                variant=variant,
+                prompt_class=name,
+                judged=judged,
+                ratios=ratios,
+                equal=_equal_cost(ratios),
+            )
+            curves.append(curve)
+    return tuple(curves)
 
 
-def cost_by_price(facts: RunFacts) -> CostByPrice | None:
-    """Return the cost ratio by the price ratio, of the variant, load and traffic that the answer is
-    about; None without a cost per token."""
-    judged = _judged(facts)
-    if judged is None or judged.cost_ratio is None:
-        return None
-    price_ratio = share_ratio(facts.run.result.price, judged.variant, judged.baseline)
-    ratio = judged.cost_ratio
+def cost_by_price(
+    traffic: Traffic, ratio: Estimate, *, variant: str, price_ratio: float
+) -> CostByPrice:
+    """Return the cost ratio of a traffic by the price ratio. ratio: at `price_ratio`."""
     ends = ratio.interval
     return CostByPrice(
-        traffic=judged.traffic,
-        variant=judged.variant,
+        traffic=traffic,
+        variant=variant,
         judged_price_ratio=price_ratio,
         ratio=ratio,
         equal=EqualCost(
@@ -111,37 +125,6 @@ def cost_by_price(facts: RunFacts) -> CostByPrice | None:
             low=price_ratio / ends[1] if ends else None,
             high=price_ratio / ends[0] if ends else None,
         ),
-    )
-
-
-def _judged(facts: RunFacts) -> Comparison | None:
-    """Return the comparison that the answer is about, with its own interval and not a wider one
-    for the best of many."""
-    choices = choices_of(facts)
-    if not choices:
-        return None
-    best = best_of(choices)
-    return next(c for c in choices if (c.traffic, c.variant) == (best.traffic, best.variant))
-
-
-def _cost_by_share(facts: RunFacts, judged: Comparison, prompt_class: str) -> CostByShare | None:
-    traffic, variant, baseline = judged.traffic, judged.variant, judged.baseline
-    pairs = paired(facts.run.blocks, traffic, variant=variant, baseline=baseline)
-    factor = share_ratio(facts.run.result.price, variant, baseline)
-    ratios = {
-        share: ratio
-        for share in SHARES
-        if (ratio := _cost_ratio(pairs, _with_share(traffic, prompt_class, share), factor))
-    }
-    if len(ratios) < len(SHARES) or judged.cost_ratio is None:
-        return None
-    return CostByShare(
-        traffic=traffic,
-        variant=variant,
-        prompt_class=prompt_class,
-        judged=judged.cost_ratio,
-        ratios=ratios,
-        equal=_equal_cost(ratios),
     )
 
 

@@ -55,40 +55,6 @@ class Estimate:
         return Estimate(**{**vars(self), "value": 1 / self.value, "low": low, "high": high})
 
 
-def signed_percent(share: float, *, digits: int = 1) -> str:
-    """Return a share in per cent with its sign, as `-38.2%`; without a sign if it rounds to 0."""
-    text = f"{share:+.{digits}%}"
-    return text if any(digit in text for digit in "123456789") else text[1:]
-
-
-def changes(ratios: tuple[float, float]) -> str:
-    """Return the ends of a ratio's interval as changes in per cent, `-41.0% to -35.1%`."""
-    low, high = (signed_percent(ratio - 1) for ratio in ratios)
-    return f"{low} to {high}"
-
-
-def spoken_changes(ratios: tuple[float, float]) -> str:
-    """Return the ends of a ratio's interval in words, `35 to 41% less` or `2% less to 3% more`."""
-    near, far = outwards(ratios)
-    low, high = map(direction, ratios)
-    return f"{near} to {far}% {low}" if low == high else f"{near}% {low} to {far}% {high}"
-
-
-def outwards(ratios: tuple[float, float]) -> tuple[int, int]:
-    """Return the distances of an interval's ends from 1, in whole per cent, the nearer one first
-    if both lie on one side. They are rounded so that the interval never promises too much."""
-    # Rounded first: a change of 30% is 30.000000000000004 in floating point.
-    low, high = (round(abs(ratio - 1) * 100, 9) for ratio in ratios)
-    if direction(ratios[0]) == direction(ratios[1]):
-        return math.floor(min(low, high)), math.ceil(max(low, high))
-    return math.ceil(low), math.ceil(high)
-
-
-def direction(ratio: float) -> str:
-    """Return `less` for a ratio below 1, else `more`."""
-    return "less" if ratio < 1 else "more"
-
-
 def interval_of(estimate: Estimate | None) -> tuple[float, float] | None:
     """Return (low, high); None without an estimate, or if the estimate has no interval."""
     return estimate.interval if estimate else None

@@ -12,16 +12,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.limits import why_not_comparable
 from draftworth.analysis.pairing import TRAFFIC_MIX, Traffic
 from draftworth.analysis.statistics import ends_of_ratio
+from draftworth.decision.facts import RunFacts, VariantFacts
+from draftworth.decision.verdict import not_the_targets
 from draftworth.experiment import search, strict, variants
 from draftworth.experiment.validation_errors import shape_problems, shown
 from draftworth.experiment.yaml_source import read_source
 from draftworth.metrics.definitions import INPUT_TOKENS, OUTPUT_TOKENS
 from draftworth.records.findings import ClaimAnswer, ClaimFinding
 from draftworth.records.results import MAX_TEMPERATURE
+from draftworth.report.reasons import words_of
 from draftworth.report.tables import figure_rows
 
 Text = Annotated[str, Field(min_length=1, max_length=300)]
@@ -205,5 +207,6 @@ def _doubt(facts: RunFacts, own: Sequence[VariantFacts]) -> str:
     run, sides = facts.run, {facts.run.result.baseline: 0, own[0].name: 0}
     classes = {v.summary.group.prompt_class: 1.0 for v in own}
     traffic = Traffic(weights=classes, load=own[0].summary.group.load)
-    wrong = (c.words for c in facts.answers if c.variant in sides and c.is_the_targets is False)
-    return why_not_comparable(run.blocks, traffic, run.result.limits, [*sides]) or "; ".join(wrong)
+    doubt = why_not_comparable(run.blocks, traffic, run.result.limits, [*sides])
+    reason = doubt or not_the_targets(facts.answers, sides)
+    return words_of(reason) if reason else ""

@@ -11,12 +11,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from draftworth.analysis.clustering import ENOUGH, MIN_PROMPTS
+from draftworth.analysis.clustering import MIN_PROMPTS
 from draftworth.cli import arguments, measure, resuming
 from draftworth.errors import UserInputError, counted
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.unended import BegunRun
 from draftworth.records.results import MAX_VARIANTS, Price
+from draftworth.report.reasons import ENOUGH
 from draftworth.speculation import most_tokens_per_step
 from draftworth.untrusted import one_line
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from draftworth import terminal
-from draftworth.analysis.facts import RunFacts, facts_of
+from draftworth.decision.facts import RunFacts, facts_of
 from draftworth.errors import UserInputError
 from draftworth.measuring.result_files import StorageFullError
 from draftworth.measuring.unended import read_run_so_far

@@ -5,16 +5,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from draftworth.analysis import pooling, run_comparison
+from draftworth.analysis import pooling
 from draftworth.analysis.acceptance import profile_of
-from draftworth.analysis.facts import RunFacts, facts_of
-from draftworth.analysis.judged_anew import Choices, judged_anew
 from draftworth.claims.judging import judge, read_claims
 from draftworth.claims.other_tools import tool_section
 from draftworth.cli import print_run, report_choices
 from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.cli.report_choices import EXAMPLES
 from draftworth.cli.report_scores import score
+from draftworth.decision import run_comparison
+from draftworth.decision.facts import RunFacts, facts_of
+from draftworth.decision.judged_anew import Choices, judged_anew
 from draftworth.errors import UserInputError
 from draftworth.estimate.profile_forms import write_profile
 from draftworth.measuring.unended import read_run_so_far

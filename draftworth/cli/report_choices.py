@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 
-from draftworth.analysis.judged_anew import LIMITS, Choices
 from draftworth.cli.arguments import positive_number
+from draftworth.decision.judged_anew import LIMITS, Choices
 from draftworth.errors import UserInputError, suggestion
 from draftworth.untrusted import one_line
 

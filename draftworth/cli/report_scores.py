@@ -16,9 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from selectors import EVENT_READ, DefaultSelector
 
-from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.scores import ScoreComparison, compare_scores, to_score
 from draftworth.child_processes import ending_with_parent
+from draftworth.decision.facts import RunFacts
 from draftworth.errors import DraftworthError, UserInputError, counted, exit_words
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.transcripts import Transcripts

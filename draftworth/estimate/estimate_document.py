@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from draftworth.analysis.pairing import TRAFFIC_MIX
-from draftworth.analysis.statistics import spoken_changes
 from draftworth.errors import counted
 from draftworth.estimate.forecast import Conclusion, DraftEstimate, WindowForecast
 from draftworth.estimate.step_cost_sources import CostRange
 from draftworth.experiment.catalog import NGRAM
 from draftworth.records.acceptance_profile import Measured
 from draftworth.report import document, drawing, likelihood_tables
+from draftworth.report.percent import spoken_changes
 from draftworth.report.search_report import Curve, Point, draw_curves
 from draftworth.report.words import INTERVAL, Prose, number
 

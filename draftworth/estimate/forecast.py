@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from draftworth.analysis.verdict import INDIFFERENCE
+from draftworth.decision.verdict import INDIFFERENCE
 from draftworth.estimate.step_cost_sources import CostRange, StepCosts
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.records.acceptance_profile import Measured, Windows

@@ -31,6 +31,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.reading import Run
 from draftworth.records.readings import Output, Reading
 from draftworth.records.transcripts import Transcripts
+from draftworth.report.reasons import answers_words
 
 # At most this share of a correct server's outputs has a token beyond a near tie. The share is above
 # 0 because the server and the model in this check round differently.
@@ -63,7 +64,7 @@ def check_outputs(
         found = tuple(check(experiment, given.run, given.transcripts, reader))
         for model_said in found:
             nothing = f"{model_said.variant}: nothing shows that its answers are not the target's"
-            progress(judged(model_said).words or nothing)
+            progress(answers_words(judged(model_said)) or nothing)
         if found and given.folder:
             path = given.folder / likelihoods.LIKELIHOODS_FILE
             record = likelihoods.Likelihoods(run_id=given.run.result.run_id, likelihoods=found)

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from draftworth import __version__
-from draftworth.analysis.answer import verdict_of
 from draftworth.analysis.control import without_control
 from draftworth.analysis.costs import step_costs_of
-from draftworth.analysis.facts import facts_of
+from draftworth.decision.facts import facts_of
 from draftworth.measuring import journal
 from draftworth.measuring.blocks import first_error
 from draftworth.measuring.result_files import RunFiles
@@ -20,6 +19,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.findings import STEP_COSTS_FILE, VERDICT_FILE
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, BlockResult, RunResult, RunStatus
+from draftworth.report.sentences import verdict_of
 
 
 def shortfall_reason(blocks: Sequence[BlockResult]) -> str:

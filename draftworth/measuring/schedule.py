@@ -32,6 +32,7 @@ from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import CONTROL, BlockResult
 from draftworth.records.search_result import SearchResult
+from draftworth.report.sentences import shortfall_words
 from draftworth.searching.predicted_step_costs import first_candidate
 
 # A group is precise enough when its intervals were narrow after so many rounds in a row.
@@ -356,7 +357,7 @@ class Rounds(Plan):
             width = ratio.relative_width if ratio else None
             known = "has no interval" if width is None else f"has an interval {width:.1%} wide"
             lacks = shortfall(ratio, target_width=target)
-            more = f"; {lacks.words(target)}" if lacks else ""
+            more = f"; {shortfall_words(lacks, target)}" if lacks else ""
             self.progress(f"{group.label}: the cost ratio of {variant} {known}{more}")
 
     def _is_at_its_best(
@@ -374,7 +375,7 @@ class Rounds(Plan):
         wide = [(ratio, lacks) for ratio, lacks in missing if lacks is None or lacks]
         if any(ratio is None or more_rounds_help(ratio, target_width=target) for ratio, _ in wide):
             return False
-        words = next(lacks.words(target) for _, lacks in wide if lacks)
+        words = next(shortfall_words(lacks, target) for _, lacks in wide if lacks)
         self._say(group, f"more rounds would hardly narrow the interval; {words}", requests)
         return True
 

@@ -21,6 +21,7 @@ from draftworth.records.load_shapes import Load
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
 from draftworth.records.search_result import Candidate, CostInterval, Search, SearchResult
+from draftworth.report.reasons import latency_words, not_comparable_words
 from draftworth.searching import policy
 from draftworth.searching.observed import class_times, longer_than, measured_of, step_means
 from draftworth.searching.yields import Yield, from_means, from_measured
@@ -185,11 +186,11 @@ class SearchRounds(Plan):
 
     def _why_no_figure(self, candidate: Candidate) -> str:
         variant, limits = candidate.variant, self.spec.limits
-        if reason := why_not_comparable(self.blocks, self._traffic, limits, [variant]):
-            return reason
-        limits_kept = limit_check(self.blocks, self._traffic, limits, variant)
-        if limits_kept.kept is False and limits_kept.reason:
-            return limits_kept.reason
+        if doubt := why_not_comparable(self.blocks, self._traffic, limits, [variant]):
+            return not_comparable_words(doubt)
+        check = limit_check(self.blocks, self._traffic, limits, variant)
+        if check.latency and check.kept is False:
+            return latency_words(check.latency)
         found = self._measured(candidate)
         if found is None:
             return "nothing compares it with the baseline"

@@ -151,6 +151,7 @@ class ClaimFinding:
 class Verdict:
     """`verdict.json`: the run's answer in one sentence (`headline`), its findings, and notes.
 
+    decision: what to serve, in one sentence; empty in files of earlier versions.
     findings: in the order of the report, those of the traffic mix first.
     notes: up to which load a variant is cheaper, or within the limits; doubts about the figures.
     """
@@ -158,6 +159,7 @@ class Verdict:
     schema: str = "draftworth.verdict/2"
     run_id: str
     experiment: str
+    decision: str = ""
     headline: str
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]

@@ -57,6 +57,10 @@ class ConcurrencyLoad(Checked):
         return self.concurrency
 
     @property
+    def arrivals_per_second(self) -> None:
+        """None, because requests are sent as fast as others end."""
+
+    @property
     def has_cost_per_token(self) -> bool:
         """Whether a faster server makes a token cheaper: true, because the server never idles."""
         return True
@@ -133,6 +137,10 @@ class PoissonLoad(Checked):
     @property
     def order(self) -> tuple[int, float]:
         return self.input_tokens or 0, self.requests_per_second
+
+    @property
+    def arrivals_per_second(self) -> float:
+        return self.requests_per_second
 
     @property
     def in_flight(self) -> None:

@@ -3,28 +3,32 @@
 docs/json.md describes the record.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-from draftworth.analysis.answer import (
-    course,
-    findings,
-    first_words,
-    headline,
-    named,
-    reach_sentences,
-)
-from draftworth.analysis.attention import attention_of
-from draftworth.analysis.facts import RunFacts, VariantFacts
-from draftworth.analysis.handover import BreakEvenAt, Handover, handover_of
-from draftworth.analysis.judged_anew import ChosenValue, chosen_values
+from draftworth.decision.decide import Decision
+from draftworth.decision.facts import RunFacts, VariantFacts
+from draftworth.decision.handover import BreakEvenAt, Handover, handover_of
+from draftworth.decision.judged_anew import ChosenValue, chosen_values
 from draftworth.errors import counted
 from draftworth.metrics import definitions
 from draftworth.records.findings import ClaimFinding, Finding
-from draftworth.records.judgement import Judgement
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report import judged_with, words
-from draftworth.untrusted import one_line
+from draftworth.report.attention import attention_of
+from draftworth.report.drawing import short
+from draftworth.report.other_mixes import share_percent, share_words
+from draftworth.report.percent import outwards
+from draftworth.report.search_sentences import course
+from draftworth.report.sentences import (
+    by_class_sentences,
+    decision_sentence,
+    findings,
+    headline,
+    missing_sentences,
+    next_step,
+    reach_sentences,
+)
 
 MOST_LINES, COLUMNS = 10, 80
 
@@ -62,12 +66,61 @@ class ServerFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ByClassCosts:
+    """What the traffic mix costs if `variant` serves `classes` and the baseline the others.
+
+    cost_ratio: the cost of a token of the mix then / with the baseline alone, and its interval.
+    alone: of variant and baseline, the one that serves the whole mix at the lower cost.
+    ratio_to_alone: the cost of a token of the mix then / with `alone`, and its interval.
+    servers: where `alone` takes so many servers or more, two pools take no more of them; None:
+        nothing is shown to be saved.
+    sentence: the figures in words.
+    """
+
+    variant: str
+    load: str
+    classes: tuple[str, ...]
+    other_classes: tuple[str, ...]
+    cost_ratio: float
+    cost_ratio_low: float | None
+    cost_ratio_high: float | None
+    alone: str
+    ratio_to_alone: float
+    ratio_to_alone_low: float | None
+    ratio_to_alone_high: float | None
+    servers: int | None
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EqualShare:
+    """At which share (0 to 1) of the output tokens of a class costs are equal, with its interval;
+    None: at no share.
+
+    pays_above: a token costs less with the variant above that share; False: below it.
+    sentence: the same in words.
+    """
+
+    prompt_class: str
+    share: float | None
+    share_low: float | None
+    share_high: float | None
+    pays_above: bool
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """What a run says; `report --json` prints it.
 
     reason: why the run failed; empty if it did not.
-    serve: the variant to serve; None: there is no decision, or no other variant was measured.
+    serve: the variant or the baseline, if one of them is to serve all traffic; None: there is no
+        decision, or no other variant was measured.
+    serve_by_class: by prompt class, the server to serve it, if that is the decision; else empty.
     decision: what to serve, in a sentence. headline: the report's answer, with its interval.
+    missing: what a decision lacks. next_step: what to do to get one; empty with a decision.
+    by_class: what serving by class would cost; None: no classes differ in sign.
+    pays_while: at which shares of a class a token costs less; one for each class that is drawn.
     findings: one for each class and load, and for the traffic mix. figures: medians of each server.
     identical_outputs: in how many of the `compared_outputs` pairs baseline and variant gave the
         same output; outputs are compared only if they are greedy.
@@ -83,7 +136,12 @@ class Answer:
     status: str
     reason: str
     serve: str | None
+    serve_by_class: Mapping[str, str] = field(default_factory=dict)
     decision: str
+    missing: tuple[str, ...] = ()
+    next_step: str = ""
+    by_class: ByClassCosts | None = None
+    pays_while: tuple[EqualShare, ...] = ()
     headline: str
     findings: tuple[Finding, ...]
     figures: tuple[ServerFigures, ...]
@@ -103,15 +161,20 @@ class Answer:
 
 def answer_of(facts: RunFacts) -> Answer:
     """Return the answer of a run."""
-    result, found = facts.run.result, handover_of(facts)
+    result, decision = facts.run.result, facts.decision
     compared = [v.comparison for v in facts.speculative if v.comparison]
     return Answer(
         run_id=result.run_id,
         experiment=result.experiment,
         status=result.status,
         reason=result.reason,
-        serve=_served(facts, found),
-        decision=_decision(facts, found),
+        serve=decision.serve,
+        serve_by_class=_serve_by_class(decision),
+        decision=decision_sentence(facts),
+        missing=tuple(missing_sentences(facts)),
+        next_step=next_step(facts),
+        by_class=_by_class(decision),
+        pays_while=tuple(_equal_shares(decision)),
         headline=headline(facts),
         findings=tuple(findings(facts)),
         figures=tuple(map(_figures, facts.variants)),
@@ -122,7 +185,7 @@ def answer_of(facts: RunFacts) -> Answer:
         interruptions=len(result.interruptions),
         compared_outputs=sum(c.compared_outputs for c in compared),
         identical_outputs=sum(c.identical_outputs for c in compared),
-        tokens_per_step=tuple(_tokens_per_step(found)),
+        tokens_per_step=tuple(_tokens_per_step(decision, handover_of(facts))),
         notes=tuple(_notes(facts)),
         attention=attention_of(facts),
         claims=facts.claims,
@@ -130,31 +193,47 @@ def answer_of(facts: RunFacts) -> Answer:
     )
 
 
-def _served(facts: RunFacts, found: Handover) -> str | None:
-    if found.missing or found.decision is None:
+def _serve_by_class(decision: Decision) -> dict[str, str]:
+    split = decision.by_class
+    if split is None or not decision.serves_by_class:
+        return {}
+    variant, baseline = split.comparison.variant, split.comparison.baseline
+    return dict.fromkeys(split.classes, variant) | dict.fromkeys(split.other_classes, baseline)
+
+
+def _by_class(decision: Decision) -> ByClassCosts | None:
+    split = decision.by_class
+    if split is None:
         return None
-    return found.decision.variant if found.pays else facts.run.result.baseline
+    cost, beside = split.cost_ratio, split.ratio_to_alone
+    return ByClassCosts(
+        variant=split.comparison.variant,
+        load=split.comparison.traffic.load.label,
+        classes=split.classes,
+        other_classes=split.other_classes,
+        cost_ratio=cost.value,
+        cost_ratio_low=cost.low,
+        cost_ratio_high=cost.high,
+        alone=split.alone,
+        ratio_to_alone=beside.value,
+        ratio_to_alone_low=beside.low,
+        ratio_to_alone_high=beside.high,
+        servers=split.servers,
+        sentence=" ".join(by_class_sentences(decision)),
+    )
 
 
-def _decision(facts: RunFacts, found: Handover) -> str:
-    result = facts.run.result
-    if result.status == "failed":
-        return f"No decision, the run is not complete: {one_line(result.reason).rstrip('.')}."
-    if found.decision is None:
-        if len(result.variants) == 1:
-            return "One server was measured: there is nothing to compare it with."
-        return "No decision: no variant was measured beside the baseline."
-    why = first_words(facts, found.decision)
-    if found.missing:
-        load, reason = found.decision.traffic.load, found.decision.reason.partition("; ")[0]
-        if not load.has_cost_per_token:
-            reason = "arrivals at a rate have no cost per token"
-        return f"No decision at {load.label}: {reason}."
-    if not found.pays:
-        return f"Decision: serve without speculation. {why}."
-    name, search = found.decision.variant, facts.run.search
-    window = f" ({named(search, name)})" if search else ""
-    return f"Decision: serve {name}{window}. {why}."
+def _equal_shares(decision: Decision) -> Iterator[EqualShare]:
+    for curve in decision.pays_while:
+        equal = curve.equal
+        yield EqualShare(
+            prompt_class=curve.prompt_class,
+            share=equal.value if equal else None,
+            share_low=equal.low if equal else None,
+            share_high=equal.high if equal else None,
+            pays_above=curve.falls,
+            sentence=f"{share_words(curve)}.",
+        )
 
 
 def _figures(variant: VariantFacts) -> ServerFigures:
@@ -174,9 +253,9 @@ def _figures(variant: VariantFacts) -> ServerFigures:
     )
 
 
-def _tokens_per_step(found: Handover) -> Iterator[StepTokens]:
-    decided_at = found.decision.traffic.load if found.decision else None
-    for at in sorted(found.break_evens, key=lambda at: at.load != decided_at):
+def _tokens_per_step(decision: Decision, handover: Handover) -> Iterator[StepTokens]:
+    decided_at = decision.comparison.traffic.load if decision.comparison else None
+    for at in sorted(handover.break_evens, key=lambda at: at.load != decided_at):
         yield _step_tokens(at)
 
 
@@ -203,6 +282,7 @@ def answer_lines(answer: Answer, *, next_command: str, files: str) -> list[str]:
     next_command: what the reader can run next. files: where the run's files or its report are.
     """
     last = [
+        *_splits(answer),
         *(note.split(";")[0].split(", in this order")[0] for note in answer.notes[:1]),
         *_requests(answer),
         *_tokens(answer),
@@ -221,6 +301,22 @@ def answer_lines(answer: Answer, *, next_command: str, files: str) -> list[str]:
     return [*first, *rows, *last]
 
 
+def _splits(answer: Answer) -> Iterator[str]:
+    """Yield what serving by class saves; if no classes differ in sign, at which share it pays."""
+    if split := answer.by_class:
+        low, high = split.ratio_to_alone_low, split.ratio_to_alone_high
+        if low is None or high is None or high >= 1:
+            yield "By class: not shown to cost less than one server for all"
+        else:
+            near, far = outwards((low, high))
+            yield f"By class: costs {near} to {far}% less per token than {split.alone} for all"
+    elif equal := [each for each in answer.pays_while if each.share is not None]:
+        first = equal[0]
+        least = "least" if first.pays_above else "most"
+        share = share_percent(first.share or 0.0, first.share_low, first.share_high)
+        yield f"Pays while at {least} {share} of output tokens are {short(first.prompt_class)}"
+
+
 def _finding_rows(answer: Answer) -> Iterator[str]:
     shown = [f for f in answer.findings if AS_SHIPPED not in (f.variant, f.baseline)]
     several = len({f.variant for f in shown}) > 1
@@ -228,21 +324,14 @@ def _finding_rows(answer: Answer) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*names, strict=True)]
     for finding, name in zip(shown, names, strict=True):
         cells = (cell.ljust(width) for cell, width in zip(name, widths, strict=True))
-        yield f"  {' '.join(cells).rstrip()}  {_told(finding)}"
+        yield f"  {' '.join(cells).rstrip()}  {_finding_words(finding)}"
 
 
-def _told(finding: Finding) -> str:
+def _finding_words(finding: Finding) -> str:
     if finding.cost_ratio is None:
         return finding.judgement
     cost = words.cost_phrase(finding.cost_ratio, finding.cost_ratio_low, finding.cost_ratio_high)
-    if finding.judgement in (
-        Judgement.WITHIN_LIMITS,
-        Judgement.OUTSIDE_LIMITS,
-        Judgement.NO_DIFFERENCE,
-    ):
-        return f"{cost}, {finding.judgement}"
-    unproven = finding.judgement == Judgement.INCONCLUSIVE or finding.clears_noise_floor is False
-    return f"{cost}, {'not proven' if unproven else 'proven'}"
+    return f"{cost}, {words.proof(finding.judgement, clears_floor=finding.clears_noise_floor)}"
 
 
 def _figure_rows(answer: Answer) -> Iterator[str]:

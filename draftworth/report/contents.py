@@ -6,29 +6,29 @@ Tables of figures and cross-checks are in `figures`.
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from draftworth.analysis.answer import search_answer
-from draftworth.analysis.attention import attention_of
 from draftworth.analysis.costs import run_parts, total
-from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.judged_anew import as_paid, chosen_values
-from draftworth.analysis.run_comparison import Change, Elsewhere
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.statistics import Estimate
+from draftworth.decision.facts import RunFacts
+from draftworth.decision.judged_anew import as_paid, chosen_values
+from draftworth.decision.run_comparison import Change, Elsewhere
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.records.likelihoods import Prediction
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, RequestRecord
 from draftworth.report import judged_with, words
+from draftworth.report.attention import attention_of
 from draftworth.report.brief import answer_of
 from draftworth.report.document import Card, Document, Section, table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
-from draftworth.report.handover import TITLE, handover_section
+from draftworth.report.handover_page import TITLE, handover_section
 from draftworth.report.likelihood_tables import predicted_sections
 from draftworth.report.other_mixes import other_mixes_sections
 from draftworth.report.plots import group_plots
 from draftworth.report.search_report import search_sections
+from draftworth.report.search_sentences import search_answer
 from draftworth.report.spending import interruption_count, spending_section
-from draftworth.report.verdict import repetition_sections, verdict_section
+from draftworth.report.verdict_section import repetition_sections, verdict_section
 from draftworth.report.words import ABOUT, INTERVAL, MISSING
 from draftworth.report.worked import worked_sections
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import TextWrapper
 
-from draftworth.analysis.facts import VariantFacts
+from draftworth.decision.facts import VariantFacts
 from draftworth.report.drawing import Plot
 from draftworth.report.words import MISSING
 from draftworth.terminal import columns, table_lines

@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from draftworth.analysis import checks
-from draftworth.analysis.facts import QUANTILE_SHARES, GroupFacts, RunFacts, VariantFacts
 from draftworth.analysis.output_differences import Likeness, LikenessWord, tokens_before
 from draftworth.analysis.scores import ScoreComparison
-from draftworth.analysis.statistics import signed_percent
 from draftworth.analysis.summary import OutputLengths, output_lengths
-from draftworth.analysis.verdict import Comparison
+from draftworth.decision.facts import QUANTILE_SHARES, GroupFacts, RunFacts, VariantFacts
+from draftworth.decision.verdict import Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import Metric
 from draftworth.report import words
 from draftworth.report.document import Section, Table, table, variant_table
 from draftworth.report.likelihood_tables import likelihood_tables
+from draftworth.report.percent import signed_percent
 from draftworth.report.words import ABOUT, INTERVAL, MISSING
 
 MOST_DIVERGENCES = 10

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from draftworth.analysis.judged_anew import ChosenValue
+from draftworth.decision.judged_anew import ChosenValue
 from draftworth.report import words
 from draftworth.untrusted import one_line
 

@@ -6,15 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.sensitivity import (
-    CostByPrice,
-    CostByShare,
-    EqualCost,
-    cost_by_price,
-    costs_by_share,
-)
-from draftworth.analysis.verdict import INDIFFERENCE
+from draftworth.analysis.sensitivity import CostByPrice, CostByShare, EqualCost
+from draftworth.decision.facts import RunFacts
+from draftworth.decision.verdict import INDIFFERENCE
 from draftworth.report.document import Section
 from draftworth.report.drawing import Plot, legend, short, themed
 from draftworth.report.words import ABOUT, INTERVAL
@@ -33,10 +27,11 @@ _MARKS = (
 
 def other_mixes_sections(facts: RunFacts) -> Iterator[Section]:
     """Yield the section with the plots; none if no costs of a token are compared."""
-    by_price = cost_by_price(facts)
+    by_price = facts.decision.by_price
     if by_price is None:
         return
-    of_shares = (_share_plot(curve, n) for n, curve in enumerate(costs_by_share(facts), start=1))
+    curves = enumerate(facts.decision.by_share, start=1)
+    of_shares = (_share_plot(curve, number) for number, curve in curves)
     plots = (*of_shares, _price_plot(by_price))
     yield Section(
         title=TITLE,
@@ -51,7 +46,7 @@ def _share_plot(curve: CostByShare, number: int) -> Plot:
     judged = curve.judged
     return Plot(
         name=f"cost-by-share-{number}",
-        title=_share_words(curve),
+        title=share_words(curve),
         caption=f"Cost of a token, variant / baseline - 1, by the share of {curve.prompt_class} in "
         f"the output tokens, the other classes in proportion; shaded: its {INTERVAL}, from the "
         f"same {judged.samples} pairs. {_MARKS}",
@@ -119,7 +114,7 @@ def _percent_more(ratio: float) -> float:
     return 100 * (ratio - 1)
 
 
-def _share_words(curve: CostByShare) -> str:
+def share_words(curve: CostByShare) -> str:
     """Return at which shares of the class a token costs less, with the interval of the end."""
     who, name = f"{short(curve.variant)} at {curve.traffic.load.label}", short(curve.prompt_class)
     if curve.equal is None:
@@ -130,16 +125,15 @@ def _share_words(curve: CostByShare) -> str:
         unproven = "" if is_shown else " (not shown for each)"
         return f"{who} costs {less} per token whatever the share of {name}{unproven}"
     least = "least" if curve.falls else "most"
-    return (
-        f"{who} costs less per token while at {least} {_percent(curve.equal)} of tokens are {name}"
-    )
+    share = share_percent(curve.equal.value, curve.equal.low, curve.equal.high)
+    return f"{who} costs less per token while at {least} {share} of tokens are {name}"
 
 
-def _percent(equal: EqualCost) -> str:
+def share_percent(share: float, low: float | None, high: float | None) -> str:
     """Return a share with its interval, rounded outwards, as `41% (36 to 47)`."""
-    if equal.low is None or equal.high is None:
-        return f"{equal.value:.0%} (no interval)"
-    return f"{equal.value:.0%} ({math.floor(100 * equal.low)} to {math.ceil(100 * equal.high)})"
+    if low is None or high is None:
+        return f"{share:.0%} (no interval)"
+    return f"{share:.0%} ({math.floor(100 * low)} to {math.ceil(100 * high)})"
 
 
 def _price_words(cost: CostByPrice) -> str:

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from draftworth.analysis.checks import BreakEven
-from draftworth.analysis.facts import GroupFacts, RunFacts, VariantFacts
-from draftworth.analysis.ladder import Ladder
 from draftworth.analysis.statistics import Estimate, quantile
 from draftworth.analysis.summary import VariantSummary
-from draftworth.analysis.verdict import INDIFFERENCE, Comparison
+from draftworth.decision.facts import GroupFacts, RunFacts, VariantFacts
+from draftworth.decision.ladder import Ladder
+from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, Metric
-from draftworth.records.judgement import Judgement
 from draftworth.records.results import values_of
 from draftworth.report.drawing import Plot, legend, look, short, themed
 from draftworth.report.words import FINDINGS, INTERVAL, change, ratio
@@ -277,7 +276,7 @@ def _rows_axis(axes: Axes, rows: Sequence[VariantFacts]) -> None:
 
 
 def _cost_plot(rows: Sequence[tuple[VariantFacts, Comparison, Estimate]]) -> Plot:
-    cheaper = sum(comparison.judgement == Judgement.CHEAPER for _, comparison, _ in rows)
+    cheaper = sum(comparison.judgement.serves_variant for _, comparison, _ in rows)
     pairs = ", ".join(f"{v.label}: {r.samples} of {r.prompts} prompts" for v, _, r in rows)
 
     def draw(axes: Axes) -> None:

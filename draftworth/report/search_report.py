@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from draftworth.analysis import answer
-from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import TRAFFIC_MIX
-from draftworth.analysis.statistics import Estimate, signed_percent
+from draftworth.analysis.statistics import Estimate
+from draftworth.decision.facts import RunFacts
 from draftworth.records.search_result import CandidateResult, CostInterval, SearchResult
-from draftworth.report import words
+from draftworth.report import search_sentences, sentences, words
 from draftworth.report.document import Section, Table, table
 from draftworth.report.drawing import Look, Plot, legend, look, short, themed
-from draftworth.report.verdict import compared
+from draftworth.report.percent import signed_percent
+from draftworth.report.verdict_section import compared
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -128,12 +128,12 @@ def search_sections(facts: RunFacts) -> Iterator[Section]:
     if found is None:
         return
     about = [words.ABOUT["search"]] if found.results else []
-    usd = (answer.cost_sentence(comparison).strip() for comparison in answer.choices_of(facts))
+    usd = (sentences.cost_sentence(c).strip() for c in facts.decision.choices)
     yield Section(
         title="Search",
         paragraphs=(
-            *(answer.headline(facts), *filter(None, usd), *answer.course(found)),
-            *(answer.next_step(found), *_prediction_errors(found), *about),
+            *(sentences.headline(facts), *filter(None, usd), *search_sentences.course(found)),
+            *(search_sentences.next_step(found), *_prediction_errors(found), *about),
         ),
         tables=(*_costs(found), *_steps(found), *_predictions(found)),
         plots=tuple(_plots(facts, found)),
@@ -244,10 +244,10 @@ def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
     traffic = TRAFFIC_MIX if classes else "".join(_classes(found))
     window = found.search.candidate(found.best).window
     drafts = dict.fromkeys(found.search.candidate(r.variant).draft for r in found.results)
-    says = f"with {answer.named(found, found.best)} a token costs"
+    says = f"with {search_sentences.named(found, found.best)} a token costs"
     yield _plot(
         "search",
-        f"{traffic}: {says} {answer.cost_words(best.cost)}",
+        f"{traffic}: {says} {search_sentences.cost_words(best.cost)}",
         f"Bars: {words.INTERVAL}s; filled: measured by itself, over these prompts; hollow: "
         "predicted, of a measured one before it was.",
         [_curve(found, draft) for draft in drafts],
@@ -257,7 +257,7 @@ def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
         cost = best.cost_by_class[name]
         yield _plot(
             f"search-class-{place:02d}",
-            f"{name}: {says} {answer.apart(cost)}",
+            f"{name}: {says} {search_sentences.apart(cost)}",
             f"Filled: measured, bars: the verdict's {words.INTERVAL}; hollow: predicted.",
             [_class_curve(facts, found, draft, name) for draft in drafts],
             Point(window=window, cost=cost),

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 
 from draftworth.analysis.costs import run_parts
-from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.analysis.summary import output_lengths
-from draftworth.analysis.verdict import Comparison
+from draftworth.decision.facts import RunFacts, VariantFacts
+from draftworth.decision.verdict import Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.steps import step_count
 from draftworth.records.load_shapes import Load

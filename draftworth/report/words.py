@@ -9,6 +9,7 @@ from draftworth.metrics.definitions import Metric
 from draftworth.records.judgement import Judgement
 from draftworth.records.results import RunResult
 from draftworth.records.search_result import CostInterval
+from draftworth.report.percent import changes, direction, outwards, signed_percent, spoken_changes
 
 
 class Code(str):
@@ -34,6 +35,24 @@ ABOUT: Mapping[str, Prose] = {
 }
 
 
+# The headline's first words, by judgement.
+ANSWERS: Mapping[Judgement, str] = {
+    Judgement.CHEAPER: "Speculation pays",
+    Judgement.WITHIN_LIMITS: "Speculation keeps the limits",
+    Judgement.INCONCLUSIVE: "No answer yet",
+    Judgement.NO_DIFFERENCE: "Speculation makes no difference",
+    Judgement.MORE_EXPENSIVE: "Speculation does not pay",
+    Judgement.OUTSIDE_LIMITS: "Speculation does not keep the limits",
+}
+# What the ten lines say beside a cost, by judgement.
+_PROOF: Mapping[Judgement, str] = {
+    Judgement.CHEAPER: "proven",
+    Judgement.MORE_EXPENSIVE: "proven",
+    Judgement.NO_DIFFERENCE: "no difference",
+    Judgement.WITHIN_LIMITS: "within the limits",
+    Judgement.OUTSIDE_LIMITS: "outside the limits",
+    Judgement.INCONCLUSIVE: "not proven",
+}
 # The words for a verdict that follow a variant's name in a plot's title.
 FINDINGS: Mapping[Judgement, str] = {
     Judgement.CHEAPER: " is cheaper per token",
@@ -43,6 +62,11 @@ FINDINGS: Mapping[Judgement, str] = {
     Judgement.OUTSIDE_LIMITS: " is outside the limits",
     Judgement.INCONCLUSIVE: ": inconclusive",
 }
+
+
+def proof(judgement: Judgement, *, clears_floor: bool | None) -> str:
+    """Return whether a cost is proven. clears_floor: None: not compared with the noise floor."""
+    return "not proven" if clears_floor is False else _PROOF[judgement]
 
 
 def price_words(run: RunResult) -> str:
@@ -101,14 +125,14 @@ def interval(estimate: statistics.Estimate | None, *, scale: float = 1.0, digits
 
 def change(ratio: statistics.Estimate | CostInterval | None) -> str:
     """Return a ratio as a change in per cent: 0.618 is `-38.2%`."""
-    return MISSING if ratio is None else statistics.signed_percent(ratio.value - 1)
+    return MISSING if ratio is None else signed_percent(ratio.value - 1)
 
 
 def change_interval(ratio: statistics.Estimate | CostInterval | None) -> str:
     """Return the ends of a ratio's interval as `-41.0% to -35.1%`."""
     if ratio is None or ratio.low is None or ratio.high is None:
         return MISSING
-    return statistics.changes((ratio.low, ratio.high))
+    return changes((ratio.low, ratio.high))
 
 
 def cost_phrase(ratio: float, low: float | None, high: float | None) -> str:
@@ -117,17 +141,13 @@ def cost_phrase(ratio: float, low: float | None, high: float | None) -> str:
     The interval is rounded outwards, so it never promises more than what was measured.
     """
     value = round(abs(ratio - 1) * 100)
-    told = (
-        f"costs {value}% {statistics.direction(ratio)} per token"
-        if value
-        else "costs the same per token"
-    )
+    told = f"costs {value}% {direction(ratio)} per token" if value else "costs the same per token"
     if low is None or high is None:
         return f"{told} (no interval)"
-    if value and statistics.direction(low) == statistics.direction(high):
-        near, far = statistics.outwards((low, high))
+    if value and direction(low) == direction(high):
+        near, far = outwards((low, high))
         return f"{told} ({near} to {far})"
-    return f"{told} ({statistics.spoken_changes((low, high))})"
+    return f"{told} ({spoken_changes((low, high))})"
 
 
 def change_cells(ratio: statistics.Estimate | CostInterval | None) -> tuple[str, str]:

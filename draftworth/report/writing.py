@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from draftworth.analysis.facts import RunFacts
+from draftworth.decision.facts import RunFacts
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.files import write_file
 from draftworth.report.document import Document

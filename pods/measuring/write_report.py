@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from draftworth.analysis.facts import facts_of
+from draftworth.decision.facts import facts_of
 from draftworth.measuring.result_files import Store
 from draftworth.measuring.server_lifecycle import Progress
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE

@@ -8,10 +8,11 @@ import pytest
 
 from benchmarks.calibration import JudgedRun, outcomes
 from benchmarks.planted import BASELINE, BOUNDARY, LOADS, VARIANT, Cell, planted_blocks
-from draftworth.analysis import clustering, verdict
+from draftworth.analysis import clustering
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Pair, Traffic
 from draftworth.analysis.statistics import interval_of
+from draftworth.decision import verdict
 from draftworth.records.judgement import Judgement
 
 RUNS = 60

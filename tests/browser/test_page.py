@@ -14,7 +14,7 @@ import pytest
 from draftworth.report.contents import document_of
 from draftworth.report.writing import write_page
 from tests.draftworth.report.runs import make_facts
-from tests.draftworth.report.test_brief import STATES
+from tests.draftworth.report.states import STATES
 
 HERE = Path(__file__).parent
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.facts import RunFacts, facts_of
-from draftworth.analysis.run_comparison import elsewhere
 from draftworth.cli import main
+from draftworth.decision.facts import RunFacts, facts_of
+from draftworth.decision.run_comparison import elsewhere
 from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.context import Tokenizer
 from draftworth.measuring.run_specification import RequestShape

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.analysis.answer import headline
 from draftworth.analysis.likelihood_check import judged
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, summarize
-from draftworth.analysis.verdict import compare
 from draftworth.claims.judging import judge, read_claims
 from draftworth.cli import main
 from draftworth.cli.progress import RunProgress
+from draftworth.decision.verdict import compare
 from draftworth.estimate.reader import Reader
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.server_lifecycle import FixedServers
@@ -27,6 +26,7 @@ from draftworth.records.judgement import Judgement
 from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult
 from draftworth.records.transcripts import read_transcripts
+from draftworth.report.sentences import headline
 from rehearsal.checks import Check, checks_of
 from rehearsal.command import _fetched, _Rehearsal
 from rehearsal.trained import fetching

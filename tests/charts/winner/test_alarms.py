@@ -15,10 +15,10 @@ import yaml
 
 from charts.winner import alarms
 from charts.winner.measured import MeasuredWinner
-from draftworth.analysis.facts import facts_of
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.winner import winner_of
+from draftworth.decision.facts import facts_of
 from draftworth.planning.resolved import load
+from draftworth.report.sentences import headline, winner_to_export
 from tests.charts.winner.runs import NEURON, as_read, built_run, experiment_path, exported
 
 pytestmark = pytest.mark.synth
@@ -33,9 +33,12 @@ def measured(*, pays: bool = True, counted: bool = True) -> MeasuredWinner:
     run = built_run(experiment, pays=pays)
     if not counted:
         run = replace(run, blocks=tuple(replace(b, speculation=None) for b in run.blocks))
-    winner = winner_of(facts_of(run, {}))
+    facts = facts_of(run, {})
+    winner = winner_to_export(facts)
     variant = next(v for v in experiment.variants if v.name == winner.variant)
-    return MeasuredWinner(winner=winner, result=run.result, variant=variant)
+    return MeasuredWinner(
+        winner=winner, headline=headline(facts), result=run.result, variant=variant
+    )
 
 
 def break_even() -> Estimate:

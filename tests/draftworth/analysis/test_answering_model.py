@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.analysis.attention import attention_of
-from draftworth.analysis.facts import RunFacts
+from draftworth.decision.facts import RunFacts
 from draftworth.records.load_shapes import ConcurrencyLoad
+from draftworth.report.attention import attention_of
+from draftworth.report.reasons import reason_words
 from tests.draftworth.report import runs
 from tests.support.blocks import make_block
 
@@ -43,8 +44,10 @@ def test_two_names_leave_no_decision(
         return
     assert {c.judgement for c in before} != {"inconclusive"}
     assert {c.judgement for c in after} == {"inconclusive"}
-    assert all(why in c.reason for c in after), after[0].reason
-    assert "next: serve one model under one name (vLLM: --served-model-name" in after[0].reason
+    assert all(why in reason_words(c) for c in after), after[0].reason
+    assert "next: serve one model under one name (vLLM: --served-model-name" in reason_words(
+        after[0]
+    )
 
 
 @pytest.mark.parametrize(("plain", "drafted"), [row[:2] for row in NAMES.values()], ids=NAMES)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from draftworth.analysis import checks
-from draftworth.analysis.attention import attention_of
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.metrics import definitions
 from draftworth.metrics.steps import step_count
 from draftworth.records import results
+from draftworth.report.attention import attention_of
 from tests.draftworth.report import runs
 from tests.support.blocks import make_block, make_failed_record, make_record
 from tests.support.present import present

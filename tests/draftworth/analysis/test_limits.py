@@ -5,17 +5,30 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.limits import goodput, highest_rate, keeps, limit_check, why_not_comparable
+from draftworth.analysis.limits import (
+    RateBounds,
+    goodput,
+    keeps,
+    limit_check,
+    rate_bounds,
+    why_not_comparable,
+)
 from draftworth.analysis.pairing import Traffic
 from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
 from draftworth.records.results import BlockResult, Limits, RequestRecord
 from draftworth.report.contents import document_of
+from draftworth.report.reasons import latency_words, not_comparable_words
 from tests.draftworth.report.runs import make_facts, make_run
 from tests.support.blocks import each_request, make_block, make_failed_record, make_record
 from tests.support.present import present
 
 TRAFFIC = Traffic(weights={"structured": 1.0}, load=ConcurrencyLoad(concurrency=4))
 SIDES = ("baseline", "k7")
+
+
+def why(blocks: list[BlockResult], limits: Limits) -> str:
+    doubt = why_not_comparable(blocks, TRAFFIC, limits, SIDES)
+    return not_comparable_words(doubt) if doubt else ""
 
 
 def late(index: int) -> RequestRecord:
@@ -49,9 +62,9 @@ def blocks_of(
     ],
 )
 def test_failures_above_the_limit_leave_no_verdict(failed: dict[str, int], reason: str) -> None:
-    found = why_not_comparable(blocks_of(failed=failed), TRAFFIC, Limits(), SIDES)
-    assert found.startswith(reason)
-    assert bool(found) is bool(reason)
+    words = why(blocks_of(failed=failed), Limits())
+    assert words.startswith(reason)
+    assert bool(words) is bool(reason)
 
 
 def test_a_stated_limit_takes_the_place_of_two_per_cent() -> None:
@@ -63,21 +76,19 @@ def test_a_stated_limit_takes_the_place_of_two_per_cent() -> None:
 def test_shares_of_failures_that_differ_by_more_than_chance_leave_no_verdict() -> None:
     allowed = Limits(failed_share=0.2)
     unequal = blocks_of(failed={"k7": 9})
-    assert "failed unequally: 0 of 100 of baseline and 9 of 100 of k7" in why_not_comparable(
-        unequal, TRAFFIC, allowed, SIDES
-    )
+    assert "failed unequally: 0 of 100 of baseline and 9 of 100 of k7" in why(unequal, allowed)
     near = blocks_of(failed={"baseline": 6, "k7": 9})
     assert not why_not_comparable(near, TRAFFIC, allowed, SIDES)
 
 
 def test_a_side_that_was_not_measured_has_failed_nothing() -> None:
     plain, _ = blocks_of(failed={"baseline": 1})
-    assert why_not_comparable([plain], TRAFFIC, Limits(), SIDES) == ""
+    assert why_not_comparable([plain], TRAFFIC, Limits(), SIDES) is None
 
 
 def test_time_outs_are_named_as_such() -> None:
     blocks = blocks_of(failed={"k7": 50}, timed_out=True)
-    assert "failed, 50 of them by time-out" in why_not_comparable(blocks, TRAFFIC, Limits(), SIDES)
+    assert "failed, 50 of them by time-out" in why(blocks, Limits())
 
 
 def spaced(variant: str, round_number: int, *, late_requests: int = 0) -> BlockResult:
@@ -102,7 +113,7 @@ def test_a_limit_is_kept_broken_or_open(limit_s: float, kept: bool | None, said:
     blocks = [spaced("k7", number) for number in range(1, 5)]
     check = limit_check(blocks, TRAFFIC, Limits(ttft_p95_s=limit_s), "k7")
     assert check.kept is kept
-    assert said in check.reason
+    assert said in (latency_words(check.latency) if check.latency else "")
 
 
 def test_a_request_that_timed_out_counts_as_long_as_it_was_waited_for() -> None:
@@ -115,13 +126,13 @@ def test_a_request_that_timed_out_counts_as_long_as_it_was_waited_for() -> None:
 def test_few_requests_do_not_show_a_tail() -> None:
     check = limit_check([make_block(variant="k7")], TRAFFIC, Limits(ttft_p95_s=9.0), "k7")
     assert check.kept is None
-    assert "some 100 or more would" in check.reason
+    assert "some 100 or more would" in latency_words(present(check.latency))
 
 
 def test_a_limit_on_what_was_not_measured_is_open() -> None:
     block = make_block(variant="k7", requests=(make_record(inter_token_latency_s=None),))
     check = limit_check([block], TRAFFIC, Limits(itl_p95_s=9.0), "k7")
-    assert (check.kept, "was not measured" in check.reason) == (None, True)
+    assert (check.kept, "was not measured" in latency_words(present(check.latency))) == (None, True)
 
 
 def test_the_highest_rate_is_below_the_first_that_is_too_high() -> None:
@@ -139,9 +150,13 @@ def test_the_highest_rate_is_below_the_first_that_is_too_high() -> None:
 
     limits, weights = Limits(ttft_p95_s=0.35), {"structured": 1.0}
     blocks = [*at(8.0, 0.0), *at(1.0, 0.0), *at(2.0, 0.0), *at(4.0, 1.0)]
-    found = highest_rate(blocks, weights, limits, "k7")
-    assert found == PoissonLoad(requests_per_second=2.0)
-    assert highest_rate(at(1.0, 1.0), weights, limits, "k7") is None
+    bounds = rate_bounds(blocks, weights, limits, variant="k7", input_tokens=None)
+    two, four = (PoissonLoad(requests_per_second=rate) for rate in (2.0, 4.0))
+    assert bounds == RateBounds(variant="k7", input_tokens=None, kept=two, broken=four)
+    slow = rate_bounds(at(1.0, 1.0), weights, limits, variant="k7", input_tokens=None)
+    assert (slow.kept, slow.broken) == (None, PoissonLoad(requests_per_second=1.0))
+    longer = rate_bounds(blocks, weights, limits, variant="k7", input_tokens=8000)
+    assert (longer.kept, longer.broken) == (None, None)
 
 
 LIMITS = Limits(e2e_p95_s=2.0)

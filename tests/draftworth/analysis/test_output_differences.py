@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from draftworth.analysis import output_differences
-from draftworth.analysis.attention import attention_of
 from draftworth.analysis.clustering import Sample
-from draftworth.analysis.facts import facts_of
 from draftworth.analysis.pairing import Pair
+from draftworth.decision.facts import facts_of
 from draftworth.records.transcripts import Transcript, read_transcripts
+from draftworth.report.attention import attention_of
 from tests.draftworth.report import runs
 from tests.support.blocks import each_request, make_record
 from tests.support.present import present

@@ -7,19 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.analysis.answer import headline
-from draftworth.analysis.attention import attention_of
 from draftworth.analysis.control import without_control
-from draftworth.analysis.facts import facts_of
 from draftworth.analysis.likelihood_check import FALSE_ALARMS, AnswersCheck
 from draftworth.analysis.likelihood_check import judged as judged_likelihood
 from draftworth.analysis.output_differences import ROUNDING_PER_TOKEN, partings
 from draftworth.analysis.statistics import at_least
+from draftworth.decision.facts import facts_of
 from draftworth.records.likelihoods import GreedyLikelihood
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL
 from draftworth.records.transcripts import Transcript
+from draftworth.report.attention import attention_of
+from draftworth.report.reasons import answers_words
+from draftworth.report.sentences import headline
 from tests.draftworth.report.runs import VARIANT, make_run, with_control
 
 LENGTH = 150
@@ -63,8 +64,10 @@ def test_outputs_that_part_at_every_token_or_two_are_not_the_targets() -> None:
     found = judged({VARIANT: 0.5})
 
     assert found.is_the_targets is False
-    assert f"{VARIANT}: its answers are not the target's: at c4 16 of 16 differ" in found.words
-    assert "a second server without speculation" in found.words
+    assert f"{VARIANT}: its answers are not the target's: at c4 16 of 16 differ" in answers_words(
+        found
+    )
+    assert "a second server without speculation" in answers_words(found)
 
 
 def test_they_leave_no_verdict_and_that_is_said_first() -> None:
@@ -95,7 +98,7 @@ def test_the_baselines_own_repeats_are_a_floor_where_there_is_no_control() -> No
     found = judged({VARIANT: 0.5}, control=False)
 
     assert found.is_the_targets is False
-    assert "the baseline's own repeats" in found.words
+    assert "the baseline's own repeats" in answers_words(found)
 
 
 def test_without_a_control_and_without_repeats_nothing_is_known() -> None:

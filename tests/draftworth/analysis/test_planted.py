@@ -8,7 +8,7 @@ import pytest
 from benchmarks.calibration import outcomes
 from benchmarks.planted import GROUP, Cell
 from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.verdict import Comparison, compare
+from draftworth.decision.verdict import Comparison, compare
 from draftworth.records.results import BlockResult
 from tests.support.blocks import make_block, make_record
 from tests.support.present import present

@@ -7,9 +7,10 @@ import pytest
 
 from draftworth.analysis.output_differences import SHA256_OF_NOTHING
 from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.verdict import Comparison, compare
+from draftworth.decision.verdict import Comparison, compare
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.results import BlockResult, RequestRecord
+from draftworth.report.reasons import reason_words
 from tests.support.blocks import each_request, make_block, make_price, make_record
 
 TRAFFIC = Traffic(weights={"structured": 1.0}, load=ConcurrencyLoad(concurrency=4))
@@ -54,7 +55,7 @@ def judged(measured: list[BlockResult], **arguments: Any) -> Comparison:
 )
 def test_equal_texts_have_equal_counts(drafted: dict[str, Any], believed: bool) -> None:
     comparison = judged(blocks(**drafted))
-    assert (COUNTED_TWICE not in comparison.reason) is believed
+    assert (COUNTED_TWICE not in reason_words(comparison)) is believed
     assert (comparison.judgement == "inconclusive") is not believed
 
 
@@ -71,7 +72,7 @@ def test_a_few_of_many_texts_are_enough_to_see_counts_that_differ() -> None:
     one = measured[1].requests[0]
     same = replace(one, output_sha256=measured[0].requests[0].output_sha256)
     measured[1] = replace(measured[1], requests=(same, *measured[1].requests[1:]))
-    assert judged(measured).reason == (
+    assert reason_words(judged(measured)) == (
         "the servers count tokens differently; in 1 output with the same text the baseline counts "
         "100 tokens and the variant 200, so a cost per token says nothing"
     )
@@ -94,7 +95,7 @@ def test_a_step_gains_at_most_its_tokens(faster: float, most: int | None, believ
     assert (comparison.judgement == "cheaper per token") is believed
     if not believed:
         assert f"no speculation can gain so much; the variant is {faster:.0f} times as fast" in (
-            comparison.reason
+            reason_words(comparison)
         )
         assert comparison.judgement == "inconclusive"
 

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.facts import facts_of
 from draftworth.analysis.pooling import pooled
-from draftworth.analysis.run_comparison import changes
+from draftworth.decision.facts import facts_of
+from draftworth.decision.run_comparison import changes
 from draftworth.errors import UserInputError
 from draftworth.records.likelihoods import Likelihood
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult, Limits
 from draftworth.records.servers import ServingFacts
+from draftworth.report.reasons import reason_words
 from tests.draftworth.report.runs import make_run, slower, with_control, with_repetitions
 from tests.support.blocks import START_UNIX_S, each_request, make_price
 from tests.support.present import present
@@ -106,14 +107,14 @@ def test_every_repetition_of_every_run_is_one_of_the_whole() -> None:
     assert [(r.run_id, r.repetition) for r in of_mix] == [("one", 1), ("other", 1), ("other", 2)]
     values = [r.cost_ratio.value for r in of_mix if r.cost_ratio]
     assert min(values) < present(mix.cost_ratio).value < max(values)
-    assert "in these 3 repetitions" in facts.speculative[0].comparison.reason  # type: ignore[union-attr]
+    assert "in these 3 repetitions" in reason_words(present(facts.speculative[0].comparison))
 
 
 def test_four_runs_speak_of_any() -> None:
     runs = [run(name, factor=factor) for name, factor in zip("abcd", (1, 1.1, 0.9, 1), strict=True)]
     alone, all_four = facts_of(runs[0], {}).mixes[0], facts_of(pooled(runs), {}).mixes[0]
-    assert "in this run" in alone.reason
-    assert "in these" not in all_four.reason
+    assert "in this run" in reason_words(alone)
+    assert "in these" not in reason_words(all_four)
     assert (present(all_four.cost_ratio).relative_width or 0) > 2 * (
         present(alone.cost_ratio).relative_width or 1
     )

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.planted import BASELINE, LOADS, VARIANT, Cell, planted_blocks
-from draftworth.analysis.answer import headline
 from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.rare import unseen
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.verdict import Comparison, best_of_many, compare
-from draftworth.analysis.winner import NoWinnerError, winner_of
+from draftworth.decision.decide import decide
+from draftworth.decision.verdict import Comparison, best_of_many, compare
+from draftworth.decision.winner import NoWinnerError
 from draftworth.records.results import BlockResult
+from draftworth.report.sentences import headline, rare_sentences, winner_to_export
 from tests.draftworth.report.runs import make_facts
 from tests.support.present import present
 
@@ -40,7 +40,7 @@ def slowed(block: BlockResult, times: float) -> BlockResult:
 
 
 def test_extreme_requests_are_named_with_the_cost_without_them() -> None:
-    assert judged(stalled(3, times=3.5, variant=BASELINE)).rare == (
+    assert rare_sentences(judged(stalled(3, times=3.5, variant=BASELINE))) == (
         " 3 of 128 requests of baseline took at least 3.4 times as long as is usual for their "
         "prompts, and none of the other side: without them the cost difference is 4 to 6% less."
     )
@@ -57,7 +57,7 @@ def test_requests_are_extreme_on_one_side_alone() -> None:
     both = stalled(2, times=5.0, variant=BASELINE)
     variant = next(block for block in both if block.variant == VARIANT)
     one = judged([slowed(b, 5.0) if b is variant else b for b in both])
-    assert "took at least" not in one.rare, "the machine stalls whoever is measured"
+    assert "took at least" not in rare_sentences(one), "the machine stalls whoever is measured"
 
 
 @pytest.mark.parametrize("gains", [(), ((0.4, 0.3), (1.2, 0.7))])
@@ -67,19 +67,21 @@ def test_prompts_of_two_kinds_are_no_extreme_requests(
     """Also where each prompt was sent once, so that it has no other request to compare with."""
     for prompts in (8, 32):
         blocks = planted_blocks(replace(CELL, gains=gains, prompts=prompts), rounds=4, seed=2)
-        assert "took at least" not in judged(blocks).rare
+        assert "took at least" not in rare_sentences(judged(blocks))
 
 
 def test_a_decision_says_what_it_may_have_missed() -> None:
     cheap = judged(planted_blocks(replace(CELL, cost_ratio=0.5, prompts=3), rounds=4, seed=1))
-    assert cheap.rare == (
+    assert rare_sentences(cheap) == (
         " A run of this size may miss an event in fewer than 1 of 42 requests, "
         "and a kind of prompt that is rarer than 3 of 12."
     )
     open_run = judged(stalled(3, times=30.0, variant=VARIANT))
-    assert (open_run.judgement, "may miss" in open_run.rare) == ("inconclusive", False)
+    assert (open_run.judgement, "may miss" in rare_sentences(open_run)) == ("inconclusive", False)
     starts = Estimate(value=0.5, low=0.4, high=0.6, prompts=32, blocks=9, samples=90, repetitions=4)
-    assert "1 of 30 requests, and a kind of start that is rarer than 3 of 4." in unseen(starts)
+    assert "1 of 30 requests, and a kind of start that is rarer than 3 of 4." in rare_sentences(
+        replace(cheap, cost_ratio=starts)
+    )
 
 
 def test_the_best_of_many_has_an_interval_for_all_of_them() -> None:
@@ -93,7 +95,9 @@ def test_the_best_of_many_has_an_interval_for_all_of_them() -> None:
     assert high > present(present(found.cost_ratio).high)
     assert best_of_many(found, 10_000).judgement == "inconclusive"
     # The headline and the winner are judged alike.
-    facts = replace(make_facts(), mixes=(found,) * 10_000)
+    facts = make_facts()
+    decision = decide(facts.run, mixes=(found,) * 10_000, of_classes=())
+    facts = replace(facts, decision=decision)
     assert headline(facts).startswith("No answer yet")
     with pytest.raises(NoWinnerError, match="No answer yet"):
-        winner_of(facts)
+        winner_to_export(facts)

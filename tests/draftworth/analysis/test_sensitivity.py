@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.analysis.sensitivity import SHARES, CostByShare, cost_by_price, costs_by_share
+from draftworth.analysis.sensitivity import SHARES, CostByShare
 from draftworth.records.load_shapes import PoissonLoad
 from draftworth.records.reading import Run
 from tests.draftworth.report import runs
 from tests.draftworth.report.runs import VARIANT, make_facts, make_run
-from tests.draftworth.report.test_brief import STATES, with_factor
+from tests.draftworth.report.states import STATES, with_factor
 from tests.support.blocks import each_request, make_price
 from tests.support.present import present
 
@@ -26,7 +26,7 @@ def by_hand(share: float) -> float:
 
 
 def curve_of(run: Run) -> CostByShare:
-    (curve,) = costs_by_share(make_facts(run))
+    (curve,) = make_facts(run).decision.by_share
     return curve
 
 
@@ -44,7 +44,7 @@ def test_the_cost_ratio_by_share_and_its_break_even_are_those_worked_out_by_hand
 
 def test_the_intervals_are_those_of_the_verdicts() -> None:
     facts = make_facts(make_run())
-    (mix,), (curve,) = facts.mixes, costs_by_share(facts)
+    (mix,), (curve,) = facts.mixes, facts.decision.by_share
     structured, open_ended = (present(v.comparison).cost_ratio for v in facts.speculative)
     assert curve.ratios[0.5] == mix.cost_ratio
     assert curve.ratios[1.0] == structured
@@ -108,9 +108,8 @@ def test_each_of_three_classes_has_a_curve_with_the_others_in_proportion() -> No
         if b.prompt_class == "open_ended"
     ]
     weights = {"structured": 0.5, "open_ended": 0.3, "chat": 0.2}
-    curves = costs_by_share(
-        make_facts(make_run(blocks=(*run.blocks, *third), class_weights=weights))
-    )
+    facts = make_facts(make_run(blocks=(*run.blocks, *third), class_weights=weights))
+    curves = facts.decision.by_share
     assert [c.prompt_class for c in curves] == list(weights)
     for share in (0.0, 0.35, 1.0):
         assert curves[0].ratios[share].value == pytest.approx(by_hand(share))
@@ -123,28 +122,28 @@ def test_each_of_three_classes_has_a_curve_with_the_others_in_proportion() -> No
 @pytest.mark.parametrize("name", ["one server", "failed run"])
 def test_a_run_without_a_comparison_has_neither(name: str) -> None:
     facts = make_facts(STATES[name])
-    assert costs_by_share(facts) == ()
-    assert cost_by_price(facts) is None
+    assert facts.decision.by_share == ()
+    assert facts.decision.by_price is None
 
 
 def test_arrivals_at_a_rate_have_no_cost_to_draw() -> None:
     load = PoissonLoad(requests_per_second=2.0)
     blocks = tuple(replace(block, load=load) for block in make_run().blocks)
     facts = make_facts(make_run(blocks=blocks))
-    assert costs_by_share(facts) == ()
-    assert cost_by_price(facts) is None
+    assert facts.decision.by_share == ()
+    assert facts.decision.by_price is None
 
 
 def test_one_class_has_the_price_ratio_alone() -> None:
     facts = make_facts(runs.structured_run(4))
-    assert costs_by_share(facts) == ()
-    equal = present(cost_by_price(facts)).equal
+    assert facts.decision.by_share == ()
+    equal = present(facts.decision.by_price).equal
     assert equal.value == pytest.approx(PLAIN_S / STRUCTURED_S)
 
 
 def test_the_cost_ratio_is_proportional_to_the_price_ratio() -> None:
     price = make_price(node_shares={runs.BASELINE: 0.25, VARIANT: 0.5})
-    cost = present(cost_by_price(make_facts(make_run(price=price))))
+    cost = present(make_facts(make_run(price=price)).decision.by_price)
     assert cost.judged_price_ratio == 2.0
     assert cost.ratio.value == pytest.approx(2 * by_hand(0.5))
     assert cost.equal.value == pytest.approx(1 / by_hand(0.5))
@@ -158,7 +157,7 @@ def test_the_cost_ratio_is_proportional_to_the_price_ratio() -> None:
 
 def test_few_prompts_give_values_without_intervals() -> None:
     facts = make_facts(STATES["inconclusive"])
-    (curve,), cost = costs_by_share(facts), present(cost_by_price(facts))
+    (curve,), cost = facts.decision.by_share, present(facts.decision.by_price)
     assert {ratio.interval for ratio in curve.ratios.values()} == {None}
     for equal in (present(curve.equal), cost.equal):
         assert (equal.low, equal.high) == (None, None)
@@ -167,5 +166,5 @@ def test_few_prompts_give_values_without_intervals() -> None:
 
 def test_the_curves_are_of_the_load_that_the_answer_is_about() -> None:
     facts = make_facts(STATES["ladder"])
-    (curve,) = costs_by_share(facts)
-    assert curve.traffic.load.label == present(cost_by_price(facts)).traffic.load.label == "c1"
+    (curve,) = facts.decision.by_share
+    assert curve.traffic.load.label == present(facts.decision.by_price).traffic.load.label == "c1"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.facts import facts_of
 from draftworth.claims.judging import ClaimsFile, judge, read_claims
+from draftworth.decision.facts import facts_of
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.reading import Run
 from tests.conftest import ROOT

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.analysis.facts import RunFacts, facts_of
-from draftworth.analysis.verdict import compare
 from draftworth.cli.arguments import base_url, server_at
+from draftworth.decision.facts import RunFacts, facts_of
+from draftworth.decision.verdict import compare
 from draftworth.metrics.definitions import ACCEPTANCE_RATE, ACCEPTANCE_RATE_ESTIMATED
 from draftworth.records.codec import load_record
 from draftworth.records.findings import STEP_COSTS_FILE, StepCostCard, Verdict
 from draftworth.records.reading import read_run
+from draftworth.report.reasons import reason_words
 from tests.draftworth.conftest import Ran
 from tests.support.stream_server import (
     Request,
@@ -275,7 +276,7 @@ def test_servers_that_answer_under_one_other_name_get_a_note(compared: Compared)
         output = compared("--baseline", "{}", "--variant", "fast={}", "--verbose")
 
     (comparison,) = compared.facts.comparisons
-    assert "answers as" not in comparison.reason
+    assert "answers as" not in reason_words(comparison)
     assert "Answers name the model m.gguf, and m was asked for." in " ".join(output.split())
 
 

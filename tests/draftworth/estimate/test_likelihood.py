@@ -19,6 +19,7 @@ from draftworth.estimate.likelihood import (
 )
 from draftworth.records.likelihoods import DRAFT_MARGIN_NATS, DraftLikelihood
 from draftworth.records.readings import Reading
+from draftworth.report.reasons import answers_words
 from tests.support.readings import make_reading
 
 TOKENS, OUTPUTS = 60, 12
@@ -200,7 +201,9 @@ def test_greedy_outputs_are_what_the_target_would_have_said_but_for_near_ties(
     assert found
     assert judged(found).is_the_targets is right
     assert found.beyond == sum(f > 1 for f in farthest)
-    assert ("a token that the target would not have said" in judged(found).words) is not right
+    assert (
+        "a token that the target would not have said" in answers_words(judged(found))
+    ) is not right
 
 
 def test_of_greedy_outputs_to_one_prompt_the_first_counts() -> None:
@@ -259,7 +262,7 @@ def test_under_a_draft_outputs_of_another_distribution_are_caught(
 
     assert judged(found).is_the_targets is False
     assert (found.difference > DRAFT_MARGIN_NATS) is (word == "more")
-    assert "k7: its answers are not the target's: under draft" in judged(found).words
+    assert "k7: its answers are not the target's: under draft" in answers_words(judged(found))
 
 
 def in_class(name: str, readings: Sequence[Reading], *, more_likely: float = 0.0) -> list[Reading]:
@@ -312,8 +315,8 @@ def test_too_few_prompts_are_not_called_equal() -> None:
 
     for found in (few, short):
         assert judged(found).is_the_targets is None
-        assert "too few" in judged(found).words
-        assert "to tell" in judged(found).words
+        assert "too few" in answers_words(judged(found))
+        assert "to tell" in answers_words(judged(found))
     assert few.low is None
 
 

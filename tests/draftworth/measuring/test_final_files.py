@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.analysis.answer import verdict_of
 from draftworth.analysis.costs import step_costs_of
-from draftworth.analysis.facts import facts_of
+from draftworth.decision.facts import facts_of
 from draftworth.measuring.client import Measured
 from draftworth.measuring.final_files import shortfall_reason, write_findings
 from draftworth.measuring.result_files import FolderSink, RunFiles
@@ -16,6 +15,7 @@ from draftworth.records.findings import STEP_COSTS_FILE, VERDICT_FILE, Verdict, 
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE, BlockResult
 from draftworth.records.transcripts import Transcript
+from draftworth.report.sentences import verdict_of
 from tests.draftworth.measuring.test_runner import case, run, server, spec
 from tests.draftworth.report.runs import make_run, with_control
 from tests.support.blocks import make_failed_record

@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 PRODUCT = ("draftworth", "charts", "stacks", "lambdas", "pods", "rehearsal", "benchmarks")
 HOME = "draftworth/records/judgement.py"
 # A heading of another figure: the share of requests within the limits.
-HEADINGS = {("draftworth/report/verdict.py", "within the limits")}
+HEADINGS = {("draftworth/report/verdict_section.py", "within the limits")}
 # `inconclusive` is an answer to a claim, too.
 TEXTS = {*map(str, Judgement)} - {"inconclusive"}
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from draftworth.analysis.facts import RunFacts, facts_of
+from draftworth.decision.facts import RunFacts, facts_of
 from draftworth.records import results
 from draftworth.records.codec import dump_record
 from draftworth.records.load_shapes import ConcurrencyLoad
@@ -25,6 +25,16 @@ TOKENS, STEP_S = 100, 0.030
 # The speculative step takes 30 ms; the baseline 10 ms a token; so 3 tokens a step break even.
 PLAIN_ITL_S = 0.010
 TOKENS_PER_STEP: Mapping[str, float] = {"structured": 6.0, "open_ended": 2.0}
+
+
+# An interruption of a run.
+LOST = results.Interruption(
+    kind="servers",
+    at_unix_s=START_UNIX_S + 700,
+    lost_s=60.0,
+    blocks=("0004-structured-count-c4-k7-r1",),
+    reason="k7 is not ready any more: no answer within 5 s",
+)
 
 
 def make_run_result(**overrides: Any) -> results.RunResult:

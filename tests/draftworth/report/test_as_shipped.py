@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.analysis.facts import RunFacts
+from draftworth.decision.facts import RunFacts
 from draftworth.records.results import AS_SHIPPED, BlockResult
 from draftworth.records.servers import SelfTest
 from draftworth.report.contents import document_of

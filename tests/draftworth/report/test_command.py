@@ -12,8 +12,8 @@ import boto3
 import pytest
 
 from draftworth.analysis.acceptance import profile_of
-from draftworth.analysis.run_comparison import elsewhere
 from draftworth.cli import main
+from draftworth.decision.run_comparison import elsewhere
 from draftworth.errors import UserInputError
 from draftworth.metrics.definitions import COST
 from draftworth.records.acceptance_profile import load_profile
@@ -75,7 +75,7 @@ def test_the_handover_is_printed_alone_and_written_as_its_own_files(
     assert main(["report", str(folder), "--handover", "--out", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
     assert said.startswith("built: handover\n")
-    assert "Decision: serve without speculation." in said
+    assert "Decision: serve structured with k7, open_ended without speculation." in said
     assert "Verdict\n" not in said
     assert {f.name for f in (tmp_path / "out").iterdir()} == {"handover.md", "handover.html"}
     assert main(["report", str(folder), "--verbose"]) == 0

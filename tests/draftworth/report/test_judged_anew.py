@@ -14,9 +14,9 @@ from typing import Any, cast
 
 import pytest
 
-from draftworth.analysis.facts import RunFacts, facts_of
-from draftworth.analysis.judged_anew import LIMITS, Choices, chosen_values, judged_anew
 from draftworth.cli import main
+from draftworth.decision.facts import RunFacts, facts_of
+from draftworth.decision.judged_anew import LIMITS, Choices, chosen_values, judged_anew
 from draftworth.errors import UserInputError
 from draftworth.experiment.workload import ServiceLimits, Workload
 from draftworth.metrics.definitions import COST
@@ -27,7 +27,7 @@ from draftworth.records.results import BLOCKS_FOLDER, Limits
 from draftworth.report.brief import Answer
 from tests.draftworth.report.runs import BASELINE, VARIANT, make_run, with_control, write_run
 from tests.draftworth.report.searches import make_search_run
-from tests.draftworth.report.test_brief import STATES, many_prompts
+from tests.draftworth.report.states import STATES, many_prompts
 from tests.draftworth.report.test_rendering import SNAPSHOTS
 from tests.support.blocks import make_price
 from tests.support.present import present

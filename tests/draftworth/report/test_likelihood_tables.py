@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.answer import headline
-from draftworth.analysis.attention import attention_of
-from draftworth.analysis.facts import RunFacts, facts_of
 from draftworth.analysis.likelihood_check import judged
 from draftworth.cli import main
+from draftworth.decision.facts import RunFacts, facts_of
 from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
+from draftworth.report.attention import attention_of
+from draftworth.report.sentences import headline
 from tests.draftworth.report.runs import make_run, write_run
 
 

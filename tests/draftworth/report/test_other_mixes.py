@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from draftworth.analysis.judged_anew import Choices, judged_anew
 from draftworth.analysis.sensitivity import SHARES
+from draftworth.decision.judged_anew import Choices, judged_anew
 from draftworth.records.reading import Run
 from draftworth.report.contents import document_of
 from draftworth.report.document import Section
 from draftworth.report.drawing import Plot, render
 from draftworth.report.other_mixes import TITLE, other_mixes_sections
 from tests.draftworth.report import runs
-from tests.draftworth.report.test_brief import STATES, with_factor
+from tests.draftworth.report.states import STATES, with_factor
 from tests.draftworth.report.test_rendering import PNG_SIGNATURE
 
 # Of each run, what is said of the shares and what is said of the prices.

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.analysis.handover import handover_of
-from draftworth.analysis.winner import NoWinnerError, winner_of
+from draftworth.decision.winner import NoWinnerError
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import PoissonLoad
 from draftworth.records.results import BlockResult, Limits
 from draftworth.report.brief import answer_of
 from draftworth.report.contents import document_of
+from draftworth.report.sentences import winner_to_export
 from tests.draftworth.report.runs import BASELINE, make_facts, make_run, slower
 
 
@@ -40,16 +40,12 @@ def test_a_rate_at_which_both_keep_the_limits_decides_nothing() -> None:
 
     answer = answer_of(facts)
     assert answer.serve is None
-    assert answer.decision == "No decision at p2: arrivals at a rate have no cost per token."
-    handover = handover_of(facts)
-    assert not handover.pays
-    assert not handover.has_winner
-    assert "measure more" in handover.next_step
-    assert handover.missing == (
-        "a cost: arrivals at a rate have none per token, and keeping the limits saves nothing",
-    )
+    assert answer.decision == "No decision: all keep the limits at every measured rate."
+    assert "measure higher rates" in answer.next_step
+    assert answer.missing == ("rates at which one side keeps the limits and the other does not",)
+    assert "E2E 1.37 (1.35 to 1.38) times as long" in answer.headline
     with pytest.raises(NoWinnerError, match="Highest measured rate within the limits, k7"):
-        winner_of(facts)
+        winner_to_export(facts)
 
 
 def test_the_highest_rate_of_each_variant_is_the_answer() -> None:
@@ -72,8 +68,9 @@ def test_the_highest_rate_of_each_variant_is_the_answer() -> None:
         for block in measured
     ]
     facts = make_facts(make_run(blocks=(*measured, *longer), limits=limits))
-    assert facts.highest_rates["k7 with 8,000 input tokens"] is None
-    assert facts.highest_rates["k7"] == PoissonLoad(requests_per_second=2.0)
+    kept = {(b.variant, b.input_tokens): b.kept for b in facts.highest_rates}
+    assert kept["k7", 8000] is None
+    assert kept["k7", None] == PoissonLoad(requests_per_second=2.0)
     said = document_of(facts).sections[0].paragraphs
     assert "Highest measured rate within the limits, baseline: 1 requests a second." in said
     assert "Highest measured rate within the limits, k7: 2 requests a second." in said

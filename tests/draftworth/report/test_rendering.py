@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from draftworth.analysis.facts import facts_of
-from draftworth.analysis.run_comparison import changes
+from draftworth.decision.facts import facts_of
+from draftworth.decision.run_comparison import changes
 from draftworth.records.results import BlockResult, ServerStart
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.contents import against_section, document_of, handover_document
@@ -22,7 +22,7 @@ from draftworth.report.words import Code, Prose
 from draftworth.report.writing import escape, html_of, markdown_of, write_handover
 from draftworth.terminal import TextOnly
 from tests.draftworth.report import runs
-from tests.draftworth.report.test_spending import LOST
+from tests.draftworth.report.runs import LOST
 from tests.support.blocks import each_request, make_price
 from tests.support.present import present
 from tests.support.snapshot import assert_snapshot

@@ -4,11 +4,12 @@ import csv
 import io
 from dataclasses import replace
 
-from draftworth.analysis.facts import RunFacts
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.ratios import cost_ratio
+from draftworth.decision.facts import RunFacts
 from draftworth.report.contents import document_of
 from draftworth.report.document import Section
+from draftworth.report.reasons import reason_words
 from draftworth.report.tables import figures_csv, requests_csv
 from tests.draftworth.report import runs
 from tests.support.present import present
@@ -25,7 +26,7 @@ def test_the_beginning_of_a_fourth_repetition_is_none_in_words_and_table() -> No
     blocks = [b for b in run.blocks if b.repetition < 4 or b.prompt_class == "structured"]
     facts = runs.make_facts(replace(run, blocks=tuple(blocks)))
     (mix,) = facts.mixes
-    assert "in these 3 repetitions" in mix.reason
+    assert "in these 3 repetitions" in reason_words(mix)
     found = section(facts, "Repetitions")
     assert found is not None
     names = {

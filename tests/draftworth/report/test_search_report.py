@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.analysis.answer import search_answer
 from draftworth.analysis.pooling import pooled
 from draftworth.cli import main
 from draftworth.errors import UserInputError
@@ -15,6 +14,7 @@ from draftworth.report.contents import document_of
 from draftworth.report.document import Section, Table
 from draftworth.report.drawing import render
 from draftworth.report.search_report import Curve, Point, draw_curves, search_sections
+from draftworth.report.search_sentences import search_answer
 from draftworth.report.writing import markdown_of
 from tests.draftworth.report.runs import make_facts, make_run, write_run
 from tests.draftworth.report.searches import (

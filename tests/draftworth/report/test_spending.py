@@ -7,22 +7,15 @@ import pytest
 
 from draftworth.analysis.costs import run_parts, total
 from draftworth.metrics.definitions import COST
-from draftworth.records.results import Interruption, TimeAccount
+from draftworth.records.results import TimeAccount
 from draftworth.report.contents import document_of
 from draftworth.report.document import Section
 from draftworth.report.tables import figures_csv
-from tests.draftworth.report.runs import make_facts, make_run, make_run_result
-from tests.support.blocks import START_UNIX_S, make_price
+from tests.draftworth.report.runs import LOST, make_facts, make_run, make_run_result
+from tests.support.blocks import make_price
 
 PRICE = make_price(usd_per_node_hour=36.0, nodes=2)
 TIME = TimeAccount(measuring_s=600.0, waiting_s=1200.0, lost_s=60.0, idle_s=30.0)
-LOST = Interruption(
-    kind="servers",
-    at_unix_s=START_UNIX_S + 700,
-    lost_s=60.0,
-    blocks=("0004-structured-count-c4-k7-r1",),
-    reason="k7 is not ready any more: no answer within 5 s",
-)
 RUN = make_run_result(price=PRICE, time=TIME, interruptions=(LOST,))
 
 

@@ -12,11 +12,11 @@ from botocore.serialize import create_serializer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftworth.analysis.answer import verdict_of
 from draftworth.experiment.search import MAX_CANDIDATES
 from draftworth.metrics.definitions import NAMESPACE, charged, published
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
+from draftworth.report.sentences import verdict_of
 from lambdas.metrics_publisher.datums import Call, Plan, plan_block, plan_verdict
 from lambdas.metrics_publisher.s3_events import UnusableError
 from tests.draftworth.report.runs import make_facts

@@ -5,11 +5,11 @@ from datetime import datetime
 
 import pytest
 
-from draftworth.analysis.answer import verdict_of
 from draftworth.metrics.definitions import DIMENSIONS
 from draftworth.records.codec import dump_record
 from draftworth.records.findings import Verdict
 from draftworth.records.results import AS_SHIPPED
+from draftworth.report.sentences import verdict_of
 from lambdas.metrics_publisher.s3_events import UnusableError
 from tests.draftworth.report.runs import make_facts
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws

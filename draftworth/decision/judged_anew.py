@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from draftworth.analysis.facts import RunFacts, weights_of
+from draftworth.decision.facts import RunFacts, weights_of
 from draftworth.errors import UserInputError
 from draftworth.metrics.definitions import SECONDS_PER_HOUR, slot_usd_per_second
 from draftworth.records.reading import Run

@@ -8,15 +8,16 @@ from operator import attrgetter
 from draftworth.analysis import checks, ratios
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.control import without_control
-from draftworth.analysis.ladder import Contexts, Ladder, contexts_of, ladders_of
 from draftworth.analysis.likelihood_check import AnswersCheck, judged, judged_variants
-from draftworth.analysis.limits import Goodput, goodput, highest_rate
+from draftworth.analysis.limits import Goodput, RateBounds, goodput, rate_bounds
 from draftworth.analysis.output_differences import Divergence, divergences, partings
 from draftworth.analysis.pairing import Traffic, counting, paired, samples_of
 from draftworth.analysis.repetitions import RepetitionFacts, Shortfall, repetitions_of, shortfall
 from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
-from draftworth.analysis.verdict import Comparison, compare
+from draftworth.decision.decide import Decision, decide
+from draftworth.decision.ladder import Contexts, Ladder, contexts_of, ladders_of
+from draftworth.decision.verdict import Comparison, compare
 from draftworth.metrics import definitions, steps
 from draftworth.metrics.definitions import Metric
 from draftworth.records.findings import ClaimFinding
@@ -94,8 +95,9 @@ class RunFacts:
     run: the run without its control. control: all blocks of the control's rounds.
     answers: checks of whether each variant's outputs are the target model's.
     mixes: comparisons in the traffic mix at each load; empty with only one class.
-    highest_rates: by variant and prompt length, the highest request rate that keeps the latency
-        limits; None: not even the lowest does. Empty if no limits or no rates were given.
+    highest_rates: of every variant and prompt length, between which request rates it ceases to keep
+        the latency limits; empty without limits or rates.
+    decision: what to serve.
     ladders: comparisons at all concurrencies, of the mix or, without a mix, of each class.
     contexts: `ladders` by prompt length, if several lengths were measured.
     goodputs: the goodput of every variant in each traffic, if latencies are limited.
@@ -110,7 +112,8 @@ class RunFacts:
     answers: tuple[AnswersCheck, ...]
     groups: tuple[GroupFacts, ...]
     mixes: tuple[Comparison, ...]
-    highest_rates: Mapping[str, Load | None]
+    highest_rates: tuple[RateBounds, ...]
+    decision: Decision
     ladders: tuple[Ladder, ...] = ()
     contexts: tuple[Contexts, ...] = ()
     goodputs: tuple[Goodput, ...] = ()
@@ -155,17 +158,19 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
     mixes = tuple(_mixes(run, compare_in))
     of_classes = [c for g in groups for v in g.speculative if (c := v.comparison)]
     ladders = ladders_of(run, mixes or of_classes)
+    highest_rates = tuple(_highest_rates(run))
     return RunFacts(
         run=run,
         control=control,
         answers=answers,
         groups=groups,
         mixes=mixes,
-        highest_rates=_highest_rates(run),
+        highest_rates=highest_rates,
+        decision=decide(run, mixes=mixes, of_classes=of_classes, highest_rates=highest_rates),
         ladders=ladders,
         contexts=contexts_of(ladders),
         goodputs=tuple(_goodputs(run, [*dict.fromkeys(mix.traffic.load for mix in mixes)])),
-        repetitions=tuple(r for c in (*mixes, *of_classes) for r in repetitions_of(run, c)),
+        repetitions=tuple(r for c in (*mixes, *of_classes) for r in _repetitions(run, c)),
     )
 
 
@@ -192,23 +197,18 @@ def _goodputs(run: Run, mixed_loads: Sequence[Load]) -> Iterator[Goodput]:
                 yield found
 
 
-def _highest_rates(run: Run) -> Mapping[str, Load | None]:
-    result = run.result
-    at_rates = any(not block.load.has_cost_per_token for block in run.blocks)
-    if not (at_rates and result.limits.are_on_latencies):
-        return {}
-    weights = weights_of(run)
-    lengths = dict.fromkeys(block.load.input_tokens for block in run.blocks)
-    return {
-        variant if length is None else f"{variant} with {length:,} input tokens": highest_rate(
-            [b for b in run.blocks if b.load.input_tokens == length],
-            weights,
-            result.limits,
-            variant,
-        )
-        for variant in result.variants
-        for length in lengths
-    }
+def _highest_rates(run: Run) -> Iterator[RateBounds]:
+    result, weights = run.result, weights_of(run)
+    loads = [block.load for block in run.blocks if not block.load.has_cost_per_token]
+    for variant in result.variants if result.limits.are_on_latencies else ():
+        for length in dict.fromkeys(load.input_tokens for load in loads):
+            yield rate_bounds(
+                run.blocks, weights, result.limits, variant=variant, input_tokens=length
+            )
+
+
+def _repetitions(run: Run, c: Comparison) -> Iterator[RepetitionFacts]:
+    yield from repetitions_of(run, c.traffic, name=c.name, variant=c.variant, baseline=c.baseline)
 
 
 def _mixes(run: Run, compare_in: _Compare) -> Iterator[Comparison]:

@@ -9,17 +9,26 @@ Where a control was measured, a verdict has to clear its noise floor (`control`)
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from operator import attrgetter
 
 from draftworth.analysis import rare, ratios, statistics
-from draftworth.analysis.clustering import ENOUGH, MANY_REPETITIONS, Spread, spread
-from draftworth.analysis.control import clears, noise_floor, why_not_decided
+from draftworth.analysis.clustering import Spread, spread
+from draftworth.analysis.control import noise_floor
+from draftworth.analysis.doubts import NotTheTargets
 from draftworth.analysis.likelihood_check import AnswersCheck
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
 from draftworth.analysis.output_differences import Likeness, likeness, output_pairs
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired, weighted
 from draftworth.analysis.plausibility import why_not_believed
+from draftworth.decision.reasons import (
+    CostDecides,
+    KeepsLimits,
+    LimitDecides,
+    NoCostAtRate,
+    NoTokens,
+    Reason,
+    TooFewPrompts,
+)
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST, INTER_TOKEN_LATENCY, TTFT, Metric
 from draftworth.records.judgement import Judgement
@@ -43,8 +52,10 @@ class Comparison:
 
     cost_ratio: variant / baseline of the cost of an output token; None: the load has no cost per
         token, or tokens are not counted. error: the error of log(`cost_ratio`); None: not known.
-    rare: sentences on extreme requests, and on what the sample may not have shown.
-    floor: the noise floor; None: not measured. reason_has_floor: `reason` mentions it already.
+    reason: why it is judged so. by_floor: without the noise floor it would be decided.
+    extremes: the extreme requests of one side, if only one has some. without_extremes: the cost
+        ratio of the other requests.
+    floor: the noise floor; None: not measured.
     pairs: number of pairs without a failed or excluded request.
     compared_outputs: number of pairs whose outputs were compared; 0 if outputs were sampled.
     likeness: how often the variant's outputs, and the control's, equal the baseline's.
@@ -67,11 +78,12 @@ class Comparison:
     baseline_usd: float | None
     variant_usd: float | None
     judgement: Judgement
-    reason: str
+    reason: Reason
     error: Spread | None = None
-    rare: str = ""
+    extremes: rare.Extremes | None = None
+    without_extremes: statistics.Estimate | None = None
     floor: statistics.Estimate | None = None
-    reason_has_floor: bool = False
+    by_floor: bool = False
     likeness: Likeness | None = None
 
     @property
@@ -130,60 +142,62 @@ def best_of_many(best: Comparison, count: int) -> Comparison:
         confidence=1 - (1 - statistics.CONFIDENCE) / count,
     )
     judgement, reason = judge(wide, LimitCheck(kept=True))
-    by_floor = why_not_decided(judgement, wide, best.floor)
+    by_floor = hides_in_floor(judgement, wide, best.floor)
     return replace(
         best,
         cost_ratio=wide,
         judgement=Judgement.INCONCLUSIVE if by_floor else judgement,
-        reason=f"{reason}{by_floor}",
-        reason_has_floor=bool(by_floor),
+        reason=reason,
+        by_floor=by_floor,
     )
 
 
-def judge(cost_ratio: statistics.Estimate | None, check: LimitCheck) -> tuple[Judgement, str]:
+def judge(cost_ratio: statistics.Estimate | None, check: LimitCheck) -> tuple[Judgement, Reason]:
     """Return the verdict by a cost ratio and the check of the latency limits, and the reason."""
-    if check.kept is False:
-        return Judgement.OUTSIDE_LIMITS, check.reason
+    if check.latency and check.kept is False:
+        return Judgement.OUTSIDE_LIMITS, LimitDecides(latency=check.latency)
     if cost_ratio is None:
-        return (
-            Judgement.INCONCLUSIVE,
-            "no prompt of each class has its tokens counted on both sides",
-        )
-    ends = cost_ratio.interval
-    if ends is None:
-        return Judgement.INCONCLUSIVE, (
-            f"too few prompts or rounds: it takes {ENOUGH}; more where they differ much"
-        )
-    (low, high), where = ends, spoken_of(cost_ratio)
+        return Judgement.INCONCLUSIVE, NoTokens()
+    if cost_ratio.interval is None:
+        return Judgement.INCONCLUSIVE, TooFewPrompts()
+    (low, high), reason = cost_ratio.interval, CostDecides(cost_ratio=cost_ratio)
     if low > 1 + INDIFFERENCE:
-        return Judgement.MORE_EXPENSIVE, f"a token costs at least {_sure(low)} more{where}"
-    if check.kept is None:
-        return Judgement.INCONCLUSIVE, check.reason
+        return Judgement.MORE_EXPENSIVE, reason
+    if check.latency:
+        return Judgement.INCONCLUSIVE, LimitDecides(latency=check.latency)
     if high < 1 / (1 + INDIFFERENCE):
-        return Judgement.CHEAPER, f"a token costs at least {_sure(high)} less{where}"
+        return Judgement.CHEAPER, reason
     if low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE:
-        return (
-            Judgement.NO_DIFFERENCE,
-            f"a token costs the same to {INDIFFERENCE:.0%} either way{where}",
-        )
-    equal = "" if low <= 1 <= high else f": up to {INDIFFERENCE:.0%} counts as no difference"
-    return (
-        Judgement.INCONCLUSIVE,
-        f"{statistics.spoken_changes(ends)}{where} does not decide it{equal}",
-    )
+        return Judgement.NO_DIFFERENCE, reason
+    return Judgement.INCONCLUSIVE, reason
 
 
-def _sure(end: float) -> str:
-    """Return a ratio's distance from 1 in whole per cent, rounded down so that `at least` holds."""
-    return f"{abs(math.trunc(100 * (Fraction(end) - 1)))}%"
+def clears(
+    judgement: Judgement, ratio: statistics.Estimate | None, floor: statistics.Estimate | None
+) -> bool | None:
+    """Return whether a verdict clears the noise floor; None: another verdict, or no interval.
+
+    If `CHEAPER`, `ratio`'s interval must be below `floor`'s; if `MORE_EXPENSIVE`, above.
+    """
+    ends, noise = statistics.interval_of(ratio), statistics.interval_of(floor)
+    if ends is None or noise is None:
+        return None
+    if judgement == Judgement.CHEAPER:
+        return ends[1] < noise[0]
+    return noise[1] < ends[0] if judgement == Judgement.MORE_EXPENSIVE else None
 
 
-def spoken_of(ratio: statistics.Estimate) -> str:
-    """Say for which repetitions an interval holds; empty if it holds for further ones too."""
-    if ratio.repetitions >= MANY_REPETITIONS:
-        return ""
-    several = f" in these {ratio.repetitions} repetitions"
-    return " in this run" if ratio.repetitions < 2 else several
+def hides_in_floor(
+    judgement: Judgement, ratio: statistics.Estimate | None, floor: statistics.Estimate | None
+) -> bool:
+    """Return whether the noise floor makes a verdict on the cost inconclusive.
+
+    If two servers without speculation are shown to differ, a variant that differs by no more than
+    they do shows no effect of speculation.
+    """
+    noise = statistics.interval_of(floor)
+    differ = noise is not None and not noise[0] <= 1 <= noise[1]
+    return differ and clears(judgement, ratio, floor) is False
 
 
 def compare(
@@ -210,19 +224,20 @@ def compare(
     log_ratio = ratios.log_cost_ratio(sent, traffic, factor=factor)
     error = spread(log_ratio.parts) if log_ratio else None
     ratio = log_ratio.with_error(error) if log_ratio else None
-    floor, _ = noise_floor(control, traffic, baseline=baseline, limits=limits)
+    noise = noise_floor(control, traffic, baseline=baseline, limits=limits)
+    floor = noise if isinstance(noise, statistics.Estimate) else None
     judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
+    measured = [b for group in traffic.groups for b in group.blocks(blocks, variant)]
+    doubt = why_not_believed(pairs, ratio, measured, price_ratio=factor)
+    if doubt and judgement.is_on_cost:
+        judgement, reason = Judgement.INCONCLUSIVE, doubt
+    if wrong := not_the_targets(answers, (baseline, variant)):
+        judgement, reason = Judgement.INCONCLUSIVE, wrong
+    by_floor = hides_in_floor(judgement, ratio, floor)
+    if by_floor:
+        judgement = Judgement.INCONCLUSIVE
     extremes = rare.extremes_of(sent, variant=variant, baseline=baseline)
     without = ratios.log_cost_ratio(extremes.others, traffic, factor=factor) if extremes else None
-    measured = [b for group in traffic.groups for b in group.blocks(blocks, variant)]
-    why = why_not_believed(pairs, ratio, measured, price_ratio=factor)
-    if why and judgement.is_on_cost:
-        judgement, reason = Judgement.INCONCLUSIVE, why
-    if why := not_the_targets(answers, (baseline, variant)):
-        judgement, reason = Judgement.INCONCLUSIVE, why
-    by_floor = why_not_decided(judgement, ratio, floor)
-    if by_floor:
-        judgement, reason = Judgement.INCONCLUSIVE, f"{reason}{by_floor}"
     plain, drafted = (
         [p.sample(s) for p in pairs if (s := getattr(p, side).ttft_s)]
         for side in ("plain", "drafted")
@@ -247,18 +262,21 @@ def compare(
         judgement=judgement,
         reason=reason,
         error=error,
-        rare=(extremes.sentence(without) if extremes else "")
-        + (rare.unseen(ratio) if ratio and judgement.is_on_cost else ""),
+        extremes=extremes,
+        without_extremes=without.estimate() if without else None,
         floor=floor,
-        reason_has_floor=bool(by_floor),
+        by_floor=by_floor,
         likeness=likeness(outputs, output_pairs(equals, transcripts)),
     )
 
 
-def not_the_targets(answers: Iterable[AnswersCheck], sides: Collection[str]) -> str:
-    """Say which variants in `sides` have outputs that are not the target's, and why; else empty."""
-    found = [check for check in answers if check.variant in sides]
-    return "; ".join(check.words for check in found if check.is_the_targets is False)
+def not_the_targets(
+    answers: Iterable[AnswersCheck], sides: Collection[str]
+) -> NotTheTargets | None:
+    """Return the checks by which outputs of variants in `sides` are not the target's; None: there
+    are none."""
+    checks = tuple(c for c in answers if c.variant in sides and c.is_the_targets is False)
+    return NotTheTargets(checks=checks) if checks else None
 
 
 def _judged(
@@ -267,22 +285,19 @@ def _judged(
     ratio: statistics.Estimate | None,
     limits: Limits,
     variants: tuple[str, str],
-) -> tuple[Judgement, str]:
-    if why := why_not_comparable(blocks, traffic, limits, variants):
-        return Judgement.INCONCLUSIVE, why
+) -> tuple[Judgement, Reason]:
+    if doubt := why_not_comparable(blocks, traffic, limits, variants):
+        return Judgement.INCONCLUSIVE, doubt
     check = limit_check(blocks, traffic, limits, variants[1])
     if traffic.load.has_cost_per_token:
         return judge(ratio, check)
     if not limits.are_on_latencies:
-        return Judgement.INCONCLUSIVE, (
-            "arrivals at a rate have no cost per token; with workload.limits the answer is the "
-            "highest rate that keeps them"
-        )
-    if check.kept:
-        return Judgement.WITHIN_LIMITS, "every latency limit is kept at this rate"
-    return (
-        Judgement.INCONCLUSIVE if check.kept is None else Judgement.OUTSIDE_LIMITS
-    ), check.reason
+        return Judgement.INCONCLUSIVE, NoCostAtRate()
+    if check.latency is None:
+        return Judgement.WITHIN_LIMITS, KeepsLimits()
+    broken = check.kept is False
+    judgement = Judgement.OUTSIDE_LIMITS if broken else Judgement.INCONCLUSIVE
+    return judgement, LimitDecides(latency=check.latency)
 
 
 def _speedup(pairs: Sequence[Pair], traffic: Traffic, metric: Metric) -> statistics.Estimate | None:

@@ -5,21 +5,24 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.answer import (
-    choices_of,
-    findings,
-    headline,
-    missing_requests,
-    verdict_of,
-)
-from draftworth.analysis.attention import attention_of
-from draftworth.analysis.facts import RunFacts
+from draftworth.decision.decide import decide
+from draftworth.decision.facts import RunFacts
+from draftworth.decision.reasons import KeepsLimits
+from draftworth.decision.verdict import Comparison
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.findings import Verdict
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import PoissonLoad
 from draftworth.records.results import AS_SHIPPED, Limits
+from draftworth.report.attention import attention_of
 from draftworth.report.contents import document_of
+from draftworth.report.reasons import words_of
+from draftworth.report.sentences import (
+    findings,
+    headline,
+    missing_requests,
+    verdict_of,
+)
 from tests.draftworth.report.runs import BASELINE, make_facts, make_plain_block, make_run
 from tests.support.blocks import make_price
 
@@ -33,12 +36,17 @@ def judged(*judgements: Judgement) -> RunFacts:
             variant=f"k{number}",
             cost_ratio=None,
             judgement=judgement,
-            reason="as planted",
-            rare="",
+            reason=KeepsLimits(),
+            extremes=None,
         )
         for number, judgement in enumerate(judgements)
     )
-    return replace(facts, mixes=tuple(mixes))
+    return with_mixes(facts, *mixes)
+
+
+def with_mixes(facts: RunFacts, *mixes: Comparison) -> RunFacts:
+    decision = decide(facts.run, mixes=mixes, of_classes=())
+    return replace(facts, mixes=mixes, decision=decision)
 
 
 def test_the_answer_is_that_of_the_traffic_mix() -> None:
@@ -64,14 +72,14 @@ def test_of_several_comparisons_the_best_is_the_answer_and_says_of_how_many(
     judgements: tuple[Judgement, ...], answer: str
 ) -> None:
     assert headline(judged(*judgements)) == (
-        f"{answer}: as planted (the best of {len(judgements)} comparisons)."
+        f"{answer}: {words_of(KeepsLimits())} (the best of {len(judgements)} comparisons)."
     )
 
 
 def test_the_baseline_as_shipped_is_no_answer() -> None:
     facts = judged(Judgement.MORE_EXPENSIVE, Judgement.CHEAPER)
     plain, shipped = facts.mixes
-    facts = replace(facts, mixes=(plain, replace(shipped, variant=AS_SHIPPED)))
+    facts = with_mixes(facts, plain, replace(shipped, variant=AS_SHIPPED))
     assert headline(facts).startswith("Speculation does not pay: traffic mix at c4, k0")
 
 
@@ -79,9 +87,9 @@ def test_where_requests_come_at_rates_the_answer_is_the_highest_rate() -> None:
     load = PoissonLoad(requests_per_second=2.0)
     blocks = tuple(replace(block, load=load) for block in make_run().blocks)
     facts = make_facts(make_run(blocks=blocks, limits=Limits(ttft_p95_s=10.0)))
-    said = headline(facts)
-    assert f"Highest measured rate within the limits, {BASELINE}: " in said
-    assert said in " ".join(verdict_of(facts).notes)
+    words = headline(facts)
+    assert f"Highest measured rate within the limits, {BASELINE}: " in words
+    assert words.startswith(" ".join(verdict_of(facts).notes[:2]))
 
 
 def test_without_a_second_variant_there_is_no_verdict() -> None:
@@ -131,7 +139,7 @@ def test_classes_of_a_users_own_servers_count_alike_and_together_decide() -> Non
     facts = make_facts(make_run(class_weights={}))
     (mix,) = facts.mixes
     assert mix.traffic.weights == {"structured": 0.5, "open_ended": 0.5}
-    assert choices_of(facts) == [mix]
+    assert facts.decision.choices == (mix,)
 
 
 def test_a_mix_with_a_class_that_was_not_measured_is_inconclusive() -> None:

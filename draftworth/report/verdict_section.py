@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 
-from draftworth.analysis.answer import findings, rate_sentences, reach_sentences, why_no_verdict
 from draftworth.analysis.clustering import MANY_REPETITIONS
-from draftworth.analysis.facts import RunFacts, VariantFacts
-from draftworth.analysis.ladder import Ladder
 from draftworth.analysis.pairing import MANY_CASES
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.verdict import Comparison
+from draftworth.decision.facts import RunFacts, VariantFacts
+from draftworth.decision.ladder import Ladder
+from draftworth.decision.verdict import Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report import words
 from draftworth.report.document import Section, Table, table, variant_table
 from draftworth.report.plots import overview_plots
+from draftworth.report.sentences import findings, rate_sentences, reach_sentences, why_no_verdict
 
 
 def repetition_sections(facts: RunFacts) -> Iterator[Section]:

@@ -5,18 +5,25 @@ import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from draftworth.analysis.answer import headline, next_step
-from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.handover import BreakEvenAt, Handover, handover_of
-from draftworth.analysis.judged_anew import as_paid, chosen_values
 from draftworth.analysis.summary import Lengths
-from draftworth.analysis.verdict import Comparison
+from draftworth.decision.decide import Decision
+from draftworth.decision.facts import RunFacts
+from draftworth.decision.handover import BreakEvenAt, Handover, handover_of
+from draftworth.decision.judged_anew import as_paid, chosen_values
+from draftworth.decision.verdict import Comparison
 from draftworth.metrics.definitions import TOKENS_PER_STEP
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import Limits, RunResult
 from draftworth.records.servers import ServingFacts
-from draftworth.report import words
+from draftworth.report import search_sentences, words
 from draftworth.report.document import Section, Table, table
+from draftworth.report.other_mixes import share_words
+from draftworth.report.sentences import (
+    by_class_sentences,
+    headline,
+    missing_sentences,
+    next_step,
+)
 
 TITLE = "Handover"
 _WORD = re.compile(r"[A-Z]+")
@@ -34,61 +41,68 @@ _PLACES = {
 
 def handover_section(facts: RunFacts) -> Section:
     """Return the section with the decision, its traffic, what to watch, how to measure again."""
-    found = handover_of(facts)
+    handover = handover_of(facts)
     return Section(
         title=TITLE,
-        paragraphs=tuple(_sentences(facts, found)),
+        paragraphs=tuple(_sentences(facts, handover)),
         tables=(
-            *table(("what was measured", ""), _measured(facts, found), names=2),
-            *_classes(found),
-            *_break_evens(found),
-            *_steps(facts, found),
+            *table(("what was measured", ""), _measured(facts), names=2),
+            *_classes(handover),
+            *_break_evens(handover),
+            *_steps(facts),
         ),
     )
 
 
-def _sentences(facts: RunFacts, found: Handover) -> Iterator[str]:
-    if found.missing:
-        step = f" Next: {found.next_step}." if found.next_step else ""
-        yield (
-            f"There is nothing to hand over yet. What is missing: {'; '.join(found.missing)}.{step}"
-        )
-    if found.decision:
+def _sentences(facts: RunFacts, handover: Handover) -> Iterator[str]:
+    decision = facts.decision
+    if not decision.is_made:
+        missing = "; ".join(missing_sentences(facts))
+        step = "" if facts.run.search else f" Next: {next_step(facts)}."
+        yield f"There is nothing to hand over yet. What is missing: {missing}.{step}"
+    if decision.comparison:
         yield headline(facts)
-        yield from _limits_of_decision(facts, found, found.decision)
+        if not decision.serves_by_class:
+            yield from by_class_sentences(decision)
+        yield from (f"{share_words(curve)}." for curve in decision.pays_while)
+        yield from _alternatives(decision)
+        yield from _limits_of_decision(facts, handover, decision.comparison)
     if facts.run.search:
-        yield next_step(facts.run.search)
-    if found.pays and found.drafts_are_accepted:
-        yield words.ABOUT["watch_counters" if found.has_counters else "watch_chunks"]
+        yield search_sentences.next_step(facts.run.search)
+    if decision.serves_variant and decision.is_speculation:
+        yield words.ABOUT["watch_counters" if handover.has_counters else "watch_chunks"]
         yield words.ABOUT["watch"]
-    elif not found.pays and not found.missing:
-        if paying := [c.traffic.name for c in found.by_class if c.judgement.serves_variant]:
-            alone = f"Speculation pays for {', '.join(paying)} by itself"
-            yield f"{alone}: such prompts could have a server of their own."
+    elif decision.is_made and not decision.serves_variant:
         yield words.ABOUT["would_pay"]
 
 
-def _limits_of_decision(facts: RunFacts, found: Handover, decision: Comparison) -> Iterator[str]:
-    if len(found.by_class) > 1:
-        each = (
-            f"{c.traffic.name} {c.judgement} ({words.change(c.cost_ratio)})" for c in found.by_class
-        )
+def _alternatives(decision: Decision) -> Iterator[str]:
+    """Yield the comparisons that the decision chose from, if there are several, in order."""
+    if len(decision.choices) > 1:
+        each = (f"{c.name} in {c.traffic.label} ({c.judgement})" for c in decision.choices)
+        yield f"In order of preference: {', '.join(each)}."
+
+
+def _limits_of_decision(facts: RunFacts, handover: Handover, decision: Comparison) -> Iterator[str]:
+    classes = facts.decision.classes
+    if len(classes) > 1:
+        each = (f"{c.traffic.name} {c.judgement} ({words.change(c.cost_ratio)})" for c in classes)
         yield f"Of its classes at {decision.traffic.load.label}: {', '.join(each)}."
-    loads = ", ".join(at.load.label for at in found.break_evens)
+    loads = ", ".join(at.load.label for at in handover.break_evens)
     yield f"Measured at {loads}: of other loads nothing is known."
-    if found.most_tokens is not None:
+    if handover.most_tokens is not None:
         serving = facts.run.result.serving
         limit = f", of {serving.max_model_len:,} that the server takes" if serving else ""
         yield (
-            f"The longest request had {found.most_tokens:,} tokens, prompt and output{limit}. "
+            f"The longest request had {handover.most_tokens:,} tokens, prompt and output{limit}. "
             "Longer contexts were not measured, and drafts may be accepted less there."
         )
 
 
-def _measured(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
+def _measured(facts: RunFacts) -> Iterator[tuple[str, str]]:
     result = facts.run.result
     if result.serving:
-        yield from _serving(result.serving, found)
+        yield from _serving(result.serving, facts.decision)
     else:
         yield "servers", "endpoints of your own: the run does not know what serves them"
     yield "temperature", f"{result.temperature:g}" + ("" if result.temperature else " (greedy)")
@@ -101,9 +115,9 @@ def _measured(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
         yield "price", words.price_words(paid)
 
 
-def _serving(serving: ServingFacts, found: Handover) -> Iterator[tuple[str, str]]:
+def _serving(serving: ServingFacts, decision: Decision) -> Iterator[tuple[str, str]]:
     yield "target model", serving.target_model
-    name = found.decision.variant if found.decision else ""
+    name = decision.comparison.variant if decision.comparison else ""
     if how := serving.decoding.get(name):
         yield "draft model", how.draft or words.MISSING
         yield "method and window", f"{how.method}, {how.window}"
@@ -124,27 +138,27 @@ def _limits(limits: Limits) -> str:
     return ", ".join(f"{name} {limit * 1e3:g} ms" for name, limit in named if limit is not None)
 
 
-def _classes(found: Handover) -> tuple[Table, ...]:
+def _classes(handover: Handover) -> tuple[Table, ...]:
     rows = (
         (
             *(c.name, f"{c.weight:.0%}", str(c.cases), str(c.prompts)),
             *(_lengths(c.input_tokens), _lengths(c.output_tokens)),
         )
-        for c in found.classes
+        for c in handover.classes
     )
     headings = ("for traffic of", "part of its tokens", "cases", "prompts")
     lengths = ("prompt tokens: median (fewest to most)", "output tokens")
     return table((*headings, *lengths), rows, names=1)
 
 
-def _lengths(found: Lengths | None) -> str:
-    if found is None:
+def _lengths(lengths: Lengths | None) -> str:
+    if lengths is None:
         return words.MISSING
-    return f"{found.median:,.0f} ({found.fewest:,} to {found.most:,})"
+    return f"{lengths.median:,.0f} ({lengths.fewest:,} to {lengths.most:,})"
 
 
-def _break_evens(found: Handover) -> tuple[Table, ...]:
-    several = [c.name for c in found.classes] if len(found.classes) > 1 else []
+def _break_evens(handover: Handover) -> tuple[Table, ...]:
+    several = [c.name for c in handover.classes] if len(handover.classes) > 1 else []
     rows = (
         (
             *(at.load.label, at.judgement or words.MISSING),
@@ -155,7 +169,7 @@ def _break_evens(found: Handover) -> tuple[Table, ...]:
             *(words.figure(TOKENS_PER_STEP, at.measured), _margin(at)),
             *(words.figure(TOKENS_PER_STEP, at.by_class[name]) for name in several),
         )
-        for at in found.break_evens
+        for at in handover.break_evens
     )
     needed = ("load", "verdict", "tokens a step to break even", words.INTERVAL)
     headings = (*needed, "measured", "may fall by", *(f"measured, {name}" for name in several))
@@ -171,20 +185,20 @@ def _margin(at: BreakEvenAt) -> str:
     return f"{fall:.0%}" if fall > 0 else "is below"
 
 
-def _steps(facts: RunFacts, found: Handover) -> tuple[Table, ...]:
-    rows = [(purpose, words.Code(command)) for purpose, command in _commands(facts, found)]
+def _steps(facts: RunFacts) -> tuple[Table, ...]:
+    rows = [(purpose, words.Code(command)) for purpose, command in _commands(facts)]
     named = {word for _, command in rows for word in _WORD.findall(command)}
     places = ", ".join(f"{place}: {what}" for place, what in _PLACES.items() if place in named)
     return table(("to", f"command ({places})"), rows, names=2)
 
 
-def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
+def _commands(facts: RunFacts) -> Iterator[tuple[str, str]]:
     serving = facts.run.result.serving
     yield "see the whole report", "draftworth report RUN --out DIR"
     on_aws = serving is not None and serving.instance_type is not None
     # `manifests` takes the winner of the run as it was measured.
-    has_winner = found.has_winner and not chosen_values(facts)
-    if found.decision is not None and has_winner and serving is not None:
+    has_winner = facts.decision.is_made and not chosen_values(facts)
+    if has_winner and serving is not None:
         image = "" if on_aws else " --image REPOSITORY:TAG"
         yield "serve it", f"draftworth manifests FILE --winner RUN --out DIR{image}"
     once_more = "measure it once more"
@@ -198,8 +212,8 @@ def _commands(facts: RunFacts, found: Handover) -> Iterator[tuple[str, str]]:
     yield once_more, again
     yield "read both as one run", "draftworth report RUN OTHER"
     yield "see whether it changed", "draftworth report OTHER --against RUN"
-    if found.decision is not None:
-        load = found.decision.traffic.load
+    if decided := facts.decision.comparison:
+        load = decided.traffic.load
         alike = "the same" if load.input_tokens is None else "nearly the same: prompts as they are"
         yield f"ask a live server {alike}", _probe(facts, load)
 

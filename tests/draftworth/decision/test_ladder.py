@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.analysis.answer import headline, reach_sentences, verdict_of
-from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.ladder import Contexts, Ladder, contexts_of
+from draftworth.decision.facts import RunFacts
+from draftworth.decision.ladder import Contexts, Ladder, contexts_of
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.results import BlockResult, Price
 from draftworth.report.contents import document_of
 from draftworth.report.plots import overview_plots
+from draftworth.report.sentences import headline, reach_sentences, reach_words, verdict_of
 from tests.draftworth.report import runs
 from tests.support.blocks import make_price
 from tests.support.present import present
@@ -81,7 +81,7 @@ def judged(*judgements: Judgement) -> Ladder:
 def test_where_it_stops_paying_is_told_load_by_load(
     judgements: tuple[Judgement, ...], said: list[str]
 ) -> None:
-    assert judged(*judgements).reach(runs.VARIANT) == "; ".join(
+    assert reach_words(judged(*judgements), runs.VARIANT) == "; ".join(
         f"{s} (20 to 30% less)" for s in said
     )
 
@@ -90,7 +90,7 @@ def test_what_is_not_cheaper_at_the_lowest_load_has_no_reach() -> None:
     ladder = judged(Judgement.NO_DIFFERENCE, Judgement.CHEAPER)
 
     assert ladder.cheaper_up_to(runs.VARIANT) is None
-    assert ladder.reach(runs.VARIANT) == (
+    assert reach_words(ladder, runs.VARIANT) == (
         "not shown to be cheaper at the lowest concurrency; no difference at 1 (20 to 30% less); "
         "cheaper per token at 2 (20 to 30% less)"
     )
@@ -102,7 +102,7 @@ def test_a_load_without_an_interval_says_so() -> None:
     unknown = {runs.VARIANT: replace(last.comparisons[runs.VARIANT], cost_ratio=None)}
     ladder = replace(ladder, rungs=(ladder.rungs[0], replace(last, comparisons=unknown)))
 
-    assert ladder.reach(runs.VARIANT).endswith("; inconclusive at 2 (no interval)")
+    assert reach_words(ladder, runs.VARIANT).endswith("; inconclusive at 2 (no interval)")
 
 
 def test_of_a_run_the_headline_the_notes_and_the_report_say_it() -> None:
@@ -186,7 +186,7 @@ def contexts(table: dict[int, tuple[Judgement, ...]]) -> Contexts:
 def test_load_and_context_are_told_together(
     table: dict[int, tuple[Judgement, ...]], said: str
 ) -> None:
-    assert contexts(table).reach(runs.VARIANT) == said
+    assert reach_words(contexts(table), runs.VARIANT) == said
 
 
 def test_a_run_with_two_lengths_has_a_table_of_both_and_says_so_first() -> None:
@@ -203,8 +203,11 @@ def test_a_run_with_two_lengths_has_a_table_of_both_and_says_so_first() -> None:
         "structured of 8,000 input tokens",
     ]
     (found,) = facts.contexts
-    assert headline(facts).endswith(f" C{found.reach(runs.VARIANT)[1:]}.")
-    assert verdict_of(facts).notes[0] == f"structured, {runs.VARIANT}: {found.reach(runs.VARIANT)}."
+    assert headline(facts).endswith(f" C{reach_words(found, runs.VARIANT)[1:]}.")
+    assert (
+        verdict_of(facts).notes[0]
+        == f"structured, {runs.VARIANT}: {reach_words(found, runs.VARIANT)}."
+    )
     tables = document_of(facts).sections[0].tables
     (table,) = [t for t in tables if "2,000 input tokens" in t.headings]
     assert [row[:3] for row in table.rows] == [

@@ -4,10 +4,10 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.analysis.facts import RunFacts, weights_of
 from draftworth.analysis.pairing import Traffic, paired, samples_of
 from draftworth.analysis.ratios import LogRatio, cost_amounts, log_cost_ratio, log_of_traffic
 from draftworth.analysis.statistics import Estimate, interval_of
+from draftworth.decision.facts import RunFacts, weights_of
 from draftworth.errors import UserInputError
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.metrics.definitions import slot_usd_per_second

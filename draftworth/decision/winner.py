@@ -1,27 +1,20 @@
-"""Finds the winner of a run: which variant to keep, at which loads it pays, what to watch.
-
-The headline of the report decides: the winner is the variant that it judges `cheaper per token`.
-If every comparison is decided and no variant is cheaper, the baseline is the winner. If a variant
-that could be cheaper is undecided, there is no winner: a default would look like a measured result.
-"""
+"""The winner of a run: the server to keep, at which loads it pays, and what to watch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis import handover
-from draftworth.analysis.answer import best_of, choices_of, headline, tokens_per_step
-from draftworth.analysis.costs import step_cost_ratio
-from draftworth.analysis.facts import RunFacts
+from draftworth.analysis.costs import step_cost_ratio, tokens_per_step_in
 from draftworth.analysis.pairing import weighted
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.verdict import Comparison
+from draftworth.decision.facts import RunFacts
+from draftworth.decision.handover import has_counters, longest_request_tokens
+from draftworth.decision.verdict import Comparison
 from draftworth.errors import DraftworthError
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, TTFT
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import Load
 from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED
-from draftworth.untrusted import one_line
 
 
 class NoWinnerError(DraftworthError):
@@ -52,14 +45,20 @@ class WinnerFigures:
     def label(self) -> str:
         return f"{self.traffic} at {self.load.label}"
 
+    @property
+    def pays(self) -> bool:
+        return self.judgement is not None and self.judgement.serves_variant
+
 
 @dataclass(frozen=True, kw_only=True)
 class Winner:
     """The variant to keep, or the baseline where no variant pays, with the measured figures.
 
-    traffic: what the headline is about: the traffic mix, or the name of a class.
-    figures: the figures for each traffic and load; those of the headline's traffic are first.
-    judged: the comparisons that the headline chose from.
+    classes: the prompt classes that the variant serves, if the baseline serves the others; else
+        empty.
+    traffic: what the decision is about: the traffic mix, or the name of a class.
+    figures: the figures for each traffic and load; those of the decision's traffic are first.
+    judged: the comparisons that the decision chose from.
     cheaper_up_to: by prompt length (None: prompts keep their own), the highest concurrency up to
         which the winner is cheaper at all measured ones; empty if the winner is the baseline.
     longest_context_tokens: input + output of the winner's longest request; None if not counted.
@@ -68,7 +67,7 @@ class Winner:
 
     variant: str
     baseline: str
-    headline: str
+    classes: tuple[str, ...]
     traffic: str
     figures: tuple[WinnerFigures, ...]
     judged: tuple[Comparison, ...]
@@ -82,31 +81,28 @@ class Winner:
 
     @property
     def decisive(self) -> tuple[WinnerFigures, ...]:
-        return tuple(f for f in self.figures if f.traffic == self.traffic)
+        """The figures of the traffic that the winner serves, at each load."""
+        return tuple(f for f in self.figures if f.traffic in (self.classes or (self.traffic,)))
 
     @property
     def cheaper_at(self) -> tuple[Load, ...]:
-        return tuple(f.load for f in self.decisive if f.judgement == Judgement.CHEAPER)
+        return tuple(dict.fromkeys(f.load for f in self.decisive if f.pays))
 
 
-def winner_of(facts: RunFacts) -> Winner:
-    """Return the winner of a run; raise NoWinnerError if the run failed or decided nothing."""
-    result, asked = facts.run.result, choices_of(facts)
-    if step := handover.next_step(facts, asked):
-        failed = result.status != "complete"
-        why = f"it failed: {one_line(result.reason)}" if failed else headline(facts)
-        shown = one_line(result.run_id)
-        raise NoWinnerError(f"run {shown} has no winner: {why.rstrip('.')}; next: {step}")
-    best = best_of(asked)
-    variant = best.variant if best.judgement == Judgement.CHEAPER else result.baseline
-    traffic, run = best.traffic.name, facts.run
+def winner_of(facts: RunFacts) -> Winner | None:
+    """Return the winner of a run; None: the run has no decision."""
+    decision, run = facts.decision, facts.run
+    variant, best = decision.winner, decision.comparison
+    if variant is None or best is None:
+        return None
+    traffic = best.traffic.name
     compared = [c for c in facts.comparisons if AS_SHIPPED not in (c.variant, c.baseline)]
-    # The headline's traffic is first. Each traffic at each load has one comparison or more.
+    # The decision's traffic is first. Each traffic at each load has one comparison or more.
     traffics = dict.fromkeys((c.traffic.name, c.traffic.load) for c in compared)
-    own_first = sorted(traffics, key=lambda place: place[0] != traffic)
+    decided_first = sorted(traffics, key=lambda place: place[0] != traffic)
     figures = (
         _figures(run, variant, [c for c in compared if (c.traffic.name, c.traffic.load) == place])
-        for place in own_first
+        for place in decided_first
     )
     reached = {
         ladder.input_tokens: rung.concurrency
@@ -115,31 +111,33 @@ def winner_of(facts: RunFacts) -> Winner:
     }
     return Winner(
         variant=variant,
-        baseline=result.baseline,
-        headline=headline(facts),
+        baseline=decision.baseline,
+        classes=decision.by_class.classes if decision.serves_by_class and decision.by_class else (),
         traffic=traffic,
         figures=tuple(figures),
-        judged=tuple(asked),
+        judged=decision.choices,
         cheaper_up_to=reached,
-        longest_context_tokens=handover.longest_request_tokens(
+        longest_context_tokens=longest_request_tokens(
             block for block in run.blocks if block.variant == variant
         ),
-        has_counters=handover.has_counters(run, variant),
+        has_counters=has_counters(run, variant),
     )
 
 
 def _figures(run: Run, variant: str, compared: Sequence[Comparison]) -> WinnerFigures:
     traffic = compared[0].traffic
-    own = next((c for c in compared if c.variant == variant), None)
+    comparison = next((c for c in compared if c.variant == variant), None)
     itl_s, ttft_s = (weighted(run.blocks, traffic, variant, m) for m in (INTER_TOKEN_LATENCY, TTFT))
     return WinnerFigures(
         traffic=traffic.name,
         load=traffic.load,
-        judgement=own.judgement if own else None,
-        cost_ratio=own.cost_ratio if own else None,
-        itl_speedup=own.itl_speedup if own else None,
+        judgement=comparison.judgement if comparison else None,
+        cost_ratio=comparison.cost_ratio if comparison else None,
+        itl_speedup=comparison.itl_speedup if comparison else None,
         itl_s=itl_s,
         ttft_s=ttft_s,
-        tokens_per_step=tokens_per_step(run.blocks, traffic, variant),
-        break_even_tokens_per_step=step_cost_ratio(run, traffic.load, variant) if own else None,
+        tokens_per_step=tokens_per_step_in(run.blocks, traffic, variant),
+        break_even_tokens_per_step=step_cost_ratio(run, traffic.load, variant)
+        if comparison
+        else None,
     )

@@ -15,14 +15,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from draftworth.analysis import ratios
+from draftworth.analysis.doubts import LatencyAtLimit
 from draftworth.analysis.limits import LimitCheck
 from draftworth.analysis.pairing import Pair, Traffic, paired
 from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, summarize
-from draftworth.analysis.verdict import Comparison, compare, judge
+from draftworth.decision.reasons import LimitDecides
+from draftworth.decision.verdict import Comparison, clears, compare, hides_in_floor, judge
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, usd_per_million_tokens
+from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
 from draftworth.records.results import BlockResult, Limits
+from draftworth.report.reasons import reason_words, words_of
 from tests.support.blocks import each_request, make_block, make_price, make_record
 from tests.support.present import present
 
@@ -56,9 +60,8 @@ def compared(blocks: list[BlockResult], **overrides: Any) -> Comparison:
 def test_judgements(low: float, high: float, judgement: str) -> None:
     verdict, reason = judge(known((low + high) / 2, low, high), KEPT)
     assert verdict == judgement
-    assert reason
     is_near_break_even = judgement == "inconclusive" and not low <= 1 <= high
-    assert reason.endswith("it: up to 5% counts as no difference") == is_near_break_even
+    assert words_of(reason).endswith("it: up to 5% counts as no difference") == is_near_break_even
 
 
 @given(low=st.floats(0.01, 4.0), factor=st.floats(1.0, 1.5))
@@ -66,7 +69,7 @@ def test_judgements(low: float, high: float, judgement: str) -> None:
 @example(low=1.06, factor=1.0)
 def test_a_bound_is_told_towards_zero_to_the_whole_per_cent(low: float, factor: float) -> None:
     high = low * factor
-    reason = judge(known(low, low, high), KEPT)[1]
+    reason = words_of(judge(known(low, low, high), KEPT)[1])
     told = re.search(r"at least (\d+)% (less|more)", reason)
     if told:
         bound = 1 - Fraction(high) if told[2] == "less" else Fraction(low) - 1
@@ -93,10 +96,13 @@ def test_without_an_interval_the_verdict_is_inconclusive(ratio: Estimate | None)
 def test_a_verdict_holds_only_inside_the_limits(
     kept: bool | None, ratio: float, judgement: str
 ) -> None:
-    check = LimitCheck(kept=kept, reason="TTFT p95 is 812 ms")
+    latency = LatencyAtLimit(
+        latency="TTFT", group=STRUCTURED, variant="k7", p95=known(0.812, 0.7, 0.9), limit_s=0.5
+    )
+    check = LimitCheck(kept=kept, latency=None if kept else latency)
     verdict, reason = judge(known(ratio, ratio - 0.01, ratio + 0.01), check)
     assert verdict == judgement
-    assert ("TTFT" in reason) is (not kept and judgement != "more expensive")
+    assert (reason == LimitDecides(latency=latency)) is (not kept and judgement != "more expensive")
 
 
 def paired_blocks(*, factor: float, prompts: int = 8, rounds: int = 2) -> list[BlockResult]:
@@ -125,13 +131,13 @@ def test_pairs_are_matched_by_prompt_whatever_their_order() -> None:
     assert present(comparison.cost_ratio).low == pytest.approx(0.5)
     assert present(comparison.itl_speedup).value == pytest.approx(2.0)
     assert comparison.judgement == "cheaper per token"
-    assert comparison.reason == "a token costs at least 50% less in this run"
+    assert reason_words(comparison) == "a token costs at least 50% less in this run"
 
 
 def test_five_prompts_repeated_for_ever_are_inconclusive() -> None:
     comparison = compared(paired_blocks(factor=2.0, prompts=5, rounds=9))
     assert comparison.judgement == "inconclusive"
-    assert "too few prompts or rounds: it takes 6 prompts" in comparison.reason
+    assert "too few prompts or rounds: it takes 6 prompts" in reason_words(comparison)
 
 
 def test_a_prompt_sent_twice_is_paired_with_its_own_repetition() -> None:
@@ -202,7 +208,7 @@ def test_arrivals_at_a_rate_have_no_cost_and_are_judged_by_the_limits() -> None:
     without = compared(blocks, traffic=traffic)
     assert without.cost_ratio is None
     assert without.judgement == "inconclusive"
-    assert "workload.limits" in without.reason
+    assert "workload.limits" in reason_words(without)
     wide, tight = (
         compared(blocks, traffic=traffic, limits=Limits(ttft_p95_s=s)) for s in (0.5, 0.1)
     )
@@ -262,7 +268,7 @@ def test_too_many_excluded_samples_refuse_a_verdict() -> None:
     comparison = compared(blocks)
 
     assert comparison.judgement == "inconclusive"
-    assert "25% of the samples of k7 in structured at c4 are excluded" in comparison.reason
+    assert "25% of the samples of k7 in structured at c4 are excluded" in reason_words(comparison)
 
 
 def waiting(rounds: int, requests: int, ttft_s: Callable[[str, int], float]) -> list[BlockResult]:
@@ -351,7 +357,7 @@ def test_cost_is_the_slots_part_of_the_node_over_its_throughput() -> None:
 def test_an_interval_of_few_repetitions_speaks_of_these_alone(repetitions: int, words: str) -> None:
     ratio = replace(known(0.5, 0.4, 0.6), repetitions=repetitions)
     _, reason = judge(ratio, LimitCheck(kept=True))
-    assert reason == f"a token costs at least 40% less{words}"
+    assert words_of(reason) == f"a token costs at least 40% less{words}"
 
 
 def ttft_pairs(*blocks: BlockResult) -> tuple[Pair, ...]:
@@ -393,3 +399,41 @@ def test_requests_of_one_cost_a_token_leave_no_error_however_long_they_are() -> 
     requests = [(p.place, n) for n, p in enumerate(ttft_pairs(*waiting(2, 8, lambda *_: 1.0)), 1)]
     found = present(ratios.log_of_sums(requests, lambda tokens: (tokens / 100, tokens))).estimate()
     assert (found.low, found.value, found.high) == pytest.approx((0.01, 0.01, 0.01))
+
+
+AROUND_1, BELOW, ABOVE = (0.95, 1.05), (0.67, 0.75), (1.05, 1.15)
+
+
+@pytest.mark.parametrize(
+    ("judgement", "low", "high", "floor", "clear", "decided"),
+    [
+        ("cheaper per token", 0.7, 0.9, AROUND_1, True, True),
+        ("cheaper per token", 0.7, 0.9, (0.85, 0.95), False, False),
+        # A floor that is wide and holds 1 shows no difference: it is said, and no more.
+        ("cheaper per token", 0.7, 0.9, (0.85, 1.15), False, True),
+        ("cheaper per token", 0.7, 0.96, AROUND_1, False, True),
+        # A second server without speculation is cheaper still.
+        ("cheaper per token", 0.8, 0.88, BELOW, False, False),
+        ("cheaper per token", 0.8, 0.88, ABOVE, True, True),
+        ("more expensive", 1.1, 1.2, AROUND_1, True, True),
+        ("more expensive", 1.1, 1.2, (1.3, 1.4), False, False),
+        ("more expensive", 1.1, 1.2, BELOW, True, True),
+        ("more expensive", 1.1, 1.3, ABOVE, False, False),
+        ("more expensive", 1.2, 1.3, ABOVE, True, True),
+        ("no difference", 0.97, 1.03, AROUND_1, None, True),
+        ("no difference", 0.97, 1.03, (1.01, 1.05), None, True),
+        ("cheaper per token", 0.7, 0.9, (None, None), None, True),
+        ("cheaper per token", None, None, AROUND_1, None, True),
+    ],
+)
+def test_what_is_shown_of_equal_servers_is_no_gain(
+    judgement: Judgement,
+    low: float | None,
+    high: float | None,
+    floor: tuple[float | None, float | None],
+    clear: bool | None,
+    decided: bool,
+) -> None:
+    assert clears(judgement, known(1.0, low, high), known(1.0, *floor)) is clear
+    assert clears(judgement, known(1.0, low, high), None) is None
+    assert hides_in_floor(judgement, known(1.0, low, high), known(1.0, *floor)) is not decided

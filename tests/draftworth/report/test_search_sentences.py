@@ -4,8 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from draftworth.analysis.answer import course, headline, next_step, search_answer, verdict_of
 from draftworth.records.search_result import Candidate, CostInterval, SearchResult
+from draftworth.report.search_sentences import course, next_step, search_answer
+from draftworth.report.sentences import headline, verdict_of
 from tests.draftworth.report import searches
 from tests.draftworth.report.runs import make_facts
 from tests.support.snapshot import assert_snapshot

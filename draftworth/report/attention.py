@@ -5,12 +5,14 @@ from collections.abc import Iterator, Sequence
 from draftworth.analysis.answering_model import other_names
 from draftworth.analysis.checks import ACCEPTANCE_TOLERANCE, SERVER_TOLERANCE, AcceptanceCheck
 from draftworth.analysis.control import noise_floor
-from draftworth.analysis.facts import RunFacts, VariantFacts
 from draftworth.analysis.likelihood_check import judged_variants
 from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import cached_share, groups_of, wrong_input_tokens
-from draftworth.analysis.verdict import Comparison
+from draftworth.decision.facts import RunFacts, VariantFacts
+from draftworth.decision.verdict import Comparison
 from draftworth.records.results import RUN_FILE, RunResult
+from draftworth.report.reasons import answers_words, no_floor_words
 from draftworth.untrusted import one_line
 
 # Above this share of prompt tokens from a cache, a reader must know of it.
@@ -26,8 +28,13 @@ def attention_of(facts: RunFacts) -> tuple[str, ...]:
         for line in _attention(variant, read=variant.name in read)
     )
     result = facts.run.result
-    models = other_names((*facts.run.blocks, *facts.control))
-    of_run = (*models, *_answers(facts), *_shortened(result), *_no_floor(facts), *_no_price(result))
+    of_run = (
+        *_other_models(facts),
+        *_answers(facts),
+        *_shortened(result),
+        *_no_floor(facts),
+        *_no_price(result),
+    )
     return (*_unlisted(facts.run.unlisted), *of_run, *of_variants)
 
 
@@ -93,6 +100,16 @@ def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
         )
 
 
+def _other_models(facts: RunFacts) -> Iterator[str]:
+    if names := other_names((*facts.run.blocks, *facts.control)):
+        answering, requested = (" and ".join(side) for side in names)
+        yield (
+            f"Answers name the model {answering}, and {requested} was asked for. That may be "
+            "another name of it: vLLM answers with its first name, llama.cpp with its alias or "
+            "file, a gateway with a dated name. Make sure that it is the model you mean."
+        )
+
+
 def _shortened(result: RunResult) -> Iterator[str]:
     if result.shortened:
         several = f"{result.repetitions} repetitions and ended before the last was whole"
@@ -113,15 +130,16 @@ def _no_floor(facts: RunFacts) -> Iterator[str]:
     result = facts.run.result
     for group in groups_of(facts.control):
         if group.load.has_cost_per_token:
-            _, why = noise_floor(
+            floor = noise_floor(
                 facts.control, Traffic.of(group), baseline=result.baseline, limits=result.limits
             )
-            if why:
+            if not isinstance(floor, Estimate):
+                why = no_floor_words(floor)
                 yield f"The control gives no noise floor for {group.label}: {why}."
 
 
 def _answers(facts: RunFacts) -> Iterator[str]:
-    yield from (f"{found.words}." for found in facts.answers if found.words)
+    yield from (f"{words}." for check in facts.answers if (words := answers_words(check)))
     if facts.run.result.temperature and facts.speculative and not facts.answers:
         yield (
             f"Outputs were sampled at temperature {facts.run.result.temperature:g}: whether "

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.handover import handover_of
-from draftworth.analysis.winner import NoWinnerError, winner_of
 from draftworth.cli import main
+from draftworth.decision.handover import handover_of
+from draftworth.decision.winner import NoWinnerError
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.reading import Run, read_run
 from draftworth.report.contents import handover_document
 from draftworth.report.document import Section
+from draftworth.report.sentences import winner_to_export
 from draftworth.report.writing import markdown_of
 from tests.conftest import ROOT
 from tests.draftworth.report import runs
@@ -71,7 +72,7 @@ def test_one_round_gives_no_verdict_so_handover_and_winner_ask_for_the_same_next
     assert "What is missing: a verdict" in said(run)
     assert "No answer yet" in said(run)
     with pytest.raises(NoWinnerError) as refused:
-        winner_of(runs.make_facts(run))
+        winner_to_export(runs.make_facts(run))
     step = str(refused.value).partition("next: ")[2]
     assert step.startswith("measure more")
     assert f"Next: {step}." in said(run)

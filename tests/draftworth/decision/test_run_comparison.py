@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.run_comparison import changes
+from draftworth.decision.run_comparison import changes
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run
 from draftworth.report.contents import change_sentence

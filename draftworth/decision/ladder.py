@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.pairing import weighted
-from draftworth.analysis.statistics import interval_of, spoken_changes
-from draftworth.analysis.verdict import Comparison
+from draftworth.decision.verdict import Comparison
 from draftworth.metrics import definitions
 from draftworth.records.judgement import Judgement
 from draftworth.records.reading import Run
@@ -64,21 +63,6 @@ class Ladder:
             last = rung
         return last
 
-    def reach(self, variant: str) -> str:
-        """Return e.g. `cheaper up to concurrency 2 (-30% to -20%); inconclusive at 4 (...)`."""
-        last = self.cheaper_up_to(variant)
-        above = self.rungs[self.rungs.index(last) + 1 :] if last else self.rungs
-        if last is None:
-            start = "not shown to be cheaper at the lowest concurrency"
-        elif above:
-            start = f"cheaper up to concurrency {last.concurrency} ({_ends(last, variant)})"
-        else:
-            start = (
-                f"cheaper at every measured concurrency, up to {last.concurrency} "
-                f"({_ends(last, variant)})"
-            )
-        return "; ".join([start, *(_judged(rung, variant) for rung in above)])
-
 
 @dataclass(frozen=True, kw_only=True)
 class Contexts:
@@ -96,20 +80,9 @@ class Contexts:
     def speculative(self) -> tuple[str, ...]:
         return self.ladders[0].speculative
 
-    def reach(self, variant: str) -> str:
-        """Return e.g. `cheaper up to 4 requests at a time and 2,000 tokens of context`.
-
-        The variant is cheaper at every lower concurrency and with every shorter prompt too.
-        """
-        corners = list(self._corners(variant))
-        if not corners:
-            return "not shown to be cheaper at the lowest load with the shortest context"
-        (most, tokens), *others = corners
-        requests = "1 request at a time" if most == 1 else f"{most} requests at a time"
-        more = "".join(f", up to {n} and {length:,}" for n, length in others)
-        return f"cheaper up to {requests} and {tokens:,} tokens of context{more}"
-
-    def _corners(self, variant: str) -> Iterator[tuple[int, int]]:
+    def corners(self, variant: str) -> Iterator[tuple[int, int]]:
+        """Yield each (concurrency, input tokens) up to which the variant is cheaper, with every
+        lower concurrency and every shorter prompt too."""
         most, corner = math.inf, None
         for ladder in self.ladders:
             last = ladder.cheaper_up_to(variant)
@@ -183,15 +156,3 @@ def _rung(run: Run, variants: Sequence[str], comparisons: Sequence[Comparison]) 
         costs=costs,
         itls_s=itls_s,
     )
-
-
-def _judged(rung: Rung, variant: str) -> str:
-    comparison = rung.comparisons.get(variant)
-    judgement = comparison.judgement if comparison else "not measured"
-    return f"{judgement} at {rung.concurrency} ({_ends(rung, variant)})"
-
-
-def _ends(rung: Rung, variant: str) -> str:
-    comparison = rung.comparisons.get(variant)
-    ends = interval_of(comparison.cost_ratio) if comparison else None
-    return spoken_changes(ends) if ends else "no interval"

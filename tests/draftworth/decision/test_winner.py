@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.facts import RunFacts
-from draftworth.analysis.winner import NoWinnerError, Winner, WinnerFigures, winner_of
+from draftworth.decision.facts import RunFacts
+from draftworth.decision.winner import NoWinnerError, Winner, WinnerFigures
 from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
-from tests.draftworth.analysis.test_ladder import blocks_at, facts_at, in_flight
+from draftworth.report.sentences import winner_to_export
+from tests.draftworth.decision.test_ladder import blocks_at, facts_at, in_flight
 from tests.draftworth.report import runs
 from tests.support.present import present
 
@@ -27,10 +28,9 @@ def at(winner: Winner, traffic: str, load: str = "c4") -> WinnerFigures:
 
 
 def test_a_variant_that_is_cheaper_wins_with_the_figures_of_each_class_and_of_the_mix() -> None:
-    winner = winner_of(mixed())
+    winner = winner_to_export(mixed())
     assert (winner.variant, winner.baseline) == (runs.VARIANT, runs.BASELINE)
     assert winner.speculates
-    assert winner.headline.startswith("Speculation pays: traffic mix at c4, k7")
     assert [f.traffic for f in winner.figures] == ["traffic mix", "structured", "open_ended"]
     structured, mix = at(winner, "structured"), at(winner, "traffic mix")
     assert structured.itl_s == pytest.approx(runs.STEP_S / 6, rel=0.05)
@@ -45,7 +45,7 @@ def test_a_variant_that_is_cheaper_wins_with_the_figures_of_each_class_and_of_th
 
 
 def test_where_no_variant_is_cheaper_the_baseline_wins_with_its_own_figures() -> None:
-    winner = winner_of(costlier())
+    winner = winner_to_export(costlier())
     assert (winner.variant, winner.speculates, winner.cheaper_up_to) == (runs.BASELINE, False, {})
     own = at(winner, "traffic mix")
     assert (own.judgement, own.cost_ratio, own.break_even_tokens_per_step) == (None, None, None)
@@ -73,13 +73,13 @@ def test_a_run_without_a_decision_has_no_winner_and_says_why(
 ) -> None:
     run = runs.make_run(class_weights={"structured": 1.0}, **overrides)
     with pytest.raises(NoWinnerError, match=said) as refused:
-        winner_of(runs.make_facts(run))
+        winner_to_export(runs.make_facts(run))
     assert refused.value.exit_code == 1
 
 
 def test_it_says_up_to_which_load_it_is_shown_to_be_cheaper() -> None:
     facts = facts_at(1, 2, 4)
-    winner = winner_of(facts)
+    winner = winner_to_export(facts)
     (ladder,) = facts.ladders
     last = present(ladder.cheaper_up_to(runs.VARIANT))
     assert last.concurrency < 4, "the ladder must end somewhere for this to prove anything"

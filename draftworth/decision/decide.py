@@ -1,0 +1,268 @@
+"""Decides what to serve after a run. This is the only place that knows the rules:
+
+- The decision is about the traffic mix; without a mix, about the prompt classes. In a search it is
+  about the best candidate. The baseline as the engine ships it is no choice.
+- Loads with a cost per token decide by cost (`verdict.py`): the comparison whose judgement has the
+  lowest rank, and of equal ones the one with the lowest upper end of its cost ratio. As the best of
+  many it is judged anew, with a wider interval. If a comparison that could be cheaper is open,
+  there is no decision: a default would look like a measured result.
+- Where there are rates only, the highest rates within the limits decide (`rates.py`).
+- Where classes differ in sign, and both is shown, the variant may serve some classes and the
+  baseline the others (`by_class.py`). That is the decision if it is shown to save.
+- A run that failed decides nothing.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from draftworth.analysis.costs import tokens_per_step_in
+from draftworth.analysis.limits import RateBounds
+from draftworth.analysis.ratios import share_ratio
+from draftworth.analysis.repetitions import Shortfall, shortfall
+from draftworth.analysis.sensitivity import (
+    CostByPrice,
+    CostByShare,
+    cost_by_price,
+    costs_by_share,
+)
+from draftworth.decision.by_class import ByClass, by_class_of
+from draftworth.decision.rates import RateComparison, rate_comparisons, served_by_rates
+from draftworth.decision.verdict import INDIFFERENCE, Comparison, best_of_many
+from draftworth.records.reading import Run
+from draftworth.records.results import AS_SHIPPED
+
+# At most so many tokens per step save no more than counts as no difference in cost. A busy server
+# that does not speculate merges a few chunks, and seems to yield as many.
+_NO_SPECULATION = 1 + INDIFFERENCE
+
+
+class Missing(Enum):
+    """What a decision lacks."""
+
+    COMPLETE_RUN = auto()
+    ANOTHER_SERVER = auto()
+    """One server was measured."""
+    VARIANT = auto()
+    """No variant was measured beside the baseline, or no candidate of the search."""
+    VERDICT = auto()
+    """The comparison that may be the best is open."""
+    LIMITS = auto()
+    """Requests arrive at rates, and no latency is limited."""
+    HIGHER_RATES = auto()
+    """Both sides keep the limits at every measured rate."""
+    LOWER_RATES = auto()
+    """Neither side keeps the limits at the lowest measured rate."""
+    OTHER_RATES = auto()
+    """The highest rates lie between the same measured rates, or are not shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoreNeeded:
+    """How much more to measure in a class until its interval is as narrow as requested."""
+
+    comparison: Comparison
+    shortfall: Shortfall
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What to serve after a run, why, and what is missing where there is no decision.
+
+    baseline: the name of the baseline.
+    serve: the variant or the baseline, if one of them serves all traffic; None: neither is shown to
+        be the one to keep.
+    by_class: the variant for some classes and the baseline for the others; None: no classes are
+        shown to differ in sign.
+    comparison: the comparison that decided, or that would have to; None: there is none. If it is
+        the best of several, its interval is a wider one.
+    is_widened: whether it is.
+    choices: the comparisons that it was chosen from, in order of preference.
+    rates: the highest rates of each variant and the baseline; empty if costs decide.
+    is_speculation: False: what is cheaper accepts no drafts, so it is cheaper for other reasons.
+    classes: of the comparison's variant at its load, the comparisons of each class.
+    by_share, by_price: at which share of each class, and at which ratio of prices, a token costs
+        the same; empty and None without a cost per token.
+    missing: what a decision lacks; empty if there is one. more: by how much in each class.
+    """
+
+    baseline: str
+    serve: str | None
+    by_class: ByClass | None = None
+    comparison: Comparison | None = None
+    is_widened: bool = False
+    choices: tuple[Comparison, ...] = ()
+    rates: tuple[RateComparison, ...] = ()
+    is_speculation: bool = True
+    classes: tuple[Comparison, ...] = ()
+    by_share: tuple[CostByShare, ...] = ()
+    by_price: CostByPrice | None = None
+    missing: tuple[Missing, ...] = ()
+    more: tuple[MoreNeeded, ...] = ()
+
+    @property
+    def serves_by_class(self) -> bool:
+        """Whether the decision is to serve by class."""
+        return not self.missing and self.by_class is not None and self.by_class.is_shown_to_save
+
+    @property
+    def pays_while(self) -> tuple[CostByShare, ...]:
+        """`by_share`, if the verdict is on the cost: not if limits or too few requests decide."""
+        on_cost = self.comparison is not None and self.comparison.judgement.is_on_cost
+        return self.by_share if on_cost else ()
+
+    @property
+    def is_made(self) -> bool:
+        return not self.missing
+
+    @property
+    def winner(self) -> str | None:
+        """The server to bring into production beside or instead of the baseline, or the baseline;
+        None: there is no decision."""
+        if self.serves_by_class and self.by_class:
+            return self.by_class.comparison.variant
+        return self.serve
+
+    @property
+    def serves_variant(self) -> bool:
+        """Whether a variant is served, to all classes or to some."""
+        return self.winner not in (None, self.baseline)
+
+
+def decide(
+    run: Run,
+    *,
+    mixes: Sequence[Comparison],
+    of_classes: Sequence[Comparison],
+    highest_rates: Sequence[RateBounds] = (),
+) -> Decision:
+    """Decide what to serve after a run (without its control).
+
+    mixes: the comparisons in the traffic mix; empty with one class. of_classes: those in each
+    class. highest_rates: of every variant, if latencies are limited and requests come at rates.
+    """
+    baseline = run.result.baseline
+    choices = sorted(_choices(run, mixes or of_classes), key=_preference)
+    missing = [] if run.result.status == "complete" else [Missing.COMPLETE_RUN]
+    if not choices:
+        alone = len(run.result.variants) == 1 and not run.search
+        missing.append(Missing.ANOTHER_SERVER if alone else Missing.VARIANT)
+        return Decision(baseline=baseline, serve=None, missing=tuple(missing))
+    if not any(c.traffic.load.has_cost_per_token for c in choices):
+        return _by_rates(run, choices, of_classes, highest_rates, missing)
+    with_cost = [c for c in choices if c.traffic.load.has_cost_per_token]
+    return _by_cost(run, with_cost, of_classes, missing)
+
+
+def _choices(run: Run, comparisons: Sequence[Comparison]) -> Iterator[Comparison]:
+    """Yield the comparisons that may decide; in a search, the best candidate's."""
+    for comparison in comparisons:
+        is_candidate = run.search is None or comparison.variant == run.search.best
+        if is_candidate and AS_SHIPPED not in (comparison.variant, comparison.baseline):
+            yield comparison
+
+
+def _preference(comparison: Comparison) -> tuple[int, float]:
+    high = comparison.cost_ratio.high if comparison.cost_ratio else None
+    return comparison.judgement.rank, math.inf if high is None else high
+
+
+def _by_cost(
+    run: Run,
+    choices: Sequence[Comparison],
+    of_classes: Sequence[Comparison],
+    missing: Sequence[Missing],
+) -> Decision:
+    first = choices[0]
+    best = best_of_many(first, len(choices))
+    classes = _classes_of(first, of_classes)
+    by_class = by_class_of(run, first, classes) if len(first.traffic.weights) > 1 else None
+    splits = by_class is not None and by_class.is_shown_to_save
+    if not (best.judgement.is_decided or splits):
+        missing = [*missing, Missing.VERDICT]
+    serve = None
+    if best.judgement.is_decided and run.result.status == "complete":
+        serve = best.variant if best.judgement.serves_variant else best.baseline
+    return Decision(
+        baseline=run.result.baseline,
+        serve=serve,
+        by_class=by_class,
+        comparison=best,
+        is_widened=best is not first,
+        choices=tuple(choices),
+        is_speculation=_accepts_drafts(run, best),
+        classes=tuple(classes),
+        by_share=costs_by_share(run, best.traffic, variant=best.variant, baseline=best.baseline),
+        by_price=_by_price(run, first),
+        missing=tuple(missing),
+        more=tuple(_more(run, classes)) if Missing.VERDICT in missing else (),
+    )
+
+
+def _by_price(run: Run, comparison: Comparison) -> CostByPrice | None:
+    if comparison.cost_ratio is None:
+        return None
+    variant = comparison.variant
+    price_ratio = share_ratio(run.result.price, variant, comparison.baseline)
+    return cost_by_price(
+        comparison.traffic, comparison.cost_ratio, variant=variant, price_ratio=price_ratio
+    )
+
+
+def _by_rates(
+    run: Run,
+    choices: Sequence[Comparison],
+    of_classes: Sequence[Comparison],
+    highest_rates: Sequence[RateBounds],
+    missing: Sequence[Missing],
+) -> Decision:
+    compared = rate_comparisons(run.result, highest_rates, choices)
+    served = served_by_rates(compared)
+    if served is None:
+        missing = [*missing, _lacks(compared)]
+    by = next((c for c in choices if c.variant == served), choices[0])
+    return Decision(
+        baseline=run.result.baseline,
+        serve=None if missing else served,
+        comparison=by,
+        choices=tuple(choices),
+        rates=compared,
+        classes=tuple(_classes_of(by, of_classes)),
+        missing=tuple(missing),
+    )
+
+
+def _lacks(compared: Sequence[RateComparison]) -> Missing:
+    if not compared:
+        return Missing.LIMITS
+    sides = [side for c in compared for side in (c.variant, c.baseline)]
+    if all(side.kept and side.broken is None for side in sides):
+        return Missing.HIGHER_RATES
+    if all(side.broken and side.kept is None for side in sides):
+        return Missing.LOWER_RATES
+    return Missing.OTHER_RATES
+
+
+def _classes_of(mix: Comparison, of_classes: Sequence[Comparison]) -> list[Comparison]:
+    return [
+        c
+        for c in of_classes
+        if c.variant == mix.variant
+        and c.baseline == mix.baseline
+        and c.traffic.load == mix.traffic.load
+        and c.traffic.name in mix.traffic.weights
+    ]
+
+
+def _accepts_drafts(run: Run, comparison: Comparison) -> bool:
+    """Return whether a variant's steps yield more than one token, or are not known."""
+    per_step = tokens_per_step_in(run.blocks, comparison.traffic, comparison.variant)
+    return per_step is None or per_step > _NO_SPECULATION
+
+
+def _more(run: Run, classes: Sequence[Comparison]) -> Iterator[MoreNeeded]:
+    for comparison in classes:
+        lacks = shortfall(comparison.cost_ratio, target_width=run.result.target_interval_width)
+        if lacks:
+            yield MoreNeeded(comparison=comparison, shortfall=lacks)

@@ -1,0 +1,133 @@
+"""The figures for the people who serve the model: the decision's traffic, and what to watch.
+
+The break-even is for decoding: a step that takes as long as 2.3 baseline steps pays if it yields
+more than 2.3 tokens. The tokens per step depend on the traffic, and a live server counts them; the
+time of a step hardly depends on the texts.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from draftworth.analysis.costs import step_cost_ratio, tokens_per_step_in
+from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.summary import Lengths, groups_of, lengths_of
+from draftworth.decision.facts import RunFacts
+from draftworth.decision.verdict import Comparison
+from draftworth.metrics import steps
+from draftworth.records.judgement import Judgement
+from draftworth.records.load_shapes import Load
+from draftworth.records.reading import Run
+from draftworth.records.results import BlockResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassMeasured:
+    """One prompt class of the traffic, as measured on the baseline's requests.
+
+    weight: the class's share of the traffic's output tokens. cases, prompts: number of each.
+    input_tokens, output_tokens: lengths of prompts and outputs; None: the server counts no tokens.
+    """
+
+    name: str
+    weight: float
+    cases: int
+    prompts: int
+    input_tokens: Lengths | None
+    output_tokens: Lengths | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BreakEvenAt:
+    """The tokens per step that a variant needs to break even at a load, and the measured ones.
+
+    needed: equal to the cost of a step in baseline steps; None: a step latency is not known.
+    measured: tokens per step of the whole traffic; None: not known.
+    by_class: measured tokens per step by class. judgement: the verdict; None: there is none.
+    """
+
+    load: Load
+    needed: Estimate | None
+    measured: float | None
+    by_class: Mapping[str, float | None]
+    judgement: Judgement | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handover:
+    """The figures that go with a decision.
+
+    has_counters: the variant's server counts drafted and accepted tokens.
+    most_tokens: prompt and output tokens of the longest request; None: not counted.
+    """
+
+    classes: tuple[ClassMeasured, ...] = ()
+    break_evens: tuple[BreakEvenAt, ...] = ()
+    has_counters: bool = False
+    most_tokens: int | None = None
+
+
+def handover_of(facts: RunFacts) -> Handover:
+    """Return the figures of the comparison that decides; empty ones if there is none."""
+    decision = facts.decision
+    if decision.comparison is None:
+        return Handover()
+    return Handover(
+        classes=tuple(_classes(facts, decision.comparison.traffic)),
+        break_evens=tuple(_break_evens(facts, decision.comparison, decision.choices)),
+        has_counters=has_counters(facts.run, decision.comparison.variant),
+        most_tokens=longest_request_tokens(facts.run.blocks),
+    )
+
+
+def has_counters(run: Run, variant: str) -> bool:
+    """Return whether the variant's server counted drafted and accepted tokens."""
+    return any(block.speculation for block in run.blocks if block.variant == variant)
+
+
+def longest_request_tokens(blocks: Iterable[BlockResult]) -> int | None:
+    """Return the tokens of the longest request, prompt + output; None if none are counted."""
+    totals = (r.number_total_tokens for block in blocks for r in block.requests)
+    return max((total for total in totals if total is not None), default=None)
+
+
+def _classes(facts: RunFacts, traffic: Traffic) -> Iterator[ClassMeasured]:
+    for name, weight in traffic.weights.items():
+        blocks = [
+            b
+            for b in facts.run.blocks
+            if (b.prompt_class, b.variant) == (name, facts.run.result.baseline)
+        ]
+        done = [r for b in blocks for r in b.requests if not r.failed]
+        yield ClassMeasured(
+            name=name,
+            weight=weight,
+            cases=len({b.case for b in blocks}),
+            prompts=len({(b.case, r.prompt_id) for b in blocks for r in b.requests}),
+            input_tokens=lengths_of(r.number_input_tokens for r in done),
+            output_tokens=lengths_of(r.number_output_tokens for r in done),
+        )
+
+
+def _break_evens(
+    facts: RunFacts, decision: Comparison, choices: Sequence[Comparison]
+) -> Iterator[BreakEvenAt]:
+    run, variant = facts.run, decision.variant
+    blocks = [b for b in run.blocks if b.variant == variant]
+    judged = {
+        c.traffic.load: c.judgement
+        for c in choices
+        if c.traffic.name == decision.traffic.name and c.variant == variant
+    }
+    for load in sorted({group.load for group in groups_of(blocks)}, key=lambda load: load.order):
+        traffic = replace(decision.traffic, load=load)
+        yield BreakEvenAt(
+            load=load,
+            needed=step_cost_ratio(run, load, variant),
+            measured=tokens_per_step_in(blocks, traffic, variant),
+            by_class={
+                g.prompt_class: steps.tokens_per_step(g.blocks(blocks, variant))
+                for g in traffic.groups
+            },
+            judgement=judged.get(load),
+        )

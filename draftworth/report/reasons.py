@@ -1,0 +1,197 @@
+"""Why a comparison is judged as it is, in words."""
+
+import math
+from fractions import Fraction
+
+from draftworth.analysis import doubts
+from draftworth.analysis.clustering import MANY_REPETITIONS, MIN_PROMPTS
+from draftworth.analysis.likelihood_check import AnswersCheck, DiffersSooner
+from draftworth.analysis.limits import LIMIT_REQUESTS, MAX_EXCLUDED_SHARE
+from draftworth.analysis.statistics import Estimate, interval_of
+from draftworth.decision import reasons
+from draftworth.decision.verdict import INDIFFERENCE, Comparison
+from draftworth.errors import counted
+from draftworth.records import likelihoods
+from draftworth.report.percent import changes, spoken_changes
+
+ENOUGH = f"{MIN_PROMPTS} prompts in two rounds"
+
+
+def reason_words(comparison: Comparison) -> str:
+    """Say why a comparison is judged as it is, and if the noise floor alone leaves it undecided."""
+    words = words_of(comparison.reason)
+    noise = interval_of(comparison.floor)
+    if not comparison.by_floor or noise is None:
+        return words
+    return (
+        f"{words}, but on a second server without speculation it costs {changes(noise)}: so much "
+        "may be no effect of speculation"
+    )
+
+
+def words_of(reason: reasons.Reason) -> str:
+    """Return one reason as a clause without a full stop."""
+    match reason:
+        case reasons.CostDecides(cost_ratio=ratio):
+            return _cost_words(ratio)
+        case reasons.LimitDecides(latency=latency):
+            return latency_words(latency)
+        case reasons.NoTokens():
+            return "no prompt of each class has its tokens counted on both sides"
+        case reasons.TooFewPrompts():
+            return f"too few prompts or rounds: it takes {ENOUGH}; more where they differ much"
+        case reasons.NoCostAtRate():
+            return (
+                "arrivals at a rate have no cost per token; with workload.limits the answer is the "
+                "highest rate that keeps them"
+            )
+        case reasons.KeepsLimits():
+            return "every latency limit is kept at this rate"
+        case doubts.CountsDiffer() | doubts.BeyondSpeculation():
+            return _not_believed_words(reason)
+        case doubts.NotTheTargets(checks=checks):
+            return "; ".join(answers_words(check) for check in checks)
+        case _:
+            return not_comparable_words(reason)
+
+
+def _cost_words(ratio: Estimate) -> str:
+    if ratio.interval is None:
+        return "the cost of a token has no interval"
+    (low, high), where = ratio.interval, _which_repetitions(ratio)
+    if low > 1 + INDIFFERENCE:
+        return f"a token costs at least {_sure(low)} more{where}"
+    if high < 1 / (1 + INDIFFERENCE):
+        return f"a token costs at least {_sure(high)} less{where}"
+    if low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE:
+        return f"a token costs the same to {INDIFFERENCE:.0%} either way{where}"
+    equal = "" if low <= 1 <= high else f": up to {INDIFFERENCE:.0%} counts as no difference"
+    return f"{spoken_changes((low, high))}{where} does not decide it{equal}"
+
+
+def _sure(end: float) -> str:
+    """Return a ratio's distance from 1 in whole per cent, rounded down so that `at least` holds."""
+    return f"{abs(math.trunc(100 * (Fraction(end) - 1)))}%"
+
+
+def _which_repetitions(ratio: Estimate) -> str:
+    """Say for which repetitions an interval holds; empty if it holds for further ones too."""
+    if ratio.repetitions >= MANY_REPETITIONS:
+        return ""
+    several = f" in these {ratio.repetitions} repetitions"
+    return " in this run" if ratio.repetitions < 2 else several
+
+
+def latency_words(latency: doubts.LatencyAtLimit) -> str:
+    """Say what a latency is beside its limit, and what would show whether it keeps the limit."""
+    what = f"{latency.latency} p95 of {latency.variant} in {latency.group.label}"
+    limit = f"limit {latency.limit_s * 1e3:g} ms"
+    if latency.p95 is None:
+        return f"{what} was not measured ({limit})"
+    if latency.p95.interval is None:
+        return (
+            f"{what}: {latency.p95.samples} requests do not show whether it keeps its {limit}; "
+            f"some {LIMIT_REQUESTS} or more would"
+        )
+    low, high = latency.p95.interval
+    ends = f"{low * 1e3:.1f} to {high * 1e3:.1f} ms, {limit}"
+    more = "" if low > latency.limit_s else ": measure more requests"
+    return f"{what} is {ends}{more}"
+
+
+def not_comparable_words(doubt: doubts.NotComparable) -> str:
+    """Say why the requests of variants cannot be compared."""
+    group = doubt.group.label
+    match doubt:
+        case doubts.SeveralModels(models=models):
+            answers = ", ".join(f"{v} answers as {' and '.join(n)}" for v, n in models.items())
+            return (
+                f"in {group}, {answers}: that may be different models; next: serve one model under "
+                "one name (vLLM: --served-model-name, llama.cpp: --alias)"
+            )
+        case doubts.ManyExcluded(variant=variant, share=share):
+            return (
+                f"{share:.0%} of the samples of {variant} in {group} are excluded: the client "
+                f"waited for a core, or was stopped (at most {MAX_EXCLUDED_SHARE:.0%}): give the "
+                "client a core of its own"
+            )
+        case doubts.ManyFailed():
+            late = f", {doubt.timed_out} of them by time-out" if doubt.timed_out else ""
+            return (
+                f"{doubt.failed} of {doubt.requests} requests of {doubt.variant} in {group} "
+                f"failed{late} (at most {doubt.allowed_share:.1%}): those that are left may be the "
+                "easy ones"
+            )
+        case doubts.FailedUnequally(counts=counts):
+            sides = " and ".join(f"{f} of {n} of {variant}" for variant, (f, n) in counts.items())
+            return f"requests in {group} failed unequally: {sides}"
+
+
+def _not_believed_words(doubt: doubts.NotBelieved) -> str:
+    if isinstance(doubt, doubts.CountsDiffer):
+        return (
+            f"the servers count tokens differently; in {counted(doubt.outputs, 'output')} with the "
+            f"same text the baseline counts {doubt.baseline_tokens:,} tokens and the variant "
+            f"{doubt.variant_tokens:,}, so a cost per token says nothing"
+        )
+    return (
+        f"no speculation can gain so much; the variant is {doubt.times:.0f} times as fast, where a "
+        f"step yields at most {doubt.tokens} tokens: a cache of responses may have answered, or a "
+        "faster server"
+    )
+
+
+def no_floor_words(doubt: doubts.NotComparable | doubts.NoFloorInterval) -> str:
+    """Say why a control gives no noise floor."""
+    if isinstance(doubt, doubts.NoFloorInterval):
+        return f"its pairs in {doubt.group} give no interval"
+    return not_comparable_words(doubt)
+
+
+def answers_words(check: AnswersCheck) -> str:
+    """Say why outputs are not the target's, or why that is not known; empty if nothing shows it."""
+    if check.is_the_targets or check.evidence is None:
+        return ""
+    unknown = "whether its answers are the target's is not known"
+    problem = unknown if check.is_the_targets is None else "its answers are not the target's"
+    return f"{check.variant}: {problem}: {_evidence_words(check.evidence)}"
+
+
+def _evidence_words(evidence: likelihoods.ModelsCheck | DiffersSooner) -> str:
+    match evidence:
+        case likelihoods.Likelihood():
+            less = "less" if evidence.deviation < 0 else "more"
+            return (
+                f"their tokens are {abs(evidence.per_token):.2f} nats {less} likely than what the "
+                f"target draws ({abs(evidence.deviation):.1f} standard errors, "
+                f"{counted(evidence.outputs, 'output')})"
+            )
+        case likelihoods.GreedyLikelihood():
+            return (
+                f"{evidence.beyond} of {evidence.outputs} have a token that the target would not "
+                f"have said, and rounding does not explain (up to {evidence.farthest:.1f} nats "
+                f"below its most likely one; a near tie: {likelihoods.NEAR_TIE_NATS:g})"
+            )
+        case likelihoods.DraftLikelihood():
+            return _draft_words(evidence)
+        case DiffersSooner():
+            control = "those of a second server without speculation"
+            floor = control if evidence.of_control else "the baseline's own repeats"
+            return (
+                f"at {evidence.load.label} {evidence.differing} of {evidence.outputs} differ from "
+                f"the baseline's, at one token in {evidence.tokens / evidence.differing:.0f}, "
+                f"sooner than {floor} and than rounding explains (one in "
+                f"{1 / evidence.rounding_share:.0f})"
+            )
+
+
+def _draft_words(evidence: likelihoods.DraftLikelihood) -> str:
+    low, high = evidence.low, evidence.high
+    prompts = f"{counted(evidence.prompts, 'prompt')} of {evidence.prompt_class}"
+    if low is None or high is None:
+        return f"{prompts} are too few to tell"
+    words = (
+        f"under {evidence.draft} their tokens are {low:+.2f} to {high:+.2f} nats beside the "
+        f"baseline's ({prompts}; equal: within {likelihoods.DRAFT_MARGIN_NATS:g})"
+    )
+    return f"{words}: too few prompts to tell" if low <= 0 <= high else words

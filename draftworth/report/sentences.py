@@ -1,0 +1,434 @@
+"""The decision and the verdicts of a run in sentences, for report, `verdict.json` and mail."""
+
+from collections.abc import Iterator
+
+from draftworth.analysis.clustering import MANY_REPETITIONS
+from draftworth.analysis.limits import RateBounds
+from draftworth.analysis.pairing import TRAFFIC_MIX
+from draftworth.analysis.rare import Extremes
+from draftworth.analysis.repetitions import Shortfall
+from draftworth.analysis.statistics import Estimate, interval_of
+from draftworth.decision.by_class import ByClass
+from draftworth.decision.decide import Decision, Missing
+from draftworth.decision.facts import RunFacts, VariantFacts, weights_of
+from draftworth.decision.ladder import Contexts, Ladder, Rung
+from draftworth.decision.verdict import Comparison
+from draftworth.decision.winner import NoWinnerError, Winner, winner_of
+from draftworth.metrics.definitions import COST
+from draftworth.records.findings import Finding, Verdict
+from draftworth.records.results import AS_SHIPPED, RunResult
+from draftworth.report import words
+from draftworth.report.attention import attention_of
+from draftworth.report.percent import changes, spoken_changes
+from draftworth.report.reasons import reason_words
+from draftworth.report.search_sentences import named, search_answer
+from draftworth.untrusted import one_line
+
+# With fewer prompts or starts, the sentences of a verdict say what they may not have shown.
+MANY_DRAWN = 16
+WITHOUT_SPECULATION = "without speculation"
+
+
+def verdict_of(facts: RunFacts) -> Verdict:
+    """Return the answer of a run as the record that `verdict.json` holds."""
+    return Verdict(
+        run_id=facts.run.result.run_id,
+        experiment=facts.run.result.experiment,
+        decision=decision_sentence(facts),
+        headline=headline(facts),
+        findings=tuple(findings(facts)),
+        notes=(
+            *by_class_sentences(facts.decision),
+            *reach_sentences(facts),
+            *rate_sentences(facts),
+            *attention_of(facts),
+        ),
+    )
+
+
+def decision_sentence(facts: RunFacts) -> str:
+    """Say what to serve, or why there is no decision: the first line of every answer."""
+    decision, result = facts.decision, facts.run.result
+    if Missing.COMPLETE_RUN in decision.missing:
+        return f"No decision, the run is not complete: {one_line(result.reason).rstrip('.')}."
+    if Missing.ANOTHER_SERVER in decision.missing:
+        return "One server was measured: there is nothing to compare it with."
+    if decision.comparison is None:
+        return "No decision: no variant was measured beside the baseline."
+    if not decision.is_made:
+        return _no_decision(decision, decision.comparison)
+    if decision.serves_by_class and decision.by_class:
+        return _serve_by_class(decision.by_class)
+    why = _why_by_rates(decision) if decision.rates else first_words(decision)
+    if not decision.serves_variant:
+        return f"Decision: serve {WITHOUT_SPECULATION}. {why}."
+    name, search = decision.comparison.variant, facts.run.search
+    window = f" ({named(search, name)})" if search else ""
+    return f"Decision: serve {name}{window}. {why}."
+
+
+def _no_decision(decision: Decision, comparison: Comparison) -> str:
+    match decision.missing[-1]:
+        case Missing.LIMITS:
+            load = comparison.traffic.load.label
+            return f"No decision at {load}: arrivals at a rate have no cost per token."
+        case Missing.HIGHER_RATES:
+            return "No decision: all keep the limits at every measured rate."
+        case Missing.LOWER_RATES:
+            return "No decision: none keeps the limits at the lowest measured rate."
+        case Missing.OTHER_RATES:
+            return "No decision: the highest rates within the limits are not shown to differ."
+        case _:
+            reason = reason_words(comparison).partition("; ")[0]
+            return f"No decision at {comparison.traffic.load.label}: {reason}."
+
+
+def _serve_by_class(by_class: ByClass) -> str:
+    classes, others = by_class.classes, by_class.other_classes
+    count = len(classes) + len(others)
+    served = classes[0] if len(classes) == 1 else f"{len(classes)} of {count} classes"
+    rest = others[0] if len(others) == 1 else "the others"
+    variant = by_class.comparison.variant
+    return f"Decision: serve {served} with {variant}, {rest} {WITHOUT_SPECULATION}."
+
+
+def _why_by_rates(decision: Decision) -> str:
+    per_dollar = any(c.price_ratio != 1 for c in decision.rates)
+    return f"It takes more requests{' per dollar' if per_dollar else ''} within the limits"
+
+
+def first_words(decision: Decision) -> str:
+    """Return the headline's first words; what is cheaper may be so without speculation."""
+    comparison = decision.comparison
+    if comparison is None:
+        return ""
+    if comparison.judgement.serves_variant and not decision.is_speculation:
+        return "Cheaper, and not by speculation"
+    return words.ANSWERS[comparison.judgement]
+
+
+def next_step(facts: RunFacts) -> str:
+    """Say what to do about a run that has no decision; empty if it has one."""
+    decision = facts.decision
+    if decision.is_made:
+        return ""
+    return _NEXT_STEPS[decision.missing[0]]
+
+
+_MEASURE_A_VARIANT = "measure a speculative variant beside a baseline"
+_NEXT_STEPS = {
+    Missing.COMPLETE_RUN: "measure again",
+    Missing.ANOTHER_SERVER: _MEASURE_A_VARIANT,
+    Missing.VARIANT: _MEASURE_A_VARIANT,
+    Missing.VERDICT: (
+        "measure more (workload.max_requests, repetitions), or leave out the variant that is "
+        "undecided"
+    ),
+    Missing.LIMITS: (
+        "say which latencies the service has to keep (draftworth report RUN --limit "
+        "ttft_p95_ms=MS), or measure at a load that is kept full (workload.concurrency)"
+    ),
+    Missing.HIGHER_RATES: (
+        "measure higher rates (workload.requests_per_second), up to one at which a server breaks "
+        "the limits, or a load that is kept full (workload.concurrency)"
+    ),
+    Missing.LOWER_RATES: "measure lower rates (workload.requests_per_second)",
+    Missing.OTHER_RATES: (
+        "measure more requests, at rates (workload.requests_per_second) between the highest that "
+        "keeps the limits and the lowest that breaks them"
+    ),
+}
+
+
+def missing_sentences(facts: RunFacts) -> Iterator[str]:
+    """Yield what a decision lacks, without full stops."""
+    decision, result = facts.decision, facts.run.result
+    for missing in decision.missing:
+        match missing:
+            case Missing.COMPLETE_RUN:
+                yield f"a run that is complete: this one failed ({result.reason})"
+            case Missing.ANOTHER_SERVER | Missing.VARIANT:
+                name = "a candidate of the search" if facts.run.search else "a speculative variant"
+                yield f"{name}, measured beside the baseline"
+            case Missing.VERDICT:
+                yield "a verdict"
+            case Missing.LIMITS:
+                yield "a cost: arrivals at a rate have none per token, and no latency is limited"
+            case _:
+                yield "rates at which one side keeps the limits and the other does not"
+    for more in decision.more:
+        lacks = shortfall_words(more.shortfall, result.target_interval_width)
+        yield f"{more.comparison.traffic.label}: {lacks}"
+
+
+def headline(facts: RunFacts) -> str:
+    """Return the answer in one sentence, about the traffic mix or, without a mix, a prompt class.
+
+    For a search, return its result and the verdict on its best candidate.
+    """
+    search, verdict = facts.run.search, _verdict_sentence(facts)
+    return f"{search_answer(search)} {verdict}" if search else verdict
+
+
+def _verdict_sentence(facts: RunFacts) -> str:
+    decision, best = facts.decision, facts.decision.comparison
+    if best is None:
+        return why_no_verdict(facts.run.result)
+    if decision.rates:
+        return " ".join([*rate_sentences(facts), *equal_rate_sentences(decision)])
+    count = len(decision.choices)
+    wider = ", with an interval for all of them" if decision.is_widened else ""
+    among = f" (the best of {count} comparisons{wider})" if count > 1 else ""
+    place = f"{best.traffic.label}, {best.name}"
+    answer = f"{first_words(decision)}: {place}: {reason_words(best)}{among}."
+    floor = "" if best.clears_floor is not False else floor_sentence(best)
+    split = by_class_sentences(decision) if decision.serves_by_class else ()
+    return " ".join([*split, f"{answer}{floor}{rare_sentences(best)}", *_reach_of(facts, best)])
+
+
+def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
+    for measured in facts.contexts or _several_rungs(facts):
+        if measured.traffic == best.traffic.name and best.variant in measured.speculative:
+            reach = reach_words(measured, best.variant)
+            yield f"{reach[0].upper()}{reach[1:]}."
+
+
+def by_class_sentences(decision: Decision) -> Iterator[str]:
+    """Yield what it costs if the variant serves the classes in which it pays; none if no classes
+    differ in sign."""
+    split = decision.by_class
+    if split is None:
+        return
+    mix, ratio = split.comparison, split.cost_ratio
+    served, others = " and ".join(split.classes), " and ".join(split.other_classes)
+    alone = mix.variant if split.alone == mix.variant else "the baseline"
+    yield (
+        f"By class: with {mix.variant} for {served} and the baseline for {others}, the mix at "
+        f"{mix.traffic.load.label} {words.cost_phrase(ratio.value, ratio.low, ratio.high)} than "
+        f"with the baseline alone; {_saving_words(split.ratio_to_alone)} than with {alone} alone."
+    )
+    if split.is_shown_to_save and split.servers:
+        yield (
+            "Two pools need two sets of devices: where "
+            f"{alone} alone takes {split.servers} servers or more, the two together take no more."
+        )
+
+
+def _saving_words(ratio: Estimate) -> str:
+    ends = interval_of(ratio)
+    if ends is None:
+        return "not shown to cost less"
+    if ends[1] < 1:
+        return f"it costs {spoken_changes(ends)}"
+    return f"not shown to cost less ({spoken_changes(ends)})"
+
+
+def winner_to_export(facts: RunFacts) -> Winner:
+    """Return the winner of a run; NoWinnerError: the run has no decision, and what to do."""
+    winner, result = winner_of(facts), facts.run.result
+    if winner is None:
+        failed = result.status != "complete"
+        why = f"it failed: {one_line(result.reason)}" if failed else headline(facts)
+        raise NoWinnerError(
+            f"run {one_line(result.run_id)} has no winner: {why.rstrip('.')}; next: "
+            f"{next_step(facts)}"
+        )
+    return winner
+
+
+def findings(facts: RunFacts) -> Iterator[Finding]:
+    """Yield a finding for each comparison: in the mix, in each class, against `AS_SHIPPED`."""
+    weights = weights_of(facts.run)
+    parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
+    for mix in facts.mixes:
+        who = f"{TRAFFIC_MIX} ({parts}) at {mix.traffic.load.label}, {mix.name}"
+        yield _finding(mix, who, f"{cost_sentence(mix)}{floor_sentence(mix)}")
+    for variant in facts.speculative:
+        if c := variant.comparison:
+            more = f"{cost_sentence(c)}{floor_sentence(c)}{missing_requests(facts, variant)}"
+            yield _finding(c, variant.label, more)
+    for variant in facts.speculative:
+        if c := variant.against_shipped:
+            yield _finding(c, f"{variant.label}, against {AS_SHIPPED}")
+
+
+def _finding(c: Comparison, who: str, more: str = "") -> Finding:
+    ratio = c.cost_ratio
+    return Finding(
+        traffic=c.traffic.name,
+        load=c.traffic.load.label,
+        variant=c.variant,
+        baseline=c.baseline,
+        judgement=c.judgement,
+        cost_ratio=ratio.value if ratio else None,
+        cost_ratio_low=ratio.low if ratio else None,
+        cost_ratio_high=ratio.high if ratio else None,
+        noise_floor_low=c.floor.low if c.floor else None,
+        noise_floor_high=c.floor.high if c.floor else None,
+        clears_noise_floor=c.clears_floor,
+        sentence=f"{who}: {c.judgement}; {reason_words(c)}.{more}{rare_sentences(c)}",
+    )
+
+
+def why_no_verdict(result: RunResult) -> str:
+    """Say why a run without a comparison has none."""
+    if result.status == "failed":
+        return f"The run failed, so it has no verdict: {one_line(result.reason).rstrip('.')}."
+    return "The run has no speculative variant beside its baseline: no verdict."
+
+
+def cost_sentence(c: Comparison) -> str:
+    """Say what a million output tokens cost with variant and baseline; empty without a price."""
+    if not (c.baseline_usd and c.variant_usd):
+        return ""
+    plain, drafted = (f"{usd:.{COST.digits}f}" for usd in (c.baseline_usd, c.variant_usd))
+    return f" A million output tokens cost {drafted} USD instead of {plain}."
+
+
+def floor_sentence(c: Comparison) -> str:
+    """Return a sentence on the noise floor; empty if there is none, or the reason mentions it."""
+    noise = interval_of(c.floor)
+    if c.by_floor or noise is None:
+        return ""
+    floor = f"Two servers without speculation: {changes(noise)}"
+    beside = {
+        True: ", which the verdict clears",
+        False: ", which the verdict does not clear: so much may be no effect of speculation",
+        None: "",
+    }
+    return f" {floor}{beside[c.clears_floor]}."
+
+
+def rare_sentences(c: Comparison) -> str:
+    """Say which requests are extreme, and which events a verdict on costs may have missed; empty if
+    there is nothing to say, else with a space before it."""
+    extreme = _extreme_sentence(c.extremes, c.without_extremes) if c.extremes else ""
+    return f"{extreme}{_unseen_sentence(c)}"
+
+
+def _extreme_sentence(extremes: Extremes, without: Estimate | None) -> str:
+    ends = interval_of(without)
+    cost = spoken_changes(ends) if ends else "not known"
+    return (
+        f" {extremes.count} of {extremes.requests} requests of {extremes.variant} took at least "
+        f"{extremes.times:.1f} times as long as is usual for their prompts, and none of the other "
+        f"side: without them the cost difference is {cost}."
+    )
+
+
+def _unseen_sentence(c: Comparison) -> str:
+    ratio = c.cost_ratio
+    if ratio is None or not c.judgement.is_on_cost:
+        return ""
+    rare = [f"an event in fewer than 1 of {max(1, ratio.samples // 3)} requests"]
+    if ratio.prompts < MANY_DRAWN:
+        rare.append(f"a kind of prompt that is rarer than 3 of {ratio.prompts}")
+    if MANY_REPETITIONS <= ratio.repetitions < MANY_DRAWN:
+        rare.append(f"a kind of start that is rarer than 3 of {ratio.repetitions}")
+    return f" A run of this size may miss {', and '.join(rare)}."
+
+
+def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
+    """Say how many more requests, prompts or repetitions a variant needs for an interval as narrow
+    as the experiment asks for; empty if it is narrow enough, or if there is no interval."""
+    if not variant.shortfall:
+        return ""
+    lacks = shortfall_words(variant.shortfall, facts.run.result.target_interval_width)
+    return f" {lacks[0].upper()}{lacks[1:]}."
+
+
+def shortfall_words(shortfall: Shortfall, target_width: float) -> str:
+    """Say how much more to measure until an interval has the target width."""
+    reached = f"would make the interval {target_width:.0%} wide"
+    if not (shortfall.prompts or shortfall.repetitions):
+        return f"about {_so_many(shortfall.requests, 'request')} {reached}"
+    counts = {"prompt": shortfall.prompts, "repetition": shortfall.repetitions}
+    more = " and ".join(_so_many(count, name) for name, count in counts.items() if count)
+    return f"about {more} {reached}: those measured differ too much among themselves"
+
+
+def _so_many(count: int, name: str) -> str:
+    return f"1 more {name}" if count == 1 else f"{count} more {name}s"
+
+
+def reach_sentences(facts: RunFacts) -> Iterator[str]:
+    """Yield a sentence for each ladder and variant: up to which load the variant is cheaper."""
+    ladders: list[Contexts | Ladder] = [*facts.contexts, *_several_rungs(facts)]
+    for measured in ladders:
+        for variant in measured.speculative:
+            yield f"{measured.label}, {variant}: {reach_words(measured, variant)}."
+
+
+def _several_rungs(facts: RunFacts) -> list[Ladder]:
+    return [ladder for ladder in facts.ladders if len(ladder.rungs) > 1]
+
+
+def reach_words(measured: Ladder | Contexts, variant: str) -> str:
+    """Say up to which concurrency, and up to which prompt length, a variant is cheaper."""
+    if isinstance(measured, Contexts):
+        return _context_reach(measured, variant)
+    last = measured.cheaper_up_to(variant)
+    above = measured.rungs[measured.rungs.index(last) + 1 :] if last else measured.rungs
+    if last is None:
+        start = "not shown to be cheaper at the lowest concurrency"
+    else:
+        ends = f"{last.concurrency} ({_ends(last, variant)})"
+        start = (
+            f"cheaper up to concurrency {ends}"
+            if above
+            else f"cheaper at every measured concurrency, up to {ends}"
+        )
+    return "; ".join([start, *(_judged(rung, variant) for rung in above)])
+
+
+def _context_reach(measured: Contexts, variant: str) -> str:
+    corners = list(measured.corners(variant))
+    if not corners:
+        return "not shown to be cheaper at the lowest load with the shortest context"
+    (most, tokens), *further = corners
+    requests = "1 request at a time" if most == 1 else f"{most} requests at a time"
+    more = "".join(f", up to {n} and {length:,}" for n, length in further)
+    return f"cheaper up to {requests} and {tokens:,} tokens of context{more}"
+
+
+def _judged(rung: Rung, variant: str) -> str:
+    comparison = rung.comparisons.get(variant)
+    judgement = comparison.judgement if comparison else "not measured"
+    return f"{judgement} at {rung.concurrency} ({_ends(rung, variant)})"
+
+
+def _ends(rung: Rung, variant: str) -> str:
+    comparison = rung.comparisons.get(variant)
+    ends = interval_of(comparison.cost_ratio) if comparison else None
+    return spoken_changes(ends) if ends else "no interval"
+
+
+def rate_sentences(facts: RunFacts) -> Iterator[str]:
+    """Yield for each variant the highest measured request rate at which it keeps the limits."""
+    for bounds in facts.highest_rates:
+        rate = bounds.kept.words if bounds.kept else "none of them"
+        yield f"Highest measured rate within the limits, {_side_words(bounds)}: {rate}."
+
+
+def _side_words(bounds: RateBounds) -> str:
+    length = bounds.input_tokens
+    return bounds.variant if length is None else f"{bounds.variant} with {length:,} input tokens"
+
+
+def equal_rate_sentences(decision: Decision) -> Iterator[str]:
+    """Yield for each variant how its latencies differ at a rate that both sides keep."""
+    for rates in decision.rates:
+        for comparison in rates.at_equal_rates:
+            latencies = [
+                f"{metric.label} {_times_as_long(speedup)}"
+                for metric, speedup in comparison.speedups.items()
+                if metric.unit.name == "ms" and speedup
+            ]
+            if latencies:
+                where = f"{comparison.traffic.label}, {comparison.name}"
+                yield f"{where}: {', '.join(latencies)} as the baseline's."
+
+
+def _times_as_long(speedup: Estimate) -> str:
+    ratio = speedup.inverse
+    return f"{words.with_ends(f'{ratio.value:.2f}', words.interval(ratio))} times as long"

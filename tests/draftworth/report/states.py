@@ -1,0 +1,106 @@
+"""Built runs of every kind: what each says is held in all of its forms."""
+
+from dataclasses import replace
+from typing import Any
+
+from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
+from draftworth.records.reading import Run
+from draftworth.records.results import Limits
+from tests.draftworth.report import runs, searches
+from tests.draftworth.report.runs import LOST
+from tests.support.blocks import each_request
+
+
+def with_factor(factor: float, **overrides: object) -> Run:
+    """A run whose variant takes so many times as long as in the built run."""
+    blocks = tuple(
+        b if b.variant == runs.BASELINE else runs.slower(b, factor) for b in runs.make_run().blocks
+    )
+    return runs.make_run(blocks=blocks, **overrides)
+
+
+def at_loads(*factors: float) -> Run:
+    """A run at 1, 2, 4 ... requests in flight, where the variant takes so many times as long."""
+    blocks = tuple(
+        replace(b, load=ConcurrencyLoad(concurrency=2**i), block=b.block + 100 * i)
+        for i, factor in enumerate(factors)
+        for b in with_factor(factor).blocks
+    )
+    return runs.make_run(blocks=blocks)
+
+
+def few_prompts() -> Run:
+    blocks = (replace(b, requests=b.requests[:2], speculation=None) for b in runs.make_run().blocks)
+    return runs.make_run(blocks=tuple(blocks))
+
+
+def many_prompts(**overrides: object) -> Run:
+    """A run with prompts enough for the 95th percentile of a latency."""
+    blocks = tuple(
+        replace(
+            b,
+            requests=tuple(
+                replace(r, request_id=f"{r.request_id}/{n}", prompt_id=f"{r.prompt_id}/{n}")
+                for n in range(16)
+                for r in b.requests
+            ),
+        )
+        for b in runs.make_run().blocks
+    )
+    return runs.make_run(blocks=blocks, **overrides)
+
+
+def at_a_rate(**overrides: object) -> Run:
+    """Requests that arrive at random times, where the variant takes longer from end to end."""
+    blocks = tuple(
+        replace(block, load=PoissonLoad(requests_per_second=2.0)) for block in many_prompts().blocks
+    )
+    return runs.make_run(blocks=blocks, **overrides)
+
+
+def faster_server(*, chunks: int = 100) -> Run:
+    """A run whose variant is a server without speculation that takes 0.6 of the time."""
+    plain = [b for b in runs.make_run().blocks if b.variant == runs.BASELINE]
+    faster = [
+        replace(
+            runs.slower(b, 0.6), variant=runs.VARIANT, block=b.block + 100, max_tokens_per_step=None
+        )
+        for b in plain
+    ]
+    faster = [each_request(b, lambda r: replace(r, chunks=chunks)) for b in faster]
+    return runs.make_run(blocks=(*plain, *faster), max_tokens_per_step={runs.BASELINE: 1})
+
+
+def with_requests(**values: Any) -> Run:
+    """A run in which a token of the variant costs less, with other values in its requests."""
+    blocks = tuple(
+        b if b.variant == runs.BASELINE else each_request(b, lambda r: replace(r, **values))
+        for b in with_factor(0.6).blocks
+    )
+    return runs.make_run(blocks=blocks)
+
+
+# Without a factor, a token costs as much with the variant as without it.
+STATES = {
+    "more expensive": with_factor(1.3),
+    "cheaper": with_factor(0.6),
+    "cheaper without speculation": faster_server(),
+    "tokens that are counted twice": with_requests(number_output_tokens=200),
+    "answers from a cache": with_requests(ttft_s=0.01, end_to_end_latency_s=0.05),
+    "no difference": runs.make_run(),
+    "inconclusive": few_prompts(),
+    "within the limits at a rate": at_a_rate(limits=Limits(ttft_p95_s=9.0)),
+    "outside the limits at a rate": at_a_rate(limits=Limits(ttft_p95_s=0.1)),
+    "at a rate without limits": at_a_rate(),
+    "outside the limits": many_prompts(limits=Limits(ttft_p95_s=0.1)),
+    "failed run": runs.make_run(blocks=(), status="failed", reason="no server started"),
+    "interrupted run": runs.make_run(interruptions=(LOST,)),
+    "search": searches.make_search_run(),
+    "repetitions": runs.with_repetitions(runs.make_run(), 2),
+    "ladder": at_loads(0.6, 0.7, 1.0),
+    "warnings": runs.make_run(temperature=0.7, price=None),
+    "one server": runs.make_run(
+        blocks=tuple(b for b in runs.make_run().blocks if b.variant == runs.BASELINE),
+        variants=(runs.BASELINE,),
+    ),
+}
