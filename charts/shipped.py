@@ -56,6 +56,7 @@ MEASURING_IMAGE = (
     *_RECORDS,
     "draftworth/terminal.py",
     "draftworth/analysis",
+    "draftworth/decision",
     "draftworth/metrics",
     "draftworth/measuring",
     "draftworth/report",

@@ -61,8 +61,12 @@ ROOMS: dict[str, set[str]] = {
     "analysis": {*_GROUND, "records", "metrics"},
     "serving": {*_GROUND, "records", "experiment"},
     "searching": {*_GROUND, "records", "metrics", "analysis"},
-    "measuring": {*_GROUND, "records", "metrics", "analysis", "searching"},
-    "report": {*_GROUND, "terminal", "records", "metrics", "analysis"},
+    "decision": {*_GROUND, "records", "metrics", "analysis"},
+    "report": {*_GROUND, "terminal", "records", "metrics", "analysis", "decision"},
+    # A run writes `verdict.json`, whose sentences are those of the report.
+    "measuring": {
+        *(*_GROUND, "records", "metrics", "analysis", "searching", "decision", "report"),
+    },
     "planning": {
         *(*_GROUND, "records", "experiment", "analysis", "serving", "measuring"),
         "metrics",
@@ -75,6 +79,7 @@ ROOMS: dict[str, set[str]] = {
             "records",
             "experiment",
             "analysis",
+            "decision",
             "metrics",
             "measuring",
             "report",
@@ -82,11 +87,15 @@ ROOMS: dict[str, set[str]] = {
         ),
         "child_processes",
     },
-    "claims": {*_GROUND, "records", "experiment", "metrics", "analysis", "report", "truth"},
+    "claims": {
+        *(*_GROUND, "records", "experiment", "metrics", "analysis", "decision", "report"),
+        "truth",
+    },
     "account": {*(*_GROUND, "terminal", "records", "experiment", "serving", "planning")},
     "cli": {
         *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),
         "account",
+        "decision",
         "metrics",
         "child_processes",
         "searching",
@@ -109,6 +118,7 @@ STDLIB_ONLY = {
     "records": set(),
     "metrics": set(),
     "analysis": set(),
+    "decision": set(),
     "searching": set(),
     "measuring": {"httptools"},
     "truth": set(),

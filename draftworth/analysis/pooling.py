@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 
-from draftworth.decision.run_comparison import may_be_compared, measured, only_in_one
+from draftworth.analysis.comparable_runs import may_be_compared, measured, only_in_one
 from draftworth.errors import UserInputError
 from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, RunResult, TimeAccount

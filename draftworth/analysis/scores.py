@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from draftworth.analysis.clustering import spread
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
-from draftworth.decision.facts import RunFacts
+from draftworth.analysis.summary import groups_of
+from draftworth.records.reading import Run
 from draftworth.records.transcripts import Transcripts
 
 
@@ -44,18 +45,19 @@ class ScoreComparison:
     difference: Estimate
 
 
-def to_score(facts: RunFacts, transcripts: Transcripts) -> list[ToScore]:
-    """Return the pairs of requests with both transcripts and no failed or excluded request."""
+def to_score(run: Run, transcripts: Transcripts) -> list[ToScore]:
+    """Return the pairs of requests with both transcripts and no failed or excluded request.
+
+    run: without its control.
+    """
+    baseline = run.result.baseline
     return [
-        ToScore(traffic=traffic, variant=variant.name, pair=pair)
-        for group in facts.groups
-        for variant in group.speculative
-        for traffic in [Traffic.of(group.group)]
-        for pair in counting(
-            paired(
-                facts.run.blocks, traffic, variant=variant.name, baseline=facts.run.result.baseline
-            )
-        )
+        ToScore(traffic=traffic, variant=variant, pair=pair)
+        for group in groups_of(run.blocks)
+        for variant in run.result.variants
+        if variant != baseline
+        for traffic in [Traffic.of(group)]
+        for pair in counting(paired(run.blocks, traffic, variant=variant, baseline=baseline))
         if {pair.plain.request_id, pair.drafted.request_id} <= transcripts.keys()
     ]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from draftworth.analysis import pooling
 from draftworth.analysis.acceptance import profile_of
+from draftworth.analysis.comparable_runs import is_same_experiment
 from draftworth.claims.judging import judge, read_claims
 from draftworth.claims.other_tools import tool_section
 from draftworth.cli import print_run, report_choices
@@ -150,7 +151,7 @@ def _against(places: Sequence[str], facts: RunFacts) -> Iterator[Section]:
     if runs_at := [place for place in places if place not in files]:
         other, _ = _read(runs_at, texts=False)
         _refuse_the_same_run(facts.run, other.run)
-        if not run_comparison.is_same_experiment(facts.run, other.run):
+        if not is_same_experiment(facts.run, other.run):
             yield contents.elsewhere_section(run_comparison.elsewhere(facts, other))
         elif changes := run_comparison.changes(facts, other):
             yield contents.against_section(changes, facts.run, other.run)

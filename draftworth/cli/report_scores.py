@@ -53,7 +53,7 @@ def limits_of(pairs: int) -> Limits:
 
 def score(command: str, facts: RunFacts, transcripts: Transcripts) -> tuple[ScoreComparison, ...]:
     """Let `command` score all pairs of outputs; compare the scores; DraftworthError: it failed."""
-    outputs = to_score(facts, transcripts)
+    outputs = to_score(facts.run, transcripts)
     if not outputs:
         raise UserInputError(
             "--score: the run has no pair of outputs with transcripts beside its results; copy the "

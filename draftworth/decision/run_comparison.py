@@ -2,8 +2,9 @@
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from draftworth.analysis.comparable_runs import differences, different_work, few, loads_of
 from draftworth.analysis.pairing import Traffic, paired, samples_of
 from draftworth.analysis.ratios import LogRatio, cost_amounts, log_cost_ratio, log_of_traffic
 from draftworth.analysis.statistics import Estimate, interval_of
@@ -84,28 +85,19 @@ class Elsewhere:
     unlike: tuple[str, ...]
 
 
-def is_same_experiment(run: Run, other: Run) -> bool:
-    """Return whether two runs are of one experiment: `changes` compares them, else `elsewhere`.
-
-    False also if each has a single variant: then they have no verdict that could have changed.
-    """
-    alone = len(run.result.variants) == len(other.result.variants) == 1
-    return run.result.experiment == other.result.experiment and not alone
-
-
 def elsewhere(facts: RunFacts, other: RunFacts) -> Elsewhere:
     """Compare every variant of this run with every variant of the other.
 
     Raise UserInputError if the runs share no load, or differ in temperature or shared loads' cases.
     """
-    different = list(_different_work(facts.run, other.run))
+    different = list(different_work(facts.run, other.run))
     if different:
         raise UserInputError(
             f"--against: {facts.run.result.run_id} and {other.run.result.run_id} cannot be "
             f"compared: {'; '.join(different)}. Measure both with the same prompts, loads and "
             "temperature"
         )
-    loads = _loads(facts.run) & _loads(other.run)
+    loads = loads_of(facts.run) & loads_of(other.run)
     rows = (
         _across((facts.run, other.run), traffic, ours, theirs)
         for traffic in _traffics(facts)
@@ -115,20 +107,6 @@ def elsewhere(facts: RunFacts, other: RunFacts) -> Elsewhere:
     )
     unlike = tuple(_unlike(facts, other, loads))
     return Elsewhere(run=facts.run, other=other.run, rows=tuple(rows), unlike=unlike)
-
-
-def _loads(run: Run) -> set[Load]:
-    return {block.load for block in run.blocks}
-
-
-def _different_work(run: Run, other: Run) -> Iterator[str]:
-    """Yield how the work of two runs differs at the loads that both have, in words."""
-    loads = _loads(run) & _loads(other)
-    ours, theirs = (
-        replace(r, blocks=tuple(b for b in r.blocks if b.load in loads)) if loads else r
-        for r in (run, other)
-    )
-    yield from _different(ours, theirs)
 
 
 def _traffics(facts: RunFacts) -> Iterator[Traffic]:
@@ -174,8 +152,8 @@ def _log_cost(run: Run, traffic: Traffic, variant: str) -> LogRatio | None:
 
 
 def _unlike(facts: RunFacts, other: RunFacts, loads: set[Load]) -> Iterator[str]:
-    if alone := _loads(facts.run) ^ _loads(other.run):
-        yield f"{_few({load.label for load in alone})}: of one run alone, and not compared"
+    if alone := loads_of(facts.run) ^ loads_of(other.run):
+        yield f"{few({load.label for load in alone})}: of one run alone, and not compared"
     groups = {group.group: group for group in other.groups}
     for group in (group for group in facts.groups if group.group.load in loads):
         sides = (group.baseline.records, groups[group.group].baseline.records)
@@ -198,11 +176,11 @@ def _unlike(facts: RunFacts, other: RunFacts, loads: set[Load]) -> Iterator[str]
 def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
     """Compare every variant that both runs have; raise UserInputError for runs that differ in
     experiment, baseline, temperature, classes, cases or loads, or share no speculative variant."""
-    differences = list(_differences(facts.run, other.run))
-    if differences:
+    differing = list(differences(facts.run, other.run))
+    if differing:
         raise UserInputError(
             f"--against: {facts.run.result.run_id} and {other.run.result.run_id} cannot be "
-            f"compared: {'; '.join(differences)}. Give two runs of the same experiment file"
+            f"compared: {'; '.join(differing)}. Give two runs of the same experiment file"
         )
     found = []
     others = {(g.group, v.name): (v, g.baseline) for g in other.groups for v in g.speculative}
@@ -219,45 +197,3 @@ def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
                 )
                 found.append(change)
     return tuple(found)
-
-
-def may_be_compared(run: Run, other: Run) -> bool:
-    """Return whether `changes` or `elsewhere` (see `is_same_experiment`) would accept both runs."""
-    same = is_same_experiment(run, other)
-    return not any(_differences(run, other) if same else _different_work(run, other))
-
-
-def _differences(run: Run, other: Run) -> Iterator[str]:
-    ours, theirs = run.result, other.result
-    if ours.experiment != theirs.experiment:
-        yield f"experiment {ours.experiment!r} and {theirs.experiment!r}"
-    if ours.baseline != theirs.baseline:
-        yield f"baseline {ours.baseline!r} and {theirs.baseline!r}"
-    if not (set(ours.variants) & set(theirs.variants)) - {ours.baseline}:
-        yield f"no speculative variant in both: {list(ours.variants)} and {list(theirs.variants)}"
-    yield from _different(run, other)
-
-
-def _different(run: Run, other: Run) -> Iterator[str]:
-    mine, others = measured(run), measured(other)
-    if mine != others:
-        yield f"classes, cases or loads: {only_in_one(mine, others)}"
-    ours, theirs = run.result.temperature, other.result.temperature
-    if ours != theirs:
-        yield f"temperature {ours:g} and {theirs:g}"
-
-
-def measured(run: Run) -> set[str]:
-    """Return every class, case and load of a run, in words."""
-    return {f"{b.prompt_class}/{b.case} at {b.load.label}" for b in run.blocks}
-
-
-def only_in_one(ours: set[str], theirs: set[str]) -> str:
-    """Say which names only one of two runs has."""
-    return f"only in the first {_few(ours - theirs)}, only in the second {_few(theirs - ours)}"
-
-
-def _few(some: set[str]) -> str:
-    names = sorted(some)
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{', '.join(names[:3])}{more}" if names else "nothing"

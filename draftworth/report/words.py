@@ -44,13 +44,10 @@ ANSWERS: Mapping[Judgement, str] = {
     Judgement.MORE_EXPENSIVE: "Speculation does not pay",
     Judgement.OUTSIDE_LIMITS: "Speculation does not keep the limits",
 }
-# What the ten lines say beside a cost, by judgement.
+# What the ten lines say beside a cost, if it is not the judgement itself.
 _PROOF: Mapping[Judgement, str] = {
     Judgement.CHEAPER: "proven",
     Judgement.MORE_EXPENSIVE: "proven",
-    Judgement.NO_DIFFERENCE: "no difference",
-    Judgement.WITHIN_LIMITS: "within the limits",
-    Judgement.OUTSIDE_LIMITS: "outside the limits",
     Judgement.INCONCLUSIVE: "not proven",
 }
 # The words for a verdict that follow a variant's name in a plot's title.
@@ -66,7 +63,7 @@ FINDINGS: Mapping[Judgement, str] = {
 
 def proof(judgement: Judgement, *, clears_floor: bool | None) -> str:
     """Return whether a cost is proven. clears_floor: None: not compared with the noise floor."""
-    return "not proven" if clears_floor is False else _PROOF[judgement]
+    return "not proven" if clears_floor is False else _PROOF.get(judgement, judgement)
 
 
 def price_words(run: RunResult) -> str:

@@ -1,0 +1,50 @@
+"""The rules of a decision stand in one room: nobody else compares a judgement."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PACKAGES, ROOT
+
+# What a judgement means, and the rules that make one of it.
+ALLOWED = (ROOT / "draftworth" / "decision", ROOT / "draftworth" / "records" / "judgement.py")
+
+
+def comparisons(source: str) -> Iterator[int]:
+    """Yield the line of each comparison or `case` that names a member of `Judgement`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare | ast.match_case):
+            pattern = node.pattern if isinstance(node, ast.match_case) else node
+            if any(_is_member(part) for part in ast.walk(pattern)):
+                yield next(part.lineno for part in ast.walk(pattern) if hasattr(part, "lineno"))
+
+
+def _is_member(node: ast.AST) -> bool:
+    is_attribute = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    return is_attribute and node.value.id == "Judgement"  # type: ignore[attr-defined]
+
+
+def product_files() -> Iterator[Path]:
+    for package in PACKAGES:
+        if package not in ("tests", "benchmarks"):
+            yield from (ROOT / package).rglob("*.py")
+
+
+def test_nobody_else_compares_a_judgement() -> None:
+    files = [f for f in product_files() if not any(f.is_relative_to(a) for a in ALLOWED)]
+    assert len(files) > 100
+    assert [f"{f}:{line}" for f in files for line in comparisons(f.read_text())] == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if c.judgement == Judgement.CHEAPER: ...",
+        "found = [c for c in all if c.judgement in (Judgement.CHEAPER, Judgement.NO_DIFFERENCE)]",
+        "match j:\n    case Judgement.CHEAPER: ...",
+    ],
+)
+def test_a_comparison_elsewhere_would_be_seen(source: str) -> None:
+    assert len(list(comparisons(source))) == 1
