@@ -23,11 +23,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from draftworth.records.controller_state import Deployment, Notification, State
 from draftworth.records.deployment import HEARTBEAT_MINUTES, STATE_KEY, CapacityPlan
 from lambdas.capacity_controller import actions
+from lambdas.capacity_controller.clients import Clients
 from lambdas.capacity_controller.decision import limits_reached
+from lambdas.capacity_controller.node_group import NodeGroup, node_group
 from lambdas.capacity_controller.notifications import Mail, of_mail
-from lambdas.capacity_controller.observation import NodeGroup, Observation
-from lambdas.capacity_controller.observing import Clients, node_group, observe
-from lambdas.capacity_controller.remaining import unseen
+from lambdas.capacity_controller.observation import Observation, observe
+from lambdas.capacity_controller.remaining_nodes import unseen
 from lambdas.capacity_controller.settings import Settings
 from lambdas.capacity_controller.transition import Transition, transition
 from lambdas.runtime import Log
@@ -108,7 +109,7 @@ class Controller:
         """Wait for a random time, so that two invocations that collided do not collide again."""
         self.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
 
-    def tell_every(self, seconds: float, notification: Notification) -> None:
+    def mail_at_most_every(self, seconds: float, notification: Notification) -> None:
         """Send a mail that cannot be recorded as sent, only at an hour's or day's first heartbeat.
 
         seconds: of an hour or a day, which begin at full hours or at midnight of UTC.
@@ -116,9 +117,11 @@ class Controller:
         if self.clock() % seconds < HEARTBEAT_MINUTES * 60:
             self.publish(notification)
 
-    def publish(self, told: Notification) -> None:
+    def publish(self, notification: Notification) -> None:
         self.clients.sns.publish(
-            TopicArn=self.settings.topic_arn, Subject=told.subject, Message=told.text
+            TopicArn=self.settings.topic_arn,
+            Subject=notification.subject,
+            Message=notification.text,
         )
 
     def scale_to_zero(self, plan: CapacityPlan, *, until_unix_s: float) -> None:
@@ -208,7 +211,7 @@ class Controller:
         try:
             self.document.write(replace(state, remaining=remaining), over=stored)
         except (ClientError, BotoCoreError, DocumentError):
-            self.tell_every(HOUR_SECONDS, mail)
+            self.mail_at_most_every(HOUR_SECONDS, mail)
         else:
             self._send((mail,))
 
@@ -321,8 +324,8 @@ class Controller:
         self, step: Transition, error: Exception | None, now: float
     ) -> tuple[Notification, ...]:
         state, size = step.state, step.decision.desired_size
-        last, known = state.last_decision, Mail.SIZE_NOT_SET in state.problems
-        if not error or not last or size is None or known:
+        last, is_reported = state.last_decision, Mail.SIZE_NOT_SET in state.problems
+        if not error or not last or size is None or is_reported:
             return ()
         if now - last.since_unix_s < REPORT_REFUSED_SIZE_AFTER_SECONDS:
             return ()

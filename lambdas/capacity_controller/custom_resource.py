@@ -13,7 +13,7 @@ from draftworth.records.codec import RecordError, load_record
 from draftworth.records.controller_state import Deployment, NodeTime, ServerWait, State
 from draftworth.records.deployment import CapacityPlan
 from lambdas.capacity_controller.controller import Controller, NotZeroError
-from lambdas.capacity_controller.observing import node_group
+from lambdas.capacity_controller.node_group import node_group
 from lambdas.s3_document import ConflictError
 
 RequestType = Literal["Create", "Update", "Delete"]
@@ -96,13 +96,13 @@ def _leave_replaced_group(
 def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now: float) -> State:
     """Return the state with this plan deployed.
 
-    A known Job keeps the time of its deploy, so that only a changed `deadline_minutes` moves its
-    deadline, not a repeated request or a rollback. A stack that is created again gets a new
-    deadline. The paid node time of a known Job is kept in every case.
+    A Job that was deployed earlier keeps the time of its deploy, so that only a changed
+    `deadline_minutes` moves its deadline, not a repeated request or a rollback. A stack that is
+    created again gets a new deadline. The paid node time of such a Job is kept in every case.
     """
-    known, before = state.deployments.get(plan.job_name), state.deployment
+    earlier, before = state.deployments.get(plan.job_name), state.deployment
     new = NodeTime(node_seconds=0.0, instances=0, observed_at_unix_s=now)
-    node_time, nodes_since = known.node_time if known else new, now
+    node_time, nodes_since = earlier.node_time if earlier else new, now
     if before is None or state.status == "ended":
         node_time = replace(node_time, instances=0, observed_at_unix_s=now)
     elif before.plan.job_name != plan.job_name:
@@ -113,12 +113,12 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
         nodes_since = before.servers.nodes_since_unix_s if instances else now
     servers = ServerWait(from_node_seconds=node_time.node_seconds, nodes_since_unix_s=nodes_since)
     deployed_at = now
-    if known and not (request == "Create" and state.status == "ended"):
-        deployed_at = known.deployed_at_unix_s
+    if earlier and not (request == "Create" and state.status == "ended"):
+        deployed_at = earlier.deployed_at_unix_s
         # A Job that is deployed again gets its start-up time again, unless a server was given up.
-        servers = replace(servers, gave_up=known.servers.gave_up)
+        servers = replace(servers, gave_up=earlier.servers.gave_up)
         if state.status == "active" and state.current == plan.job_name:
-            servers = known.servers
+            servers = earlier.servers
     deployment = Deployment(
         plan=plan, deployed_at_unix_s=deployed_at, node_time=node_time, servers=servers
     )

@@ -14,12 +14,9 @@ from typing import Any, Literal
 from draftworth.records.controller_state import Deployment, Status
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 from draftworth.records.servers import SELF_TEST_LIMIT_MINUTES
-from lambdas.capacity_controller.observation import (
-    CapacityBlock,
-    NoCapacityBlock,
-    Observation,
-    Unknown,
-)
+from lambdas.capacity_controller.observation import Observation
+from lambdas.capacity_controller.reserved_block import CapacityBlock, NoCapacityBlock
+from lambdas.capacity_controller.unknown import Unknown
 
 # What `mails.toml` says.
 WORDS: Mapping[str, Any] = tomllib.loads(
@@ -129,10 +126,10 @@ def decide_without_state(
 
 def deadline_unix_s(deployment: Deployment, observation: Observation) -> float:
     """Return the experiment's deadline, or the end of a Capacity Block's nodes if it is sooner."""
-    own = deployment.own_deadline_unix_s
+    deadline = deployment.own_deadline_unix_s
     if isinstance(observation.block, CapacityBlock):
-        return min(own, observation.block.ends_at_unix_s - BLOCK_MARGIN_SECONDS)
-    return own
+        return min(deadline, observation.block.ends_at_unix_s - BLOCK_MARGIN_SECONDS)
+    return deadline
 
 
 def utc(unix_s: float) -> str:
@@ -213,9 +210,9 @@ def limits_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
 
     A Capacity Block is paid in advance, so the budget does not end its nodes.
     """
-    plan, own = deployment.plan, deployment.own_deadline_unix_s
-    if now >= own:
-        yield _decided(0, "deadline", own=utc(own), plan=plan)
+    plan, deadline = deployment.plan, deployment.own_deadline_unix_s
+    if now >= deadline:
+        yield _decided(0, "deadline", deadline=utc(deadline), plan=plan)
     if plan.reservation_id is None and deployment.spent_usd >= plan.budget_usd:
         yield _decided(0, "budget", usd=deployment.spent_usd, plan=plan)
 

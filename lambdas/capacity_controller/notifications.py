@@ -17,7 +17,10 @@ from lambdas.capacity_controller.decision import (
     deadline_unix_s,
     utc,
 )
-from lambdas.capacity_controller.observation import LAUNCH, NodeGroup, Observation, Problem, Unknown
+from lambdas.capacity_controller.launch_failures import LAUNCH, Problem
+from lambdas.capacity_controller.node_group import NodeGroup
+from lambdas.capacity_controller.observation import Observation
+from lambdas.capacity_controller.unknown import Unknown
 
 # Amazon SNS: "must be less than 100 characters long", ASCII, no line breaks.
 MAX_SUBJECT_CHARACTERS = 99

@@ -12,8 +12,10 @@ from lambdas.capacity_controller.decision import (
     decide,
 )
 from lambdas.capacity_controller.notifications import Mail, of_decision, of_mail, of_problem
-from lambdas.capacity_controller.observation import CapacityBlock, Observation, Unknown
-from lambdas.capacity_controller.remaining import due
+from lambdas.capacity_controller.observation import Observation
+from lambdas.capacity_controller.remaining_nodes import due
+from lambdas.capacity_controller.reserved_block import CapacityBlock
+from lambdas.capacity_controller.unknown import Unknown
 
 _MINUTE_SECONDS = 60
 # How many unsent notifications are kept; a state above 1 MiB could not be read.
@@ -187,8 +189,8 @@ def _job_is_silent(observation: Observation, now: float) -> bool:
     run, servers = observation.run, observation.servers
     if isinstance(run, Unknown) or isinstance(servers, Unknown) or run.state != "none":
         return False
-    said_at = servers.said_at_unix_s
-    return said_at is not None and now - said_at >= SILENT_AFTER_SECONDS
+    first_at = servers.first_report_at_unix_s
+    return first_at is not None and now - first_at >= SILENT_AFTER_SECONDS
 
 
 def _schedule(

@@ -19,9 +19,9 @@ from typing import Any
 import boto3
 
 from draftworth.experiment.naming import PARTS, Names
+from lambdas.capacity_controller.clients import Clients
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.handler import handle
-from lambdas.capacity_controller.observing import Clients
 from lambdas.capacity_controller.settings import load_settings
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher

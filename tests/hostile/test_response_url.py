@@ -5,7 +5,7 @@ from urllib.request import Request
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lambdas.capacity_controller.actions import is_cloudformations
+from lambdas.capacity_controller.cloudformation_response import is_cloudformations
 from tests.hostile.fuzzing import SCALARS, tries
 from tests.lambdas.capacity_controller.conftest import RESPONSE_URL, STACK_ID
 

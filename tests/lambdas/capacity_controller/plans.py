@@ -9,7 +9,11 @@ from draftworth.records.findings import Finding, Verdict
 from draftworth.records.judgement import Judgement
 from draftworth.records.results import RunResult
 from draftworth.records.servers import ServerState
-from lambdas.capacity_controller import observation
+from lambdas.capacity_controller.node_group import NodeGroup
+from lambdas.capacity_controller.observation import Observation
+from lambdas.capacity_controller.observed_run import ObservedRun
+from lambdas.capacity_controller.pod_reports import Canaries, Servers
+from lambdas.capacity_controller.staged_models import Models
 from tests.support.blocks import START_UNIX_S, make_run
 
 NOW = START_UNIX_S
@@ -72,24 +76,22 @@ def make_deployment(plan: CapacityPlan | None = None, **overrides: Any) -> Deplo
     return Deployment(**{**fields, **overrides})
 
 
-def make_nodes(**overrides: Any) -> observation.NodeGroup:
-    return observation.NodeGroup(
-        **{"ownership": "ours", "auto_scaling_group": "eks-group", **overrides}
-    )
+def make_nodes(**overrides: Any) -> NodeGroup:
+    return NodeGroup(**{"ownership": "ours", "auto_scaling_group": "eks-group", **overrides})
 
 
-def make_observation(**overrides: Any) -> observation.Observation:
+def make_observation(**overrides: Any) -> Observation:
     """An observation in which nothing forbids nodes."""
     fields: dict[str, Any] = {
-        "models": observation.Models(staging="ready"),
-        "canaries": observation.Canaries(state="ok"),
-        "servers": observation.Servers(),
-        "run": observation.ObservedRun(state="begun"),
+        "models": Models(staging="ready"),
+        "canaries": Canaries(state="ok"),
+        "servers": Servers(),
+        "run": ObservedRun(state="begun"),
         "stopped": False,
         "block": None,
         "nodes": make_nodes(),
     }
-    return observation.Observation(**{**fields, **overrides})
+    return Observation(**{**fields, **overrides})
 
 
 def make_ready(model: ModelRef, *, vocabulary: str | None = VOCABULARY) -> ReadyModel:

@@ -9,7 +9,7 @@ from draftworth.records.checkpoints import ReadyModel
 from draftworth.records.codec import dump_record
 from draftworth.records.deployment import ModelRef
 from lambdas.capacity_controller.decision import SILENT_AFTER_SECONDS
-from lambdas.capacity_controller.observing import tokenizer_mismatch
+from lambdas.capacity_controller.staged_models import tokenizer_mismatch
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import Account, s3_event
 from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, RESULTS

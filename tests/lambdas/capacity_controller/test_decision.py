@@ -6,7 +6,10 @@ import pytest
 
 from draftworth.records.controller_state import Deployment, NodeTime, ServerWait
 from lambdas.capacity_controller.decision import Decision, deadline_unix_s, decide
-from lambdas.capacity_controller.observation import CapacityBlock, Observation, ObservedRun, Unknown
+from lambdas.capacity_controller.observation import Observation
+from lambdas.capacity_controller.observed_run import ObservedRun
+from lambdas.capacity_controller.reserved_block import CapacityBlock
+from lambdas.capacity_controller.unknown import Unknown
 from tests.lambdas.capacity_controller.plans import (
     HOUR,
     MINUTE,

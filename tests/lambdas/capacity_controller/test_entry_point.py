@@ -11,8 +11,8 @@ import pytest
 from lambdas.capacity_controller import handler as handler_module
 from lambdas.capacity_controller.decision import Reason
 from lambdas.capacity_controller.handler import handler
+from lambdas.capacity_controller.launch_failures import CAPACITY, LAUNCH, QUOTA
 from lambdas.capacity_controller.notifications import NEXT, SUBJECTS, TEXTS, Mail
-from lambdas.capacity_controller.observation import CAPACITY, LAUNCH, QUOTA
 from lambdas.capacity_controller.settings import load_settings
 from tests.conftest import ROOT
 from tests.lambdas.capacity_controller import conftest

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from lambdas.capacity_controller.launch_failures import CAPACITY, LAUNCH, QUOTA, problems_of
 from lambdas.capacity_controller.notifications import of_problem
-from lambdas.capacity_controller.observation import CAPACITY, LAUNCH, QUOTA, problems_of
 from tests.lambdas.capacity_controller.conftest import Account, failed_launch, started
 from tests.lambdas.capacity_controller.plans import (
     HOUR,

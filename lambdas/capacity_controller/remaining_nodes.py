@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from draftworth.records.controller_state import Deployment, Notification, Remaining
 from lambdas.capacity_controller.decision import Decision, limits_reached
+from lambdas.capacity_controller.node_group import NodeGroup
 from lambdas.capacity_controller.notifications import Mail, of_mail, of_remaining
-from lambdas.capacity_controller.observation import NodeGroup
 
 # Longer than EKS drains a node, which is a quarter of an hour if nobody ends the drain.
 MAIL_AFTER_SECONDS = 30 * 60

@@ -2,7 +2,10 @@
 
 import pytest
 
-from lambdas.capacity_controller.actions import RESPONSE_ATTEMPTS, is_cloudformations
+from lambdas.capacity_controller.cloudformation_response import (
+    RESPONSE_ATTEMPTS,
+    is_cloudformations,
+)
 from tests.lambdas.capacity_controller.conftest import RESPONSE_URL, STACK_ID, Account
 
 BUCKET = "cloudformation-custom-resource-response"

@@ -3,7 +3,7 @@
 import pytest
 
 from draftworth.records.codec import dump_record
-from lambdas.capacity_controller.observing import QUOTED_LINES
+from lambdas.capacity_controller.s3_reading import QUOTED_LINES
 from tests.lambdas.capacity_controller.conftest import RUN_EVENT, Account, started
 from tests.lambdas.capacity_controller.fakes import RESULTS
 from tests.lambdas.capacity_controller.plans import RUN_ID, make_verdict

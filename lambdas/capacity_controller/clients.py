@@ -1,0 +1,21 @@
+"""The AWS clients of the controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clients:
+    """boto3 clients, for observing and for acting."""
+
+    s3: S3Client
+    eks: Any
+    autoscaling: Any
+    ec2: Any
+    scheduler: Any
+    sns: Any
