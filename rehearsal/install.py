@@ -24,7 +24,7 @@ from pathlib import Path
 from draftworth.child_processes import ending_with_parent
 from draftworth.errors import UserInputError
 from draftworth.measuring.server_lifecycle import Progress
-from rehearsal.engine import NEXT_STEP, EngineUnavailableError
+from rehearsal.engine_processes import NEXT_STEP, EngineUnavailableError
 
 STAMP_NAME = "engine-complete"  # written last; without it the environment is incomplete
 LOG_NAME = "engine-install.log"
@@ -154,10 +154,12 @@ def _clear(venv_dir: Path) -> None:
 
 def _install_torch(run: StepRunner, pip: list[str], pins: EnginePins) -> None:
     cpu_build = [*pip, "--no-deps", pins.torch_cpu]
-    if _found(run, f"installing {pins.torch_cpu}", cpu_build):
+    if _step_unless_no_package(run, f"installing {pins.torch_cpu}", cpu_build):
         return
     from_pytorch = f"installing {pins.torch_cpu} from {pins.torch_index}"
-    if _found(run, from_pytorch, [*cpu_build, "--index-url", pins.torch_index, "--retries", "1"]):
+    if _step_unless_no_package(
+        run, from_pytorch, [*cpu_build, "--index-url", pins.torch_index, "--retries", "1"]
+    ):
         return
     run.progress(
         f"engine: {pins.torch_cpu} is on none of pip's indexes and not on {pins.torch_index}; "
@@ -167,7 +169,7 @@ def _install_torch(run: StepRunner, pip: list[str], pins: EnginePins) -> None:
     run.step(f"installing {pins.torch_fallback}", [*pip, pins.torch_fallback])
 
 
-def _found(run: StepRunner, what: str, command: list[str]) -> bool:
+def _step_unless_no_package(run: StepRunner, what: str, command: list[str]) -> bool:
     try:
         run.step(what, command)
     except EngineUnavailableError as error:
@@ -220,8 +222,9 @@ class StepRunner:
             raise self.failure(f"{what} failed (exit code {code})")
 
     def failure(self, what: str) -> EngineUnavailableError:
-        said, next_step = f"{self.subject}: {what}", self.next_step
-        return EngineUnavailableError(said, log_path=self.log_path, next_step=next_step)
+        return EngineUnavailableError(
+            f"{self.subject}: {what}", log_path=self.log_path, next_step=self.next_step
+        )
 
     def _wait(self, process: subprocess.Popen[bytes], what: str) -> int:
         started_seconds = time.monotonic()

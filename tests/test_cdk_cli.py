@@ -41,7 +41,7 @@ class Done:
     """How the CLI ended, and what it said in both streams."""
 
     exit_code: int
-    said: str
+    output: str
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +51,8 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
     engine, called = folder / "engine", folder / "called"
     engine.write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
     engine.chmod(0o755)
-    given = ("-c", "experiment=experiments/qwen3-32b.yaml")
-    done = cdk("ls", *given, folder=folder, CDK_DOCKER=str(engine), **NOBODY)
+    context = ("-c", "experiment=experiments/qwen3-32b.yaml")
+    done = cdk("ls", *context, folder=folder, CDK_DOCKER=str(engine), **NOBODY)
     assert not called.exists(), "the measuring Job's image is built by a deploy alone"
     assets = folder / "cdk.out" / f"{STACK}.assets.json"
     (image,) = json.loads(assets.read_text())["dockerImages"].values()
@@ -75,9 +75,9 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     requests: list[dict[str, Any]] = []
 
     def execute_change_set(response: CloudFormationResponse) -> EmptyResult:
-        asked = {k: response._get_param(k) for k in ("StackName", "DisableRollback")}
-        requests.append(asked)
-        (stack,) = response.cloudformation_backend.describe_stacks(asked["StackName"])
+        change_set = {k: response._get_param(k) for k in ("StackName", "DisableRollback")}
+        requests.append(change_set)
+        (stack,) = response.cloudformation_backend.describe_stacks(change_set["StackName"])
         stack._add_stack_event("CREATE_COMPLETE")
         stack.status = "CREATE_COMPLETE"
         return EmptyResult()
@@ -120,21 +120,21 @@ def cdk(*words: str, folder: Path, **environment: str) -> Done:
             timeout=SECONDS,
             check=False,
         )
-    return Done(exit_code=done.returncode, said=log.read_text())
+    return Done(exit_code=done.returncode, output=log.read_text())
 
 
 def test_an_experiment_is_one_stack_to_the_cli(listed: tuple[Done, Path]) -> None:
     done, _ = listed
-    assert (done.exit_code, done.said) == (0, f"{STACK}\n")
+    assert (done.exit_code, done.output) == (0, f"{STACK}\n")
 
 
-def test_without_credentials_it_is_the_account_that_is_missing(
+def test_without_credentials_only_the_account_is_missing(
     listed: tuple[Done, Path], tmp_path: Path
 ) -> None:
     """And not the name of a stack."""
     done = cdk("deploy", "--app", str(listed[1]), folder=tmp_path, **NOBODY)
     assert done.exit_code == 1
-    assert "Unable to resolve AWS account" in done.said
+    assert "Unable to resolve AWS account" in done.output
 
 
 def test_deploy_asks_once_and_shows_the_roles(
@@ -142,8 +142,8 @@ def test_deploy_asks_once_and_shows_the_roles(
 ) -> None:
     done = cdk("deploy", "--app", str(listed[1]), folder=tmp_path)
     assert done.exit_code == 1
-    assert "security-sensitive updates" in done.said
-    assert "WorkloadRoles" in done.said
+    assert "security-sensitive updates" in done.output
+    assert "WorkloadRoles" in done.output
     assert executed == []
 
 
@@ -152,9 +152,9 @@ def test_deploy_and_destroy_take_no_name(
 ) -> None:
     words = ("--app", str(listed[1]))
     done = cdk("deploy", *words, "--require-approval", "never", folder=tmp_path)
-    assert done.exit_code == 0, done.said
+    assert done.exit_code == 0, done.output
     # What `plan` notes is told, and does not keep from deploying.
-    assert "Qwen/Qwen3-32B@main is not pinned to a commit" in done.said
+    assert "Qwen/Qwen3-32B@main is not pinned to a commit" in done.output
     # What a failed deploy has made stays.
     assert [request["DisableRollback"] for request in executed] == [True]
     (stack,) = client("cloudformation").describe_stacks()["Stacks"]
@@ -165,5 +165,5 @@ def test_deploy_and_destroy_take_no_name(
     assert all(file.startswith(f"{STACK}/") for file in files)
 
     gone = cdk("destroy", *words, "--force", folder=tmp_path)
-    assert gone.exit_code == 0, gone.said
+    assert gone.exit_code == 0, gone.output
     assert client("cloudformation").describe_stacks()["Stacks"] == []

@@ -128,15 +128,15 @@ STDLIB_ONLY = {
 @functools.cache
 def imported_modules(source: str) -> frozenset[str]:
     """Modules, in full, that a module imports when it is loaded or run."""
-    found: set[str] = set()
+    imported: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found |= {_module_of(node.module, alias.name) for alias in node.names}
+            imported |= {_module_of(node.module, alias.name) for alias in node.names}
         elif isinstance(node, ast.Call) and _is_import_by_name(node):
-            found |= {str(a.value) for a in node.args if isinstance(a, ast.Constant)}
-    return frozenset(found)
+            imported |= {str(a.value) for a in node.args if isinstance(a, ast.Constant)}
+    return frozenset(imported)
 
 
 def _is_import_by_name(node: ast.Call) -> bool:
@@ -185,8 +185,10 @@ def modules(package: str) -> list[Path]:
 def test_a_package_imports_only_what_it_may(package: str) -> None:
     files = modules(package)
     assert files
-    found = {str(f.relative_to(ROOT)): violations(package, f.read_text()) for f in files}
-    assert {name: names for name, names in found.items() if names} == {}
+    violations_by_file = {
+        str(f.relative_to(ROOT)): violations(package, f.read_text()) for f in files
+    }
+    assert {name: names for name, names in violations_by_file.items() if names} == {}
 
 
 @pytest.mark.parametrize(
@@ -213,7 +215,7 @@ def names_worked_out(source: str) -> list[str]:
     return [ast.unparse(c) for c in by_name if not isinstance(c.args[0], ast.Constant)]
 
 
-def test_only_the_command_table_imports_by_a_name_that_is_worked_out() -> None:
+def test_only_the_command_table_imports_by_name() -> None:
     files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
     by_file = {str(f.relative_to(ROOT)): names_worked_out(f.read_text()) for f in files}
     assert [file for file, calls in by_file.items() if calls] == [COMMAND_TABLE]
@@ -241,9 +243,9 @@ def test_a_deploy_imports_no_command(file: Path) -> None:
     assert not imported_rooms(file.read_text()) & {"cli"}
 
 
-def test_every_room_has_a_floor_and_no_arrow_leads_up() -> None:
-    found = {p.stem for p in (ROOT / "draftworth").glob("[a-z]*") if p.stem != "__pycache__"}
-    assert found == set(ROOMS)
+def test_every_room_has_a_floor_without_upward_arrows() -> None:
+    rooms_there = {p.stem for p in (ROOT / "draftworth").glob("[a-z]*") if p.stem != "__pycache__"}
+    assert rooms_there == set(ROOMS)
     order = list(ROOMS)
     assert all(order.index(other) < order.index(room) for room in ROOMS for other in ROOMS[room])
 
@@ -254,7 +256,7 @@ def test_a_planted_arrow_between_rooms_is_found() -> None:
 
 
 @pytest.mark.parametrize("room", STDLIB_ONLY)
-def test_what_pods_and_functions_run_is_standard_library_only(room: str) -> None:
+def test_pods_and_functions_run_the_standard_library(room: str) -> None:
     for file in room_files(room):
         foreign = imported_names(file.read_text()) - set(sys.stdlib_module_names)
         assert foreign <= {"draftworth", *STDLIB_ONLY[room]}, file
@@ -278,8 +280,8 @@ def test_the_domain_loads_no_aws_or_kubernetes_library() -> None:
         for f in modules("draftworth")
         if f.name != "__main__.py"
     ]
-    found = f"sorted({FOREIGN['draftworth']!r} & set(sys.modules))"
-    code = f"import sys, {', '.join(domain)}; print({found})"
+    loaded = f"sorted({FOREIGN['draftworth']!r} & set(sys.modules))"
+    code = f"import sys, {', '.join(domain)}; print({loaded})"
     answer = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -19,6 +19,6 @@ def called_by(target: str, *variables: str) -> str:
 
 @pytest.mark.parametrize("target", ["plan", "preflight", "stop", "logs", "leftovers"])
 def test_a_command_gets_the_experiment_and_further_options(target: str) -> None:
-    said = called_by(target, "EXPERIMENT=mine.yaml", "ARGS=--further option")
-    assert f"draftworth {target} mine.yaml --further option" in said
+    command = called_by(target, "EXPERIMENT=mine.yaml", "ARGS=--further option")
+    assert f"draftworth {target} mine.yaml --further option" in command
     assert "--further" not in called_by(target)

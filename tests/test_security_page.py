@@ -20,12 +20,12 @@ def rows(page: str) -> list[str]:
 
 def untested(page: str, root: Path = ROOT) -> list[str]:
     """Rows that name no test, and tests that are not there."""
-    found = [row for row in rows(page) if not NAMED.search(row)]
+    problems = [row for row in rows(page) if not NAMED.search(row)]
     for file, test in NAMED.findall(page):
         path = root / file
         if not path.exists() or f"def {test}(" not in path.read_text(encoding="utf-8"):
-            found.append(f"{file}::{test}")
-    return found
+            problems.append(f"{file}::{test}")
+    return problems
 
 
 def test_every_threat_names_tests_that_exist() -> None:

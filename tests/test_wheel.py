@@ -25,16 +25,16 @@ ELSEWHERE = ("draftworth.estimate.forward_pass", "draftworth.account", "draftwor
 
 def needed(requirements: Sequence[str]) -> set[str]:
     """Names of the distributions that these requirements bring, with all that those need."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = [*requirements]
     while waiting:
         requirement = Requirement(waiting.pop())
         name = canonicalize_name(requirement.name)
         wanted = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if wanted and name not in found:
-            found.add(name)
+        if wanted and name not in names:
+            names.add(name)
             waiting += distribution(name).requires or ()
-    return found
+    return names
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     command = (*PIP, "wheel", *ALONE, "--no-build-isolation", "--wheel-dir", folder, ROOT)
     subprocess.run(command, check=True)
-    (found,) = folder.iterdir()
-    return found
+    (wheel_file,) = folder.iterdir()
+    return wheel_file
 
 
 @pytest.fixture(scope="module")
@@ -76,16 +76,14 @@ def run(installed: Path, program: str, *words: object, cwd: Path, code: int = 0)
     return done.stdout + done.stderr
 
 
-def test_the_wheel_has_the_domain_with_its_data_files_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_has_the_domain_and_nothing_else(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     files = (ROOT / "draftworth").rglob("*.*")
     assert {str(f.relative_to(ROOT)) for f in files if f.suffix != ".pyc"} <= names
     assert {name.split("/")[0] for name in names} == {"draftworth"}
 
 
-def test_every_module_is_imported_with_what_the_wheel_needs(
-    installed: Path, tmp_path: Path
-) -> None:
+def test_every_module_imports_with_the_wheels_requirements(installed: Path, tmp_path: Path) -> None:
     paths = (p.relative_to(ROOT).with_suffix("") for p in (ROOT / "draftworth").rglob("*.py"))
     modules = [".".join(path.parts).removesuffix(".__init__") for path in paths]
     code = f"import {', '.join(m for m in modules if not m.startswith(ELSEWHERE))}"
@@ -101,46 +99,44 @@ def server(*chunk_tokens: int) -> Script:
     return script
 
 
-def test_two_servers_are_compared_and_the_run_is_read_again(
-    installed: Path, tmp_path: Path
-) -> None:
+def test_two_servers_are_compared_and_read_again(installed: Path, tmp_path: Path) -> None:
     mails = tmp_path / "mails" / "inbox.jsonl"
     mails.parent.mkdir()
     mails.write_text("".join(json.dumps({"id": f"{n}", "prompt": "?"}) + "\n" for n in range(8)))
-    asked = ("--model", "m", "--prompts", mails, "--rounds", 2)
+    options = ("--model", "m", "--prompts", mails, "--rounds", 2)
     with stream_server(server(*[1] * 8)) as slow, stream_server(server(4, 4)) as fast:
-        given = ("--baseline", slow.base_url, "--variant", f"fast={fast.base_url},window=4")
-        told = run(installed, "draftworth", "compare", *given, *asked, cwd=tmp_path)
-    assert "  mails c1  " in told
+        servers = ("--baseline", slow.base_url, "--variant", f"fast={fast.base_url},window=4")
+        output = run(installed, "draftworth", "compare", *servers, *options, cwd=tmp_path)
+    assert "  mails c1  " in output
     (folder,) = (tmp_path / "runs").iterdir()
     assert "Next:  " in run(installed, "draftworth", "report", folder, cwd=tmp_path)
     # The plots are an extra.
     words = ("report", folder, "--out", tmp_path / "page")
-    told = run(installed, "draftworth", *words, cwd=tmp_path, code=1)
-    assert "`report` needs the Python package matplotlib" in told
-    assert "`pip install 'draftworth[plots]'`" in told
+    output = run(installed, "draftworth", *words, cwd=tmp_path, code=1)
+    assert "`report` needs the Python package matplotlib" in output
+    assert "`pip install 'draftworth[plots]'`" in output
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "advice"),
     [
         (["manifests", "x"], "`manifests` needs a checkout of draftworth: charts/ is not in the"),
         (["report", "s3://bucket/runs/r"], "next: `pip install 'draftworth[aws]'`"),
     ],
 )
 def test_a_command_that_needs_more_says_what(
-    installed: Path, tmp_path: Path, words: list[str], told: str
+    installed: Path, tmp_path: Path, words: list[str], advice: str
 ) -> None:
-    assert told in run(installed, "draftworth", *words, cwd=tmp_path, code=1)
+    assert advice in run(installed, "draftworth", *words, cwd=tmp_path, code=1)
 
 
 def test_an_estimate_takes_an_engine_that_is_there(installed: Path, tmp_path: Path) -> None:
-    given = (ROOT / "experiments/rehearsal.yaml", "--answers", ROOT / "rehearsal/tiny_pair/answers")
-    told = run(installed, "draftworth", "estimate", *given, cwd=tmp_path, code=2)
-    assert "--engine: given .engine-venv, allowed outside of a checkout: a virtual env" in told
+    words = (ROOT / "experiments/rehearsal.yaml", "--answers", ROOT / "rehearsal/tiny_pair/answers")
+    output = run(installed, "draftworth", "estimate", *words, cwd=tmp_path, code=2)
+    assert "--engine: given .engine-venv, allowed outside of a checkout: a virtual env" in output
 
 
-def test_it_is_called_by_its_name_and_plans_an_experiment(installed: Path, tmp_path: Path) -> None:
+def test_its_command_plans_an_experiment(installed: Path, tmp_path: Path) -> None:
     words = ("init", "mine.yaml", "--yes", "--prompts", ROOT / "prompts")
     run(installed, "draftworth", *words, cwd=tmp_path)
     assert "fused_draft" in run(installed, "draftworth", "plan", "mine.yaml", cwd=tmp_path)
@@ -162,7 +158,7 @@ def test_a_shell_completes_it(installed: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("extra", ["", *PROJECT["optional-dependencies"]])
-def test_ranges_begin_with_what_is_tested_and_end_before_the_next_major_version(
+def test_ranges_begin_tested_and_end_before_a_major(
     extra: str,
 ) -> None:
     files = ("requirements.txt", "requirements/rehearsal.txt")

@@ -20,8 +20,9 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.untrusted import one_line
+from lambdas.metrics_publisher.publish_errors import PublishError
 from lambdas.metrics_publisher.publisher import Publication, Publisher
-from lambdas.metrics_publisher.s3_events import PublishError, created_object
+from lambdas.metrics_publisher.s3_events import created_object
 from lambdas.runtime import CLIENT_CONFIG, Context, Log, log_line
 
 BUCKET_VARIABLE = "RESULTS_BUCKET"
@@ -92,9 +93,9 @@ def _handle_message(
 def _verdict_words(outcome: Publication) -> dict[str, str]:
     if not outcome.words:
         return {}
-    headline, *findings = outcome.words
-    found = one_line(" | ".join(findings), characters=REASON_CHARACTERS)
-    return {HEADLINE_FIELD: headline, FINDINGS_FIELD: found}
+    headline, *sentences = outcome.words
+    findings = one_line(" | ".join(sentences), characters=REASON_CHARACTERS)
+    return {HEADLINE_FIELD: headline, FINDINGS_FIELD: findings}
 
 
 def _failure(about: Mapping[str, str], error: Exception) -> dict[str, Any]:

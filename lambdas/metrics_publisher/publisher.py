@@ -36,8 +36,14 @@ from draftworth.records import results
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.findings import Verdict
 from draftworth.untrusted import TooLargeError, read_at_most
-from lambdas.metrics_publisher import s3_events
-from lambdas.metrics_publisher.datums import Plan, plan_block, plan_verdict
+from lambdas.metrics_publisher.metric_data_calls import Plan, plan_block, plan_verdict
+from lambdas.metrics_publisher.publish_errors import (
+    ClaimedError,
+    NotNowError,
+    PublishError,
+    UnusableError,
+)
+from lambdas.metrics_publisher.s3_events import ObjectCreated
 from lambdas.s3_document import ConflictError, DocumentError, S3Document, Stored
 
 if TYPE_CHECKING:
@@ -52,7 +58,7 @@ CLOCK_SKEW_SECONDS = 30.0
 # In these last seconds before its end, an invocation begins no further call.
 RESERVE_SECONDS = 5.0
 
-_FAILURES = (s3_events.PublishError, ConflictError, ClientError, BotoCoreError)
+_FAILURES = (PublishError, ConflictError, ClientError, BotoCoreError)
 F = TypeVar("F", results.BlockResult, Verdict)
 
 
@@ -101,7 +107,7 @@ class Publisher:
     bucket: str
     clock: Callable[[], float] = time.time
 
-    def publish(self, source: s3_events.ObjectCreated, *, deadline_unix_s: float) -> Publication:
+    def publish(self, source: ObjectCreated, *, deadline_unix_s: float) -> Publication:
         """Publish one file, unless that was done; the invocation ends at `deadline_unix_s`.
 
         After any error but UnusableError the next delivery can succeed.
@@ -112,19 +118,19 @@ class Publisher:
         try:
             return self._publish_once(source.key, data, plan, deadline_unix_s)
         except ConflictError as error:
-            raise s3_events.ClaimedError("claimed_now", why=error) from error
+            raise ClaimedError("claimed_now", why=error) from error
         except DocumentError as error:
-            raise s3_events.UnusableError("not_a_claim", why=error) from error
+            raise UnusableError("not_a_claim", why=error) from error
 
     def _read(self, key: str) -> tuple[bytes, float]:
         try:
-            found = self.s3.get_object(Bucket=self.bucket, Key=key)
-            data = read_at_most(found["Body"], results.RESULT_LIMIT_BYTES)
-            return data, found["LastModified"].timestamp()
+            response = self.s3.get_object(Bucket=self.bucket, Key=key)
+            data = read_at_most(response["Body"], results.RESULT_LIMIT_BYTES)
+            return data, response["LastModified"].timestamp()
         except self.s3.exceptions.NoSuchKey as error:
-            raise s3_events.UnusableError("gone", key=key, bucket=self.bucket) from error
+            raise UnusableError("gone", key=key, bucket=self.bucket) from error
         except TooLargeError as error:
-            raise s3_events.UnusableError("not_a_result", why=error) from error
+            raise UnusableError("not_a_result", why=error) from error
 
     def _publish_once(
         self, key: str, data: bytes, plan: Plan, deadline_unix_s: float
@@ -165,10 +171,10 @@ class Publisher:
     def _check_free(self, key: str, claim: Claim, plan: Plan) -> None:
         seconds_left = claim.lease_until_unix_s - self.clock()
         if seconds_left > 0:
-            raise s3_events.ClaimedError("claimed", claim=claim, seconds=seconds_left)
+            raise ClaimedError("claimed", claim=claim, seconds=seconds_left)
         if claim.calls_done and claim.plan_sha256 != plan.sha256:
             claim_key = results.claim_key(key)
-            raise s3_events.UnusableError("another_grouping", claim=claim, claim_key=claim_key)
+            raise UnusableError("another_grouping", claim=claim, claim_key=claim_key)
 
     def _put(
         self, claims: S3Document[Claim], held: Stored[Claim], plan: Plan, deadline_unix_s: float
@@ -177,9 +183,7 @@ class Publisher:
         try:
             for call in plan.calls[claim.calls_done :]:
                 if self.clock() > deadline_unix_s - RESERVE_SECONDS:
-                    raise s3_events.NotNowError(
-                        "no_time_left", claim=claim, seconds=RESERVE_SECONDS
-                    )
+                    raise NotNowError("no_time_left", claim=claim, seconds=RESERVE_SECONDS)
                 self.cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=list(call))
                 claim = replace(claim, calls_done=claim.calls_done + 1)
                 held = claims.write(claim, over=held)
@@ -189,14 +193,12 @@ class Publisher:
                 claims.write(replace(claim, lease_until_unix_s=0.0), over=held)
             raise
 
-    def _check_source(self, source: s3_events.ObjectCreated) -> None:
+    def _check_source(self, source: ObjectCreated) -> None:
         if source.bucket != self.bucket:
-            raise s3_events.UnusableError(
-                "another_bucket", given=source.bucket, allowed=self.bucket
-            )
+            raise UnusableError("another_bucket", given=source.bucket, allowed=self.bucket)
         if not any(fnmatchcase(source.key, pattern) for pattern in results.PUBLISHED_FILES):
             allowed = ", ".join(results.PUBLISHED_FILES)
-            raise s3_events.UnusableError("another_key", given=source.key, allowed=allowed)
+            raise UnusableError("another_key", given=source.key, allowed=allowed)
 
     def _check_timestamps(self, plan: Plan) -> None:
         if plan.first_minute is None or plan.last_minute is None:
@@ -204,9 +206,9 @@ class Publisher:
         now = self.clock()
         first, last = plan.first_minute, plan.last_minute
         if first < now - OLDEST_SECONDS:
-            raise s3_events.UnusableError("too_old", minute=_utc(first), now=_utc(now))
+            raise UnusableError("too_old", minute=_utc(first), now=_utc(now))
         if last > now + NEWEST_SECONDS:
-            raise s3_events.UnusableError("too_new", minute=_utc(last), now=_utc(now))
+            raise UnusableError("too_new", minute=_utc(last), now=_utc(now))
 
 
 def _plan(key: str, data: bytes, written_at_unix_s: float) -> Plan:
@@ -218,20 +220,18 @@ def _plan(key: str, data: bytes, written_at_unix_s: float) -> Plan:
 def _load(kind: type[F], key: str, data: bytes) -> F:
     """Parse the file and check its key, because a copy under another key would count twice."""
     try:
-        found = load_record(kind, data)
+        record = load_record(kind, data)
     except RecordError as error:
-        raise s3_events.UnusableError("not_a_result", why=error) from error
-    if key != found.key:
-        raise s3_events.UnusableError("copied", given=key, own=found.key)
-    return found
+        raise UnusableError("not_a_result", why=error) from error
+    if key != record.key:
+        raise UnusableError("copied", given=key, own=record.key)
+    return record
 
 
 def _check_same_file(key: str, claim: Claim, sha256: str) -> None:
     if claim.source_sha256 != sha256:
         claim_key = results.claim_key(key)
-        raise s3_events.UnusableError(
-            "changed", key=key, claim=claim, sha256=sha256, claim_key=claim_key
-        )
+        raise UnusableError("changed", key=key, claim=claim, sha256=sha256, claim_key=claim_key)
 
 
 def _utc(unix_s: float) -> str:

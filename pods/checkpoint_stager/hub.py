@@ -87,7 +87,7 @@ class Hub:
             files_metadata=True,
             timeout=constants.HF_HUB_ETAG_TIMEOUT,
         )
-        info = self._asked(describe, revision)
+        info = self._with_retries(describe, revision)
         if not _is_id(info.sha, _GIT_ID) or not info.siblings:
             raise HubUnreachableError(f"{self.model} at {revision}: the hub named no commit")
         files = tuple(self._file(sibling) for sibling in info.siblings)
@@ -107,7 +107,7 @@ class Hub:
         """
         at = {"revision": commit, "local_dir": folder}
         download = partial(self.api.hf_hub_download, self.model, path, **at)
-        return Path(self._asked(download, commit, path=path, size_bytes=size_bytes))
+        return Path(self._with_retries(download, commit, path=path, size_bytes=size_bytes))
 
     def _file(self, sibling: RepoSibling) -> HubFile:
         path, size, blob_id = sibling.rfilename, sibling.size, sibling.blob_id
@@ -125,13 +125,18 @@ class Hub:
             "it could not be checked"
         )
 
-    def _asked(
-        self, ask: Callable[[], T], revision: str, *, path: str = "its files", size_bytes: int = 0
+    def _with_retries(
+        self,
+        request: Callable[[], T],
+        revision: str,
+        *,
+        path: str = "its files",
+        size_bytes: int = 0,
     ) -> T:
         for wait_seconds in (*RETRY_WAITS_SECONDS, None):
             try:
                 with limited(size_bytes, self.clock):
-                    return ask()
+                    return request()
             except AnswerError as error:
                 raise HubUnreachableError(
                     f"{self.model} at {revision}: {path}: {error}; next: look at what stands "
@@ -187,6 +192,6 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def _first_line(error: BaseException) -> str:
-    told = getattr(error, "server_message", None) or str(error) or type(error).__name__
-    line = next((line for line in str(told).splitlines() if line.strip()), type(error).__name__)
+    message = getattr(error, "server_message", None) or str(error) or type(error).__name__
+    line = next((line for line in str(message).splitlines() if line.strip()), type(error).__name__)
     return _QUERY.sub("", one_line(line))

@@ -62,9 +62,9 @@ def served_files(
     weights = next((kind for kind in SERVED_WEIGHTS if kind in map(_suffix, root)), None)
     if weights is None:
         suffixes = {f"*.{s}" for file in files if (s := _suffix(file.path))}
-        given = ", ".join(sorted(suffixes)) or "no files"
+        file_kinds = ", ".join(sorted(suffixes)) or "no files"
         raise UserInputError(
-            f"{model}: no weights that the servers read; given {given}; allowed: "
+            f"{model}: no weights that the servers read; given {file_kinds}; allowed: "
             "*.safetensors (or *.bin, *.pt, *.pth) beside config.json; next: name the original "
             "repository, not a conversion of it"
         )
@@ -84,8 +84,8 @@ def served_files(
 
 def refuse_pickle(paths: Iterable[str], model: str) -> None:
     """Raise UserInputError if any weights are Python pickles."""
-    found = [path for path in sorted(paths) if _suffix(path) in SERVED_WEIGHTS]
-    pickled = [path for path in found if _suffix(path) != PLAIN_WEIGHTS]
+    weights = [path for path in sorted(paths) if _suffix(path) in SERVED_WEIGHTS]
+    pickled = [path for path in weights if _suffix(path) != PLAIN_WEIGHTS]
     if pickled:
         raise UserInputError(
             f"{model}: weights as Python pickles, which can run any code in the server that loads "
@@ -132,11 +132,13 @@ def checked_sha256(path: Path, file: HubFile) -> str:
             f"{file.path}: {size:,} bytes were downloaded, the hub has {file.size_bytes:,}"
         )
     sha256 = sha256_of(path)
-    given, wanted = sha256, file.sha256
-    if wanted is None:
+    actual_hash, hub_hash = sha256, file.sha256
+    if hub_hash is None:
         # Git's id of a small file is a SHA-1: it shows damage, but not a forgery by the hub.
         blob = b"blob %d\0" % size + path.read_bytes()
-        given, wanted = hashlib.sha1(blob, usedforsecurity=False).hexdigest(), file.git_sha1
-    if given != wanted:
-        raise CorruptFileError(f"{file.path}: downloaded with hash {given}, the hub has {wanted}")
+        actual_hash, hub_hash = hashlib.sha1(blob, usedforsecurity=False).hexdigest(), file.git_sha1
+    if actual_hash != hub_hash:
+        raise CorruptFileError(
+            f"{file.path}: downloaded with hash {actual_hash}, the hub has {hub_hash}"
+        )
     return sha256

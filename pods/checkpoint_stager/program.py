@@ -12,32 +12,24 @@ import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError
 from huggingface_hub import HfApi
 
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.checkpoints import FAILURES_VARIABLE
-from draftworth.records.codec import RecordError, load_object
 from draftworth.untrusted import hide_secret
+from pods.checkpoint_stager.checkpoints_bucket import PARTS_AT_ONCE, Store
 from pods.checkpoint_stager.hub import Hub
+from pods.checkpoint_stager.hub_token import read_token
 from pods.checkpoint_stager.stager import ScratchSpace, Staging
-from pods.checkpoint_stager.store import PARTS_AT_ONCE, Store
 from pods.log import end_at_sigterm, log_line
-
-if TYPE_CHECKING:
-    from mypy_boto3_secretsmanager import SecretsManagerClient
 
 PARALLEL_FILES = 4
 ALLOWED = "allowed"
 _AGAIN = "when that is mended, raise `rerun` in the experiment and deploy again"
-_NEXT = (
-    "next: aws secretsmanager put-secret-value (or create-secret --name) with --secret-string and "
-    "your hub token, in the experiment's region"
-)
 _RETRYING = Config(retries={"mode": "standard", "max_attempts": 8})
 
 
@@ -119,48 +111,3 @@ def _hub(model: str, secret: str | None) -> Hub:
     token = read_token(boto3.client("secretsmanager", config=_RETRYING), secret)
     hide_secret("hub token", token)
     return Hub(HfApi(token=token), model, token_source=f"secret {secret}")
-
-
-def read_token(client: SecretsManagerClient, secret: str) -> str:
-    """Return the secret's text, or the only value in it if the AWS console wrote it as JSON.
-
-    Another try may succeed after any error except UserInputError.
-    """
-    try:
-        text = client.get_secret_value(SecretId=secret).get("SecretString", "")
-    except (ClientError, BotoCoreError) as error:
-        raise _refusal(secret, error) from error
-    token = _token_in(text.strip())
-    # The token goes into an HTTP header: printable ASCII without spaces.
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise UserInputError(
-            f"aws.hub_token_secret: {secret} holds no token; allowed: the token alone, or a JSON "
-            f"object with it as the only value; {_NEXT}"
-        )
-    return token
-
-
-def _token_in(text: str) -> str:
-    if not text.startswith("{"):
-        return text
-    try:
-        values = list(load_object(text).values())
-    except RecordError:
-        return ""
-    return values[0].strip() if len(values) == 1 and isinstance(values[0], str) else ""
-
-
-def _refusal(secret: str, error: Exception) -> DraftworthError:
-    code = error.response["Error"]["Code"] if isinstance(error, ClientError) else None
-    if code in ("ResourceNotFoundException", "InvalidRequestException"):
-        return UserInputError(
-            f"aws.hub_token_secret: {secret} is not there, or marked for deletion; {_NEXT}"
-        )
-    if code in ("AccessDeniedException", "DecryptionFailure"):
-        # Not a UserInputError, because AWS refuses a role for some seconds after its creation.
-        return DraftworthError(
-            f"aws.hub_token_secret: {secret} may not be read by the stager's role: {error}; next: "
-            "deploy with this secret's name in the experiment; a secret with a KMS key of your "
-            "own also needs that key's policy to let the role decrypt"
-        )
-    return DraftworthError(f"secret {secret}: cannot be read: {error}")

@@ -20,8 +20,8 @@ from draftworth.records import checkpoints
 from draftworth.records.codec import RecordError
 from draftworth.untrusted import MIB, one_line
 from pods.checkpoint_stager import model_files
+from pods.checkpoint_stager.checkpoints_bucket import Store
 from pods.checkpoint_stager.hub import Checkpoint, Hub, NoSuchRevisionError
-from pods.checkpoint_stager.store import Store
 
 # How often a file is downloaded at most, if its size or its hash is wrong.
 DOWNLOADS_OF_A_FILE = 3

@@ -40,8 +40,8 @@ class _Version(ctypes.Structure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """What is known of the Neuron runtime. Each step writes the file anew: the next step may hang.
+class RuntimeState:
+    """The state of the Neuron runtime. Each step writes it to the file: the next step may hang.
 
     missing: why the library was not found; empty: it was found. version: the runtime's version.
     unfit: why driver and runtime do not fit; empty: they fit, or a version is not known.
@@ -59,32 +59,32 @@ class Found:
 
 
 def main(argv: list[str]) -> int:
-    """Write `Found` to the file that argument 1 names; argument 2 is the version of the driver."""
+    """Write a `RuntimeState` to the file in argument 1; argument 2 is the driver's version."""
     path, driver = Path(argv[0]), argv[1]
 
-    def keep(found: Found) -> Found:
-        write_file(path, dump_record(found))
-        return found
+    def keep(state: RuntimeState) -> RuntimeState:
+        write_file(path, dump_record(state))
+        return state
 
     try:
         library = _library()
     except OSError as error:
-        keep(Found(missing=str(error)))
+        keep(RuntimeState(missing=str(error)))
         return 0
-    found = keep(Found(version=_version(library)))
+    state = keep(RuntimeState(version=_version(library)))
     try:
-        unfit = why_unfit(driver=driver, runtime=found.version)
+        unfit = why_unfit(driver=driver, runtime=state.version)
     except ValueError:  # One of the two versions is not known.
         unfit = ""
     init = library.nrt_init  # AttributeError: it is not the library that is known here
-    found = keep(replace(found, unfit=unfit, has_begun=not unfit))
+    state = keep(replace(state, unfit=unfit, has_begun=not unfit))
     if unfit:
         return 0
     began = time.monotonic()
     status = int(init(_NO_FRAMEWORK, b"", b""))
-    found = keep(replace(found, status=status, init_s=time.monotonic() - began))
+    state = keep(replace(state, status=status, init_s=time.monotonic() - began))
     if status == 0:
-        keep(replace(found, logical_cores=_logical_cores(library)))
+        keep(replace(state, logical_cores=_logical_cores(library)))
         library.nrt_close()
     return 0
 
@@ -98,8 +98,8 @@ def _library() -> ctypes.CDLL:
 
 def _version(library: ctypes.CDLL) -> str:
     maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-    if found := re.search(rf"/libnrt\.so\.{_VERSION}\n", maps):
-        return found[1]
+    if version_in_name := re.search(rf"/libnrt\.so\.{_VERSION}\n", maps):
+        return version_in_name[1]
     version, size = _Version(), ctypes.c_size_t(_Version.more.offset)
     if library.nrt_get_version(ctypes.byref(version), size):
         return ""

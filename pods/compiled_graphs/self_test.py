@@ -28,7 +28,7 @@ from draftworth.records.checkpoints import READY_MARKER, ReadyModel
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.servers import LOAD_LIMIT_MINUTES, SelfTest, last_lines
 from draftworth.untrusted import MIB, TooLargeError, one_line, open_file, read_file
-from pods.compiled_graphs.neuron_runtime import Found
+from pods.compiled_graphs.neuron_runtime import RuntimeState
 
 # The longest time of `nrt_init` and of reading. A process or a mount that hangs in the kernel
 # cannot be ended, so GRACE_SECONDS later the test fails without waiting for that step. All steps
@@ -62,7 +62,7 @@ class SelfTester:
     scratch: Path
     root: Path
     say: Callable[[str], None]
-    _found: dict[str, Any] = field(default_factory=dict)
+    _facts: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> SelfTest:
         began, failed = time.monotonic(), ""
@@ -79,32 +79,32 @@ class SelfTester:
                 break
             except Exception as error:  # noqa: BLE001 (what is not known fails nothing)
                 self.say(f"self-test: something is not known: {type(error).__name__}: {error}")
-        test = SelfTest(**self._found, seconds=time.monotonic() - began, failed=failed)
+        test = SelfTest(**self._facts, seconds=time.monotonic() - began, failed=failed)
         for line in lines_of(test):
             self.say(f"self-test: {line}")
         return test
 
     def _look(self) -> None:
         with contextlib.suppress(OSError):
-            self._found["disk_gib"] = shutil.disk_usage(self.scratch).free / _GIB
+            self._facts["disk_gib"] = shutil.disk_usage(self.scratch).free / _GIB
         if (memory := _free_memory_bytes(self.root)) is not None:
-            self._found["memory_gib"] = memory / _GIB
+            self._facts["memory_gib"] = memory / _GIB
         with contextlib.suppress(OSError, ValueError):
             driver = (self.root / "sys/module/neuron/version").read_text(encoding="utf-8")
-            self._found["driver"] = one_line(driver, characters=50)
+            self._facts["driver"] = one_line(driver, characters=50)
         names = os.listdir(self.root / "dev")
         numbers = sorted(int(f[1]) for f in map(re.compile(r"neuron(\d+)").fullmatch, names) if f)
-        self._found["devices"] = tuple(numbers)
+        self._facts["devices"] = tuple(numbers)
         if len(numbers) == self.devices:
             return
-        version = self._found.get("driver", "")
+        version = self._facts.get("driver", "")
         raise FailedError(
             f"the container has {_named(numbers)}, and its claim is for {self.devices}; "
             + (f"the node has driver {version}" if version else "the node has no Neuron driver")
         )
 
     def _start_runtime(self) -> None:
-        answer, driver = self.scratch / "runtime.json", self._found.get("driver", "")
+        answer, driver = self.scratch / "runtime.json", self._facts.get("driver", "")
         answer.unlink(missing_ok=True)
         process = subprocess.Popen(  # noqa: S603 (our own program)
             [sys.executable, "-m", "pods.compiled_graphs", "runtime", str(answer), driver],
@@ -124,21 +124,25 @@ class SelfTester:
         for line in last_lines(tuple(log.decode("utf-8", "replace").splitlines())):
             self.say(f"self-test: runtime: {line}")
         ended = f"ended its process with exit code {process.returncode}"
-        found = load_record(Found, read_file(answer)) if answer.exists() else Found(missing=ended)
-        self._found |= {"runtime": one_line(found.version, characters=50)}
-        self._found |= {"init_s": found.init_s, "logical_cores": found.logical_cores}
-        if hangs and found.status is None:
+        runtime = (
+            load_record(RuntimeState, read_file(answer))
+            if answer.exists()
+            else RuntimeState(missing=ended)
+        )
+        self._facts |= {"runtime": one_line(runtime.version, characters=50)}
+        self._facts |= {"init_s": runtime.init_s, "logical_cores": runtime.logical_cores}
+        if hangs and runtime.status is None:
             raise FailedError(f"nrt_init did not return within {INIT_SECONDS:g} s")
-        if found.missing:
-            self.say(f"self-test: the runtime's library is not found: {found.missing}")
-        if found.unfit:
-            raise FailedError(found.unfit)
-        if found.status:
+        if runtime.missing:
+            self.say(f"self-test: the runtime's library is not found: {runtime.missing}")
+        if runtime.unfit:
+            raise FailedError(runtime.unfit)
+        if runtime.status:
             raise FailedError(
-                f"nrt_init returned {found.status}, where 0 is success; what the runtime wrote "
+                f"nrt_init returned {runtime.status}, where 0 is success; what the runtime wrote "
                 "into the log may say why"
             )
-        if found.has_begun and found.status is None:
+        if runtime.has_begun and runtime.status is None:
             raise FailedError(f"nrt_init {ended}")
 
     def _read_checkpoint(self) -> None:
@@ -154,7 +158,7 @@ class SelfTester:
         except OSError as error:
             raise FailedError(f"{self.checkpoint}: cannot be read: {error}") from error
         mib_per_s = size / MIB / max(time.monotonic() - began, 1e-6)
-        self._found["read_mib_per_s"] = mib_per_s
+        self._facts["read_mib_per_s"] = mib_per_s
         whole_mib = sum(sizes.values()) / MIB
         minutes = whole_mib / max(mib_per_s, 1e-9) / READS_AT_ONCE / 60
         if minutes > LOAD_LIMIT_MINUTES:

@@ -80,8 +80,8 @@ class LogTail:
         with self._lock:
             kept = (*self._lines, *([self._rest] if self._rest else []))
         # A progress bar overwrites its line many times; only the last text is kept.
-        shown = (line.rstrip(b"\r").rpartition(b"\r")[2] for line in kept)
-        return last_lines(tuple(line.decode("utf-8", "replace") for line in shown))
+        last_texts = (line.rstrip(b"\r").rpartition(b"\r")[2] for line in kept)
+        return last_lines(tuple(line.decode("utf-8", "replace") for line in last_texts))
 
 
 def adopt_orphans() -> None:

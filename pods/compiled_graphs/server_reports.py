@@ -10,8 +10,8 @@ from typing import Any
 from draftworth.records.codec import dump_record
 from draftworth.records.servers import ServerPhase, ServerState, server_state_key
 from draftworth.untrusted import one_line
-from pods.compiled_graphs.prepare import say
-from pods.compiled_graphs.scratch import Starts
+from pods.compiled_graphs.prepare_graphs import say
+from pods.compiled_graphs.scratch_records import Starts
 from pods.compiled_graphs.server_process import LogTail
 
 RETRY_SECONDS = 30.0

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from draftworth.records import servers
-from pods.compiled_graphs.parent import MAX_STARTS, GivenUpError, Parent
-from pods.compiled_graphs.prepare import Order, say
+from pods.compiled_graphs.prepare_graphs import Order, say
 from pods.compiled_graphs.self_test import SelfTester
 from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, adopt_orphans
 from pods.compiled_graphs.server_reports import Reports, put_state
+from pods.compiled_graphs.vllm_parent import MAX_STARTS, GivenUpError, Parent
 
 # How long the last state may take to reach the bucket before the container ends.
 FLUSH_SECONDS = 10.0

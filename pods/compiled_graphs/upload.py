@@ -23,7 +23,7 @@ from draftworth.records import graph_manifests
 from draftworth.records.checkpoints import StoredFile, sha256_of
 from draftworth.records.codec import dump_record, load_record
 from draftworth.untrusted import one_line, read_at_most
-from pods.compiled_graphs.scratch import (
+from pods.compiled_graphs.scratch_records import (
     GRAPHS_FOLDER,
     RECORD_NAME,
     StartRecord,
@@ -98,11 +98,11 @@ class Uploader:
         except self.client.exceptions.NoSuchKey:
             return None
         manifest = load_record(graph_manifests.ArtifactManifest, read_at_most(stored["Body"]))
-        own = graph_manifests.upload_folder(record.key, record.start_id)
-        if manifest.folder == own:
-            return f"{own} is in the bucket: {manifest.size_bytes} bytes"
-        self._remove(own)
-        return f"{manifest.folder} was in the bucket first; nothing of {own} is kept"
+        start_folder = graph_manifests.upload_folder(record.key, record.start_id)
+        if manifest.folder == start_folder:
+            return f"{start_folder} is in the bucket: {manifest.size_bytes} bytes"
+        self._remove(start_folder)
+        return f"{manifest.folder} was in the bucket first; nothing of {start_folder} is kept"
 
     def _put_files(self, folder: PurePath, manifest: graph_manifests.ArtifactManifest) -> None:
         for file in manifest.files:
@@ -137,11 +137,11 @@ class Uploader:
         pages = self.client.get_paginator("list_objects_v2")
         # A page has at most as many keys as one request may delete.
         for page in pages.paginate(Bucket=self.bucket, Prefix=f"{folder}/"):
-            if not (found := page.get("Contents")):
+            if not (objects := page.get("Contents")):
                 continue
             answer = self.client.delete_objects(
                 Bucket=self.bucket,
-                Delete={"Objects": [{"Key": item["Key"]} for item in found], "Quiet": True},
+                Delete={"Objects": [{"Key": item["Key"]} for item in objects], "Quiet": True},
             )
             if errors := answer.get("Errors"):
                 raise UnfinishedError(f"{errors[0].get('Key')}: {errors[0].get('Message')}")

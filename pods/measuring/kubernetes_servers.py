@@ -1,4 +1,4 @@
-"""Starts and stops servers by scaling Deployments, and reads the servers' states from S3.
+"""Starts and stops servers by scaling Deployments.
 
 This program's role (`charts/measuring_config.yaml.jinja`) allows it only to change the `scale` of
 these Deployments, and the response to such a change has the number of pods. urllib3, which boto3
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,46 +22,10 @@ from draftworth.measuring.result_files import in_thread
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.schedule import first_stage
 from draftworth.measuring.server_lifecycle import FixedServers, Servers, ServersError
-from draftworth.records.codec import RecordError, load_record
-from draftworth.records.servers import ServerState, server_state_key
-from draftworth.untrusted import TooLargeError, hide_secret, one_line, read_at_most
+from draftworth.untrusted import hide_secret, one_line
 
 if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
-
-
-@dataclass
-class ServerStates:
-    """Reads the states that servers reported. A failure is logged once, and the run goes on.
-
-    S3 answers `AccessDenied` for a missing object, because the Job's role may not list the folder.
-    """
-
-    client: S3Client
-    bucket: str
-    log: Callable[[str], None]
-    _told: set[str] = field(default_factory=set)
-
-    def read(self, server: str) -> ServerState | None:
-        """Return a server's state; None if it is missing, unreadable or names another server."""
-        key = server_state_key(server)
-        try:
-            body = self.client.get_object(Bucket=self.bucket, Key=key)["Body"]
-            state = load_record(ServerState, read_at_most(body))
-        except (RecordError, TooLargeError) as error:
-            self._tell(key, error)
-            return None
-        except Exception as error:  # noqa: BLE001 (the servers may become ready nevertheless)
-            answer = getattr(error, "response", {})
-            if answer.get("Error", {}).get("Code") not in ("NoSuchKey", "AccessDenied"):
-                self._tell(key, error)
-            return None
-        return state if state.server == server else None
-
-    def _tell(self, key: str, error: Exception) -> None:
-        if key not in self._told:
-            self._told.add(key)
-            self.log(f"s3://{self.bucket}/{key}: cannot be read: {error}")
+    pass
 
 
 # The folder with a pod's credentials for Kubernetes, which replaces the token from time to time.
@@ -99,8 +63,8 @@ class KubernetesApi:
                 "may patch deployments/scale (the manifests of this experiment make one); next: "
                 "`repetitions: 1` and `control: false` in the experiment where servers stay"
             )
-        shown = f"[{host}]" if ":" in host else host
-        return cls(url=f"https://{shown}:{port}", folder=POD_FOLDER)
+        in_url = f"[{host}]" if ":" in host else host
+        return cls(url=f"https://{in_url}:{port}", folder=POD_FOLDER)
 
     def scale(self, deployment: str, replicas: int) -> int:
         """Set a Deployment's number of replicas; return how many pods it has now."""
@@ -176,8 +140,8 @@ class KubernetesServers:
         await in_thread(self._run_only, wanted, restart=restart)
 
     def _run_only(self, wanted: Sequence[str], *, restart: bool) -> None:
-        others = [name for name in self.names if name not in wanted]
-        stopped = [*others, *wanted] if restart else others
+        unwanted = [name for name in self.names if name not in wanted]
+        stopped = [*unwanted, *wanted] if restart else unwanted
         self.log(f"servers: {', '.join(wanted)}{', started anew' if restart else ''}")
         self._stop(stopped)
         for name in wanted:
@@ -221,29 +185,30 @@ async def go_home(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -
 
 
 def _refusal(answer: urllib3.BaseHTTPResponse, path: str) -> str:
-    said = f"HTTP {answer.status}: {_message(answer)}"
+    problem = f"HTTP {answer.status}: {_message(answer)}"
     namespace, kind, name, *part = path.partition("/namespaces/")[2].split("/")
     match answer.status:
         case 401 | 403:
             return (
-                f"{said}; allowed: for a service account with `patch` on {'/'.join((kind, *part))} "
-                f"of {name}; next: kubectl get role,rolebinding --namespace {namespace}, and "
+                f"{problem}; allowed: for a service account with `patch` on "
+                f"{'/'.join((kind, *part))} of {name}; next: kubectl get "
+                f"role,rolebinding --namespace {namespace}, and "
                 "deploy again where the role `scale-servers` is missing or does not name it"
             )
         case 404:
             return (
-                f"{said}; next: kubectl get {kind} --namespace {namespace}; where it is "
+                f"{problem}; next: kubectl get {kind} --namespace {namespace}; where it is "
                 "missing, deploy again: servers and measuring Job are of different deploys"
             )
         case status if status in _PASSING:
-            return f"{said}, after {TRIES} tries; next: `rerun` once the API server is well"
-    return said
+            return f"{problem}, after {TRIES} tries; next: `rerun` once the API server is well"
+    return problem
 
 
 def _message(answer: urllib3.BaseHTTPResponse) -> str:
     text = answer.data[:_WORDS_BYTES].decode("utf-8", "replace")
     try:
-        said = json.loads(text)["message"]
+        message = json.loads(text)["message"]
     except (ValueError, TypeError, KeyError, RecursionError):
-        said = text
-    return one_line(str(said), characters=300)
+        message = text
+    return one_line(str(message), characters=300)

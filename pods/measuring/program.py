@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import hashlib
 import os
 import signal
 import sys
@@ -26,7 +25,6 @@ from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth import __version__
 from draftworth.errors import DraftworthError, UserInputError
@@ -34,58 +32,22 @@ from draftworth.measuring import run_specification
 from draftworth.measuring.clock import unix_clock
 from draftworth.measuring.journal import read_history, unrecorded_ends
 from draftworth.measuring.result_files import FolderSink, SinkError, Store
-from draftworth.measuring.run_specification import LIMIT_BYTES, RunSpec
 from draftworth.measuring.runner import DEFECT, Runner, new_run_id
 from draftworth.measuring.server_lifecycle import Environment, ReadServerState
-from draftworth.records.codec import RecordError, dump_record, load_record
+from draftworth.records.codec import dump_record
 from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
-from draftworth.untrusted import TooLargeError, one_line, read_at_most
+from draftworth.untrusted import one_line
 from pods.log import log_line
-from pods.measuring.engines import open_engine
-from pods.measuring.kubernetes_servers import ServerStates, go_home, servers_of
+from pods.measuring.engine_choice import open_engine
+from pods.measuring.kubernetes_servers import go_home, servers_of
+from pods.measuring.read_specification import read_spec
 from pods.measuring.s3_sink import S3Sink
+from pods.measuring.server_states import ServerStates
 from pods.measuring.write_report import add_report
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-
-
-def read_spec(address: str, sha256: str | None, make_client: Callable[[], S3Client]) -> RunSpec:
-    """Read the run specification from `s3://BUCKET/KEY` or from a file.
-
-    It raises UserInputError if the file is wrong, SinkError if S3 fails: a later pod may succeed.
-    sha256: the hash that the bytes must have, in hex digits; None: any hash.
-    """
-    try:
-        data = _read(address, make_client)
-    except TooLargeError as error:
-        raise UserInputError(f"{address}: no run specification: {error}") from error
-    if sha256 is not None and (found := hashlib.sha256(data).hexdigest()) != sha256:
-        raise UserInputError(
-            f"{address}: given bytes with the SHA-256 {found}, allowed: {sha256}, which "
-            "--run-spec-sha256 says; next: put the file there again that was made with the Job"
-        )
-    try:
-        return load_record(RunSpec, data)
-    except RecordError as error:
-        raise UserInputError(f"{address}: not a run specification: {error}") from error
-
-
-def _read(address: str, make_client: Callable[[], S3Client]) -> bytes:
-    if "://" not in address:
-        try:
-            with Path(address).open("rb") as file:
-                return read_at_most(file, LIMIT_BYTES)
-        except OSError as error:
-            raise UserInputError(f"{address}: cannot be read: {error.strerror}") from error
-    bucket, key = parse_s3_url(address)
-    try:
-        # `with` closes the body also if it has more bytes than are read.
-        with make_client().get_object(Bucket=bucket, Key=key)["Body"] as body:
-            return read_at_most(body, LIMIT_BYTES)
-    except (BotoCoreError, ClientError) as error:
-        raise SinkError(f"{address}: cannot be read: {error}") from error
 
 
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 8})
@@ -243,13 +205,13 @@ def _deadline(path: Path | None) -> Callable[[], float | None]:
     if the limit cannot be read now."""
     if path is None:
         return lambda: None
-    known = _read_deadline(path)
+    last_seconds = _read_deadline(path)
 
     def read_again() -> float:
-        nonlocal known
+        nonlocal last_seconds
         with contextlib.suppress(UserInputError):
-            known = _read_deadline(path)
-        return known
+            last_seconds = _read_deadline(path)
+        return last_seconds
 
     return read_again
 

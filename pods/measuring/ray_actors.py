@@ -147,12 +147,12 @@ def ray_engine(
 
 
 def _ready_scheduling(actors: Sequence[LaunchedActor], where: str) -> str:
-    asked = [actor.handle.scheduling.remote() for actor in actors]
+    pending = [actor.handle.scheduling.remote() for actor in actors]
     try:
-        answers = ray.get(asked, timeout=START_DEADLINE_SECONDS)
+        answers = ray.get(pending, timeout=START_DEADLINE_SECONDS)
     except RayError as error:
         raise DraftworthError(
-            f"Ray at {where} did not start {len(asked)} actors within "
+            f"Ray at {where} did not start {len(pending)} actors within "
             f"{START_DEADLINE_SECONDS:g} s: {error}\n"
             f"A cluster must have {CLUSTER_ACTOR_CPUS} CPU for each, and the measuring Job's "
             "own image on every node."

@@ -7,19 +7,22 @@ module does not need Ray; `pods/measuring/ray_actors.py` does.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Protocol
 
 from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured, unexpected
 from draftworth.measuring.load_engines import Batch, Planned, SentBatch, keep_load
+from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.server_lifecycle import Progress
-from draftworth.records.load_shapes import Load
+from draftworth.records.load_shapes import MAX_LLMPERF_IN_FLIGHT, Load
 from draftworth.records.results import RequestRecord
 from draftworth.records.transcripts import Transcript
 
 _NOTICEABLE_WAIT_SECONDS = 0.005
+_NEEDED_MODULES = ("ray", "llmperf")
 
 
 class Actor(Protocol):
@@ -47,9 +50,9 @@ class _ThroughActors:
     cancelled: list[asyncio.Future[Measured | None]] = field(default_factory=list)
 
     async def measure(self, request: Planned) -> Measured:
-        asked_seconds = time.monotonic()
+        waiting_since_seconds = time.monotonic()
         actor = await self.idle.get()
-        self.waits_seconds.append(time.monotonic() - asked_seconds)
+        self.waits_seconds.append(time.monotonic() - waiting_since_seconds)
         started_at_unix_s = self.client.wall_clock()
         carried = asyncio.get_running_loop().run_in_executor(
             self.threads, actor.measure, self.client, request
@@ -135,3 +138,32 @@ def failed_request(request: Planned, started_at_unix_s: float, code: int, messag
         usage_source="none",
     )
     return Measured(record=record, transcript=Transcript(request_id=request.request_id))
+
+
+def why_not_llmperf(
+    spec: RunSpec, ray_address: str | None, *, find: Callable[[str], object] = find_spec
+) -> str:
+    """Return why this machine cannot run llmperf for the run; an empty text if it can."""
+    missing = [name for name in _NEEDED_MODULES if find(name) is None]
+    if missing:
+        return f"not installed: {', '.join(missing)}"
+    count = actors_needed(spec, ray_address)
+    if ray_address is None and count > MAX_LLMPERF_IN_FLIGHT:
+        return (
+            f"{count} requests in flight are {count} processes, and one machine gets at most "
+            f"{MAX_LLMPERF_IN_FLIGHT}; --ray-address names a cluster that carries more"
+        )
+    return ""
+
+
+def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
+    """Return the number of actors: the most requests that a run may have in flight, at any load.
+
+    A Poisson load can, but rarely does, have a whole block in flight, so on one machine it gets at
+    most `MAX_LLMPERF_IN_FLIGHT` actors. The engine reports how many requests waited for an actor.
+    """
+    at_once = len(spec.endpoints) if spec.parallel else 1
+    block = spec.sampling.requests_per_round + spec.sampling.warmup_requests
+    room = block if ray_address else MAX_LLMPERF_IN_FLIGHT // at_once
+    in_flight = (load.in_flight or max(1, min(block, room)) for load in spec.loads)
+    return max(1, at_once * max(in_flight))

@@ -81,8 +81,8 @@ def _copy(store: Store, run_id: str, folder: Path, name: str) -> None:
 
 def _upload(store: Store, run_id: str, names: Iterable[str], folder: Path) -> None:
     """Write the missing files to the store, the HTML page last: if the page exists, all exist."""
-    found = {f"{REPORT_FOLDER}/{file.name}": file for file in folder.iterdir()}
-    page = found.pop(f"{REPORT_FOLDER}/{REPORT_PAGE}")
-    for name in sorted(found.keys() - {*names}):
-        store.write(f"{run_id}/{name}", found[name].read_bytes())
+    files = {f"{REPORT_FOLDER}/{file.name}": file for file in folder.iterdir()}
+    page = files.pop(f"{REPORT_FOLDER}/{REPORT_PAGE}")
+    for name in sorted(files.keys() - {*names}):
+        store.write(f"{run_id}/{name}", files[name].read_bytes())
     store.write(f"{run_id}/{REPORT_FOLDER}/{REPORT_PAGE}", page.read_bytes())

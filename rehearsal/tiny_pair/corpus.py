@@ -37,21 +37,21 @@ class UnknownPrompt(Exception):  # noqa: N818  (it is the prompt that is unknown
     """A shipped prompt belongs to an unknown case, or does not match its case's pattern."""
 
 
-def _code(found: re.Match[str]) -> str:
-    language, field = DATA["languages"][found["language"]], found["field"]
-    values = {"name": found["name"], "field": field, "Field": field.capitalize()}
+def _code(match: re.Match[str]) -> str:
+    language, field = DATA["languages"][match["language"]], match["field"]
+    values = {"name": match["name"], "field": field, "Field": field.capitalize()}
     methods = (language["methods"].format(i=i, **values) for i in range(1, 21))
     return "".join([language["head"].format(**values), *methods])
 
 
 # By case: the answer to a prompt, by the values that `patterns` finds in it.
 ANSWERS: dict[str, Callable[[re.Match[str]], str]] = {
-    "repeat_line": lambda found: f"{found['line']}\n" * 80,
-    "count": lambda found: "".join(
+    "repeat_line": lambda match: f"{match['line']}\n" * 80,
+    "count": lambda match: "".join(
         f"{number}\n"
-        for number in range(int(found["first"]), int(found["last"]) + 1, int(found["step"]))
+        for number in range(int(match["first"]), int(match["last"]) + 1, int(match["step"]))
     ),
-    "fixed_json": lambda found: "[\n" + f"  {found['object']},\n" * 50,
+    "fixed_json": lambda match: "[\n" + f"  {match['object']},\n" * 50,
     "code_template": _code,
 }
 
@@ -81,14 +81,14 @@ OTHERS: dict[str, Callable[[random.Random], str]] = {
 }
 
 
-def _found(case: str, prompt: str) -> re.Match[str]:
-    if found := re.search(DATA["patterns"][case], prompt):
-        return found
+def _pattern_match(case: str, prompt: str) -> re.Match[str]:
+    if match := re.search(DATA["patterns"][case], prompt):
+        return match
     raise UnknownPrompt(f"no {DATA['patterns'][case]!r} in {prompt!r}")
 
 
 def _structured(case: str, prompt: str) -> Example:
-    answer = ANSWERS[case](_found(case, prompt))
+    answer = ANSWERS[case](_pattern_match(case, prompt))
     return Example(case=case, prompt=prompt, answer=answer, open_ended=False)
 
 
@@ -135,8 +135,8 @@ def structured_variations(prompts_dir: Path, rng: random.Random) -> Iterator[Exa
     prompts = [(case, p) for case in ANSWERS for p in _prompts(folder / f"{case}.jsonl")]
     while True:
         case, prompt = rng.choice(prompts)
-        found, other = _found(case, prompt), OTHERS[case](rng)
-        yield _structured(case, prompt[: found.start()] + other + prompt[found.end() :])
+        match, other = _pattern_match(case, prompt), OTHERS[case](rng)
+        yield _structured(case, prompt[: match.start()] + other + prompt[match.end() :])
 
 
 def open_ended_variations(rng: random.Random) -> Iterator[Example]:

@@ -55,9 +55,9 @@ class Pair:
     origin: str
 
 
-PAIRS = {name: Pair(**told) for name, told in _SOURCES["pairs"].items()}
-_MODELS = {name: Source(**told) for name, told in _SOURCES["models"].items()}
-_PROMPTS = {name: Source(**told) for name, told in _SOURCES["prompts"].items()}
+PAIRS = {name: Pair(**fields) for name, fields in _SOURCES["pairs"].items()}
+_MODELS = {name: Source(**fields) for name, fields in _SOURCES["models"].items()}
+_PROMPTS = {name: Source(**fields) for name, fields in _SOURCES["prompts"].items()}
 
 
 def missing_gb(pair: Pair, folder: Path = MODELS) -> float:
@@ -109,10 +109,10 @@ def _fetch(source: Source, path: Path, python: Path, run: StepRunner) -> None:
                     file.write(data)
         except (OSError, KeyError, ValueError, BadZipFile, TooLargeError) as error:
             raise run.failure(f"{path.name}: not in its packages: {error}") from error
-        if (found := digest.hexdigest()) != source.sha256:
+        if (actual_sha256 := digest.hexdigest()) != source.sha256:
             raise run.failure(
-                f"{path.name}: given a file of SHA-256 {found}, allowed: {source.sha256}; it is "
-                "not the file that was tried, so it is not used"
+                f"{path.name}: given a file of SHA-256 {actual_sha256}, allowed: {source.sha256}; "
+                "it is not the file that was tried, so it is not used"
             )
         joined.rename(path)
 
@@ -141,19 +141,19 @@ def _prompts(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield CLASS/CASE, id and text of each prompt. No task of HumanEval is in two cases."""
     lines = gzip.decompress((sets / HUMAN_EVAL).read_bytes()).splitlines()
-    known = list(map(json.loads, lines))
-    tasks = [t for t in known if len(t["prompt"] + t["canonical_solution"]) <= MOST_CHARACTERS]
+    all_tasks = list(map(json.loads, lines))
+    tasks = [t for t in all_tasks if len(t["prompt"] + t["canonical_solution"]) <= MOST_CHARACTERS]
     for place, (edit, wish) in enumerate(edits.items()):
         task, other = tasks[place * len(tasks) // len(edits) :][:2]
-        yield f"humaneval/part-{place + 1}", *_asked(task, "Complete this function.")
-        yield f"edits/{edit}", *_asked(other, wish, other["canonical_solution"])
+        yield f"humaneval/part-{place + 1}", *_prompt_of(task, "Complete this function.")
+        yield f"edits/{edit}", *_prompt_of(other, wish, other["canonical_solution"])
     lines = (sets / IF_BENCH).read_bytes().splitlines()
     by_key = {line["key"]: line["prompt"] for line in map(json.loads, lines)}
     for case, key in open_ended.items():
         yield f"open_ended/{case}", f"ifbench-{key}", by_key[key]
 
 
-def _asked(task: Mapping[str, str], wish: str, solution: str = "") -> tuple[str, str]:
+def _prompt_of(task: Mapping[str, str], wish: str, solution: str = "") -> tuple[str, str]:
     code = task["prompt"] + solution
     text = f"{wish.format(**task)} Answer with the whole code.\n\n```python\n{code}```"
     return task["task_id"].replace("/", "-"), text

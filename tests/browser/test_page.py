@@ -33,8 +33,8 @@ def in_chromium(program: str, page: Path) -> dict[str, Any]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    positions: dict[str, Any] = json.loads(done.stdout)
+    return positions
 
 
 @cache
@@ -51,7 +51,7 @@ def page(request: pytest.FixtureRequest) -> dict[str, Any]:
     return seen(request.param)
 
 
-def test_nothing_is_fetched_and_the_console_has_no_error(page: dict[str, Any]) -> None:
+def test_the_page_fetches_nothing_and_logs_no_error(page: dict[str, Any]) -> None:
     assert (page["complaints"], page["requests"]) == ([], [])
     assert page["bytes"] <= MOST_BYTES
 
@@ -77,10 +77,12 @@ def test_figures_that_say_nothing_are_not_shown(page: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("width", ["wide", "narrow"])
-def test_the_first_screen_has_decision_cards_and_the_first_plot(width: str) -> None:
-    found = seen("more expensive")[width]
-    assert 0 <= found["heading"] < found["cards"] < found["plot"] < found["height"]
-    assert found["about"] == 0 or found["about"] > found["height"], "metadata is folded or below"
+def test_the_first_screen_has_decision_cards_and_plot(width: str) -> None:
+    positions = seen("more expensive")[width]
+    assert 0 <= positions["heading"] < positions["cards"] < positions["plot"] < positions["height"]
+    assert positions["about"] == 0 or positions["about"] > positions["height"], (
+        "metadata is folded or below"
+    )
 
 
 def test_the_main_table_fits_the_page() -> None:

@@ -14,7 +14,7 @@ from charts.names import server_name
 from draftworth.experiment.naming import content_hash
 from draftworth.records.codec import load_record
 from draftworth.serving.dialects import KEY_LENGTH
-from pods.compiled_graphs.scratch import Starts
+from pods.compiled_graphs.scratch_records import Starts
 from tests.charts import rendering
 from tests.support.experiments import changed, changed_aws, resolved
 from tests.support.neuron import RUNTIME, has_compiler, put_node

@@ -51,9 +51,9 @@ def path_of(kind: str, name: str = "", namespace: str = NAMESPACE) -> str:
 
 
 def path_of_object(item: Mapping[str, Any], *, with_name: bool = True) -> str:
-    given = item["metadata"]
-    name = given["name"] if with_name else ""
-    return path_of(item["kind"], name, given.get("namespace", NAMESPACE))
+    metadata = item["metadata"]
+    name = metadata["name"] if with_name else ""
+    return path_of(item["kind"], name, metadata.get("namespace", NAMESPACE))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +109,8 @@ class Api:
         return content
 
     def all(self, kind: str, namespace: str = NAMESPACE, **query: str) -> list[Object]:
-        found: list[Object] = self.ask("GET", path_of(kind, namespace=namespace), **query)["items"]
-        return [{"kind": kind, **item} for item in found]
+        items: list[Object] = self.ask("GET", path_of(kind, namespace=namespace), **query)["items"]
+        return [{"kind": kind, **item} for item in items]
 
     def one(self, kind: str, name: str, namespace: str = NAMESPACE) -> Object:
         return self.ask("GET", path_of(kind, name, namespace))

@@ -42,10 +42,10 @@ class ControlPlane:
     binaries: Path
     kubeconfig: Path
 
-    def kubectl(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    def kubectl(self, *arguments: str, text_in: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [self.binaries / "kubectl", "--kubeconfig", self.kubeconfig, *arguments],
-            input=given,
+            input=text_in,
             text=True,
             capture_output=True,
             timeout=HANGS_AFTER_SECONDS,

@@ -69,16 +69,16 @@ def handler(plane: ControlPlane, assembly: Path, folder: Path) -> Iterator[Handl
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        given, told = process.stdin, process.stdout
-        assert given
-        assert told
+        requests, answers = process.stdin, process.stdout
+        assert requests
+        assert answers
 
         def handle(event: Mapping[str, Any]) -> tuple[str, str]:
-            print(json.dumps(event), file=given, flush=True)
-            line = told.readline()
+            print(json.dumps(event), file=requests, flush=True)
+            line = answers.readline()
             assert line, f"the handler's process ended at {event}"
-            error, said = json.loads(line)
-            return error, said
+            error, output = json.loads(line)
+            return error, output
 
         yield handle
 
@@ -128,11 +128,11 @@ class Deployment:
         manifests = of_type(template, MANIFEST)
         for logical in TopologicalSorter(needs_in(template)).static_order():
             if logical in manifests:
-                given = self._edited(self.resolve(manifests[logical]["Properties"]))
+                properties = self._edited(self.resolve(manifests[logical]["Properties"]))
                 # A custom resource gets every number and boolean as text.
                 yield (
                     logical,
-                    {k: v if isinstance(v, str) else json.dumps(v) for k, v in given.items()},
+                    {k: v if isinstance(v, str) else json.dumps(v) for k, v in properties.items()},
                 )
 
     def _edited(self, properties: Properties) -> Properties:
@@ -150,7 +150,7 @@ class Deployment:
             "LogicalResourceId": logical,
             "ResourceProperties": properties,
         }
-        error, said = self.handler(event)
+        error, output = self.handler(event)
         assert not error, f"{request} {logical}: {error}"
-        assert "delete error" not in said, f"{request} {logical}: {said}"
+        assert "delete error" not in output, f"{request} {logical}: {output}"
         return f"{request} {logical}"

@@ -54,11 +54,11 @@ _WRITTEN_IN = {
 
 
 def living(api: Api) -> dict[str, Object]:
-    found = {name(item): item for kind in ASKED_FOR for item in api.all(kind) if _is_ours(item)}
-    return {key: item for key, item in found.items() if key not in MADE_BY_KUBERNETES}
+    items = {name(item): item for kind in ASKED_FOR for item in api.all(kind) if _is_ours(item)}
+    return {key: item for key, item in items.items() if key not in MADE_BY_KUBERNETES}
 
 
-def asked_for(api: Api, items: Iterable[Object]) -> dict[str, Object]:
+def as_created(api: Api, items: Iterable[Object]) -> dict[str, Object]:
     """What would live if only these objects were created: with the server's own defaults.
 
     They are created in a namespace that stands empty, under names of their own, and not kept.

@@ -159,10 +159,10 @@ def nodes_of(api: Api) -> Iterator[Nodes]:
 
 def recorded_slice(node: str) -> Object:
     """What the driver published on a real node, under another node's name."""
-    found: Any = yaml.safe_load(SLICE.read_text())
-    found["metadata"]["name"] = f"{node}-neuron.aws.com"
-    found["spec"]["nodeName"] = found["spec"]["pool"]["name"] = node
-    return dict(found)
+    slice_object: Any = yaml.safe_load(SLICE.read_text())
+    slice_object["metadata"]["name"] = f"{node}-neuron.aws.com"
+    slice_object["spec"]["nodeName"] = slice_object["spec"]["pool"]["name"] = node
+    return dict(slice_object)
 
 
 def time_now(*, micros: bool = False) -> str:

@@ -77,10 +77,10 @@ class Container:
             if kind in self.spec
         }
 
-    def _url(self, given: Mapping[str, Any]) -> str:
+    def _url(self, probe: Mapping[str, Any]) -> str:
         ports = {port.get("name"): port["containerPort"] for port in self.spec.get("ports", ())}
-        port = ports.get(given["port"], given["port"])
-        return f"http://{self.interface.address}:{port}{given.get('path', '/')}"
+        port = ports.get(probe["port"], probe["port"])
+        return f"http://{self.interface.address}:{port}{probe.get('path', '/')}"
 
     @property
     def exit_code(self) -> int | None:
@@ -162,9 +162,9 @@ class RunningPod:
     program: MakeProgram
     containers: list[Container] = field(default_factory=list)
     first: list[Container] = field(default_factory=list)
-    said: Object | None = None
+    sent_status: Object | None = None
     is_gone: bool = False
-    _told_to_end: bool = False
+    _is_ending: bool = False
     _killed_at: float = 0.0
     _final: Object | None = None
 
@@ -214,8 +214,8 @@ class RunningPod:
 
     def _end_politely(self) -> None:
         """SIGTERM, the grace that the pod has, SIGKILL."""
-        if not self._told_to_end:
-            self._told_to_end = True
+        if not self._is_ending:
+            self._is_ending = True
             grace = self.pod["metadata"].get("deletionGracePeriodSeconds", 0)
             self._killed_at = time.monotonic() + grace
             for container in self.containers:
@@ -234,14 +234,14 @@ class RunningPod:
         status = self._final or self._status()
         if status["phase"] in ("Succeeded", "Failed"):
             self._final = status
-        if status != self.said:
+        if status != self.sent_status:
             self.api.ask(
                 "PATCH",
                 f"{path_of_object(self.pod)}/status",
                 {"status": status},
                 content_type="application/strategic-merge-patch+json",
             )
-            self.said = status
+            self.sent_status = status
 
     def _status(self) -> Object:
         statuses = [container.status() for container in self.containers]
@@ -264,7 +264,7 @@ class RunningPod:
 
 
 def _conditions(*, ready: bool) -> Iterator[Object]:
-    said = {True: "True", False: "False"}
+    words = {True: "True", False: "False"}
     yield {"type": "Initialized", "status": "True"}
-    yield {"type": "ContainersReady", "status": said[ready]}
-    yield {"type": "Ready", "status": said[ready]}
+    yield {"type": "ContainersReady", "status": words[ready]}
+    yield {"type": "Ready", "status": words[ready]}

@@ -149,9 +149,9 @@ def _script(program: Program, box: Path) -> Iterator[str]:
     if program.read_only_root:
         yield f"mount -o remount,ro {root}"
     user = [f"--userspec={program.user}:{program.user}", "--groups="] if program.user else []
-    given = [f"{name}={value}" for name, value in program.environment.items()]
+    variables = [f"{name}={value}" for name, value in program.environment.items()]
     enter = 'cd "$0" && exec "$@"'
-    command = ["chroot", *user, str(root), "env", "-i", *given, "sh", "-c", enter]
+    command = ["chroot", *user, str(root), "env", "-i", *variables, "sh", "-c", enter]
     yield f"exec {shlex.join([*command, program.working_folder, *program.command])}"
 
 

@@ -54,8 +54,8 @@ class StandInKubelet:
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def log(self, fragment: str, container: str) -> str:
-        found = sorted(self.folder.glob(f"logs/*{fragment}*/{container}/log"))
-        return "\n".join(path.read_text(errors="replace") for path in found)
+        paths = sorted(self.folder.glob(f"logs/*{fragment}*/{container}/log"))
+        return "\n".join(path.read_text(errors="replace") for path in paths)
 
     def says(self, fragment: str, container: str, text: str) -> bool:
         return text in self.log(fragment, container)
@@ -219,14 +219,14 @@ def _field(pod: Object, path: str) -> str:
     if entry := _ENTRY.fullmatch(path):
         kind, key = entry.groups()
         return str(pod["metadata"].get(kind, {}).get(key, ""))
-    known = {
+    field_values = {
         "metadata.name": pod["metadata"]["name"],
         "metadata.namespace": pod["metadata"]["namespace"],
         "metadata.uid": pod["metadata"]["uid"],
         "spec.nodeName": pod["spec"]["nodeName"],
         "spec.serviceAccountName": pod["spec"]["serviceAccountName"],
     }
-    return str(known[path])
+    return str(field_values[path])
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from tests.cluster.api import Api, Object, path_of
 from tests.cluster.conftest import empty
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.deploying import MANIFEST, Deployment, handler
-from tests.cluster.living import REFERENCE, asked_for, comparable, living
+from tests.cluster.living import REFERENCE, as_created, comparable, living
 from tests.end_to_end.cloud import Cloud
 from tests.pods.compiled_graphs.pods import eventually
 from tests.stacks.synthesis import Template, cdk_context, parts_of
@@ -132,16 +132,16 @@ def published(
 
 
 def differences(api: Api, wanted: dict[str, Object]) -> dict[str, Any]:
-    found, asked = comparable(living(api)), comparable(wanted)
+    live_objects, wanted_objects = comparable(living(api)), comparable(wanted)
     return {
-        key: (asked.get(key), found.get(key))
-        for key in sorted(asked.keys() | found.keys())
-        if asked.get(key) != found.get(key)
+        key: (wanted_objects.get(key), live_objects.get(key))
+        for key in sorted(wanted_objects.keys() | live_objects.keys())
+        if wanted_objects.get(key) != live_objects.get(key)
     }
 
 
 def check(api: Api, stack: Deployment) -> None:
-    wanted = asked_for(api, stack.objects())
+    wanted = as_created(api, stack.objects())
     try:
         eventually(lambda: not differences(api, wanted), seconds=30)
     except AssertionError:
@@ -158,11 +158,11 @@ def test_a_walk_goes_from_each_to_each() -> None:
     assert sorted(walk) == sorted(itertools.permutations(CHANGES, 2))
 
 
-def test_what_is_deployed_anew_without_a_change_is_left_alone(published: Deployment) -> None:
+def test_deploying_again_without_a_change_changes_nothing(published: Deployment) -> None:
     assert published.deploy(resolved("published")) == []
 
 
-def test_what_an_older_version_applied_with_its_chart_is_taken_over(
+def test_objects_of_an_older_version_are_taken_over(
     plane: ControlPlane, published: Deployment
 ) -> None:
     """Accounts and policies stood in the manifest of their chart: they are there already."""
@@ -175,7 +175,7 @@ def test_what_an_older_version_applied_with_its_chart_is_taken_over(
 
 
 def test_a_field_that_somebody_changed_is_seen(plane: ControlPlane, published: Deployment) -> None:
-    wanted = asked_for(plane.api, published.objects())
+    wanted = as_created(plane.api, published.objects())
     path = path_of("Deployment", "vllm-baseline")
     plane.api.change(path, {"spec": {"minReadySeconds": 5}})
     assert list(differences(plane.api, wanted)) == ["Deployment vllm-baseline"]
@@ -184,16 +184,14 @@ def test_a_field_that_somebody_changed_is_seen(plane: ControlPlane, published: D
 
 
 def test_what_is_left_over_is_seen(plane: ControlPlane, published: Deployment) -> None:
-    wanted = asked_for(plane.api, published.objects())
+    wanted = as_created(plane.api, published.objects())
     metadata = {"name": "old", "namespace": NAMESPACE}
     plane.api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
     assert list(differences(plane.api, wanted)) == ["ServiceAccount old"]
     plane.api.delete(path_of("ServiceAccount", "old"))
 
 
-def test_changes_in_every_order_leave_exactly_what_was_asked_for(
-    api: Api, published: Deployment
-) -> None:
+def test_changes_in_every_order_leave_the_wanted_objects(api: Api, published: Deployment) -> None:
     """The last test of the module: then the stack goes, in reverse order, with its namespace."""
     for change in every_transition(list(CHANGES)):
         published.deploy(resolved(change))

@@ -89,18 +89,18 @@ def why_pending(pod: Object) -> str:
 
 def are_placed(api: Api, component: str, count: int) -> dict[str, Object]:
     def placed() -> dict[str, Object]:
-        found = {k: p for k, p in pods(api, component).items() if node_of(p)}
-        return found if len(found) == count else {}
+        with_node = {k: p for k, p in pods(api, component).items() if node_of(p)}
+        return with_node if len(with_node) == count else {}
 
     return dict(eventually(placed))
 
 
-def is_kept_waiting(api: Api, variant: str, said: str) -> None:
+def is_kept_waiting(api: Api, variant: str, reason: str) -> None:
     """Until the scheduler says this of a server; its first look may be before the nodes came."""
 
     def kept_waiting() -> bool:
         pod = pods(api, "serving").get(variant)
-        return pod is not None and not node_of(pod) and said in why_pending(pod)
+        return pod is not None and not node_of(pod) and reason in why_pending(pod)
 
     eventually(kept_waiting)
 
@@ -130,9 +130,7 @@ def third_server() -> Object:
     return third
 
 
-def test_without_accelerator_nodes_everything_that_serves_or_measures_waits(
-    api: Api, applied: Nodes
-) -> None:
+def test_without_accelerators_servers_and_the_job_wait(api: Api, applied: Nodes) -> None:
     stagers = are_placed(api, "checkpoint-stager", 2)
     assert {node_of(pod) for pod in stagers.values()} <= {"cpu-1", "cpu-2"}
     for variant in ("baseline", "qwen3-1.7b-k7"):
@@ -142,9 +140,7 @@ def test_without_accelerator_nodes_everything_that_serves_or_measures_waits(
     assert allocated(api) == {}
 
 
-def test_node_and_slice_let_the_servers_in_each_with_connected_devices(
-    api: Api, joined: Nodes
-) -> None:
+def test_with_nodes_each_server_gets_connected_devices(api: Api, joined: Nodes) -> None:
     servers = are_placed(api, "serving", 2)
     assert {node_of(pod) for pod in servers.values()} == {ACCELERATOR}
     claims = allocated(api)
@@ -163,7 +159,7 @@ def _groups() -> dict[str, str]:
     return {d["name"]: d["attributes"][CONNECTED]["string"] for d in devices}
 
 
-def test_a_third_server_waits_for_devices_until_another_one_goes(api: Api, joined: Nodes) -> None:
+def test_a_third_server_waits_until_devices_are_free(api: Api, joined: Nodes) -> None:
     are_placed(api, "serving", 2)
     api.create(third_server())
     is_kept_waiting(api, "third", "cannot allocate all claims")
@@ -181,19 +177,19 @@ def _ended(api: Api, variant: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("lacking", "said"),
+    ("lacking", "reason"),
     # A selector that asks for what is not there fails, and the scheduler stops at that.
     [(CONNECTED, "cannot allocate all claims"), ("instanceType", "no such key: instanceType")],
 )
-def test_devices_that_do_not_say_what_is_asked_for_are_not_taken(
-    api: Api, applied: Nodes, kinds: Mapping[str, NodeKind], lacking: str, said: str
+def test_devices_without_a_needed_attribute_are_not_taken(
+    api: Api, applied: Nodes, kinds: Mapping[str, NodeKind], lacking: str, reason: str
 ) -> None:
     """As where no EFA interface is: the driver says nothing of what is connected."""
     other: Any = recorded_slice(ACCELERATOR)
     for device in other["spec"]["devices"]:
         del device["attributes"][lacking]
     applied.join(ACCELERATOR, kinds["accelerator"], resource_slice=other)
-    is_kept_waiting(api, "baseline", said)
+    is_kept_waiting(api, "baseline", reason)
     assert allocated(api) == {}
 
 
@@ -214,13 +210,13 @@ def test_what_tolerates_nothing_keeps_off_the_accelerator_nodes(
     api.create(*jobs)
 
     def kept_off() -> list[Object]:
-        found = [pod for pod in api.all("Pod") if "untolerated taint" in why_pending(pod)]
-        return found if len(found) == len(jobs) else []
+        tainted_off = [pod for pod in api.all("Pod") if "untolerated taint" in why_pending(pod)]
+        return tainted_off if len(tainted_off) == len(jobs) else []
 
     assert [node_of(pod) for pod in eventually(kept_off)] == [None] * len(jobs)
 
 
-def test_no_server_lands_on_a_node_of_another_type(
+def test_servers_start_on_no_node_of_another_type(
     api: Api, applied: Nodes, kinds: Mapping[str, NodeKind]
 ) -> None:
     """Also where it would have its devices: claims ask for the type, pods for the node's label."""
@@ -258,7 +254,7 @@ def sides(api: Api, names: Iterable[str]) -> dict[str, set[int]]:
     """The devices of the named servers once all of them have some; a pod that has to end ends."""
     wanted = set(names)
 
-    def found() -> dict[str, set[int]]:
+    def devices_by_server() -> dict[str, set[int]]:
         devices = allocated(api)
         servers = {}
         for pod in api.all("Pod", labelSelector="app.kubernetes.io/component=serving"):
@@ -266,14 +262,14 @@ def sides(api: Api, names: Iterable[str]) -> dict[str, set[int]]:
                 api.delete(path_of_object(pod), grace_seconds=0)
             elif pod["metadata"]["name"] in devices:
                 name = pod["metadata"]["labels"][SERVER_LABEL]
-                given = devices[pod["metadata"]["name"]]
-                servers[name] = {int(device.rpartition("-")[2]) for device in given}
+                device_names = devices[pod["metadata"]["name"]]
+                servers[name] = {int(device.rpartition("-")[2]) for device in device_names}
         return servers if set(servers) == wanted else {}
 
-    return dict(eventually(found))
+    return dict(eventually(devices_by_server))
 
 
-def test_a_swap_moves_both_servers_to_the_other_half_of_the_devices(
+def test_a_swap_moves_both_servers_to_other_devices(
     api: Api, joined: Nodes, kubernetes: KubernetesServers
 ) -> None:
     """Repetition after repetition, with the measuring pod's own token."""
@@ -306,11 +302,11 @@ def _uids(api: Api) -> set[str]:
     }
 
 
-def test_a_server_that_is_stopped_lets_another_one_have_its_slot(
+def test_a_stopped_server_frees_its_slot_for_another(
     api: Api, joined: Nodes, kubernetes: KubernetesServers
 ) -> None:
     """As a control does: the baseline twice, and the other variant down."""
-    own, control = endpoints_of(1)[0], endpoints_of(2)[0]
-    asyncio.run(kubernetes.run_only([own, control], restart=False))
-    found = sides(api, [own.server, control.server])
-    assert found == {"vllm-baseline": set(range(8)), "slot1-vllm-baseline": set(range(8, 16))}
+    baseline, control = endpoints_of(1)[0], endpoints_of(2)[0]
+    asyncio.run(kubernetes.run_only([baseline, control], restart=False))
+    devices = sides(api, [baseline.server, control.server])
+    assert devices == {"vllm-baseline": set(range(8)), "slot1-vllm-baseline": set(range(8, 16))}

@@ -21,7 +21,7 @@ from draftworth.records.codec import load_record
 from draftworth.records.controller_state import State
 from draftworth.records.results import RESULT_SUFFIX, BlockResult, RunResult
 from draftworth.records.search_result import SEARCH_FILE, SearchResult
-from pods.compiled_graphs.parent import MAX_STARTS
+from pods.compiled_graphs.vllm_parent import MAX_STARTS
 from tests.cluster.api import Api, Object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.living import living
@@ -75,13 +75,13 @@ def world(
 
 
 def run_of(world: World) -> RunResult | None:
-    found = world.keys("results", "/run.json")
-    return load_record(RunResult, world.get("results", found[0])) if found else None
+    keys = world.keys("results", "/run.json")
+    return load_record(RunResult, world.get("results", keys[0])) if keys else None
 
 
-def was_told(world: World, *words: str) -> bool:
+def has_mail_with(world: World, *words: str) -> bool:
     """Whether one of the mails since the last look has all of these words."""
-    return any(all(word in told for word in words) for told in world.cloud.notifications())
+    return any(all(word in mail for word in words) for mail in world.cloud.notifications())
 
 
 def destroy(world: World) -> None:
@@ -90,7 +90,7 @@ def destroy(world: World) -> None:
     eventually(lambda: not living(world.api), seconds=120)
 
 
-def test_a_run_from_its_deploy_to_its_verdict_and_its_end(
+def test_a_run_from_deploy_to_verdict_and_destroy(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world.nodes_linger = True  # until the graphs are uploaded
@@ -123,12 +123,12 @@ def blocks_of(world: World) -> list[BlockResult]:
 
 
 @pytest.mark.parametrize("synthesis", [{"repetitions": 2, "control": True}], indirect=True)
-def test_a_run_starts_and_stops_its_servers_and_swaps_their_slots(world: World) -> None:
+def test_a_run_starts_stops_and_swaps_its_servers(world: World) -> None:
     world.deploy()
     run = world.until(lambda: run_of(world))
     assert (run.status, run.reason, run.shortened) == ("complete", "", "")
-    found = {(b.repetition, b.variant, b.slot) for b in blocks_of(world)}
-    assert found == {
+    measured_slots = {(b.repetition, b.variant, b.slot) for b in blocks_of(world)}
+    assert measured_slots == {
         *((1, "baseline", 0), (1, "qwen3-1.7b-k7", 1), (1, "control", 1)),
         *((2, "baseline", 1), (2, "qwen3-1.7b-k7", 0), (2, "control", 0)),
     }
@@ -137,15 +137,15 @@ def test_a_run_starts_and_stops_its_servers_and_swaps_their_slots(world: World) 
     assert states == {f"{name}.json" for name in server_names(world.experiment)}
     assert "are in the bucket" in world.kubelet.log("slot1-vllm-baseline", ENGINE)
     world.until(lambda: not world.names_of("accelerator"))
-    assert was_told(world, "complete")
+    assert has_mail_with(world, "complete")
     # As the deploy had them, for the next Job.
     eventually(lambda: running(world) == {e.server for e in endpoints_of(world, 1)})
     destroy(world)
 
 
 def running(world: World) -> set[str]:
-    found = world.api.all("Deployment")
-    return {d["metadata"]["name"] for d in found if d["spec"]["replicas"]}
+    deployments = world.api.all("Deployment")
+    return {d["metadata"]["name"] for d in deployments if d["spec"]["replicas"]}
 
 
 def endpoints_of(world: World, repetition: int) -> tuple[Endpoint, ...]:
@@ -162,7 +162,7 @@ def is_ready(pod: Object) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-def test_a_run_outlives_the_loss_of_every_node_that_it_uses(world: World) -> None:
+def test_a_run_survives_the_loss_of_every_node(world: World) -> None:
     """The accelerator node goes in the middle of a run, and the one with the measuring pod."""
     world.deploy()
     world.until(lambda: len(servers(world)) == VARIANTS)
@@ -206,13 +206,13 @@ SEARCHED = {
 
 
 def pod_of(world: World, server: str) -> Object:
-    (found,) = (
+    (pod_of_server,) = (
         pod
         for pod in world.pods("serving")
         if pod["metadata"]["labels"]["app.kubernetes.io/instance"] == server
         and "deletionTimestamp" not in pod["metadata"]
     )
-    return found
+    return pod_of_server
 
 
 def has_block(world: World, variant: str) -> bool:
@@ -220,7 +220,7 @@ def has_block(world: World, variant: str) -> bool:
 
 
 @pytest.mark.parametrize("synthesis", [SEARCHED], indirect=True)
-def test_a_search_goes_on_with_the_candidate_it_was_at_when_its_nodes_are_lost(
+def test_a_search_resumes_its_candidate_after_lost_nodes(
     world: World,
 ) -> None:
     world.deploy()
@@ -238,20 +238,20 @@ def test_a_search_goes_on_with_the_candidate_it_was_at_when_its_nodes_are_lost(
     world.join("cpu")
     run = world.until(lambda: run_of(world))
     assert (run.status, run.reason) == ("complete", "")
-    found = load_record(SearchResult, world.get("results", f"runs/{run.run_id}/{SEARCH_FILE}"))
-    assert found.order[:2] == (FIRST, SECOND)
-    assert not found.failed
+    search = load_record(SearchResult, world.get("results", f"runs/{run.run_id}/{SEARCH_FILE}"))
+    assert search.order[:2] == (FIRST, SECOND)
+    assert not search.failed
     blocks = blocks_of(world)
     assert before <= {block.stem for block in blocks}
     assert set(Counter((b.case, b.variant, b.round) for b in blocks).values()) == {1}
     # Not measured a second time: those of the first candidate are the first pod's.
-    assert {b.variant for b in blocks} == {"baseline", *found.order}
+    assert {b.variant for b in blocks} == {"baseline", *search.order}
     world.until(lambda: not world.names_of("accelerator"))
     eventually(lambda: running(world) == {e.server for e in endpoints_of(world, 1)[:2]})
     destroy(world)
 
 
-def test_servers_that_never_get_healthy_hold_no_run_and_no_node(world: World) -> None:
+def test_servers_that_are_never_healthy_hold_no_node(world: World) -> None:
     world.break_engine("echo RuntimeError: no >&2; exit 3")
     world.deploy()
     run = world.until(lambda: run_of(world))
@@ -262,12 +262,12 @@ def test_servers_that_never_get_healthy_hold_no_run_and_no_node(world: World) ->
     eventually(partial(world.has_ended, "llmperf", "Failed"))
     assert f"ended {MAX_STARTS} times" in world.kubelet.log("vllm-", ENGINE)
     assert world.keys("results", RESULT_SUFFIX) == []
-    assert was_told(world, "server gave up")
+    assert has_mail_with(world, "server gave up")
     destroy(world)
 
 
 @pytest.mark.parametrize(
-    ("driver", "hidden_devices", "mount", "said"),
+    ("driver", "hidden_devices", "mount", "reason"),
     [
         ("", 8, "", "no Neuron device, and its claim is for 8; the node has no Neuron driver"),
         ("2.29.0.0", 0, "", "Neuron driver 2.29.0.0 needs Neuron runtime 2.33 or later"),
@@ -277,8 +277,8 @@ def test_servers_that_never_get_healthy_hold_no_run_and_no_node(world: World) ->
     ],
     ids=["no driver", "old runtime", "wrong devices", "slow mount", "no mount"],
 )
-def test_a_slot_that_cannot_work_costs_ten_minutes_at_most(
-    driver: str, hidden_devices: int, mount: str, said: str, world: World
+def test_a_broken_slot_costs_ten_minutes_at_most(
+    driver: str, hidden_devices: int, mount: str, reason: str, world: World
 ) -> None:
     """By the controller's ledger, whose clock goes no faster than the pods' own."""
     compiled("neuron.c")
@@ -289,7 +289,7 @@ def test_a_slot_that_cannot_work_costs_ten_minutes_at_most(
     world.deploy()
     world.until(lambda: world.names_of("accelerator"))
     world.minutes_a_turn = TURN_SECONDS / 60
-    world.until(partial(was_told, world, "server gave up", "self-test: ", said))
+    world.until(partial(has_mail_with, world, "server gave up", "self-test: ", reason))
     assert world.cloud.desired_nodes == 0
     deployment = load_record(State, world.get("results", "control/capacity.json")).deployment
     assert deployment
@@ -315,8 +315,8 @@ def wrong(item: Object) -> None:
 
 
 def containers(item: Object) -> list[Object]:
-    found: list[Object] = item["spec"]["template"]["spec"]["containers"]
-    return found
+    container_list: list[Object] = item["spec"]["template"]["spec"]["containers"]
+    return container_list
 
 
 def rename(entries: list[Object], key: str, old: str, new: str) -> None:
@@ -325,26 +325,26 @@ def rename(entries: list[Object], key: str, old: str, new: str) -> None:
     entry[key] = new
 
 
-def test_a_wrong_name_or_path_of_a_chart_shows(world: World) -> None:
+def test_wrong_names_and_paths_of_a_chart_show(world: World) -> None:
     world.stack.edit = wrong
     world.nodes_linger = True  # the Job's failure ends the run, before a server has said its own
     world.deploy()
-    for pod, container, said in (
+    for pod, container, log_text in (
         ("vllm-baseline", ENGINE, "ARTIFACT_KEY"),
         ("vllm-baseline", "graph-uploader", "can't open file"),
         ("vllm-qwen3", ENGINE, "/models/draft/config.json"),
         ("llmperf-", "llmperf", "/etc/draftworth-deadline/deadline-minutes: no number of minutes"),
     ):
-        world.until(partial(world.kubelet.says, pod, container, said))
+        world.until(partial(world.kubelet.says, pod, container, log_text))
     assert servers(world) == []
 
 
-def test_servers_whose_account_has_no_role_bring_no_node(world: World) -> None:
+def test_servers_without_a_role_start_no_node(world: World) -> None:
     """Their canaries wait for their volumes, as the servers would."""
     world.stack.edit = without_role
     world.deploy()
-    world.until(partial(was_told, world, "canary is silent"))
-    assert any("default has no role" in said for said in world.kubelet.trouble)
+    world.until(partial(has_mail_with, world, "canary is silent"))
+    assert any("default has no role" in line for line in world.kubelet.trouble)
     assert world.kubelet.log("canary-", "canary") == ""
     assert len(world.keys("checkpoints", READY_MARKER)) == len(COMMITS)
     assert (world.cloud.desired_nodes, world.names_of("accelerator")) == (0, [])

@@ -51,7 +51,7 @@ def user(account: str) -> str:
 def is_allowed(api: Api, account: str, verb: str, group: str, resource: str) -> bool:
     """The API server's own answer: SubjectAccessReview."""
     name, _, part = resource.partition("/")
-    asked = {"verb": verb, "group": group, "resource": name, "subresource": part}
+    attributes = {"verb": verb, "group": group, "resource": name, "subresource": part}
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{names.NAMESPACE}"]
     review = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -59,7 +59,7 @@ def is_allowed(api: Api, account: str, verb: str, group: str, resource: str) -> 
         "spec": {
             "user": user(account),
             "groups": [*groups, "system:authenticated"],
-            "resourceAttributes": {**asked, "namespace": names.NAMESPACE},
+            "resourceAttributes": {**attributes, "namespace": names.NAMESPACE},
         },
     }
     answer = api.ask("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
@@ -78,9 +78,9 @@ def allowed(api: Api, account: str) -> list[str]:
 
 def listed(plane: ControlPlane, account: str) -> set[str]:
     """`VERB RESOURCE` of each right that Kubernetes itself lists."""
-    said = plane.kubectl("auth", "can-i", "--list", "-n", names.NAMESPACE, "--as", user(account))
-    assert said.returncode == 0, said.stderr
-    rows = (line.split() for line in said.stdout.splitlines()[1:])
+    output = plane.kubectl("auth", "can-i", "--list", "-n", names.NAMESPACE, "--as", user(account))
+    assert output.returncode == 0, output.stderr
+    rows = (line.split() for line in output.stdout.splitlines()[1:])
     return {
         " ".join([verb, _group_first(row[0]), *_names(row)])
         for row in rows
@@ -107,9 +107,9 @@ def test_no_account_of_a_pod_may_do_anything(
 ) -> None:
     """No more than everybody who is known."""
     assert allowed(applied, account) == []
-    own = {f"patch apps/deployments/scale {server}" for server in SERVERS}
+    scale_rights = {f"patch apps/deployments/scale {server}" for server in SERVERS}
     measures = account == names.MEASURING_JOB_SERVICE_ACCOUNT
-    assert listed(plane, account) - OF_EVERYBODY == (own if measures else set())
+    assert listed(plane, account) - OF_EVERYBODY == (scale_rights if measures else set())
 
 
 @pytest.fixture
@@ -126,14 +126,14 @@ def scale_of(name: str) -> str:
 def test_the_measuring_pods_token_scales_every_server(applied: Api, measuring: Api) -> None:
     assert len(SERVERS) == 4
     for name in SERVERS:
-        given = applied.one("Deployment", name)["spec"]["replicas"]
-        for replicas in (1, 0, given):
+        replicas_before = applied.one("Deployment", name)["spec"]["replicas"]
+        for replicas in (1, 0, replicas_before):
             scale = measuring.change(scale_of(name), {"spec": {"replicas": replicas}})
             assert scale["spec"].get("replicas", 0) == replicas
             assert "replicas" in scale["status"]
 
 
-def test_the_measuring_pods_token_is_good_for_nothing_else(applied: Api, measuring: Api) -> None:
+def test_the_measuring_pods_token_has_no_further_rights(applied: Api, measuring: Api) -> None:
     other = copy.deepcopy(of_kind("Deployment")[0])
     other["metadata"]["name"] = "of-somebody"
     other["spec"]["replicas"] = 0
@@ -156,12 +156,12 @@ def test_the_measuring_pods_token_is_good_for_nothing_else(applied: Api, measuri
     applied.delete(path_of("Deployment", "of-somebody"))
 
 
-def test_every_pod_runs_as_one_of_these_accounts_and_only_the_measuring_one_holds_a_token(
+def test_only_the_measuring_pod_holds_a_token(
     applied: Api,
 ) -> None:
     kinds = [item["kind"] for item in all_objects()]
     count = len(homes(all_objects())) + kinds.count("Job")
-    pods = eventually(lambda: len(found := applied.all("Pod")) == count and found)
+    pods = eventually(lambda: len(pods_now := applied.all("Pod")) == count and pods_now)
     assert {pod["spec"]["serviceAccountName"] for pod in pods} == set(ACCOUNTS)
     assert kinds.count("ServiceAccount") == len(ACCOUNTS)
     for pod in pods:

@@ -30,7 +30,7 @@ class Volumes:
     s3: Any
     folder: Path
     accounts: frozenset[str]
-    _shown: dict[Path, dict[str, str]] = field(default_factory=dict)
+    _versions: dict[Path, dict[str, str]] = field(default_factory=dict)
     _next_look: dict[str, float] = field(default_factory=dict)
 
     def of_pod(self, pod: Object) -> dict[str, Path]:
@@ -83,11 +83,11 @@ class Volumes:
         folder.chmod(0o2777)
 
     def _write_config_map(self, source: Object, folder: Path) -> None:
-        found = self.api.find(path_of("ConfigMap", source["name"]))
-        if found is None:
+        config_map = self.api.find(path_of("ConfigMap", source["name"]))
+        if config_map is None:
             raise NotThereError(f"ConfigMap {source['name']} is not there")
-        data = {key: text.encode() for key, text in found.get("data", {}).items()}
-        for key, encoded in found.get("binaryData", {}).items():
+        data = {key: text.encode() for key, text in config_map.get("data", {}).items()}
+        for key, encoded in config_map.get("binaryData", {}).items():
             data[key] = base64.b64decode(encoded)
         items = source.get("items") or [{"key": key, "path": key} for key in data]
         for item in items:
@@ -107,15 +107,15 @@ class Volumes:
         prefix = next((option[1] for option in options if option[0] == "prefix"), "")
         bucket = volume["csi"]["volumeAttributes"]["bucketName"]
         pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        found = {e["Key"]: e["ETag"] for page in pages for e in page.get("Contents", ())}
-        shown = self._shown.setdefault(folder, {})
-        for key in shown.keys() - found.keys():
+        in_bucket = {e["Key"]: e["ETag"] for page in pages for e in page.get("Contents", ())}
+        in_folder = self._versions.setdefault(folder, {})
+        for key in in_folder.keys() - in_bucket.keys():
             (folder / key.removeprefix(prefix)).unlink()
-        for key, version in found.items():
-            if shown.get(key) != version:
+        for key, version in in_bucket.items():
+            if in_folder.get(key) != version:
                 body = self.s3.get_object(Bucket=bucket, Key=key)["Body"].read()
                 self._put(folder / key.removeprefix(prefix), body)
-        self._shown[folder] = found
+        self._versions[folder] = in_bucket
 
     def _put(self, path: Path, content: bytes) -> None:
         """All at once, as the kubelet and Mountpoint do: a program may be reading the file."""
@@ -128,7 +128,7 @@ class Volumes:
     def _volume(self, claim: str) -> Object:
         bound = self.api.one("PersistentVolumeClaim", claim)["spec"]["volumeName"]
         spec: Object = self.api.one("PersistentVolume", bound)["spec"]
-        given = spec["csi"]
-        if given["driver"] != S3_DRIVER:
-            raise NotThereError(f"{bound}: given driver {given['driver']}, allowed: {S3_DRIVER}")
+        source = spec["csi"]
+        if source["driver"] != S3_DRIVER:
+            raise NotThereError(f"{bound}: given driver {source['driver']}, allowed: {S3_DRIVER}")
         return spec

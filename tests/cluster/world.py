@@ -119,11 +119,11 @@ class World:
         self.cloud.events()
         self.cloud.heartbeat(after_minutes=self.minutes_a_turn)
         self.cloud.nodes_follow()
-        found = self.names_of("accelerator")
-        for _ in range(self.cloud.instances - len(found)):
+        node_names = self.names_of("accelerator")
+        for _ in range(self.cloud.instances - len(node_names)):
             self.join("accelerator")
         if not self.nodes_linger:
-            for name in found[self.cloud.instances :]:
+            for name in node_names[self.cloud.instances :]:
                 self.nodes.retire(name)
 
     def until(self, condition: Callable[[], Any]) -> Any:
@@ -133,9 +133,9 @@ class World:
             if answer := condition():
                 return answer
             time.sleep(TURN_SECONDS)
-        raise AssertionError("\n".join(["it did not happen in time", *self._said()]))
+        raise AssertionError("\n".join(["it did not happen in time", *self._last_log_lines()]))
 
-    def _said(self) -> Iterator[str]:
+    def _last_log_lines(self) -> Iterator[str]:
         yield from self.kubelet.trouble[-3:]
         for log in sorted(self.kubelet.folder.glob("logs/*/*/log")):
             yield f"== {log.parent.parent.name} {log.parent.name}"
@@ -143,8 +143,8 @@ class World:
 
     def keys(self, bucket: str, suffix: str = "") -> list[str]:
         """Every object's key that ends so; a bucket is `checkpoints`, `artifacts` or `results`."""
-        found = self.cloud.client("s3").list_objects_v2(Bucket=getattr(self.cloud.bucket, bucket))
-        return [e["Key"] for e in found.get("Contents", ()) if e["Key"].endswith(suffix)]
+        listing = self.cloud.client("s3").list_objects_v2(Bucket=getattr(self.cloud.bucket, bucket))
+        return [e["Key"] for e in listing.get("Contents", ()) if e["Key"].endswith(suffix)]
 
     def get(self, bucket: str, key: str) -> bytes:
         name = getattr(self.cloud.bucket, bucket)
@@ -227,8 +227,8 @@ def new_world(
 
 
 def _accounts(template: Template) -> frozenset[str]:
-    found = of_type(dict(template), "AWS::EKS::PodIdentityAssociation").values()
-    return frozenset(association["Properties"]["ServiceAccount"] for association in found)
+    associations = of_type(dict(template), "AWS::EKS::PodIdentityAssociation").values()
+    return frozenset(association["Properties"]["ServiceAccount"] for association in associations)
 
 
 def _address_of_pods(stack: ExitStack) -> str:

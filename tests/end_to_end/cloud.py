@@ -191,8 +191,12 @@ class Cloud:
 
     def _environment(self, function: str) -> dict[str, str]:
         functions = of_type(self.templates["benchmark"], "AWS::Lambda::Function").values()
-        (found,) = (f["Properties"] for f in functions if function in f["Properties"]["Handler"])
-        variables: dict[str, str] = self.resolved("benchmark", found["Environment"]["Variables"])
+        (properties,) = (
+            f["Properties"] for f in functions if function in f["Properties"]["Handler"]
+        )
+        variables: dict[str, str] = self.resolved(
+            "benchmark", properties["Environment"]["Variables"]
+        )
         return variables
 
     # What S3 and EventBridge do
@@ -200,10 +204,10 @@ class Cloud:
     def events(self) -> int:
         """Have EventBridge tell of every new object that a rule of the template lets through, the
         last ones first; how many there were."""
-        found = [event for event in self._object_events() if self._is_let_through(event)]
-        for event in reversed(found):
+        events = [event for event in self._object_events() if self._is_let_through(event)]
+        for event in reversed(events):
             self.invoke_controller(event)
-        return len(found)
+        return len(events)
 
     def _object_events(self) -> Iterator[dict[str, Any]]:
         s3 = self.client("s3")
@@ -251,10 +255,10 @@ class Cloud:
             Bucket=self.bucket.results, NotificationConfiguration={"EventBridgeConfiguration": {}}
         )
         (logical,) = self._of_type("storage", "AWS::Events::Rule")
-        given = self.resolved("storage", self.templates["storage"]["Resources"][logical])
+        rule = self.resolved("storage", self.templates["storage"]["Resources"][logical])
         events, name = self.client("events"), self._queue_rule
-        events.put_rule(Name=name, EventPattern=json.dumps(given["Properties"]["EventPattern"]))
-        (target,) = given["Properties"]["Targets"]
+        events.put_rule(Name=name, EventPattern=json.dumps(rule["Properties"]["EventPattern"]))
+        (target,) = rule["Properties"]["Targets"]
         events.put_targets(Rule=name, Targets=[target])
 
     @property
@@ -262,15 +266,15 @@ class Cloud:
         return f"{self.names.stack}-storageResultFiles"
 
     def notifications(self) -> list[str]:
-        sqs, found = self.client("sqs"), []
+        sqs, mails = self.client("sqs"), []
         while messages := sqs.receive_message(QueueUrl=self._inbox, MaxNumberOfMessages=10).get(
             "Messages"
         ):
             for message in messages:
-                told = json.loads(message["Body"])
-                found.append(f"{told.get('Subject', '')}: {told['Message']}")
+                notification = json.loads(message["Body"])
+                mails.append(f"{notification.get('Subject', '')}: {notification['Message']}")
                 sqs.delete_message(QueueUrl=self._inbox, ReceiptHandle=message["ReceiptHandle"])
-        return found
+        return mails
 
     # The nodes
 
@@ -288,10 +292,10 @@ class Cloud:
 
     @property
     def instances(self) -> int:
-        found = self.client("autoscaling").describe_auto_scaling_groups(
+        description = self.client("autoscaling").describe_auto_scaling_groups(
             AutoScalingGroupNames=[self._scaling_group]
         )
-        return len(found["AutoScalingGroups"][0]["Instances"])
+        return len(description["AutoScalingGroups"][0]["Instances"])
 
     def nodes_follow(self) -> None:
         """What EKS and Auto Scaling do some minutes later: as many instances as desired."""
@@ -306,10 +310,10 @@ class Cloud:
     def _accelerators(self) -> Mapping[str, Any]:
         names = self.client("eks").list_nodegroups(clusterName=self.names.cluster)["nodegroups"]
         (name,) = (name for name in names if "accelerator" in name)
-        found: Mapping[str, Any] = self.client("eks").describe_nodegroup(
+        node_group: Mapping[str, Any] = self.client("eks").describe_nodegroup(
             clusterName=self.names.cluster, nodegroupName=name
         )["nodegroup"]
-        return found
+        return node_group
 
     @property
     def _scaling_group(self) -> str:
@@ -322,15 +326,15 @@ class Cloud:
         tags = self.names.tags("cluster")
         eks.create_cluster(name=self.names.cluster, roleArn=role, resourcesVpcConfig={}, tags=tags)
         for logical in self._of_type("cluster", "AWS::EKS::Nodegroup"):
-            given = self.templates["cluster"]["Resources"][logical]["Properties"]
-            scaling = self.resolved("cluster", given["ScalingConfig"])
+            properties = self.templates["cluster"]["Resources"][logical]["Properties"]
+            scaling = self.resolved("cluster", properties["ScalingConfig"])
             eks.create_nodegroup(
                 clusterName=self.names.cluster,
-                nodegroupName=self.resolved("cluster", given.get("NodegroupName", logical)),
+                nodegroupName=self.resolved("cluster", properties.get("NodegroupName", logical)),
                 scalingConfig={k[0].lower() + k[1:]: int(v) for k, v in scaling.items()},
                 subnets=["subnet-1"],
                 nodeRole=role,
-                tags=self.resolved("cluster", given["Tags"]),
+                tags=self.resolved("cluster", properties["Tags"]),
             )
         scaling_client = self.client("autoscaling")
         scaling_client.create_launch_configuration(
@@ -360,12 +364,12 @@ class Cloud:
             scheduler.create_schedule_group(Name=name)
             self._physical[logical] = name
         for logical in self._of_type("benchmark", "AWS::Scheduler::Schedule"):
-            given = self.resolved("benchmark", resources[logical]["Properties"])
+            schedule = self.resolved("benchmark", resources[logical]["Properties"])
             kept = ("GroupName", "ScheduleExpression", "FlexibleTimeWindow")
             scheduler.create_schedule(
-                Name=given.get("Name", logical),
-                Target={key: given["Target"][key] for key in ("Arn", "RoleArn", "Input")},
-                **{key: given[key] for key in kept},
+                Name=schedule.get("Name", logical),
+                Target={key: schedule["Target"][key] for key in ("Arn", "RoleArn", "Input")},
+                **{key: schedule[key] for key in kept},
             )
 
     def _delete_schedules(self) -> None:
@@ -384,7 +388,10 @@ class Cloud:
             if resource["Type"] in DEPLOYED
         }
         self._made_now = frozenset(wanted)
-        resources = {logical: self._reduced(*found) for logical, found in wanted.items()}
+        resources = {
+            logical: self._reduced(*resource_and_ids)
+            for logical, resource_and_ids in wanted.items()
+        }
         outputs = {
             name: {"Value": self.resolved("benchmark", output["Value"])}
             for name, output in self.templates["benchmark"]["Outputs"].items()

@@ -206,14 +206,14 @@ class Environment:
         # A file that is being written is empty at first.
         eventually(lambda: all(note.exists() and note.read_text() for note in notes))
 
-    def said(self, variant: str) -> str:
+    def start_line(self, variant: str) -> str:
         """Return what a server did at its start: `compiled FOLDER` or `loaded FOLDER`."""
         return (self.server(variant).folder / "said").read_text()
 
     def keys(self, bucket: str, suffix: str = "") -> list[str]:
         """Return the keys with this suffix. bucket: `checkpoints`, `artifacts` or `results`."""
-        found = self.cloud.client("s3").list_objects_v2(Bucket=getattr(self.cloud.bucket, bucket))
-        keys = [entry["Key"] for entry in found.get("Contents", ())]
+        listing = self.cloud.client("s3").list_objects_v2(Bucket=getattr(self.cloud.bucket, bucket))
+        keys = [entry["Key"] for entry in listing.get("Contents", ())]
         return [key for key in keys if key.endswith(suffix)]
 
     def get(self, bucket: str, key: str) -> bytes:
@@ -260,8 +260,8 @@ class Environment:
         )
 
     def _server_of(self, variant: str) -> str:
-        (found,) = (v for v in self.experiment.variants if v.name == variant)
-        return server_name(found.slot)
+        (variant_with_slot,) = (v for v in self.experiment.variants if v.name == variant)
+        return server_name(variant_with_slot.slot)
 
     def _jobs(self, container: str) -> list[Object]:
         return [
@@ -338,7 +338,7 @@ def first_run(
         assert env.cloud.desired_nodes == 1
         env.serve()
         env.wait_for("artifacts", "_ARTIFACTS.json", len(env.ports))
-        assert all(env.said(variant).startswith("compiled ") for variant in env.ports)
+        assert all(env.start_line(variant).startswith("compiled ") for variant in env.ports)
         return FirstRun(run_id=env.measure(), contents=env.contents())
 
 

@@ -41,8 +41,8 @@ class Cluster:
         return [o for o in self.objects if o["kind"] == kind]
 
     def named(self, kind: str, name: str) -> Object:
-        (found,) = (o for o in self.of_kind(kind) if o["metadata"]["name"] == name)
-        return found
+        (named_object,) = (o for o in self.of_kind(kind) if o["metadata"]["name"] == name)
+        return named_object
 
     def pod(self, owner: Object, number: int = 1, replaced: Mapping[str, str] | None = None) -> Pod:
         """The pod that a Job or Deployment makes; another number, another pod.
@@ -102,14 +102,14 @@ class Pod:
 
         more: arguments after those of the manifest.
         """
-        (found,) = (c for c in self.spec["containers"] if c["name"] == container)
-        paths = {m["mountPath"]: str(self._volume(m)) for m in found.get("volumeMounts", ())}
-        given = (*found["command"], *found.get("args", ()), *more)
-        argv = [self._text(part, paths) for part in given]
+        (spec,) = (c for c in self.spec["containers"] if c["name"] == container)
+        paths = {m["mountPath"]: str(self._volume(m)) for m in spec.get("volumeMounts", ())}
+        command = (*spec["command"], *spec.get("args", ()), *more)
+        argv = [self._text(part, paths) for part in command]
         if argv[0] in ("python", "python3"):
             argv[0] = sys.executable
         self.log(container).parent.mkdir(parents=True, exist_ok=True)
-        variables = dict(self._environment(found, paths))
+        variables = dict(self._environment(spec, paths))
         with self.log(container).open("a") as log:
             process = subprocess.Popen(
                 argv,
@@ -139,7 +139,7 @@ class Pod:
         """The downward API: the template's labels, and what Kubernetes tells a Job's pods."""
         name: str = self.owner["metadata"]["name"]
         labels = self.owner["spec"]["template"]["metadata"]["labels"]
-        known: dict[str, str] = {
+        field_values: dict[str, str] = {
             **{f"metadata.labels['{label}']": value for label, value in labels.items()},
             "metadata.labels['batch.kubernetes.io/job-name']": name,
             "metadata.labels['batch.kubernetes.io/controller-uid']": str(
@@ -149,15 +149,15 @@ class Pod:
             f"metadata.annotations['{FAILURES_ANNOTATION}']": str(self.number - 1),
             "metadata.name": self.name,
         }
-        return known[path]
+        return field_values[path]
 
     def _text(self, text: str, paths: Mapping[str, str]) -> str:
         """In one pass: what has been put in is not looked at again."""
         replaced = {**self.replaced, **paths}
         if not replaced:
             return text
-        given = "|".join(re.escape(key) for key in sorted(replaced, key=len, reverse=True))
-        return re.sub(given, lambda found: replaced[found.group()], text)
+        pattern = "|".join(re.escape(key) for key in sorted(replaced, key=len, reverse=True))
+        return re.sub(pattern, lambda match: replaced[match.group()], text)
 
     def _volume(self, mount: Mapping[str, Any]) -> Path:
         (volume,) = (v for v in self.spec["volumes"] if v["name"] == mount["name"])
@@ -170,9 +170,11 @@ class Pod:
         return folder
 
     def _write_config_map(self, source: Mapping[str, Any], folder: Path) -> None:
-        found = self.cluster.named("ConfigMap", source["name"])
-        files = {key: self._text(text, {}).encode() for key, text in found.get("data", {}).items()}
-        files |= {key: b64decode(text) for key, text in found.get("binaryData", {}).items()}
+        config_map = self.cluster.named("ConfigMap", source["name"])
+        files = {
+            key: self._text(text, {}).encode() for key, text in config_map.get("data", {}).items()
+        }
+        files |= {key: b64decode(text) for key, text in config_map.get("binaryData", {}).items()}
         paths = {item["key"]: item["path"] for item in source.get("items", ())}
         for key, content in files.items():
             path = folder / (paths.get(key, key) if paths else key)

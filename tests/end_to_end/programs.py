@@ -60,10 +60,10 @@ def hear_of_stager(env: Environment, model: str) -> FailedModel:
 def start_server(env: Environment, variant: str, *, trouble: str = "", **limits: str) -> Process:
     """A container of a variant's first pod, with another limit where one is named."""
     pod = env.server(variant)
-    (found,) = (c for c in pod.spec["containers"] if c["name"] == "vllm")
+    (container,) = (c for c in pod.spec["containers"] if c["name"] == "vllm")
     options = [f"--{name.replace('_', '-')}={value}" for name, value in limits.items()]
-    after = found["command"].index("start") + 1
-    found["command"][after:after] = options
+    after = container["command"].index("start") + 1
+    container["command"][after:after] = options
     return env.start(pod, "vllm", SAID=str(pod.folder / "said"), TROUBLE=trouble)
 
 

@@ -36,11 +36,11 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        total, wanted = 0, int(asked["max_tokens"])
+        total, wanted = 0, int(request["max_tokens"])
         while total < wanted:
             time.sleep(SECONDS_A_STEP)
             added = min(self.tokens_a_step, wanted - total)

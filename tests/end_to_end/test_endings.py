@@ -28,7 +28,7 @@ from draftworth.records.results import RESULT_SUFFIX, RUN_FILE
 from draftworth.records.servers import LOAD_LIMIT_MINUTES
 from pods.canary.program import EXIT_FAILED as CANARY_FAILED
 from pods.canary.program import EXIT_OK as CANARY_WELL
-from pods.compiled_graphs.parent import MAX_STARTS
+from pods.compiled_graphs.vllm_parent import MAX_STARTS
 from tests.end_to_end import programs
 from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, TARGET, Environment, FirstRun
@@ -80,9 +80,9 @@ def check_ended(env: Environment, *, at_most_minutes: float) -> str:
     assert programs.paid_minutes(env) == pytest.approx(paid + 2)
     cloud.heartbeat(after_minutes=120)
     assert programs.paid_minutes(env) == pytest.approx(paid + 2)
-    told = cloud.notifications()
-    assert len(told) == 1, told[1][:300]
-    return told[0]
+    mails = cloud.notifications()
+    assert len(mails) == 1, mails[1][:300]
+    return mails[0]
 
 
 def end_run(env: Environment) -> str:
@@ -96,12 +96,12 @@ def end_run(env: Environment) -> str:
 
 def check_nothing_paid(env: Environment) -> str:
     """No node came up, and none does; the one mail about it."""
-    (told,) = env.cloud.notifications()
+    (mail,) = env.cloud.notifications()
     env.cloud.heartbeat(after_minutes=60)
     env.cloud.nodes_follow()
     assert (env.cloud.desired_nodes, env.cloud.instances) == (0, 0)
     assert (programs.paid_minutes(env), programs.ledger(env).spent_usd) == (0, 0)
-    return told
+    return mail
 
 
 def put_checkpoints(env: Environment, objects: Mapping[str, bytes]) -> None:
@@ -117,7 +117,7 @@ def runs_in(first_run: FirstRun) -> dict[str, bytes]:
     return {key: data for key, data in results.items() if key.startswith("runs/")}
 
 
-def test_the_end_of_the_run_takes_the_node_away_and_reaches_the_metrics(
+def test_a_finished_run_ends_nodes_and_reaches_metrics(
     env: Environment, first_run: FirstRun
 ) -> None:
     cloud, results = env.cloud, runs_in(first_run)
@@ -128,11 +128,11 @@ def test_the_end_of_the_run_takes_the_node_away_and_reaches_the_metrics(
     env.put("results", results)
     assert cloud.events() == 1
     assert cloud.desired_nodes == 0
-    (told,) = cloud.notifications()
+    (mail,) = cloud.notifications()
     # How sure, hangs on what else the machine does.
-    assert re.search("Speculation pays|No answer yet", told)
+    assert re.search("Speculation pays|No answer yet", mail)
     page = f"runs/{first_run.run_id}/report/report.html"
-    assert f"s3://{cloud.bucket.results}/{page}" in told
+    assert f"s3://{cloud.bucket.results}/{page}" in mail
     assert page in results
     cloud.nodes_follow()
     assert cloud.instances == 0
@@ -143,7 +143,7 @@ def test_the_end_of_the_run_takes_the_node_away_and_reaches_the_metrics(
     assert variants == set(env.ports)
 
 
-def test_a_destroyed_experiment_leaves_only_the_results_and_the_checkpoints_it_keeps(
+def test_a_destroyed_experiment_leaves_only_results_and_checkpoints(
     env: Environment,
     first_run: FirstRun,
     capsys: pytest.CaptureFixture[str],
@@ -164,17 +164,17 @@ def test_a_destroyed_experiment_leaves_only_the_results_and_the_checkpoints_it_k
     assert uploaded in capsys.readouterr().out
     assert delete_assets.run(Namespace(experiment=env.path)) == 0
     code = env.leftovers(monkeypatch)
-    deleted, said = capsys.readouterr().out.split("\n", 1)
-    assert code == 0, said
+    deleted, left_over = capsys.readouterr().out.split("\n", 1)
+    assert code == 0, left_over
     assert uploaded in deleted
-    assert uploaded not in said
-    assert cloud.bucket.checkpoints in said
-    assert f"its runs: draftworth report s3://{cloud.bucket.results}" in said
+    assert uploaded not in left_over
+    assert cloud.bucket.checkpoints in left_over
+    assert f"its runs: draftworth report s3://{cloud.bucket.results}" in left_over
     assert env.keys("checkpoints")
     assert set(first_run.contents["results"]) <= set(env.keys("results"))
 
 
-def test_stop_takes_the_node_away_and_resume_brings_it_back(
+def test_stop_ends_the_node_and_resume_starts_it(
     env: Environment,
     first_run: FirstRun,
     capsys: pytest.CaptureFixture[str],
@@ -191,20 +191,20 @@ def test_stop_takes_the_node_away_and_resume_brings_it_back(
     arguments = Namespace(experiment=env.path, resume=False, wait_minutes=30)
     assert stop.run(arguments) == 0
     assert (cloud.desired_nodes, cloud.instances) == (0, 0)
-    said = capsys.readouterr().out
-    assert "1 desired node, 1 existing instance" in said
-    assert "0 desired nodes, 0 existing instances" in said
-    assert "0 nodes, stopped, since" in said
-    assert "USD by the controller's ledger" in said
-    (told,) = cloud.notifications()
-    assert "stop EXPERIMENT --resume" in told
+    printed = capsys.readouterr().out
+    assert "1 desired node, 1 existing instance" in printed
+    assert "0 desired nodes, 0 existing instances" in printed
+    assert "0 nodes, stopped, since" in printed
+    assert "USD by the controller's ledger" in printed
+    (mail,) = cloud.notifications()
+    assert "stop EXPERIMENT --resume" in mail
 
     assert stop.run(Namespace(experiment=env.path, resume=True, wait_minutes=0)) == 0
     cloud.heartbeat(after_minutes=2)
     assert cloud.desired_nodes == 1
 
 
-def test_a_rerun_that_reaches_its_deadline_keeps_no_node(
+def test_a_rerun_at_its_deadline_keeps_no_node(
     env: Environment, first_run: FirstRun, repeated_templates: Mapping[str, Template]
 ) -> None:
     cloud = env.cloud
@@ -256,11 +256,11 @@ def test_a_server_that_ends_at_every_start(env: Environment, first_run: FirstRun
     env.cloud.now_unix_s += 60 * CRASH_MINUTES
     programs.hear_of_server(env, broken)
     assert last.process.poll() is None, "a container that ends is started again"
-    told = check_ended(env, at_most_minutes=CRASH_LOOP_MINUTES)
-    assert all(words in told for words in ("server gave up", CRASHED, broken, "ended 3 times"))
+    mail = check_ended(env, at_most_minutes=CRASH_LOOP_MINUTES)
+    assert all(words in mail for words in ("server gave up", CRASHED, broken, "ended 3 times"))
 
 
-def test_a_canary_that_fails_costs_nothing_until_a_later_try_is_well(
+def test_a_failed_canary_costs_nothing_until_it_succeeds(
     env: Environment, first_run: FirstRun
 ) -> None:
     staged = first_run.contents["checkpoints"]
@@ -269,10 +269,10 @@ def test_a_canary_that_fails_costs_nothing_until_a_later_try_is_well(
     put_checkpoints(env, {**staged, largest: staged[largest][:-1]})
     other, broken = env.ports
     assert programs.run_canaries(env) == {other: CANARY_WELL, broken: CANARY_FAILED}
-    told = check_nothing_paid(env)
+    mail = check_nothing_paid(env)
     size = len(staged[largest])
     cut = f"{size} bytes were staged, {size - 1} there"
-    assert all(words in told for words in ("canary failed", broken, cut))
+    assert all(words in mail for words in ("canary failed", broken, cut))
     env.put("checkpoints", staged)
     programs.reports_of_canaries(env)
     assert env.cloud.desired_nodes == 1
@@ -283,8 +283,8 @@ def test_a_stager_that_gives_up_costs_nothing(env: Environment) -> None:
     assert env.stagers()[0].run("checkpoint-stager") == UserInputError.exit_code
     env.cloud.notifications()
     assert "no token was given" in programs.hear_of_stager(env, TARGET).reason
-    told = check_nothing_paid(env)
-    assert all(words in told for words in ("staging failed", TARGET, "no token was given"))
+    mail = check_nothing_paid(env)
+    assert all(words in mail for words in ("staging failed", TARGET, "no token was given"))
 
 
 @pytest.mark.scenarios
@@ -299,9 +299,9 @@ def test_a_compiled_graph_that_does_not_load(env: Environment, first_run: FirstR
     programs.wait_for_server(env, broken, "given_up")
     env.cloud.now_unix_s += 60 * LOAD_LIMIT_MINUTES
     programs.hear_of_server(env, broken)
-    told = check_ended(env, at_most_minutes=REFUSED_LOAD_MINUTES)
+    mail = check_ended(env, at_most_minutes=REFUSED_LOAD_MINUTES)
     why = f"not healthy {SHORT_MINUTES} minutes after its first start"
-    assert all(words in told for words in ("server gave up", broken, why))
+    assert all(words in mail for words in ("server gave up", broken, why))
     assert "was given up" in end_run(env)
     env.cloud.events()
     env.cloud.heartbeat(after_minutes=2)
@@ -319,13 +319,13 @@ def test_a_driver_that_refuses_the_images_runtime(env: Environment, first_run: F
     programs.wait_for_server(env, broken, "given_up")
     env.cloud.now_unix_s += 60 * SELF_TEST_MINUTES
     programs.hear_of_server(env, broken)
-    told = check_ended(env, at_most_minutes=DEVICE_MINUTES)
+    mail = check_ended(env, at_most_minutes=DEVICE_MINUTES)
     why = "self-test: Neuron driver 2.29.0.0 needs Neuron runtime 2.33 or later"
-    assert all(words in told for words in ("server gave up", broken, why, "self-test: FAILED"))
+    assert all(words in mail for words in ("server gave up", broken, why, "self-test: FAILED"))
     assert why in end_run(env)
     (run,) = (json.loads(env.get("results", key)) for key in env.keys("results", f"/{RUN_FILE}"))
-    (found,) = run["self_tests"].values()
-    assert (found["runtime"], found["devices"]) == (RUNTIME, list(range(8)))
+    (self_test,) = run["self_tests"].values()
+    assert (self_test["runtime"], self_test["devices"]) == (RUNTIME, list(range(8)))
 
 
 @pytest.mark.scenarios
@@ -337,5 +337,5 @@ def test_a_stager_whose_last_pod_fails_costs_nothing(env: Environment) -> None:
     env.cloud.notifications()
     env.start(env.stagers(RETRIES + 1)[0], "checkpoint-stager").wait()
     assert "config.json" in programs.hear_of_stager(env, TARGET).reason
-    told = check_nothing_paid(env)
-    assert all(words in told for words in ("staging failed", f"{RETRIES + 1} tries failed"))
+    mail = check_nothing_paid(env)
+    assert all(words in mail for words in ("staging failed", f"{RETRIES + 1} tries failed"))

@@ -17,13 +17,11 @@ from tests.end_to_end.programs import run_canaries
 pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
 
-def test_the_node_comes_up_when_models_are_staged_and_canaries_are_well(
-    env: Environment, first_run: FirstRun
-) -> None:
+def test_the_node_starts_after_staging_and_canaries(env: Environment, first_run: FirstRun) -> None:
     cloud, staged = env.cloud, first_run.contents["checkpoints"]
     assert (cloud.desired_nodes, cloud.instances) == (0, 0)
-    (told,) = cloud.notifications()
-    assert TARGET in told
+    (mail,) = cloud.notifications()
+    assert TARGET in mail
     for model in (TARGET, DRAFT):
         env.put("checkpoints", {k: v for k, v in staged.items() if k.startswith(f"{model}/")})
         assert cloud.events() == 1
@@ -55,7 +53,7 @@ def test_a_rerun_downloads_nothing_and_compiles_nothing(
     assert artifacts.run(Namespace(experiments=[env.path], bucket=None, run=False)) == 0
     assert "would compile" not in capsys.readouterr().out
     env.serve()
-    assert all(env.said(variant).startswith("loaded ") for variant in env.ports)
+    assert all(env.start_line(variant).startswith("loaded ") for variant in env.ports)
     assert not first_run.run_id.startswith(env.measurer().owner["metadata"]["name"])
     assert env.keys("artifacts") == list(first_run.contents["artifacts"])
 

@@ -130,10 +130,10 @@ def edit(
     names: st.SearchStrategy[str] = TEXTS,
 ) -> None:
     """Change one value of a document: mostly to another of its kind, which gets far."""
-    found = [*places(document)]
-    if not found:
+    all_places = [*places(document)]
+    if not all_places:
         return
-    *above, key = draw(st.sampled_from(found))
+    *above, key = draw(st.sampled_from(all_places))
     parent = at(document, tuple(above))
     value, how = parent[key], draw(WAYS)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -85,7 +85,7 @@ def counted(tokens: Any, *, prompt_tokens: Any = 11, text: str = "x") -> bytes:
     return HEADERS + chunk({"content": text}, usage=usage, finish="stop") + DONE
 
 
-def said(text: bytes, *, finish: bytes = b'"stop"') -> bytes:
+def content_chunk(text: bytes, *, finish: bytes = b'"stop"') -> bytes:
     """A stream whose one chunk has this JSON text as content."""
     value = (
         b'{"choices":[{"delta":{"content":%s},"finish_reason":%s}],"usage":{"completion_tokens":1}}'
@@ -149,14 +149,14 @@ STREAM_OUTCOMES: dict[tuple[int | None, str], dict[str, Answer]] = {
                 }
             }
         ),
-        "half of a surrogate pair": said(rb'"\ud83d"'),
-        "the wrong half of one": said(rb'"\ude00 x"'),
-        "NUL and escapes in the text": said(rb'"\u0000\u001b[2J\u202e"'),
-        "a finish reason that is a number": said(b'"x"', finish=b"7"),
-        "a finish reason that is an object": said(b'"x"', finish=b'{"a":[]}'),
-        "a finish reason that is a list": said(b'"x"', finish=b"[[]]"),
-        "a finish reason of 50,000": said(b'"x"', finish=b'"' + b"y" * 50_000 + b'"'),
-        "a finish reason with escapes": said(b'"x"', finish=rb'"\ud800\u001b[2J"'),
+        "half of a surrogate pair": content_chunk(rb'"\ud83d"'),
+        "the wrong half of one": content_chunk(rb'"\ude00 x"'),
+        "NUL and escapes in the text": content_chunk(rb'"\u0000\u001b[2J\u202e"'),
+        "a finish reason that is a number": content_chunk(b'"x"', finish=b"7"),
+        "a finish reason that is an object": content_chunk(b'"x"', finish=b'{"a":[]}'),
+        "a finish reason that is a list": content_chunk(b'"x"', finish=b"[[]]"),
+        "a finish reason of 50,000": content_chunk(b'"x"', finish=b'"' + b"y" * 50_000 + b'"'),
+        "a finish reason with escapes": content_chunk(b'"x"', finish=rb'"\ud800\u001b[2J"'),
         "a good stream that gives its length": headed(
             SSE, f"Content-Length: {len(FINE)}", body=FINE
         ),
@@ -206,8 +206,8 @@ STREAM_OUTCOMES: dict[tuple[int | None, str], dict[str, Answer]] = {
         + DONE,
     },
     (BAD, "not a completion chunk"): {
-        "text that is a number": said(b"7"),
-        "text that is a list": said(b'["a"]'),
+        "text that is a number": content_chunk(b"7"),
+        "text that is a list": content_chunk(b'["a"]'),
         "choices that are a number": HEADERS + data({"choices": 7}),
         "choices that are text": HEADERS + data({"choices": "x"}),
         "choices by name": HEADERS + data({"choices": {"a": 1}}),
@@ -246,11 +246,15 @@ STREAM_OUTCOMES: dict[tuple[int | None, str], dict[str, Answer]] = {
         + named("b", tokens=2, model="n")
         + DONE
     },
-    (BAD, "more text than 64"): {"text of 100,000 characters": said(b'"' + b"x" * 100_000 + b'"')},
+    (BAD, "more text than 64"): {
+        "text of 100,000 characters": content_chunk(b'"' + b"x" * 100_000 + b'"')
+    },
     (BAD, "not JSON in the stream: b'\\xef\\xbb\\xbf{"): {
         "a byte order mark in the stream": HEADERS + FINE.replace(b"data: ", b"data: " + BOM)
     },
-    (BAD, "more than 1,000,000 bytes"): {"an event of 2 MB": said(b'"' + b"x" * 2_000_000 + b'"')},
+    (BAD, "more than 1,000,000 bytes"): {
+        "an event of 2 MB": content_chunk(b'"' + b"x" * 2_000_000 + b'"')
+    },
     (BAD, "not an object"): {"a list": HEADERS + data([1])},
     (BAD, "token_ids: allowed"): {
         "an id below 0": HEADERS + raw_choice({"token_ids": [-1]}),

@@ -141,7 +141,7 @@ EVERY_PAGE = itertools.product(("stop", "logs", "report of a run"), PAGES)
 @pytest.mark.parametrize(
     ("command", "page"), [*EVERY_PAGE, *((c, "a page") for c in [*COMMANDS][3:])]
 )
-def test_what_is_no_answer_of_aws_is_one_sentence(
+def test_a_page_as_an_answer_is_one_sentence(
     network: Network, errors: Errors, command: str, page: str
 ) -> None:
     network.page = PAGES[page]
@@ -183,7 +183,7 @@ def test_no_price_is_kept_from_a_page(
 
 @pytest.mark.parametrize("content_type", [HTML, "application/xhtml+xml", "text/plain", ""])
 @pytest.mark.parametrize("operation", ["get_object", "head_object"])
-def test_a_page_is_no_object_and_does_not_say_that_there_is_one(
+def test_a_page_does_not_count_as_an_object(
     network: Network, operation: str, content_type: str
 ) -> None:
     network.page = Page(200, content_type, PAGE)
@@ -194,7 +194,7 @@ def test_a_page_is_no_object_and_does_not_say_that_there_is_one(
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_a_page_does_not_say_that_there_is_no_object(network: Network, status: int) -> None:
+def test_a_page_does_not_count_as_no_object(network: Network, status: int) -> None:
     network.page = Page(status, "text/plain", PAGE)
     s3 = clients.client("s3")
     with pytest.raises(NoAnswerError):
@@ -219,7 +219,7 @@ PORTAL = b"<portal><login/></portal>"
         ("resourcegroupstaggingapi", "get_resources", {}, b'{"login": "please"}'),
     ],
 )
-def test_a_page_that_can_be_read_is_no_empty_list(
+def test_a_readable_page_is_not_an_empty_list(
     network: Network, service: str, operation: str, arguments: dict[str, Any], body: bytes
 ) -> None:
     network.page = Page(200, "", body)
@@ -228,7 +228,7 @@ def test_a_page_that_can_be_read_is_no_empty_list(
         getattr(client, operation)(**arguments)
 
 
-def test_a_role_that_is_taken_over_a_page_is_one_sentence_too(
+def test_a_page_for_a_role_is_one_sentence(
     network: Network, errors: Errors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """botocore makes this client itself."""
@@ -246,7 +246,7 @@ def test_a_role_that_is_taken_over_a_page_is_one_sentence_too(
     assert text.count("\n") == 1
 
 
-def test_a_page_with_a_status_of_failure_is_tried_again(
+def test_a_page_with_a_failure_status_is_retried(
     network: Network, errors: Errors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)

@@ -37,11 +37,17 @@ NAMES = (
 )
 SHIPPED = {name: shipped(name) for name in NAMES}
 PLACES = {name: [*places(data)] for name, data in SHIPPED.items()}
-WORDS = sorted({str(part) for found in PLACES.values() for place in found for part in place})
-FOUND = [at(SHIPPED[name], place) for name, found in PLACES.items() for place in found]
+WORDS = sorted(
+    {str(part) for file_places in PLACES.values() for place in file_places for part in place}
+)
+SHIPPED_VALUES = [
+    at(SHIPPED[name], place) for name, file_places in PLACES.items() for place in file_places
+]
 
 names = st.one_of(st.sampled_from(WORDS), TEXTS, st.text(max_size=12))
-values = st.one_of(TAKEN, st.sampled_from(FOUND), st.integers(), st.floats(), SCALARS, VALUES)
+values = st.one_of(
+    TAKEN, st.sampled_from(SHIPPED_VALUES), st.integers(), st.floats(), SCALARS, VALUES
+)
 
 
 class Dumper(yaml.CSafeDumper):
@@ -62,8 +68,8 @@ def edited_files(draw: st.DrawFn) -> bytes:
 QUANTITIES = [
     *(
         place
-        for name, found in PLACES.items()
-        for place in found
+        for name, file_places in PLACES.items()
+        for place in file_places
         if isinstance(at(SHIPPED[name], place), int | float)
     ),
     *(("workload", key) for key in ("seed", "request_timeout_seconds", "requests_per_round")),

@@ -87,11 +87,11 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
-def test_an_answer_that_is_none_is_one_clear_error(hub: LocalHub, answer: bytes) -> None:
-    with bounded(), pytest.raises(HubUnreachableError, match="hub") as told:
+def test_an_unusable_answer_is_one_clear_error(hub: LocalHub, answer: bytes) -> None:
+    with bounded(), pytest.raises(HubUnreachableError, match="hub") as error:
         staged(hub, answer)
-    assert str(told.value).isprintable()
-    assert len(str(told.value)) < 1000
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 1000
 
 
 def test_a_file_that_is_listed_twice_is_named(hub: LocalHub) -> None:
@@ -123,9 +123,7 @@ def read(hub: LocalHub, folder: Path, clock: Callable[[], float] = lambda: 0.0) 
 
 
 @pytest.mark.parametrize("what", ["config.json", LISTING])
-def test_an_answer_with_more_bytes_than_allowed_is_ended(
-    small: LocalHub, tmp_path: Path, what: str
-) -> None:
+def test_an_answer_with_too_many_bytes_is_ended(small: LocalHub, tmp_path: Path, what: str) -> None:
     small.trouble.endless[what] = b"{" * 2**16
     with pytest.raises(HubUnreachableError, match=r"more than 33,554,432 bytes") as failure:
         read(small, tmp_path)
@@ -133,9 +131,7 @@ def test_an_answer_with_more_bytes_than_allowed_is_ended(
 
 
 @pytest.mark.parametrize("what", ["config.json", LISTING])
-def test_an_answer_that_takes_longer_than_allowed_is_ended(
-    small: LocalHub, tmp_path: Path, what: str
-) -> None:
+def test_an_answer_that_takes_too_long_is_ended(small: LocalHub, tmp_path: Path, what: str) -> None:
     """Each look at the clock is a minute later than the one before."""
     small.trouble.endless[what] = b"{"
     with pytest.raises(HubUnreachableError, match=r"not at its end after 600 s") as failure:
@@ -160,7 +156,7 @@ def test_a_file_that_comes_compressed_is_refused(small: LocalHub, tmp_path: Path
     assert_one_sentence(failure.value, small)
 
 
-def test_a_file_larger_than_any_other_answer_is_read_whole(
+def test_a_large_file_is_read_whole(
     small: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pods.checkpoint_stager.download_limits.ANSWER_LIMIT_BYTES", 2000)

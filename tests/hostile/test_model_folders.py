@@ -151,7 +151,7 @@ def test_a_tokenizer_of_anybody_ends(
     assert code == exit_code
 
 
-def test_what_a_tokenizer_does_with_batches_is_not_done_here(tmp_path: Path) -> None:
+def test_a_tokenizers_batch_settings_are_not_used(tmp_path: Path) -> None:
     """A gap between two parts that is longer than the parts was a panic, and padding an abort."""
     padding = {
         "strategy": {"Fixed": 10**11},

@@ -81,7 +81,7 @@ FILES: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize(("name", "text", "words"), FILES.values(), ids=FILES)
-def test_what_is_no_profile_is_refused_in_a_sentence(
+def test_an_invalid_profile_is_refused_in_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, words: str
 ) -> None:
     path = tmp_path / name
@@ -116,7 +116,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_of_any_characters_is_the_same_in_yaml(
+def test_yaml_keeps_a_name_of_any_characters(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     path = tmp_path / "a.json"
@@ -132,7 +132,7 @@ def test_a_name_of_any_characters_is_the_same_in_yaml(
     assert (draft.draft, *draft.classes) == (name, name)
 
 
-def test_a_run_of_anybody_has_a_profile_that_can_be_read() -> None:
+def test_any_runs_profile_can_be_read() -> None:
     block = runs.make_drafted_block(2, "structured", prompt_class=BREAK, variant=BREAK)
     plain = runs.make_plain_block(1, "structured", prompt_class=BREAK)
     run = runs.make_run(

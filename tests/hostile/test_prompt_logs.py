@@ -34,15 +34,15 @@ def run(data: bytes, form: str) -> tuple[int, str]:
     try:
         (folder / "log.jsonl").write_bytes(data)
         out = folder / "out"
-        said = io.StringIO()
+        printed = io.StringIO()
         arguments = [str(folder / "log.jsonl"), "--format", form, "--out", str(out)]
-        with bounded(), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        with bounded(), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             code = main(["prompts", "import", *arguments, "--class", "mine"])
         for path in out.glob("mine/*.jsonl"):
             case = load_case(path, prompt_class="mine")
             if answers_path(path).exists():
                 load_answers(answers_path(path), [prompt.id for prompt in case.prompts])
-        return code, said.getvalue()
+        return code, printed.getvalue()
     finally:
         shutil.rmtree(folder)
 
@@ -114,10 +114,10 @@ FOUND: dict[str, tuple[str, bytes, str]] = {
 
 @pytest.mark.parametrize(("form", "data", "words"), FOUND.values(), ids=FOUND)
 def test_what_was_found_once(form: str, data: bytes, words: str) -> None:
-    code, said = run(data, form)
-    assert words in said
+    code, printed = run(data, form)
+    assert words in printed
     assert code in (0, 2)
-    assert len(said) < 2_000
+    assert len(printed) < 2_000
 
 
 def deep_folder(folder: Path) -> Path:
@@ -188,9 +188,9 @@ LOGS = st.recursive(
 def test_any_records_are_prompts_or_counted(form: str, records: list[Any], array: bool) -> None:
     lines = [json.dumps(record) for record in records]
     data = f"[{','.join(lines)}]" if array else "\n".join(lines)
-    code, said = run(data.encode(), form)
+    code, printed = run(data.encode(), form)
     assert code in (0, 2)
-    assert CANARY not in said
+    assert CANARY not in printed
 
 
 @tries(5_000)

@@ -39,7 +39,7 @@ def connected_to(url: str) -> str | None:
 
 @tries(20_000)
 @given(altered())
-def test_whatever_is_done_to_the_address_no_other_host_is_taken_for_it(url: str) -> None:
+def test_no_changed_address_passes_as_cloudformations(url: str) -> None:
     if is_cloudformations(url, STACK_ID):
         assert connected_to(url) == f"https://{HOST}"
 

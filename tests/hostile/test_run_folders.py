@@ -32,8 +32,8 @@ from draftworth.records import results
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.reading import is_file_name
 from draftworth.records.search_result import SEARCH_FILE
-from lambdas.metrics_publisher.datums import MAX_VALUES_PER_DATUM
 from lambdas.metrics_publisher.handler import handle_batch
+from lambdas.metrics_publisher.metric_data_calls import MAX_VALUES_PER_DATUM
 from lambdas.metrics_publisher.publisher import Publisher
 from tests.draftworth.measuring.specifications import specification
 from tests.draftworth.report.runs import make_run
@@ -158,17 +158,17 @@ def changed_run(draw: Draw, folder: Path) -> Path:
 
 def report(folder: Path, *, loops: float = fuzzing.MAX_LOOPS) -> tuple[int, str]:
     """The command's exit code and all that it printed; held to what every run is held to."""
-    out, told = io.StringIO(), io.StringIO()
+    out, errors = io.StringIO(), io.StringIO()
     with (
         bounded(loops=loops),
         contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(told),
+        contextlib.redirect_stderr(errors),
     ):
         code = main(["report", str(folder), "--out", str(folder / "out")])
-    text = out.getvalue() + told.getvalue()
+    text = out.getvalue() + errors.getvalue()
     assert text.replace("\n", "").isprintable()
     if code == 0:
-        assert told.getvalue() == "", told.getvalue()
+        assert errors.getvalue() == "", errors.getvalue()
         for name in ("report.md", "report.html", "figures.csv", "requests.csv"):
             written = (folder / "out" / name).read_text()
             assert written.replace("\n", "").isprintable(), name
@@ -183,7 +183,7 @@ def report(folder: Path, *, loops: float = fuzzing.MAX_LOOPS) -> tuple[int, str]
 @tries(9_000, few=15)
 @given(data=st.data())
 @pytest.mark.usefixtures("undrawn")
-def test_a_run_of_anybody_is_a_report_or_one_message(data: st.DataObject) -> None:
+def test_any_run_gives_a_report_or_one_message(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         code, _ = report(changed_run(data.draw, Path(folder) / "run"))
         event(f"exit code {code}")
@@ -203,13 +203,13 @@ SEARCH = json.loads(dump_record(make_search_result()))
 @tries(3_000, few=4)
 @given(data=st.data())
 @pytest.mark.usefixtures("undrawn")
-def test_what_a_search_of_anybody_found_is_shown_or_refused(data: st.DataObject) -> None:
-    found = copy.deepcopy(SEARCH)
+def test_any_search_result_is_shown_or_refused(data: st.DataObject) -> None:
+    search = copy.deepcopy(SEARCH)
     for _ in range(data.draw(st.integers(0, 2))):
-        edit(data.draw, found)
+        edit(data.draw, search)
     with tempfile.TemporaryDirectory() as folder:
         run = write_search(Path(folder) / "run")
-        (run / SEARCH_FILE).write_text(json.dumps(found))
+        (run / SEARCH_FILE).write_text(json.dumps(search))
         code, _ = report(run)
         event(f"exit code {code}")
 
@@ -257,7 +257,7 @@ TWICE = {
 
 @pytest.mark.parametrize("file", TWICE)
 @pytest.mark.usefixtures("undrawn")
-def test_a_key_that_is_there_twice_is_refused_by_name(file: str, tmp_path: Path) -> None:
+def test_a_repeated_key_is_refused_by_name(file: str, tmp_path: Path) -> None:
     path = sorted(write(RUNS[2], tmp_path / "run").glob(file))[0]
     packed = path.suffix == ".gz"
     data = gzip.decompress(path.read_bytes()) if packed else path.read_bytes()
@@ -303,7 +303,7 @@ BLOCK = json.loads(dump_record(make_block(requests=(make_record(), make_failed_r
 
 @tries(2_000)
 @given(data=st.data())
-def test_a_result_file_of_anybody_is_published_or_refused_with_its_reason(
+def test_any_result_file_is_published_or_refused(
     publisher: tuple[Publisher, list[dict[str, Any]]], data: st.DataObject
 ) -> None:
     publish, sent = publisher
@@ -396,7 +396,7 @@ def test_a_run_that_did_not_end_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_run_that_did_not_end_without_its_journal_is_refused_in_words(tmp_path: Path) -> None:
+def test_an_unfinished_run_without_journal_is_refused(tmp_path: Path) -> None:
     run = unended(tmp_path / "run")
     shutil.rmtree(run / JOURNAL_FOLDER)
     code, text = report(run)
@@ -412,7 +412,7 @@ def test_a_run_that_did_not_end_without_its_journal_is_refused_in_words(tmp_path
     ],
 )
 @pytest.mark.parametrize("is_finished", [True, False])
-def test_a_run_that_no_command_began_is_refused_and_its_words_are_no_next_step(
+def test_a_foreign_runs_words_are_no_next_step(
     key: str, value: object, message: str, is_finished: bool, tmp_path: Path
 ) -> None:
     run = unended(tmp_path / "run")
@@ -429,7 +429,7 @@ def test_a_run_that_no_command_began_is_refused_and_its_words_are_no_next_step(
 @tries(2_000, few=15)
 @given(data=st.data())
 @pytest.mark.usefixtures("undrawn")
-def test_a_run_of_anybody_that_did_not_end_is_a_report_or_one_message(data: st.DataObject) -> None:
+def test_any_unfinished_run_gives_a_report_or_message(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = unended(Path(folder) / "run")
         files = sorted(path for path in run.rglob("*.json") if path.is_file())
@@ -460,7 +460,7 @@ def run_and_precious(name: str, folder: Path) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.usefixtures("undrawn")
-def test_nothing_is_written_through_a_link_to_a_file(name: str, tmp_path: Path) -> None:
+def test_nothing_is_written_through_a_file_link(name: str, tmp_path: Path) -> None:
     run, precious = run_and_precious(name, tmp_path)
     (run / name).symlink_to(precious)
     assert main(["report", str(run), *WRITES[name]]) == 0
@@ -471,7 +471,7 @@ def test_nothing_is_written_through_a_link_to_a_file(name: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.usefixtures("undrawn")
-def test_nothing_is_written_through_a_hard_link_or_into_a_pipe(name: str, tmp_path: Path) -> None:
+def test_nothing_is_written_through_hard_links_or_pipes(name: str, tmp_path: Path) -> None:
     run, precious = run_and_precious(name, tmp_path)
     (run / name).hardlink_to(precious)
     assert main(["report", str(run), *WRITES[name]]) == 0
@@ -485,7 +485,7 @@ def test_nothing_is_written_through_a_hard_link_or_into_a_pipe(name: str, tmp_pa
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.parametrize("is_named", [False, True])
 @pytest.mark.usefixtures("undrawn")
-def test_a_link_to_a_folder_is_refused_in_one_sentence(
+def test_a_folder_link_is_refused_in_one_sentence(
     name: str, is_named: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """is_named: the folder is given by its name, and lies in the run's."""
@@ -543,7 +543,7 @@ def test_a_run_may_be_named_in_any_way(
 
 @pytest.mark.parametrize("name", SPELLINGS)
 @pytest.mark.usefixtures("undrawn")
-def test_a_link_in_a_run_is_refused_however_the_run_is_named(
+def test_a_link_in_a_run_is_always_refused(
     name: str,
     spelled_run: Path,
     tmp_path: Path,
@@ -559,7 +559,7 @@ def test_a_link_in_a_run_is_refused_however_the_run_is_named(
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_folder_that_the_user_named_may_be_a_link(tmp_path: Path) -> None:
+def test_the_users_folder_may_be_a_link(tmp_path: Path) -> None:
     run = write(copy.deepcopy(RUNS[6]), tmp_path / "run")
     (tmp_path / "mine").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "mine")
@@ -584,9 +584,7 @@ READS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
 @pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("has_ended", [True, False])
 @pytest.mark.usefixtures("undrawn")
-def test_a_result_that_is_something_else_shows_nothing_of_it(
-    name: str, has_ended: bool, tmp_path: Path
-) -> None:
+def test_a_foreign_file_as_result_is_not_quoted(name: str, has_ended: bool, tmp_path: Path) -> None:
     make, message = READS[name]
     run = (
         write(copy.deepcopy(RUNS[6]), tmp_path / "run") if has_ended else unended(tmp_path / "run")

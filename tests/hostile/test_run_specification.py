@@ -13,7 +13,7 @@ from draftworth.errors import UserInputError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import dump_record
 from draftworth.records.prompts import Case, Prompt
-from pods.measuring.program import read_spec
+from pods.measuring.read_specification import read_spec
 from tests.hostile.fuzzing import TEXTS, VALUES, Place, at, bounded, places, tries
 from tests.pods.measuring.test_program import spec_for
 
@@ -59,8 +59,8 @@ PLACES = list(places(json.loads(dump_record(SPEC))))
 def test_any_value_anywhere_is_taken_or_refused(tmp_path: Path, place: Place, value: Any) -> None:
     changed = json.loads(dump_record(SPEC))
     at(changed, place[:-1])[place[-1]] = value
-    found = read(tmp_path, json.dumps(changed).encode())
-    assert found is None or isinstance(found, RunSpec)
+    spec = read(tmp_path, json.dumps(changed).encode())
+    assert spec is None or isinstance(spec, RunSpec)
 
 
 @tries(3_000)
@@ -73,5 +73,5 @@ def test_any_value_anywhere_is_taken_or_refused(tmp_path: Path, place: Place, va
     )
 )
 def test_any_bytes_are_taken_or_refused(tmp_path: Path, data: bytes) -> None:
-    found = read(tmp_path, data)
-    assert found is None or isinstance(found, RunSpec)
+    spec = read(tmp_path, data)
+    assert spec is None or isinstance(spec, RunSpec)

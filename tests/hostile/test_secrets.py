@@ -36,7 +36,7 @@ from pods.measuring.kubernetes_servers import KubernetesApi
 from tests.conftest import ROOT
 from tests.draftworth.conftest import Ran
 from tests.draftworth.measuring.specifications import shape
-from tests.support.certificates import own_authority
+from tests.support.certificates import new_authority
 from tests.support.stream_server import (
     DONE,
     HEADERS,
@@ -187,7 +187,7 @@ def only_run(out: Path) -> tuple[Run, Path]:
 
 
 @pytest.mark.usefixtures("_every_request_counts")
-def test_what_a_server_echoes_is_in_no_file_of_measure_and_not_on_the_terminal(
+def test_echoed_secrets_reach_no_file_of_measure(
     ran: Ran, tmp_path: Path, words: list[object]
 ) -> None:
     with stream_server(echoes) as server:
@@ -213,7 +213,7 @@ def test_what_a_server_echoes_is_in_no_file_of_measure_and_not_on_the_terminal(
 
 
 @pytest.mark.usefixtures("_every_request_counts", "undrawn")
-def test_what_servers_echo_is_in_no_file_of_compare_and_in_no_page(
+def test_echoed_secrets_reach_no_file_of_compare(
     ran: Ran, tmp_path: Path, words: list[object]
 ) -> None:
     with stream_server(echoes) as one, stream_server(echoes) as other:
@@ -240,7 +240,7 @@ REFUSALS: dict[str, Callable[[str], Sequence[Step]]] = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_what_ends_a_run_before_its_first_block_says_no_secret(
+def test_a_run_that_ends_early_quotes_no_secret(
     ran: Ran, tmp_path: Path, words: list[object], name: str
 ) -> None:
     def script(request: Request) -> Sequence[Step]:
@@ -256,7 +256,7 @@ def test_what_ends_a_run_before_its_first_block_says_no_secret(
 
 
 @pytest.mark.parametrize("ask", ["health", "tokenize"])
-def test_what_a_server_that_is_not_ready_echoes_is_no_reason(ask: str) -> None:
+def test_an_unready_servers_echo_is_not_quoted(ask: str) -> None:
     endpoint = Endpoint(variant="v", base_url="", max_tokens_per_step=None, is_baseline=True)
 
     async def reason(url: str) -> str:
@@ -324,7 +324,7 @@ def _hub_client_as_in_the_job(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 @pytest.mark.emulator
 @pytest.mark.usefixtures("_hub_client_as_in_the_job")
 @pytest.mark.parametrize("answer", HUB_ECHOES.values(), ids=HUB_ECHOES)
-def test_what_a_hub_echoes_is_in_no_log_and_in_no_failure_of_which_mails_tell(
+def test_a_hubs_echo_reaches_no_log_or_mail(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -346,7 +346,7 @@ def test_what_a_hub_echoes_is_in_no_log_and_in_no_failure_of_which_mails_tell(
 
 
 def test_what_kubernetes_echoes_is_in_no_reason(tmp_path: Path) -> None:
-    authority, context = own_authority(tmp_path)
+    authority, context = new_authority(tmp_path)
     authority.rename(tmp_path / "ca.crt")
     (tmp_path / "namespace").write_text("n")
     (tmp_path / "token").write_text(KEY)
@@ -364,7 +364,7 @@ def test_what_kubernetes_echoes_is_in_no_reason(tmp_path: Path) -> None:
 SAYS = "import os, sys; sys.exit('Incorrect API key ' + os.environ['OPENAI_API_KEY'])"
 
 
-def test_what_a_program_that_is_started_says_of_its_variables_is_not_shown(
+def test_secret_variables_of_a_program_are_not_shown(
     ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

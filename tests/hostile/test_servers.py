@@ -46,7 +46,7 @@ from tests.hostile.server_modes import (
     steps_of,
 )
 from tests.support.blocks import make_block
-from tests.support.certificates import own_authority
+from tests.support.certificates import new_authority
 from tests.support.runners import make_runner
 from tests.support.stream_server import DONE, HEADERS, Request, Step, stream_server
 
@@ -83,8 +83,8 @@ def server_of(answer: Answer) -> Iterator[str]:
 
 
 def measure(url: str, *, timeout_seconds: float = PATIENCE_SECONDS) -> Measured:
-    asked = shape(output_tokens=OUTPUT_TOKENS, timeout_seconds=timeout_seconds)
-    client = Client(base_url=url, shape=asked, read_wait=lambda: 0)
+    request_shape = shape(output_tokens=OUTPUT_TOKENS, timeout_seconds=timeout_seconds)
+    client = Client(base_url=url, shape=request_shape, read_wait=lambda: 0)
     measured = undisturbed(client.measure(PROMPT, request_id="r1", seed=0))
     assert_read_back(measured)
     return measured
@@ -121,7 +121,7 @@ def rows(table: Iterable[tuple[Any, ...]]) -> list[Any]:
     return [pytest.param(*row[1:], id=row[0]) for row in table]
 
 
-def test_the_table_is_as_long_as_it_is_said_to_be() -> None:
+def test_the_table_has_its_documented_length() -> None:
     names = [[row[0] for row in table] for table in (STREAMS, HEALTHS, METRICS)]
     assert sum(map(len, names)) >= 100
     assert all(len(set(table)) == len(table) for table in names)
@@ -142,9 +142,9 @@ def test_an_answer_is_a_record_with_its_reason(
 
 
 @pytest.fixture(scope="module")
-def own_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ssl.SSLContext]:
+def trusted_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ssl.SSLContext]:
     """A server's context; this process trusts its authority meanwhile."""
-    authority, context = own_authority(tmp_path_factory.mktemp("tls"))
+    authority, context = new_authority(tmp_path_factory.mktemp("tls"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(authority))
         tls_context.cache_clear()
@@ -158,10 +158,10 @@ OVER_TLS = {row[2:]: row for row in STREAMS if not isinstance(row[1], bytes)}.va
 
 
 @pytest.mark.parametrize(("answer", "code", "words"), rows(OVER_TLS))
-def test_an_answer_without_end_or_with_a_bad_one_is_the_same_over_tls(
-    own_tls: ssl.SSLContext, answer: Answer, code: int | None, words: str
+def test_endless_and_bad_answers_fail_alike_over_tls(
+    trusted_tls: ssl.SSLContext, answer: Answer, code: int | None, words: str
 ) -> None:
-    with stream_server(lambda _: steps_of(answer), tls=own_tls) as running:
+    with stream_server(lambda _: steps_of(answer), tls=trusted_tls) as running:
         record = record_of(running.base_url, answer, code)
 
     assert record.error_code == code, record.error_msg
@@ -172,10 +172,10 @@ def test_an_answer_without_end_or_with_a_bad_one_is_the_same_over_tls(
 def test_a_health_is_ready_or_a_reason(answer: Answer, words: str) -> None:
     with server_of(answer) as url:
         endpoint = Endpoint(variant="v", base_url=url, max_tokens_per_step=1, is_baseline=True)
-        said = undisturbed(health(endpoint, api_key=None))
+        problem = undisturbed(health(endpoint, api_key=None))
 
-    assert said.isprintable()
-    assert said.startswith(words) or words in said, said
+    assert problem.isprintable()
+    assert problem.startswith(words) or words in problem, problem
 
 
 @pytest.mark.parametrize(("answer", "expected"), rows(METRICS))
@@ -317,10 +317,10 @@ def turning_hostile(after: int) -> Any:
         [row[1] for row in table if not stalls(row[1]) and not is_huge(row[1])]
         for table in (STREAMS, METRICS)
     )
-    asked = iter(range(10**6))
+    request_numbers = iter(range(10**6))
 
     def script(request: Request) -> Iterable[Step]:
-        number = next(asked)
+        number = next(request_numbers)
         if number < after or request.path == "/health":
             return good(request)
         table = readings if request.path == "/metrics" else hostile
@@ -329,7 +329,7 @@ def turning_hostile(after: int) -> Any:
     return script
 
 
-def test_a_server_that_turns_hostile_ends_in_a_run_that_is_read(tmp_path: Path) -> None:
+def test_a_server_that_turns_hostile_leaves_readable_results(tmp_path: Path) -> None:
     requests = 80
     with stream_server(turning_hostile(10)) as running:
         runner = make_runner(

@@ -201,7 +201,7 @@ CONTENTS = {
     "draft": mutated(dump_record(plans.make_ready(plans.DRAFT))),
     "given up": mutated(dump_record(plans.make_failed_model(plans.DRAFT))),
     "canary": mutated(dump_record(plans.make_report())),
-    "server": mutated(dump_record(plans.make_given_up())),
+    "server": mutated(dump_record(plans.make_server_given_up())),
     "state": mutated(state_of(with_nodes_up())),
 }
 
@@ -273,7 +273,7 @@ def test_after_the_deadline_the_size_is_zero(hostility: Hostility) -> None:
 @example(hostility=Hostility(contents={"state": b"{}"}))
 @example(hostility=Hostility(breaking_off={"state": "timeout"}, writes_fail="denied"))
 @example(hostility=Hostility(failing_keys={"state": "throttled"}))
-def test_bytes_and_failures_alone_end_no_run_that_has_begun(hostility: Hostility) -> None:
+def test_bytes_and_failures_alone_end_no_run(hostility: Hostility) -> None:
     """But for an object that ends one: the Job's own `run.json`, and `control/stop`."""
     for name in ("run", "other run", "stop"):
         hostility.contents.pop(name, None)
@@ -294,17 +294,17 @@ def _is_record(content: bytes) -> bool:
     return content.startswith(b'{"schema"')
 
 
-def test_a_log_that_a_server_made_up_is_quoted_as_a_few_printable_lines() -> None:
+def test_an_invented_log_is_quoted_as_few_lines() -> None:
     aws = with_nodes_up()
     lines = tuple(f"{number}\x1b[2J\r\n\u202e{'x' * 9_000}" for number in range(100))
-    state = dump_record(plans.make_given_up(last_lines=lines, reason="\x07" * 5_000))
+    state = dump_record(plans.make_server_given_up(last_lines=lines, reason="\x07" * 5_000))
     aws.make_hostile(Hostility(contents={"server": state}))
     heartbeat(aws)
     assert aws.desired == 0
-    told = aws.texts[-1]
-    assert "99\\x1b[2J" in told
-    assert len(told.encode()) < 20_000
-    assert all(line.isprintable() for line in told.split("\n"))
+    mail = aws.texts[-1]
+    assert "99\\x1b[2J" in mail
+    assert len(mail.encode()) < 20_000
+    assert all(line.isprintable() for line in mail.split("\n"))
 
 
 VERDICT = json.loads(dump_record(plans.make_verdict()))
@@ -321,14 +321,14 @@ HOSTILE_VERDICTS = {
 
 
 @pytest.mark.parametrize("changed", HOSTILE_VERDICTS.values(), ids=HOSTILE_VERDICTS)
-def test_a_hostile_verdict_is_a_few_printable_lines_of_a_mail_that_is_sent(
+def test_a_hostile_verdict_is_mailed_as_few_lines(
     changed: dict[str, Any],
 ) -> None:
     end_with_verdict(Hostility(contents={"verdict": json.dumps({**VERDICT, **changed}).encode()}))
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_verdict_that_cannot_be_read_keeps_neither_node_nor_mail(failure: str) -> None:
+def test_an_unreadable_verdict_keeps_no_node_or_mail(failure: str) -> None:
     for how in ("failing_keys", "breaking_off"):
         end_with_verdict(Hostility(**{how: {"verdict": failure}}))  # type: ignore[arg-type]
     end_with_verdict(Hostility(endless=frozenset({"verdict"})))
@@ -341,10 +341,10 @@ def end_with_verdict(hostility: Hostility) -> None:
     aws.objects[KEYS["run"]] = (dump_record(plans.finished_run()), "etag")
     heartbeat(aws)
     assert aws.desired == 0
-    told = aws.texts[-1]
-    assert f"Reason: run {plans.RUN_ID} is complete" in told
-    assert len(told.encode()) < 20_000
-    assert all(line.isprintable() for line in told.split("\n"))
+    mail = aws.texts[-1]
+    assert f"Reason: run {plans.RUN_ID} is complete" in mail
+    assert len(mail.encode()) < 20_000
+    assert all(line.isprintable() for line in mail.split("\n"))
 
 
 @pytest.mark.parametrize("field", ["job_name", "variant"])
@@ -353,15 +353,15 @@ def test_anothers_report_is_no_canary_of_ours(field: str) -> None:
     scenario = Scenario(aws=aws)
     scenario.do("Create first")
     scenario.do("stage both")
-    own = plans.make_report()
-    for report, nodes in ((plans.make_report(**{field: "another"}), 0), (own, 2)):
+    good_report = plans.make_report()
+    for report, nodes in ((plans.make_report(**{field: "another"}), 0), (good_report, 2)):
         aws.objects[KEYS["canary"]] = (dump_record(report), "e")
         heartbeat(aws)
         assert aws.desired == nodes
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_node_group_that_cannot_be_read_is_left_alone_and_told_daily(failure: str) -> None:
+def test_an_unreadable_node_group_is_mailed_daily(failure: str) -> None:
     aws = with_nodes_up()
     aws.make_hostile(Hostility(failing_operations={"describe_nodegroup": failure}))
     aws.sent.clear()
@@ -378,7 +378,7 @@ def test_a_node_group_that_cannot_be_read_is_left_alone_and_told_daily(failure: 
     assert aws.sent[-1] == "draftworth qwen3-32b: nodes are gone"
 
 
-def test_a_node_group_that_can_be_read_now_and_then_multiplies_no_mail() -> None:
+def test_a_flickering_node_group_multiplies_no_mail() -> None:
     aws = with_nodes_up()
     heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
     aws.sent.clear()
@@ -389,7 +389,7 @@ def test_a_node_group_that_can_be_read_now_and_then_multiplies_no_mail() -> None
     assert len(aws.sent) == 1
 
 
-def test_a_node_group_that_loses_its_tags_is_told_daily_once_its_nodes_should_be_gone() -> None:
+def test_a_node_group_without_tags_is_mailed_daily() -> None:
     """Its nodes were this experiment's and are paid for, whoever took the tags away."""
     aws = with_nodes_up()
     aws.sent.clear()
@@ -406,7 +406,7 @@ def test_a_node_group_that_loses_its_tags_is_told_daily_once_its_nodes_should_be
     assert (aws.desired, aws.sent[-1]) == (0, "draftworth qwen3-32b: nodes are gone")
 
 
-def test_a_foreign_node_group_that_never_had_nodes_of_ours_is_no_daily_mail() -> None:
+def test_a_foreign_group_without_nodes_is_not_mailed() -> None:
     aws = HostileAws()
     Scenario(aws=aws).do("Create first")
     aws.tags = FOREIGN_TAGS
@@ -416,7 +416,7 @@ def test_a_foreign_node_group_that_never_had_nodes_of_ours_is_no_daily_mail() ->
     assert [subject for subject in aws.sent if "cannot be read" in subject] == []
 
 
-def test_the_budget_holds_when_nothing_else_can_be_read() -> None:
+def test_the_budget_holds_with_nothing_else_readable() -> None:
     aws = with_nodes_up()
     aws.make_hostile(
         Hostility(
@@ -432,7 +432,7 @@ def test_the_budget_holds_when_nothing_else_can_be_read() -> None:
 
 
 @pytest.mark.parametrize("answer", [{"AutoScalingGroups": []}, {}, None])
-def test_nodes_that_cannot_be_seen_are_counted_and_not_lost(
+def test_nodes_that_cannot_be_seen_are_counted(
     answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aws = with_nodes_up()
@@ -445,7 +445,7 @@ def test_nodes_that_cannot_be_seen_are_counted_and_not_lost(
     assert not [subject for subject in aws.sent if "lost" in subject]
 
 
-def test_nodes_that_stay_at_size_zero_are_told_daily_until_they_are_gone() -> None:
+def test_nodes_at_size_zero_are_mailed_daily() -> None:
     aws = with_nodes_up()
     Scenario(aws=aws).do("complete")
     heartbeat(aws)
@@ -460,7 +460,7 @@ def test_nodes_that_stay_at_size_zero_are_told_daily_until_they_are_gone() -> No
 
 
 @pytest.mark.parametrize("operation", ["describe_nodegroup", "publish"])
-def test_what_cannot_be_remembered_as_told_is_not_told_at_each_heartbeat(operation: str) -> None:
+def test_mails_that_cannot_be_recorded_are_not_repeated(operation: str) -> None:
     aws = with_nodes_up()
     aws.now += PLAN.deadline_minutes * plans.MINUTE
     if operation == "describe_nodegroup":
@@ -475,7 +475,7 @@ def test_what_cannot_be_remembered_as_told_is_not_told_at_each_heartbeat(operati
     assert len(aws.sent) <= 1
 
 
-def test_a_node_group_that_cannot_be_read_now_and_then_is_no_alarm_once_it_is_empty() -> None:
+def test_an_empty_flickering_node_group_raises_no_alarm() -> None:
     aws = with_nodes_up()
     Scenario(aws=aws).do("complete")
     heartbeat(aws, after_seconds=2 * plans.MINUTE)
@@ -489,28 +489,28 @@ def test_a_node_group_that_cannot_be_read_now_and_then_is_no_alarm_once_it_is_em
     assert aws.sent == []
 
 
-def test_a_size_that_is_accepted_and_never_shown_ends_in_time(
+def test_a_size_that_never_arrives_fails_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    aws, asked = with_nodes_up(), []
-    monkeypatch.setattr(aws, "update_nodegroup_config", lambda **request: asked.append(request))
+    aws, requests = with_nodes_up(), []
+    monkeypatch.setattr(aws, "update_nodegroup_config", lambda **request: requests.append(request))
     with pytest.raises(NotZeroError, match="still shows nodes"):
         aws.controller.scale_to_zero(PLAN, until_unix_s=aws.now + plans.MINUTE)
-    assert 1 < len(asked) < 20
+    assert 1 < len(requests) < 20
 
 
-def test_a_run_that_was_over_before_its_deadline_is_told_once() -> None:
+def test_a_finished_runs_deadline_sends_no_mail() -> None:
     aws = with_nodes_up()
     scenario = Scenario(aws=aws)
     scenario.do("complete")
     heartbeat(aws)
     scenario.do("nodes follow")
-    told = list(aws.sent)
+    mails_before = list(aws.sent)
     heartbeat(aws, after_seconds=PLAN.deadline_minutes * plans.MINUTE)
-    assert (aws.desired, aws.sent) == (0, told)
+    assert (aws.desired, aws.sent) == (0, mails_before)
 
 
-def test_more_runs_than_a_job_can_have_are_not_read_one_by_one() -> None:
+def test_too_many_runs_are_not_read_singly() -> None:
     aws = with_nodes_up()
     for number in range(5_000):
         aws.objects[RESULTS, f"runs/{plans.JOB}-{number:08x}/x"] = (b"", "e")

@@ -5,7 +5,7 @@ import pytest
 from lambdas.runtime import log_line
 
 
-def test_a_log_entry_is_one_line_of_json_whatever_it_contains(
+def test_a_log_entry_is_one_json_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     entry = {"bucket": "\ud800", "reason": "two\nlines"}

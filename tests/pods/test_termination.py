@@ -11,7 +11,7 @@ PATIENCE_SECONDS = 60.0
 LOCKED = "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()"
 
 
-def test_a_program_ends_at_once_while_it_waits_for_a_lock() -> None:
+def test_a_program_that_waits_for_a_lock_ends() -> None:
     script = (
         f"from pods.log import end_at_sigterm; end_at_sigterm(); print('up', flush=True); {LOCKED}"
     )
@@ -25,7 +25,7 @@ def test_a_program_ends_at_once_while_it_waits_for_a_lock() -> None:
     assert process.returncode == 128 + signal.SIGTERM
 
 
-def test_a_program_that_is_done_is_not_kept_by_it() -> None:
+def test_a_program_that_is_done_ends() -> None:
     script = "from pods.log import end_at_sigterm; end_at_sigterm()"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, timeout=PATIENCE_SECONDS, check=False

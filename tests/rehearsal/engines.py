@@ -12,7 +12,7 @@ from draftworth.planning.resolved import ResolvedExperiment, ResolvedVariant
 from draftworth.planning.specify_run import Server, run_spec
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
-from rehearsal.engine import EngineServer, process_servers
+from rehearsal.engine_processes import EngineServer, process_servers
 from tests.conftest import ROOT
 
 PAIR = ROOT / "rehearsal/tiny_pair"

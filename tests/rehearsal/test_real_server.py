@@ -21,7 +21,7 @@ from draftworth.planning.resolved import load
 from draftworth.records.prompts import Prompt, load_case
 from draftworth.records.reading import read_run
 from draftworth.serving import command
-from rehearsal.engine import EngineServer
+from rehearsal.engine_processes import EngineServer
 from tests.conftest import ROOT
 from tests.rehearsal.engines import engine_server, request_shape, serve_together
 from tests.support.waiting import HANGS_AFTER_SECONDS
@@ -126,7 +126,7 @@ def test_the_real_server_answers_every_form_of_prompt(
 POEM = Prompt(id="a", messages=({"role": "user", "content": "Write a poem about a key."},))
 
 
-def test_the_real_server_draws_the_same_text_for_the_same_seed_alone(servers: Servers) -> None:
+def test_one_seed_draws_the_same_text_alone(servers: Servers) -> None:
     """The one without a draft: with one, vLLM 0.32.0 on CPU draws noise, another one each time."""
     sampled = dataclasses.replace(servers.shape, temperature=0.8)
     client = Client(base_url=servers.plain.base_url, shape=sampled)
@@ -138,7 +138,7 @@ def test_the_real_server_draws_the_same_text_for_the_same_seed_alone(servers: Se
     assert first == again != other
 
 
-def test_the_real_server_tells_what_became_of_each_requests_drafts(servers: Servers) -> None:
+def test_each_requests_drafts_are_counted(servers: Servers) -> None:
     base_url = servers.drafted_and_logging.base_url
     experiment = load(ROOT / "experiments/rehearsal.yaml")
     drafted = next(variant for variant in experiment.variants if variant.speculates)
@@ -172,7 +172,7 @@ def ask(server: EngineServer) -> None:
         assert answer.status == 200
 
 
-def test_the_real_server_logs_no_prompt_and_would_without_our_flag(servers: Servers) -> None:
+def test_a_prompt_is_logged_only_without_our_flag(servers: Servers) -> None:
     plain, logging = servers.plain, servers.drafted_and_logging
     for server in (plain, logging):
         ask(server)
@@ -192,19 +192,19 @@ ASKED = (
 
 def run(folder: Path, *words: str) -> RunFacts:
     assert main([*words, *ASKED, "--out", str(folder)]) == 0
-    (found,) = folder.iterdir()
-    return facts_of(read_run(found), {})
+    (run_folder,) = folder.iterdir()
+    return facts_of(read_run(run_folder), {})
 
 
-def test_the_lesson_of_the_tiny_pair_is_in_turn_and_in_two_runs(
+def test_in_turn_and_two_runs_teach_the_same(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Speculation pays for one class and costs for the other, each by a factor of two."""
     monkeypatch.chdir(ROOT)
     plain, drafted = servers.plain, servers.drafted_and_logging
     variant = f"k7={drafted.base_url},window=7"
-    given = ("--baseline", plain.base_url, "--variant", variant)
-    in_turn = run(tmp_path / "in-turn", "compare", *given)
+    both = ("--baseline", plain.base_url, "--variant", variant)
+    in_turn = run(tmp_path / "in-turn", "compare", *both)
     alone, with_draft = (
         run(tmp_path / server.name, "measure", "--base-url", server.base_url)
         for server in (plain, drafted)

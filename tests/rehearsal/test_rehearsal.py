@@ -27,8 +27,8 @@ from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.sentences import headline
-from rehearsal.checks import Check, checks_of
-from rehearsal.command import _fetched, _Rehearsal
+from rehearsal.prediction_checks import Check, checks_of
+from rehearsal.rehearse import _fetched, _Rehearsal
 from rehearsal.trained import fetching
 from tests.conftest import ROOT
 from tests.draftworth.measuring.test_runner import server
@@ -83,17 +83,17 @@ def rehearse_with_stand_ins(
             servers = {variant.name: [Server(base_url=url)] for variant, url in urls}
             yield run_spec(experiment, servers=servers, ready_deadline_seconds=60), FixedServers()
 
-    monkeypatch.setattr("rehearsal.endpoints.local_engines", stand_ins)
+    monkeypatch.setattr("rehearsal.server_slots.local_engines", stand_ins)
     monkeypatch.setattr("rehearsal.install.install_engine", lambda path, **_: path)
-    monkeypatch.setattr("rehearsal.command._Rehearsal.read_outputs", read_outputs)
+    monkeypatch.setattr("rehearsal.rehearse._Rehearsal.read_outputs", read_outputs)
     experiment = short_rehearsal(folder, requests=requests)
-    monkeypatch.setattr("rehearsal.command._fetched", lambda *_: experiment)
-    given = ("--pair", "smollm2") if trained else ("--experiment", str(experiment))
-    return main(["rehearse", *given, "--out", str(folder / "runs")])
+    monkeypatch.setattr("rehearsal.rehearse._fetched", lambda *_: experiment)
+    choice = ("--pair", "smollm2") if trained else ("--experiment", str(experiment))
+    return main(["rehearse", *choice, "--out", str(folder / "runs")])
 
 
 @pytest.mark.emulator
-def test_a_run_goes_through_files_queue_publisher_and_metrics(
+def test_a_run_passes_files_queue_publisher_and_metrics(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = rehearse_with_stand_ins(tmp_path, monkeypatch, lambda *_: (), requests=6)
@@ -109,7 +109,7 @@ def test_a_run_goes_through_files_queue_publisher_and_metrics(
     assert len(run.blocks) == 4
     assert run.result.status == "complete"
     published = judge(read_claims(ROOT / "experiments/claims/published.yaml"), make_facts(run))
-    assert [found.answer for found in published] == ["not comparable"] * 7
+    assert [verdict.answer for verdict in published] == ["not comparable"] * 7
     # A machine that is busy spoils samples, and then a figure may be absent.
     reasons = ("neuron-2.26.1", "has no such figure", "no search")
     assert all(any(r in f.sentence for r in reasons) for f in published), published
@@ -117,14 +117,14 @@ def test_a_run_goes_through_files_queue_publisher_and_metrics(
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("right", [0, 1])
-def test_the_run_of_a_trained_pair_ends_with_its_checks(
+def test_a_trained_pairs_run_ends_with_checks(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     right: int,
 ) -> None:
     check = Check(what="ids", variant="k7", right=right, requests=1)
-    monkeypatch.setattr("rehearsal.command.checks_of", lambda *_: [check])
+    monkeypatch.setattr("rehearsal.rehearse.checks_of", lambda *_: [check])
     read = {"read_outputs": lambda *_: (), "requests": 1, "trained": True}
     code = rehearse_with_stand_ins(tmp_path, monkeypatch, **read)  # type: ignore[arg-type]
     assert code == 1 - right
@@ -132,19 +132,19 @@ def test_the_run_of_a_trained_pair_ends_with_its_checks(
     assert capsys.readouterr().out.endswith(ending)
 
 
-def test_a_pair_says_what_it_takes_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
+def test_a_pair_states_its_needs_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
     monkeypatch.setattr("rehearsal.install.install_engine", lambda path, **_: path)
-    monkeypatch.setattr(fetching, "prepare", lambda *_, **__: told.append("begins"))
-    path = _fetched(Namespace(pair="qwen", engine=Path("no-engine")), told.append)
+    monkeypatch.setattr(fetching, "prepare", lambda *_, **__: events.append("begins"))
+    path = _fetched(Namespace(pair="qwen", engine=Path("no-engine")), events.append)
     assert path.is_file()
-    assert "about 35 minutes on two slow cores; the engine, which is not there yet" in told[0]
-    assert "nothing but the SHA-256" in told[0]
-    assert told[1:] == ["begins"]
+    assert "about 35 minutes on two slow cores; the engine, which is not there yet" in events[0]
+    assert "nothing but the SHA-256" in events[0]
+    assert events[1:] == ["begins"]
 
 
 @pytest.mark.emulator
-def test_an_interrupt_while_outputs_are_read_loses_no_verdict(
+def test_an_interrupt_while_reading_keeps_the_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
@@ -160,7 +160,7 @@ def test_an_interrupt_while_outputs_are_read_loses_no_verdict(
     assert f"Files: {tmp_path / 'runs'}" in output.out
 
 
-def test_the_answer_is_told_before_the_models_read_outputs(
+def test_the_headline_comes_before_models_read_outputs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     experiment = load(ROOT / "experiments/rehearsal.yaml")
@@ -170,15 +170,15 @@ def test_the_answer_is_told_before_the_models_read_outputs(
         experiment=experiment,
         folder=FolderSink(tmp_path),
         readings=tmp_path,
-        shown=RunProgress(bar=None, started_seconds=None),
+        run_progress=RunProgress(bar=None, started_seconds=None),
     )
-    rehearsal.tell_answer(make_run())
+    rehearsal.print_headline(make_run())
     answer, next_step = capsys.readouterr().err.splitlines()
     assert answer == headline(make_facts(make_run()))
     assert "the models read the outputs now" in next_step
 
 
-def test_an_engine_that_cannot_be_installed_offers_the_endpoints(
+def test_without_an_engine_measuring_endpoints_is_offered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in_pip(tmp_path / "pip", tmp_path, monkeypatch)
@@ -198,7 +198,7 @@ def test_an_engine_that_cannot_be_installed_offers_the_endpoints(
     assert list((tmp_path / "runs").iterdir()) == [], "a run without an engine"
 
 
-def test_an_experiment_for_trainium_is_not_rehearsed_with_local_engines(
+def test_an_experiment_for_trainium_is_not_rehearsed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     code = main(["rehearse", "--experiment", str(ROOT / "experiments/qwen3-32b.yaml")])
@@ -225,12 +225,12 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A rehearsal with the real engine: its experiment, and the folder of its run."""
     folder = tmp_path_factory.mktemp("rehearsed")
     draft = {"path": str(ROOT / "rehearsal/tiny_pair/draft")}
-    others = [
+    more_variants = [
         {"name": "ngram-k5", "method": "ngram", "window": 5},
         {"name": "tiny-draft-k3", "method": "draft_model", "draft": draft, "window": 3},
     ]
     experiment = short_rehearsal(
-        folder, lambda data: data["variants"].extend(others), requests=8, rounds=2
+        folder, lambda data: data["variants"].extend(more_variants), requests=8, rounds=2
     )
     engine = ("--engine", str(engine_python().parents[1]))
     with chdir(ROOT):
@@ -246,7 +246,7 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.engine
-def test_the_real_engine_agrees_with_the_client_and_gives_both_answers(
+def test_the_real_engine_gives_both_answers(
     rehearsed: tuple[Path, Path],
 ) -> None:
     """Tokens per step by our chunks and acceptance by the server's counters tell one story, and of
@@ -270,7 +270,7 @@ def test_the_real_engine_agrees_with_the_client_and_gives_both_answers(
 
 
 @pytest.mark.engine
-def test_a_pass_over_the_baselines_outputs_predicts_what_every_window_yields(
+def test_one_pass_over_outputs_predicts_every_window(
     rehearsed: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     experiment, run = rehearsed

@@ -17,8 +17,8 @@ WINDOWS = range(2, 13)
 def short(data: dict[str, Any]) -> None:
     """Search two windows with one case a class, four requests of each and half the tokens."""
     data["search"]["windows"] = [4, 7]
-    for given, case in zip(data["workload"]["classes"], ("count", "poem"), strict=True):
-        given["cases"] = [case]
+    for prompt_class, case in zip(data["workload"]["classes"], ("count", "poem"), strict=True):
+        prompt_class["cases"] = [case]
     data["workload"] |= {"min_requests": 4, "max_requests": 4, "output_tokens": OUTPUT_TOKENS}
 
 
@@ -43,9 +43,9 @@ def rehearse(folder: Path, edit: Edit) -> SearchResult:
     )
     assert code == 0
     (run,) = (folder / "runs").iterdir()
-    found = read_search(run, run.name)
-    assert found
-    return found
+    search = read_search(run, run.name)
+    assert search
+    return search
 
 
 @pytest.mark.engine
@@ -54,14 +54,14 @@ def test_servers_take_turns_and_every_window_is_predicted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    found = rehearse(tmp_path / "search", short)
+    search = rehearse(tmp_path / "search", short)
 
-    assert found.order[0] == "draft-k7"
-    assert found.best in found.order
-    assert not found.failed
-    results = {result.variant: result for result in found.results}
+    assert search.order[0] == "draft-k7"
+    assert search.best in search.order
+    assert not search.failed
+    results = {result.variant: result for result in search.results}
     assert results.keys() == {"draft-k4", "draft-k7"}
-    assert {v for v, r in results.items() if r.measured} == {*found.order}
+    assert {v for v, r in results.items() if r.measured} == {*search.order}
     # By the draft's pass over the baseline's answers: counting it knows, poems it does not.
     yields = {variant: result.tokens_per_step for variant, result in results.items()}
     assert yields["draft-k7"]["structured"] > 6 > yields["draft-k4"]["structured"] > 4
@@ -69,16 +69,14 @@ def test_servers_take_turns_and_every_window_is_predicted(
 
 
 @pytest.mark.slow
-def test_the_winner_is_as_good_as_the_best_of_measuring_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_winner_equals_the_best_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    found = rehearse(tmp_path / "search", lambda _: None)
+    search = rehearse(tmp_path / "search", lambda _: None)
     whole = rehearse(tmp_path / "all", all_of_them)
 
-    assert len(found.order) <= len(WINDOWS) / 2
+    assert len(search.order) <= len(WINDOWS) / 2
     assert len(whole.order) == len(WINDOWS)
-    won = next(r.measured for r in found.results if r.variant == found.best)
+    won = next(r.measured for r in search.results if r.variant == search.best)
     best = next(r.measured for r in whole.results if r.variant == whole.best)
     assert won
     assert best

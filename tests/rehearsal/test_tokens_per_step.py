@@ -80,7 +80,7 @@ async def answered(url: str, prompts: Sequence[Prompt], *, most: int | None) -> 
     return Truth(block=block, engine_runs=engine_runs(url) - runs_before)
 
 
-def without_own_counts(block: BlockResult) -> BlockResult:
+def without_request_counts(block: BlockResult) -> BlockResult:
     requests = (
         replace(r, verification_steps=None, drafted_tokens=None, accepted_tokens=None)
         for r in block.requests
@@ -89,7 +89,7 @@ def without_own_counts(block: BlockResult) -> BlockResult:
 
 
 @pytest.mark.engine
-def test_tokens_per_step_of_vllm_are_those_of_its_engine(tmp_path: Path) -> None:
+def test_tokens_per_step_of_vllm_match_its_engine(tmp_path: Path) -> None:
     experiment = load(ROOT / "experiments/rehearsal.yaml")
     plain, drafted = (engine_server(tmp_path, experiment, v) for v in experiment.variants)
     n_gram = replace(
@@ -111,7 +111,7 @@ def test_tokens_per_step_of_vllm_are_those_of_its_engine(tmp_path: Path) -> None
     assert steps.tokens_per_step([alone.block]) == alone.tokens_per_step == 1.0
     for truth in (looked_up, with_draft):
         assert truth.tokens_per_step > 1.2
-        for block in (truth.block, without_own_counts(truth.block)):
+        for block in (truth.block, without_request_counts(truth.block)):
             counted = steps.tokens_per_step([block])
             assert counted == pytest.approx(truth.tokens_per_step, rel=0.03)
 
@@ -158,9 +158,7 @@ REPEATED = "Repeat this sentence {} times: the river brings salt to the sea."
 
 @pytest.mark.llama_cpp
 @pytest.mark.parametrize("drafted", [None, 8, 12])
-def test_tokens_per_step_of_llama_cpp_are_those_of_its_engine(
-    tmp_path: Path, drafted: int | None
-) -> None:
+def test_tokens_per_step_of_llama_cpp_match_it(tmp_path: Path, drafted: int | None) -> None:
     """Each prompt is sent once, since a cached one would need no prefill."""
     prompts = [
         Prompt(id=count, messages=({"role": "user", "content": REPEATED.format(count)},))
@@ -172,6 +170,6 @@ def test_tokens_per_step_of_llama_cpp_are_those_of_its_engine(
         truth = asyncio.run(answered(url, prompts, most=drafted and drafted + 1))
 
     assert truth.tokens_per_step == 1.0 if drafted is None else truth.tokens_per_step > 1.2
-    for block in (truth.block, without_own_counts(truth.block)):
+    for block in (truth.block, without_request_counts(truth.block)):
         counted = steps.tokens_per_step([block])
         assert counted == pytest.approx(truth.tokens_per_step, rel=0.03)

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 _PEM = serialization.Encoding.PEM
 
 
-def own_authority(folder: Path) -> tuple[Path, ssl.SSLContext]:
+def new_authority(folder: Path) -> tuple[Path, ssl.SSLContext]:
     """Return the authority's certificate file, and the TLS context of a server on 127.0.0.1."""
     authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     authority_name = _name("authority")

@@ -63,7 +63,7 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class Asked:
+class HubRequest:
     """A request that reached one of the two servers."""
 
     server: str
@@ -82,14 +82,16 @@ class LocalHub:
     repos: dict[str, Repo] = field(default_factory=dict)
     tokens: dict[str, set[str]] = field(default_factory=dict)
     trouble: Trouble = field(default_factory=Trouble)
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[HubRequest] = field(default_factory=list)
 
     def downloads(self, path: str) -> int:
-        return sum(1 for a in self.asked if a.method == "GET" and _is_content(a.path, path))
+        return sum(1 for a in self.requests if a.method == "GET" and _is_content(a.path, path))
 
 
-def _is_content(asked: str, path: str) -> bool:
-    return asked.startswith(("/storage/", "/api/resolve-cache/")) and asked.endswith(f"/{path}")
+def _is_content(requested_path: str, path: str) -> bool:
+    return requested_path.startswith(
+        ("/storage/", "/api/resolve-cache/")
+    ) and requested_path.endswith(f"/{path}")
 
 
 def git_blob_sha1(data: bytes) -> str:
@@ -157,8 +159,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         path = unquote(urlsplit(self.path).path)
-        self.hub.asked.append(
-            Asked(
+        self.hub.requests.append(
+            HubRequest(
                 self.name,
                 self.command,
                 path,
@@ -302,8 +304,10 @@ class _HubHandler(_Handler):
         if LISTING in self.hub.trouble.endless:
             self.send_for_ever(self.hub.trouble.endless[LISTING])
         headers = {"Content-Type": "application/json; charset=utf-8"}
-        told = self.hub.trouble.info
-        self.send(200, headers, json.dumps(value).encode() if told is None else told)
+        hostile_info = self.hub.trouble.info
+        self.send(
+            200, headers, json.dumps(value).encode() if hostile_info is None else hostile_info
+        )
 
     def _resolve(self, model: str, revision: str, path: str) -> None:
         repo = self._repo(model)

@@ -6,13 +6,19 @@ from draftworth.records.readings import Output, Reading
 
 
 def make_output(**fields: Any) -> Output:
-    given = {"id": "o0", "prompt_class": "chat", "case": "case", "prompt_id": "p0", **fields}
-    return Output(**{"asked": {"prompt": "x"}, "text": "y", **given})
+    with_defaults = {
+        "id": "o0",
+        "prompt_class": "chat",
+        "case": "case",
+        "prompt_id": "p0",
+        **fields,
+    }
+    return Output(**{"asked": {"prompt": "x"}, "text": "y", **with_defaults})
 
 
 def make_reading(hits: str, *, of: Output | None = None, **fields: Any) -> Reading:
     """Return the reading of an output; `fields` replace the default values."""
     output = of or make_output()
     places = {name: getattr(output, name) for name in ("id", "prompt_class", "case", "prompt_id")}
-    said = {"log_likelihood": -1.0, "entropy": 1.0, "variance": 1.0}
-    return Reading(**{**places, **said, "hits": hits, **fields})
+    scores = {"log_likelihood": -1.0, "entropy": 1.0, "variance": 1.0}
+    return Reading(**{**places, **scores, "hits": hits, **fields})

@@ -13,7 +13,7 @@ def samples(rows: list[list[float]], *, stratum: str = "case") -> list[Sample]:
     ]
 
 
-def known(
+def estimate_between(
     low: float | None,
     high: float | None,
     *,

@@ -11,7 +11,7 @@ from draftworth.records.reading import Run
 from draftworth.records.results import RequestRecord
 from draftworth.report.contents import document_of
 from draftworth.report.tables import figures_csv
-from lambdas.metrics_publisher.datums import plan_block
+from lambdas.metrics_publisher.metric_data_calls import plan_block
 from stacks.dashboard import dashboard_body
 from tests.conftest import ROOT
 from tests.draftworth.report.runs import make_facts, make_run

@@ -3,19 +3,19 @@
 import pytest
 
 from draftworth.analysis.repetitions import Shortfall, more_rounds_help, shortfall
-from tests.support.samples import known
+from tests.support.samples import estimate_between
 
 
 def test_what_is_missing_is_requests_as_long_as_they_help_and_then_prompts() -> None:
-    wide = known(0.9, 1.1, prompts_width=0.0)
+    wide = estimate_between(0.9, 1.1, prompts_width=0.0)
     assert shortfall(wide, target_width=0.3) == Shortfall()
     assert not shortfall(wide, target_width=0.3)
     # A width of 0.2 is halved by four times the requests.
     assert shortfall(wide, target_width=0.1) == Shortfall(requests=96)
-    kept_wide = known(0.9, 1.1, prompts_width=0.19)
+    kept_wide = estimate_between(0.9, 1.1, prompts_width=0.19)
     # 0.19 of 0.2 lasts: (0.19 / 0.1)^2 times the 8 prompts.
     assert shortfall(kept_wide, target_width=0.1) == Shortfall(prompts=21)
-    assert shortfall(known(None, None), target_width=0.1) is None
+    assert shortfall(estimate_between(None, None), target_width=0.1) is None
     assert shortfall(None, target_width=0.1) is None
 
 
@@ -25,7 +25,10 @@ def test_what_is_missing_is_requests_as_long_as_they_help_and_then_prompts() -> 
 def test_more_rounds_help_until_the_prompts_alone_are_left(
     lasting: float | None, helps: bool
 ) -> None:
-    assert more_rounds_help(known(0.9, 1.1, prompts_width=lasting), target_width=0.1) is helps
+    assert (
+        more_rounds_help(estimate_between(0.9, 1.1, prompts_width=lasting), target_width=0.1)
+        is helps
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,11 +46,13 @@ def test_more_rounds_help_until_the_prompts_alone_are_left(
 def test_where_repetitions_differ_more_of_them_are_asked_for(
     prompts_width: float, repetitions_width: float, lacks: Shortfall
 ) -> None:
-    wide = known(0.9, 1.1, prompts_width=prompts_width, repetitions_width=repetitions_width)
+    wide = estimate_between(
+        0.9, 1.1, prompts_width=prompts_width, repetitions_width=repetitions_width
+    )
     assert shortfall(wide, target_width=0.1) == lacks
 
 
 def test_rounds_do_not_help_against_repetitions_that_differ() -> None:
-    wide = known(0.9, 1.1, prompts_width=0.05, repetitions_width=0.19)
+    wide = estimate_between(0.9, 1.1, prompts_width=0.05, repetitions_width=0.19)
     assert not more_rounds_help(wide, target_width=0.1)
     assert more_rounds_help(wide, target_width=0.2)

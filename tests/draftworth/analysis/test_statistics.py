@@ -8,7 +8,7 @@ import pytest
 from draftworth.analysis import statistics
 from draftworth.analysis.clustering import spread
 from tests.support.present import present
-from tests.support.samples import known, samples
+from tests.support.samples import estimate_between, samples
 
 
 @pytest.mark.parametrize("rows", [[[1.0, 2.0]] * 5, [[1.0]] * 9], ids=["prompts", "rounds"])
@@ -67,4 +67,4 @@ def test_no_values_are_an_error_and_not_a_zero() -> None:
 def test_equivalence_is_shown_only_by_an_interval_inside_the_margin(
     low: float | None, high: float | None, verdict: bool | None
 ) -> None:
-    assert statistics.within(known(low, high), factor=1.1) is verdict
+    assert statistics.within(estimate_between(low, high), factor=1.1) is verdict

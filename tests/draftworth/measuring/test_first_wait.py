@@ -14,7 +14,7 @@ from draftworth.records.reading import read_run
 from draftworth.records.results import RunResult
 from draftworth.records.servers import SelfTest, ServerState
 from tests.draftworth.measuring.test_runner import case, server, spec
-from tests.lambdas.capacity_controller.plans import make_given_up, make_server
+from tests.lambdas.capacity_controller.plans import make_server, make_server_given_up
 from tests.support.runners import make_runner
 from tests.support.stream_server import plain, stream_server
 
@@ -24,7 +24,7 @@ STEP_SECONDS = 300
 # The runner itself asks for the time, too.
 ABOUT_SECONDS = 10 * STEP_SECONDS
 TEST = SelfTest(devices=(8,), seconds=9.0, failed="nrt_init returned 4")
-GIVEN_UP = make_given_up(
+GIVEN_UP = make_server_given_up(
     self_test=TEST,
     since_unix_s=STARTED_AT + STEP_SECONDS,
     last_lines=("a", "Traceback", "RuntimeError: no\x1b[0m", "the end"),

@@ -19,7 +19,7 @@ from draftworth.measuring import http
 from draftworth.measuring.connections import tls_context
 from draftworth.measuring.http import ConnectError, Response, _Exchange, bearer, exchange
 from draftworth.untrusted import MIB
-from tests.support.certificates import own_authority
+from tests.support.certificates import new_authority
 from tests.support.stream_server import HEADERS, Sleep, Step, Write, plain, stream_server
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -211,7 +211,7 @@ def test_a_refused_connection_is_told_with_its_address() -> None:
 def own_tls(tmp_path: Path) -> Iterator[tuple[Path, ssl.SSLContext]]:
     """An authority that this machine does not know, and a server's context by it."""
     tls_context.cache_clear()
-    yield own_authority(tmp_path)
+    yield new_authority(tmp_path)
     tls_context.cache_clear()
 
 

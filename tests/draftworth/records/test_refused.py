@@ -28,7 +28,7 @@ GOOD = (
     MANIFEST,
     READY,
     plans.make_plan(),
-    plans.make_given_up(),
+    plans.make_server_given_up(),
     make_search_result(),
     make_candidate_result("a-k6"),
     prediction(),

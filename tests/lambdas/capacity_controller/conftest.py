@@ -161,11 +161,11 @@ class Account(FakeAws):
 
     def mail(self) -> list[dict[str, str]]:
         """Return the notifications since the last call."""
-        told = zip(self.sent, self.texts, strict=True)
-        found = [{"subject": subject, "text": text} for subject, text in told]
+        mails = zip(self.sent, self.texts, strict=True)
+        fields = [{"subject": subject, "text": text} for subject, text in mails]
         self.sent.clear()
         self.texts.clear()
-        return found
+        return fields
 
     def subjects(self) -> list[str]:
         return [mail["subject"] for mail in self.mail()]

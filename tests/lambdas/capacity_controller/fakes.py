@@ -95,7 +95,7 @@ class FakeAws:
         self.s3_fails = False
         self.failures: dict[str, list[str | None]] = {}
         self.actions: dict[str, Callable[[], object]] = {}
-        self.asked: Callable[[int], None] = lambda _: None
+        self.check_size: Callable[[int], None] = lambda _: None
         self.interruption: tuple[int, Callable[[], None]] | None = None
         self.create_node_group(plans.make_plan())
         self.controller = self.new_controller()
@@ -235,7 +235,7 @@ class FakeAws:
         self, *, clusterName: str, nodegroupName: str, scalingConfig: dict[str, int]
     ) -> dict[str, Any]:
         group = self._group("UpdateNodegroupConfig", clusterName, nodegroupName)
-        self.asked(scalingConfig["desiredSize"])
+        self.check_size(scalingConfig["desiredSize"])
         group.update({"scalingConfig": scalingConfig, "modifiedAt": at(self.now)})
         return {"update": {"status": "InProgress", "type": "ConfigUpdate"}}
 

@@ -122,7 +122,7 @@ def make_server(variant: str = VARIANTS[0], **overrides: Any) -> ServerState:
     return ServerState(variant=variant, **{**fields, **overrides})
 
 
-def make_given_up(variant: str = VARIANTS[0], **overrides: Any) -> ServerState:
+def make_server_given_up(variant: str = VARIANTS[0], **overrides: Any) -> ServerState:
     fields: dict[str, Any] = {
         "start": 3,
         "phase": "given_up",

@@ -14,9 +14,7 @@ BUSY = ("ResourceInUseException", "InvalidRequestException")
 
 
 @pytest.mark.parametrize("code", [*BUSY, "ThrottlingException", "AccessDeniedException"])
-def test_a_size_that_eks_refuses_is_tried_again_and_fails_the_invocation_unless_eks_is_busy(
-    account: Account, code: str
-) -> None:
+def test_a_refused_size_is_retried_and_usually_fails(account: Account, code: str) -> None:
     started(account)
     account.end_run()
     account.fail("UpdateNodegroupConfig", code)
@@ -30,9 +28,7 @@ def test_a_size_that_eks_refuses_is_tried_again_and_fails_the_invocation_unless_
 
 
 @pytest.mark.parametrize("unsent", [True, False])
-def test_a_size_refused_for_long_is_reported_once_with_the_command(
-    account: Account, unsent: bool
-) -> None:
+def test_a_long_refused_size_is_reported_once(account: Account, unsent: bool) -> None:
     started(account)
     account.end_run()
     account.fail("UpdateNodegroupConfig", *["ResourceInUseException"] * 5)
@@ -53,7 +49,7 @@ def test_a_size_refused_for_long_is_reported_once_with_the_command(
     assert account.state.problems == ()
 
 
-def test_a_deadline_that_cannot_be_scheduled_is_kept_by_the_heartbeat(account: Account) -> None:
+def test_the_heartbeat_keeps_an_unscheduled_deadline(account: Account) -> None:
     account.fail("CreateSchedule", "InternalServerException")
     started(account)
     assert account.schedule is None
@@ -61,7 +57,7 @@ def test_a_deadline_that_cannot_be_scheduled_is_kept_by_the_heartbeat(account: A
     assert account.schedule == "at(2026-11-20T14:00:00)"
 
 
-def test_a_schedule_that_another_invocation_makes_at_this_moment_is_no_error(
+def test_a_schedule_made_elsewhere_meanwhile_is_no_error(
     account: Account,
 ) -> None:
     other = account.new_controller()
@@ -74,7 +70,7 @@ def test_a_schedule_that_another_invocation_makes_at_this_moment_is_no_error(
     assert "schedule not set" not in account.events()
 
 
-def test_a_notification_that_could_not_be_sent_is_sent_later(account: Account) -> None:
+def test_an_unsent_notification_is_sent_later(account: Account) -> None:
     account.fail("Publish", "InternalErrorException")
     account.begin_staging(plans.TARGET, plans.DRAFT)
     account.deploy()
@@ -91,7 +87,7 @@ class KilledError(BaseException):
     """The process dies here: nothing may catch it."""
 
 
-def test_the_next_invocation_completes_one_that_died_after_deciding(account: Account) -> None:
+def test_the_next_invocation_completes_a_killed_one(account: Account) -> None:
     account.stage()
 
     def kill() -> None:
@@ -111,7 +107,7 @@ def test_the_next_invocation_completes_one_that_died_after_deciding(account: Acc
     assert account.subjects() == ["draftworth qwen3-32b: 0 nodes, complete"]
 
 
-def test_one_read_of_the_state_that_fails_ends_no_run(account: Account) -> None:
+def test_one_failed_read_of_the_state_ends_nothing(account: Account) -> None:
     """Also of nodes that an earlier deploy brought up, longer ago than its deadline."""
     started(account)
     account.now += 241 * plans.MINUTE
@@ -122,7 +118,7 @@ def test_one_read_of_the_state_that_fails_ends_no_run(account: Account) -> None:
     assert account.desired == 1
 
 
-def test_a_plan_that_cannot_be_read_keeps_no_node_up(account: Account) -> None:
+def test_an_unreadable_plan_keeps_no_node(account: Account) -> None:
     started(account)
     account.now += 240 * plans.MINUTE
     account.handle({"trigger": "heartbeat", "plan": '{"schema": "another"}'})
@@ -137,13 +133,13 @@ def test_before_its_first_deploy_the_controller_does_nothing(account: Account) -
     assert account.mail() == []
 
 
-def test_without_a_state_a_foreign_node_group_is_left_alone(account: Account) -> None:
+def test_without_a_state_foreign_nodes_are_left_alone(account: Account) -> None:
     account.desired, account.tags = 1, FOREIGN_TAGS
     account.heartbeat(after=240 * plans.MINUTE)
     assert account.desired == 1
 
 
-def test_a_drain_that_cannot_be_ended_is_logged_and_goes_on(account: Account) -> None:
+def test_a_drain_that_cannot_end_is_logged(account: Account) -> None:
     started(account)
     account.end_run()
     account.instances = [("i-0", "Terminating:Wait")]

@@ -51,7 +51,7 @@ def test_a_report_of_before_the_deploy_says_nothing(
     assert account.desired == size
 
 
-def test_a_canary_that_fails_is_told_with_its_log_and_costs_nothing(account: Account) -> None:
+def test_a_failed_canary_is_mailed_and_costs_nothing(account: Account) -> None:
     untried(account)
     lines = tuple(f"line {n}" for n in range(100))
     account.report(plans.VARIANTS[1], ok=False, text="no credentials for s3", last_lines=lines)
@@ -69,9 +69,7 @@ def test_a_canary_that_fails_is_told_with_its_log_and_costs_nothing(account: Acc
 
 
 @pytest.mark.parametrize("staged_after", [0.0, plans.HOUR, 1000 * plans.HOUR])
-def test_a_silent_canary_is_told_once_ten_minutes_after_there_was_something_to_try(
-    account: Account, staged_after: float
-) -> None:
+def test_a_silent_canary_is_mailed_after_ten_minutes(account: Account, staged_after: float) -> None:
     """A marker from the future does not keep it quiet."""
     account.canaries_report = False
     account.deploy()
@@ -93,7 +91,7 @@ def test_a_silent_canary_is_told_once_ten_minutes_after_there_was_something_to_t
     assert account.desired == 1
 
 
-def test_a_report_that_is_none_starts_nothing_and_takes_no_node_away(account: Account) -> None:
+def test_an_invalid_report_starts_and_ends_nothing(account: Account) -> None:
     untried(account)
     key = f"control/canary/{plans.JOB}/baseline.json"
     account.write(RESULTS, key, b"{")
@@ -108,9 +106,7 @@ def test_a_report_that_is_none_starts_nothing_and_takes_no_node_away(account: Ac
 
 
 @pytest.mark.parametrize("silent", [True, False])
-def test_nodes_that_are_up_wait_some_minutes_for_a_new_jobs_canary(
-    account: Account, silent: bool
-) -> None:
+def test_running_nodes_wait_for_a_new_jobs_canary(account: Account, silent: bool) -> None:
     """Another deploy in the middle of a run: a canary takes a minute, another node twenty."""
     account.start()
     account.instances_follow()
@@ -129,7 +125,7 @@ def test_nodes_that_are_up_wait_some_minutes_for_a_new_jobs_canary(
 # Staging
 
 
-def test_a_staging_that_was_given_up_is_told_at_once_and_costs_nothing(account: Account) -> None:
+def test_a_failed_staging_is_mailed_and_costs_nothing(account: Account) -> None:
     account.stage(plans.DRAFT)
     account.give_up_staging(failed_at_unix_s=plans.NOW - 1)
     account.deploy()
@@ -149,7 +145,7 @@ def test_a_staging_that_was_given_up_is_told_at_once_and_costs_nothing(account: 
 
 
 @pytest.mark.parametrize("begun", [(), (plans.DRAFT,), (plans.TARGET, plans.DRAFT)])
-def test_stagers_that_have_not_begun_are_told_once_ten_minutes_after_the_deploy(
+def test_silent_stagers_are_mailed_once_after_ten_minutes(
     account: Account, begun: tuple[ModelRef, ...]
 ) -> None:
     account.begin_staging(*begun)
@@ -185,9 +181,7 @@ def test_a_ready_marker_of_another_checkpoint_starts_nothing(
 
 
 @pytest.mark.parametrize("other", [{"model": "acme/other"}, {"revision": "v2"}])
-def test_a_failed_marker_of_another_checkpoint_gives_nothing_up(
-    account: Account, other: dict[str, Any]
-) -> None:
+def test_another_checkpoints_failure_ends_nothing(account: Account, other: dict[str, Any]) -> None:
     marker = dataclasses.replace(plans.make_failed_model(), **other)
     account.write(CHECKPOINTS, "Qwen/Qwen3-32B/main/_FAILED.json", dump_record(marker))
     account.stage(plans.DRAFT)
@@ -215,14 +209,14 @@ def with_tokenizer(model: str, fingerprint: str | None) -> ReadyModel:
     return dataclasses.replace(READY, model=model, tokenizer_fingerprint=fingerprint)
 
 
-def test_a_mismatch_names_both_models_and_what_to_do() -> None:
+def test_a_mismatch_names_both_models_and_the_remedy() -> None:
     text = tokenizer_mismatch(READY, with_tokenizer("acme/other", "4" * 64), "own")
     assert text is not None
     for part in ("Qwen/Qwen3-32B at main", "acme/other at main", "333333", "444444", "next: "):
         assert part in text
 
 
-def test_two_models_without_tokenizers_cannot_be_said_to_agree() -> None:
+def test_two_models_without_tokenizers_do_not_agree() -> None:
     text = tokenizer_mismatch(with_tokenizer("acme/a", None), with_tokenizer("acme/b", None), "own")
     assert text is not None
     assert "acme/a at main (commit " in text

@@ -36,7 +36,7 @@ def fail_run(account: Account) -> None:
 
 
 def give_up_server(account: Account) -> None:
-    account.say(plans.make_given_up(since_unix_s=account.now))
+    account.say(plans.make_server_given_up(since_unix_s=account.now))
 
 
 def fail_canary(account: Account) -> None:
@@ -47,7 +47,7 @@ def fail_canary(account: Account) -> None:
     ("happens", "reason"),
     [(fail_run, "failed"), (give_up_server, "server_gave_up"), (fail_canary, "canary_failed")],
 )
-def test_what_another_deploy_can_put_right_leaves_the_paid_nodes_up(
+def test_what_a_deploy_can_repair_keeps_paid_nodes(
     account: Account, happens: Any, reason: str
 ) -> None:
     in_block(account)
@@ -63,7 +63,7 @@ def test_what_another_deploy_can_put_right_leaves_the_paid_nodes_up(
     assert len(account.called("UpdateNodegroupConfig")) == 1, "no node was given back"
 
 
-def test_minutes_without_a_run_or_a_server_are_told_and_cost_nothing_more(
+def test_idle_minutes_are_mailed_and_cost_nothing(
     account: Account,
 ) -> None:
     in_block(account)
@@ -76,16 +76,14 @@ def test_minutes_without_a_run_or_a_server_are_told_and_cost_nothing_more(
     ("happens", "reason"),
     [(Account.end_run, "complete"), (Account.stop, "stopped")],
 )
-def test_what_needs_no_node_any_more_gives_the_block_back(
-    account: Account, happens: Any, reason: str
-) -> None:
+def test_what_needs_no_node_frees_the_block(account: Account, happens: Any, reason: str) -> None:
     in_block(account)
     happens(account)
     account.heartbeat(after=2 * plans.MINUTE)
     assert account.outcome == (0, reason)
 
 
-def test_the_deadline_and_a_destroy_hold_in_a_block(account: Account) -> None:
+def test_deadline_and_destroy_hold_in_a_block(account: Account) -> None:
     in_block(account, deadline_minutes=60)
     account.heartbeat(after=plans.HOUR)
     assert account.outcome == (0, "deadline")
@@ -93,7 +91,7 @@ def test_the_deadline_and_a_destroy_hold_in_a_block(account: Account) -> None:
     assert account.cloudformation.answers[-1]["Status"] == "SUCCESS"
 
 
-def test_nodes_that_were_kept_go_before_the_block_ends_and_not_when_it_cannot_be_read(
+def test_kept_nodes_end_before_the_block_does(
     account: Account,
 ) -> None:
     in_block(account)
@@ -111,9 +109,7 @@ def test_nodes_that_were_kept_go_before_the_block_ends_and_not_when_it_cannot_be
 
 
 @pytest.mark.parametrize("instances", [1, 2])
-def test_the_ledger_holds_the_whole_block_and_says_what_of_it_was_used(
-    account: Account, instances: int
-) -> None:
+def test_the_ledger_has_the_whole_blocks_price(account: Account, instances: int) -> None:
     in_block(account, budget_usd=1.0)
     account.reservations[0]["TotalInstanceCount"] = instances
     account.end_run()

@@ -13,16 +13,16 @@ def test_events_at_once_make_one_decision(account: Account) -> None:
     account.deploy()
     account.mail()
     account.stage(plans.DRAFT)
-    others = [account.new_controller() for _ in range(3)]
+    later_invocations = [account.new_controller() for _ in range(3)]
 
     def meanwhile() -> None:
-        if others:
+        if later_invocations:
             account.before("PutObject", meanwhile)
-            account.handle(READY_EVENT, controller=others.pop())
+            account.handle(READY_EVENT, controller=later_invocations.pop())
 
     account.before("PutObject", meanwhile)
     account.handle(READY_EVENT)
-    assert others == []
+    assert later_invocations == []
     assert account.desired == 1
     assert account.decisions()[1:] == [(1, "ready")]
     assert account.subjects() == ["draftworth qwen3-32b: 1 node, ready"]

@@ -24,8 +24,8 @@ def test_cloudformation_gets_its_answer_in_its_form(
     account: Account, kind: str, physical_id: str
 ) -> None:
     """The physical id never changes, so that no Job is deleted by a replacement."""
-    given = {} if kind == "Create" else {"PhysicalResourceId": physical_id}
-    event = account.deploy(plans.make_plan(job_name=plans.OTHER_JOB), kind, **given)
+    identity = {} if kind == "Create" else {"PhysicalResourceId": physical_id}
+    event = account.deploy(plans.make_plan(job_name=plans.OTHER_JOB), kind, **identity)
     assert account.cloudformation.answers == [
         {
             "Status": "SUCCESS",
@@ -39,7 +39,7 @@ def test_cloudformation_gets_its_answer_in_its_form(
     assert account.cloudformation.content_types == [""], "the URL is signed for no content type"
 
 
-def test_an_answer_that_does_not_arrive_is_sent_again_twice(account: Account) -> None:
+def test_a_lost_response_is_sent_again_twice(account: Account) -> None:
     account.cloudformation.failures = 2
     account.deploy()
     assert len(account.cloudformation.answers) == 1
@@ -49,9 +49,7 @@ def test_an_answer_that_does_not_arrive_is_sent_again_twice(account: Account) ->
 
 
 @pytest.mark.parametrize("text", ["{}", "no json", '{"schema": "%s"}' % ("x" * 5000)])
-def test_a_plan_that_is_none_fails_the_deploy_and_not_the_delete(
-    account: Account, text: str
-) -> None:
+def test_an_invalid_plan_fails_deploys_but_not_deletes(account: Account, text: str) -> None:
     account.deploy(ResourceProperties={"Plan": text})
     assert last_answer(account)["Status"] == "FAILED"
     assert "Plan" in last_answer(account)["Reason"]
@@ -60,7 +58,7 @@ def test_a_plan_that_is_none_fails_the_deploy_and_not_the_delete(
     assert last_answer(account)["Status"] == "SUCCESS"
 
 
-def test_a_state_of_another_version_fails_the_deploy_with_both_schemas(account: Account) -> None:
+def test_a_state_of_another_version_fails_the_deploy(account: Account) -> None:
     account.deploy()
     state = account.objects[RESULTS, STATE_KEY][0]
     older = state.replace(b"capacity-state/5", b"capacity-state/4")
@@ -73,9 +71,7 @@ def test_a_state_of_another_version_fails_the_deploy_with_both_schemas(account: 
 
 
 @pytest.mark.parametrize("version", sorted(GOLDEN.iterdir()), ids=lambda folder: folder.name)
-def test_a_run_goes_on_when_its_stack_is_updated_from_an_earlier_version(
-    account: Account, version: Path
-) -> None:
+def test_a_run_survives_an_update_of_its_stack(account: Account, version: Path) -> None:
     account.start()
     account.write(RESULTS, STATE_KEY, (version / "capacity-state.json").read_bytes())
     account.handle({"trigger": "heartbeat", "plan": (version / "capacity-plan.json").read_text()})
@@ -93,7 +89,7 @@ def test_a_repeated_request_does_not_move_the_deadline(account: Account) -> None
     assert len(account.cloudformation.answers) == 2
 
 
-def test_a_raised_deadline_counts_from_the_first_deploy_even_after_it_has_passed(
+def test_a_raised_deadline_counts_from_the_first_deploy(
     account: Account,
 ) -> None:
     account.start()
@@ -109,9 +105,7 @@ def test_a_raised_deadline_counts_from_the_first_deploy_even_after_it_has_passed
 
 
 @pytest.mark.parametrize("why", ["complete", "budget"])
-def test_a_raised_deadline_brings_no_nodes_when_the_run_is_over_or_the_budget_spent(
-    account: Account, why: str
-) -> None:
+def test_a_raised_deadline_restarts_no_finished_run(account: Account, why: str) -> None:
     account.start(plans.make_plan(budget_usd=30.0))
     account.instances_follow()
     account.heartbeat(after=240 * plans.MINUTE)
@@ -124,7 +118,7 @@ def test_a_raised_deadline_brings_no_nodes_when_the_run_is_over_or_the_budget_sp
     assert account.outcome == ((0, "complete") if why == "complete" else (1, "ready"))
 
 
-def test_another_job_is_another_deployment_with_its_own_deadline_and_spend(
+def test_another_job_has_its_own_deadline_and_spend(
     account: Account,
 ) -> None:
     account.start(plans.make_plan(budget_usd=20.0))
@@ -133,9 +127,9 @@ def test_another_job_is_another_deployment_with_its_own_deadline_and_spend(
     account.now += plans.HOUR / 2  # up to the change of the Job it is the old one's
     account.mail()
     account.update(plans.make_plan(job_name=plans.OTHER_JOB, budget_usd=20.0))
-    (told,) = account.mail()
-    assert "1 -> 1" in told["text"]
-    assert plans.OTHER_JOB in told["text"]
+    (mail,) = account.mail()
+    assert "1 -> 1" in mail["text"]
+    assert plans.OTHER_JOB in mail["text"]
     account.begin_run(plans.OTHER_JOB)
     assert account.outcome == (1, "ready")
     assert len(account.called("UpdateNodegroupConfig")) == 1, "the nodes are kept for the new Job"
@@ -145,7 +139,7 @@ def test_another_job_is_another_deployment_with_its_own_deadline_and_spend(
     assert [deployments[job].spent_usd for job in (plans.JOB, plans.OTHER_JOB)] == [15.0, 10.0]
 
 
-def test_a_rolled_back_deploy_returns_to_the_old_job_with_its_deadline_and_spend(
+def test_a_rollback_restores_the_old_deadline_and_spend(
     account: Account,
 ) -> None:
     account.start()
@@ -164,7 +158,7 @@ def test_a_rolled_back_deploy_returns_to_the_old_job_with_its_deadline_and_spend
     )
 
 
-def test_a_roll_back_to_a_job_whose_deadline_has_passed_brings_no_nodes(account: Account) -> None:
+def test_a_rollback_past_the_deadline_starts_no_nodes(account: Account) -> None:
     account.start()
     account.now += 241 * plans.MINUTE
     account.update(plans.make_plan(job_name=plans.OTHER_JOB))
@@ -173,7 +167,7 @@ def test_a_roll_back_to_a_job_whose_deadline_has_passed_brings_no_nodes(account:
     assert account.outcome == (0, "deadline")
 
 
-def test_a_changed_way_of_buying_means_another_node_group(account: Account) -> None:
+def test_another_kind_of_capacity_needs_another_node_group(account: Account) -> None:
     account.start()
     group = "draftworth-qwen3-32b-accelerator-od"
     plan = plans.make_plan(nodegroup_name=group, capacity="on_demand")
@@ -186,9 +180,7 @@ def test_a_changed_way_of_buying_means_another_node_group(account: Account) -> N
 
 
 @pytest.mark.parametrize("refused", [0, 1_000])
-def test_nodes_of_the_node_group_that_a_deploy_replaces_go_at_once_or_the_deploy_fails(
-    account: Account, refused: int
-) -> None:
+def test_replaced_nodes_go_or_the_deploy_fails(account: Account, refused: int) -> None:
     """CloudFormation deletes that group last, and is done even where it cannot be deleted."""
     account.start()
     account.instances_follow()
@@ -210,13 +202,13 @@ def test_nodes_of_the_node_group_that_a_deploy_replaces_go_at_once_or_the_deploy
 
 
 @pytest.mark.parametrize("text", ["{", None])
-def test_a_plan_before_that_cannot_be_read_fails_no_deploy(account: Account, text: object) -> None:
+def test_an_unreadable_previous_plan_fails_no_deploy(account: Account, text: object) -> None:
     account.start()
     account.deploy(kind="Update", OldResourceProperties={"Plan": text})
     assert (account.desired, last_answer(account)["Status"]) == (1, "SUCCESS")
 
 
-def test_delete_takes_the_nodes_down_and_the_schedule_away_for_good(account: Account) -> None:
+def test_delete_ends_the_nodes_and_the_schedule(account: Account) -> None:
     account.start()
     account.delete()
     assert account.outcome == (0, "ended")
@@ -261,9 +253,7 @@ def test_delete_fails_rather_than_leave_a_node_behind(account: Account) -> None:
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_delete_sees_to_the_deployed_node_group_and_to_the_one_of_the_request(
-    account: Account, recorded: bool
-) -> None:
+def test_delete_ends_deployed_and_requested_node_groups(account: Account, recorded: bool) -> None:
     if recorded:
         account.start()
     other = plans.make_plan(nodegroup_name="other")
@@ -273,7 +263,7 @@ def test_delete_sees_to_the_deployed_node_group_and_to_the_one_of_the_request(
     assert last_answer(account)["Status"] == "SUCCESS"
 
 
-def test_a_stack_created_again_has_a_new_deadline_and_the_old_spend(
+def test_a_recreated_stack_keeps_its_spend_only(
     account: Account,
 ) -> None:
     account.start()
@@ -292,7 +282,7 @@ def test_a_stack_created_again_has_a_new_deadline_and_the_old_spend(
     assert account.outcome == (0, "complete"), "a run that is over is not repeated"
 
 
-def test_a_decision_that_fails_at_the_deploy_is_left_to_the_heartbeat(account: Account) -> None:
+def test_a_failed_decision_is_left_to_the_heartbeat(account: Account) -> None:
     account.stage()
     account.fail("DescribeNodegroup", "ThrottlingException")
     account.deploy()

@@ -66,9 +66,7 @@ def in_block(now: float = NOW + MINUTE, **overrides: Any) -> tuple[int | None, s
 
 @pytest.mark.parametrize("state", ["complete", "failed"])
 @pytest.mark.parametrize("seen", [{}, {"models": UNKNOWN}])
-def test_a_run_that_is_over_ends_the_nodes_whatever_is_not_known(
-    state: Any, seen: dict[str, Any]
-) -> None:
+def test_a_finished_run_ends_nodes_despite_unknowns(state: Any, seen: dict[str, Any]) -> None:
     run = ObservedRun(state=state, run_id="RUN", text="why")
     observation = make_observation(run=run, **seen)
     assert outcome(observation) == (0, state)
@@ -87,7 +85,7 @@ def test_a_spent_budget_ends_the_nodes(usd: float, size: int) -> None:
     assert decided(deployment=spent(usd)).desired_size == size
 
 
-def test_whether_a_run_has_begun_must_be_known_before_its_nodes_go() -> None:
+def test_nodes_stay_while_the_run_is_unknown() -> None:
     node_time = NodeTime(node_seconds=2 * HOUR, instances=1, observed_at_unix_s=NOW)
     observation = make_observation(run=UNKNOWN)
     assert outcome(observation, make_deployment(node_time=node_time)) == (None, "unknown")
@@ -95,7 +93,7 @@ def test_whether_a_run_has_begun_must_be_known_before_its_nodes_go() -> None:
 
 @pytest.mark.parametrize(("ownership", "word"), [("foreign", "tags"), ("missing", "no node group")])
 @pytest.mark.parametrize("against", [{}, {"stopped": True}, {"run": ObservedRun(state="complete")}])
-def test_a_node_group_that_is_not_ours_is_given_no_size_whatever_else_holds(
+def test_a_foreign_node_group_never_gets_a_size(
     ownership: str, word: str, against: dict[str, Any]
 ) -> None:
     observation = make_observation(nodes=make_nodes(ownership=ownership), **against)
@@ -104,14 +102,14 @@ def test_a_node_group_that_is_not_ours_is_given_no_size_whatever_else_holds(
 
 
 @pytest.mark.parametrize("seen", PARTS)
-def test_what_is_not_known_leaves_the_nodes_as_they_are(seen: str) -> None:
+def test_unknowns_leave_the_nodes_as_they_are(seen: str) -> None:
     observation = make_observation(**{seen: UNKNOWN})
     assert outcome(observation) == (None, "unknown")
     assert decided(observation).text == UNKNOWN.why
 
 
 @pytest.mark.parametrize("seen", PARTS)
-def test_deadline_budget_and_deletion_hold_whatever_is_not_known(seen: str) -> None:
+def test_deadline_budget_and_deletion_hold_despite_unknowns(seen: str) -> None:
     observation = make_observation(**{seen: UNKNOWN})
     late = make_deployment().own_deadline_unix_s
     assert outcome(observation, now=late) == (0, "deadline")
@@ -133,7 +131,7 @@ def test_deadline_budget_and_deletion_hold_whatever_is_not_known(seen: str) -> N
         ("failed", True, (0, "block_over")),
     ],
 )
-def test_only_an_active_block_that_has_started_has_nodes(
+def test_only_an_active_started_block_has_nodes(
     state: str, started: bool, expected: tuple[int, str]
 ) -> None:
     assert in_block(state=state, starts_at_unix_s=NOW - HOUR if started else NOW + HOUR) == expected
@@ -141,18 +139,18 @@ def test_only_an_active_block_that_has_started_has_nodes(
 
 def test_the_sooner_of_both_ends_is_the_deadline() -> None:
     deployment = make_deployment(make_block_plan())
-    own = deployment.own_deadline_unix_s
-    soon = make_observation(block=block(ends_at_unix_s=own))
-    late = make_observation(block=block(ends_at_unix_s=own + 2 * HOUR))
-    assert deadline_unix_s(deployment, soon) == own - 40 * MINUTE
-    assert deadline_unix_s(deployment, late) == own
+    deadline = deployment.own_deadline_unix_s
+    soon = make_observation(block=block(ends_at_unix_s=deadline))
+    late = make_observation(block=block(ends_at_unix_s=deadline + 2 * HOUR))
+    assert deadline_unix_s(deployment, soon) == deadline - 40 * MINUTE
+    assert deadline_unix_s(deployment, late) == deadline
 
 
 @pytest.mark.parametrize(
     ("before", "after", "were_desired", "counted"),
     [(1, 1, True, 1), (1, 0, False, 1), (0, 1, True, 1), (2, 1, True, 2), (0, 0, True, 0)],
 )
-def test_node_time_between_two_observations_counts_the_higher_number(
+def test_node_time_counts_the_higher_of_two_numbers(
     before: int, after: int, were_desired: bool, counted: int
 ) -> None:
     node_time = NodeTime(node_seconds=100.0, instances=before, observed_at_unix_s=NOW)
@@ -162,13 +160,13 @@ def test_node_time_between_two_observations_counts_the_higher_number(
     )
 
 
-def test_time_without_nodes_costs_nothing_and_is_not_written_down() -> None:
+def test_time_without_nodes_costs_nothing() -> None:
     node_time = NodeTime(node_seconds=100.0, instances=0, observed_at_unix_s=NOW)
     assert node_time.observed(0, were_desired=False, now=NOW + HOUR) is node_time
     by_hand = node_time.observed(1, were_desired=False, now=NOW + HOUR)
     assert by_hand == NodeTime(node_seconds=100.0, instances=1, observed_at_unix_s=NOW + HOUR)
 
 
-def test_a_clock_that_goes_back_takes_no_spend_back() -> None:
+def test_a_clock_set_back_lowers_no_spend() -> None:
     node_time = NodeTime(node_seconds=100.0, instances=1, observed_at_unix_s=NOW)
     assert node_time.observed(1, were_desired=True, now=NOW - 60) == node_time

@@ -41,14 +41,14 @@ def undocumented(page: str) -> set[str]:
     return mailed() ^ set(documented(page))
 
 
-def test_each_mail_has_its_row_and_no_row_is_of_a_mail_that_there_is_not() -> None:
+def test_each_mail_has_a_row_and_vice_versa() -> None:
     page = (ROOT / "docs/operations.md").read_text()
     rows = documented(page)
     assert undocumented(page) == set()
     assert len(rows) == len(set(rows))
 
 
-def test_a_row_that_goes_or_is_renamed_is_seen() -> None:
+def test_a_missing_or_renamed_row_is_noticed() -> None:
     page = (ROOT / "docs/operations.md").read_text()
     assert undocumented(page.replace("| `not begun` |", "| `never begun` |")) == {
         "not begun",

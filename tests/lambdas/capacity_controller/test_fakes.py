@@ -38,9 +38,9 @@ def answers_of(clients: dict[str, Any]) -> Iterator[Any]:
     """The code of each call's error, or its answer. ETAG is the one that was read before."""
     etag = ""
     for service, method, request in CALLS:
-        given = {key: etag if value == "ETAG" else value for key, value in request.items()}
+        arguments = {key: etag if value == "ETAG" else value for key, value in request.items()}
         try:
-            answer = getattr(clients[service], method)(**given)
+            answer = getattr(clients[service], method)(**arguments)
         except ClientError as error:
             yield error.response["Error"]["Code"], error.operation_name
             continue
@@ -62,7 +62,7 @@ def agrees(fake: Any, real: Any, key: str = "") -> bool:
 
 
 @pytest.mark.emulator
-def test_the_same_calls_have_the_same_answers_in_moto() -> None:
+def test_moto_answers_the_same_calls_alike() -> None:
     with mock_aws():
         made: dict[str, Any] = {name: boto3.client(name) for name in fakes.SERVICES}  # type: ignore[call-overload]
         where = {"LocationConstraint": "us-east-2"}
@@ -81,8 +81,8 @@ def test_the_same_calls_have_the_same_answers_in_moto() -> None:
         )
         real = list(answers_of(made))
     fake = list(answers_of(dict.fromkeys(fakes.SERVICES, fakes.FakeAws())))
-    for call, said, answered in zip(CALLS, fake, real, strict=True):
-        assert agrees(said, answered), (call, said, answered)
+    for call, faked, expected in zip(CALLS, fake, real, strict=True):
+        assert agrees(faked, expected), (call, faked, expected)
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,14 @@ def test_an_answer_that_differs_is_noticed(fake: Any, real: Any) -> None:
     assert not agrees(fake, real)
 
 
-def test_every_call_of_the_fake_is_compared_and_fits_boto3s_description() -> None:
+def test_every_fake_call_fits_boto3s_description() -> None:
     aws = fakes.FakeAws()
     aws.instances, aws.activities = [("i-0", "InService")], [failed_launch("x", at=plans.NOW)]
     aws.reserve(starts=plans.NOW, ends=plans.NOW + plans.HOUR)
     aws.write(fakes.RESULTS, STATE["Key"], b"")
-    aws.create_schedule(**next(asked for _, name, asked in CALLS if name == "create_schedule"))
+    aws.create_schedule(
+        **next(schedule for _, name, schedule in CALLS if name == "create_schedule")
+    )
     done = set()
     for service, method, request in (*CALLS, *NOT_IN_MOTO):
         try:

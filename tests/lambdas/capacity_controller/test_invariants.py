@@ -139,8 +139,10 @@ CHANGES: dict[str, Callable[[FakeAws], Any]] = {
     "a server is healthy": _say(plans.make_server),
     "a server tests": _say(plans.make_server, phase="testing"),
     "a server starts": _say(plans.make_server, phase="starting"),
-    "a server gives up": _say(plans.make_given_up),
-    "a server gave up long ago": _say(plans.make_given_up, since_unix_s=plans.NOW - plans.HOUR),
+    "a server gives up": _say(plans.make_server_given_up),
+    "a server gave up long ago": _say(
+        plans.make_server_given_up, since_unix_s=plans.NOW - plans.HOUR
+    ),
     "measure": lambda aws: aws.write(RESULTS, f"runs/{plans.RUN_ID}/blocks/1.result.json", b""),
     "begin": FakeAws.begin_run,
     "begin other": lambda aws: aws.begin_run(plans.OTHER_JOB),
@@ -224,8 +226,10 @@ def against(aws: FakeAws) -> list[str]:
         for m in (plans.TARGET, plans.DRAFT)
     ]
     waited = paid - deployment.servers.from_node_seconds
-    known = any(s["phase"] != "testing" for s in states_of(aws, deployment))
-    known = known or any(f"runs/{plan.job_name}-89abcdef/blocks/" in key for _, key in aws.objects)
+    is_tested = any(s["phase"] != "testing" for s in states_of(aws, deployment))
+    is_tested = is_tested or any(
+        f"runs/{plan.job_name}-89abcdef/blocks/" in key for _, key in aws.objects
+    )
     rules = {
         "deleted": status == "ended",
         "complete": b'"complete"' in run,
@@ -234,7 +238,7 @@ def against(aws: FakeAws) -> list[str]:
         "deadline": aws.now >= deadline,
         "budget": spent >= plan.budget_usd and plan.capacity != "capacity_block",
         "no server": waited >= 130 * plans.MINUTE * plan.nodes,
-        "silent": waited >= 25 * plans.MINUTE * plan.nodes and not known,
+        "silent": waited >= 25 * plans.MINUTE * plan.nodes and not is_tested,
         "not begun": paid >= 45 * plans.MINUTE * plan.nodes
         and not any(key.startswith(f"runs/{plan.job_name}-") for _, key in aws.objects),
         "stopped": (RESULTS, STOP_KEY) in aws.objects,
@@ -256,12 +260,12 @@ def check_settled(aws: FakeAws) -> None:
         assert aws.desired == (0 if reasons else deployment.plan.nodes), reasons
 
 
-def check_said_once(aws: FakeAws) -> None:
+def check_mailed_once(aws: FakeAws) -> None:
     """A notification for each decision, and a decision only where something changed."""
     made = [(e["job"], e["desired_size"], e["reason"]) for e in aws.log if e["event"] == "decision"]
     assert all(one != other for one, other in itertools.pairwise(made)), made
-    told = [subject for subject in aws.sent if re.search(" nodes?, ", subject)]
-    assert len(told) == len(made)
+    mails = [subject for subject in aws.sent if re.search(" nodes?, ", subject)]
+    assert len(mails) == len(made)
 
 
 def new_scenario() -> Scenario:
@@ -274,13 +278,13 @@ def watch(aws: FakeAws) -> None:
     """At the moment of each request to EKS: never a foreign group, never up against a rule, never
     more than the run needs."""
 
-    def asked(size: int) -> None:
+    def check_size(size: int) -> None:
         assert aws.tags == plans.TAGS, "a foreign node group was touched"
         deployment, _ = current(aws)
         assert not size or (deployment and size <= deployment.plan.nodes), f"{size} nodes"
         assert not (size and against(aws)), f"{size} nodes in spite of {against(aws)}"
 
-    aws.asked = asked
+    aws.check_size = check_size
 
 
 @tries(2_000)
@@ -298,7 +302,7 @@ def test_one_event_after_the_other(operations: list[str]) -> None:
             check_settled(scenario.aws)
     scenario.settle()
     check_settled(scenario.aws)
-    check_said_once(scenario.aws)
+    check_mailed_once(scenario.aws)
 
 
 @tries(2_000)
@@ -317,17 +321,17 @@ def test_events_in_the_middle_of_others(
 ) -> None:
     """Between any two calls of an invocation AWS changes and other invocations run."""
     scenario = new_scenario()
-    for operation, calls, others in operations:
+    for operation, calls, operations_between in operations:
 
-        def meanwhile(others: list[str] = others) -> None:
-            for other in others:
-                scenario.do(other)
+        def meanwhile(between: list[str] = operations_between) -> None:
+            for operation_between in between:
+                scenario.do(operation_between)
 
         scenario.aws.interruption = (calls, meanwhile)
         scenario.do(operation)
     scenario.settle()
     check_settled(scenario.aws)
-    check_said_once(scenario.aws)
+    check_mailed_once(scenario.aws)
 
 
 @tries(2_000)

@@ -11,7 +11,7 @@ from tests.lambdas.capacity_controller.plans import RUN_ID, make_verdict
 ADDRESS = f"s3://{RESULTS}/runs/{RUN_ID}"
 
 
-def told(account: Account, *, verdict: bytes | None) -> list[str]:
+def mail_of(account: Account, *, verdict: bytes | None) -> list[str]:
     """The lines of the mail of a run that ends with this verdict beside it."""
     started(account)
     account.instances_follow()
@@ -25,11 +25,11 @@ def told(account: Account, *, verdict: bytes | None) -> list[str]:
     return mail["text"].split("\n")
 
 
-def test_the_answer_comes_first_then_its_sentences_then_where_the_report_is(
+def test_the_mail_has_answer_sentences_and_report(
     account: Account,
 ) -> None:
     verdict = make_verdict()
-    assert told(account, verdict=dump_record(verdict))[:7] == [
+    assert mail_of(account, verdict=dump_record(verdict))[:7] == [
         verdict.headline,
         f"    {verdict.findings[0].sentence}",
         f"    {verdict.notes[0]}",
@@ -40,11 +40,11 @@ def test_the_answer_comes_first_then_its_sentences_then_where_the_report_is(
     ]
 
 
-def test_of_many_sentences_the_mail_quotes_some_and_says_how_many_are_left(
+def test_a_long_answer_is_cut_with_a_count(
     account: Account,
 ) -> None:
     notes = tuple(f"sentence {number}" for number in range(100))
-    lines = told(account, verdict=dump_record(make_verdict(notes=notes)))
+    lines = mail_of(account, verdict=dump_record(make_verdict(notes=notes)))
     assert (
         lines[QUOTED_LINES + 1]
         == f"    ... and {101 - QUOTED_LINES} sentences more, in the report."
@@ -61,9 +61,9 @@ def test_of_many_sentences_the_mail_quotes_some_and_says_how_many_are_left(
         (dump_record(make_verdict(schema="draftworth.verdict/0")), "verdict.json cannot be read: "),
     ],
 )
-def test_without_a_verdict_that_can_be_read_the_mail_says_so(
+def test_without_a_readable_verdict_the_mail_says_so(
     account: Account, verdict: bytes | None, why: str
 ) -> None:
-    headline, *rest = told(account, verdict=verdict)
+    headline, *rest = mail_of(account, verdict=verdict)
     assert headline.startswith(f"The verdict is not known here: {why}")
     assert rest[0] == f"Report, within minutes: {ADDRESS}/report/report.html"

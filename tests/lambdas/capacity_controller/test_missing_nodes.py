@@ -37,19 +37,17 @@ MESSAGES = [
 ]
 
 
-def told(*activities: dict[str, Any], **overrides: Any) -> list[tuple[str, str]]:
-    given: dict[str, Any] = {"issues": [], "activities": activities, "since": NOW, **overrides}
-    deployment = make_deployment(given.pop("plan", None))
-    found = problems_of(**given)
-    return [(one.kind, of_problem(deployment, one, now=NOW).text) for one in found]
+def mails_of(*activities: dict[str, Any], **overrides: Any) -> list[tuple[str, str]]:
+    arguments: dict[str, Any] = {"issues": [], "activities": activities, "since": NOW, **overrides}
+    deployment = make_deployment(arguments.pop("plan", None))
+    problems = problems_of(**arguments)
+    return [(one.kind, of_problem(deployment, one, now=NOW).text) for one in problems]
 
 
 @pytest.mark.parametrize(("kind", "message"), MESSAGES)
-def test_a_failed_launch_is_reported_by_kind_with_zone_and_aws_message(
-    kind: str, message: str
-) -> None:
-    ((found, text),) = told(failed_launch(message, at=NOW + MINUTE))
-    assert found == kind
+def test_a_failed_launch_has_kind_zone_and_message(kind: str, message: str) -> None:
+    ((reported_kind, text),) = mails_of(failed_launch(message, at=NOW + MINUTE))
+    assert reported_kind == kind
     assert "us-east-2c" in text
     assert message[:60] in text
     assert "To try next: " in text
@@ -63,25 +61,25 @@ def test_a_failed_launch_is_reported_by_kind_with_zone_and_aws_message(
         (make_block_plan(), "preflight"),
     ],
 )
-def test_what_to_try_next_depends_on_how_the_nodes_are_bought(plan: Any, word: str) -> None:
+def test_advice_depends_on_the_kind_of_capacity(plan: Any, word: str) -> None:
     activity = failed_launch(SPOT, at=NOW + MINUTE)
-    ((_, text),) = told(activity, plan=plan)
+    ((_, text),) = mails_of(activity, plan=plan)
     assert word in text.partition("To try next: ")[2]
 
 
-def test_a_launch_that_succeeded_ends_the_problem_of_those_before_and_none_under_way() -> None:
+def test_a_later_successful_launch_ends_a_problem() -> None:
     failed = failed_launch(SPOT, at=NOW + MINUTE)
     succeeded = {**failed, "StatusCode": "Successful"}
-    assert told(succeeded, failed) == []
-    assert len(told(failed, succeeded)) == 1
-    assert len(told({**failed, "StatusCode": "PreInService"}, failed)) == 1
+    assert mails_of(succeeded, failed) == []
+    assert len(mails_of(failed, succeeded)) == 1
+    assert len(mails_of({**failed, "StatusCode": "PreInService"}, failed)) == 1
 
 
 def test_launch_failures_say_more_than_the_groups_health() -> None:
     issue = {"code": "AsgInstanceLaunchFailures", "message": "Could not launch"}
     failed = failed_launch(SPOT, at=NOW + MINUTE)
-    assert [kind for kind, _ in told(failed, issues=[issue])] == [CAPACITY]
-    assert [kind for kind, _ in told(issues=[issue])] == [LAUNCH]
+    assert [kind for kind, _ in mails_of(failed, issues=[issue])] == [CAPACITY]
+    assert [kind for kind, _ in mails_of(issues=[issue])] == [LAUNCH]
 
 
 @pytest.mark.parametrize(
@@ -89,10 +87,10 @@ def test_launch_failures_say_more_than_the_groups_health() -> None:
     [("InstanceLimitExceeded", QUOTA), ("NodeCreationFailure", "NodeCreationFailure")],
 )
 def test_a_health_issue_is_reported_by_its_code(code: str, kind: str) -> None:
-    assert [k for k, _ in told(issues=[{"code": code, "message": "words"}])] == [kind]
+    assert [k for k, _ in mails_of(issues=[{"code": code, "message": "words"}])] == [kind]
 
 
-def test_insufficient_capacity_is_reported_once_with_zone_and_advice(
+def test_insufficient_capacity_is_reported_once_with_advice(
     account: Account,
 ) -> None:
     started(account)
@@ -106,7 +104,7 @@ def test_insufficient_capacity_is_reported_once_with_zone_and_advice(
     assert account.desired == 1, "Auto Scaling goes on trying"
 
 
-def test_a_lost_node_is_reported_once_and_so_is_a_problem_after_capacity_came(
+def test_a_lost_node_is_reported_once(
     account: Account,
 ) -> None:
     started(account)
@@ -129,7 +127,7 @@ def test_a_lost_node_is_reported_once_and_so_is_a_problem_after_capacity_came(
     assert account.called("UpdateNodegroupConfig") == [], "it is left to Auto Scaling"
 
 
-def test_node_group_health_is_reported_where_no_launch_failed_since_nodes_are_desired(
+def test_node_group_health_counts_without_failed_launches(
     account: Account,
 ) -> None:
     message = "Instances failed to join the kubernetes cluster"
@@ -146,7 +144,7 @@ def test_node_group_health_is_reported_where_no_launch_failed_since_nodes_are_de
     assert message in mail["text"]
 
 
-def test_a_node_that_was_replaced_beforehand_is_told_once_and_not_as_lost(
+def test_a_replaced_node_is_reported_once_not_lost(
     account: Account,
 ) -> None:
     """EC2 starts another one at a rebalance recommendation, then EKS drains the first."""

@@ -39,7 +39,7 @@ def pass_hours(account: Account, hours: float) -> None:
         account.heartbeat(after=STEP_SECONDS)
 
 
-def test_72_hours_of_instances_that_stay_are_not_silent(account: Account) -> None:
+def test_instances_that_stay_72_hours_are_mailed(account: Account) -> None:
     at_zero(account, nodes=2)
     pass_hours(account, 72)
     mails = account.mail()
@@ -59,7 +59,7 @@ def test_72_hours_of_instances_that_stay_are_not_silent(account: Account) -> Non
     assert account.state.remaining is None
 
 
-def test_zero_is_asked_for_again_every_half_hour_at_most(account: Account) -> None:
+def test_zero_is_requested_again_every_half_hour(account: Account) -> None:
     at_zero(account)
     pass_hours(account, 24)
     sizes = account.called("UpdateNodegroupConfig")
@@ -67,7 +67,7 @@ def test_zero_is_asked_for_again_every_half_hour_at_most(account: Account) -> No
     assert {request["scalingConfig"]["desiredSize"] for request in sizes} == {0}
 
 
-def test_the_mail_has_the_commands_that_end_the_instances(account: Account) -> None:
+def test_the_mail_has_commands_to_end_instances(account: Account) -> None:
     at_zero(account)
     account.instances = [("i-0a", "InService"), ("i-0b", "Terminating:Wait"), ("i-9", "Terminated")]
     pass_hours(account, 1)
@@ -79,7 +79,7 @@ def test_the_mail_has_the_commands_that_end_the_instances(account: Account) -> N
     assert fakes.AUTO_SCALING_GROUP in mail["text"]
 
 
-def test_a_storm_of_events_sends_no_mail_and_no_call_more(account: Account) -> None:
+def test_a_storm_of_events_adds_no_mail(account: Account) -> None:
     """Doubled, of other objects, late: each event only triggers another look."""
     at_zero(account)
     storm: tuple[dict[str, Any], ...] = (
@@ -107,9 +107,7 @@ def test_two_invocations_at_once_send_one_mail(account: Account) -> None:
 
 
 @pytest.mark.parametrize("code", ["InvalidParameterException", "ResourceInUseException"])
-def test_eks_that_refuses_the_size_it_shows_fails_no_invocation(
-    account: Account, code: str
-) -> None:
+def test_a_refused_repeat_of_zero_fails_nothing(account: Account, code: str) -> None:
     at_zero(account)
     account.fail("UpdateNodegroupConfig", *[code] * 1_000)
     pass_hours(account, 24)
@@ -117,7 +115,7 @@ def test_eks_that_refuses_the_size_it_shows_fails_no_invocation(
     assert {entry["event"] for entry in account.log[-3:]} == {"zero not asked for again"}
 
 
-def test_a_deploy_that_wants_the_nodes_again_ends_it_without_a_word(account: Account) -> None:
+def test_a_deploy_that_wants_nodes_ends_the_mails(account: Account) -> None:
     at_zero(account)
     pass_hours(account, 1)
     account.mail()
@@ -130,7 +128,7 @@ def test_a_deploy_that_wants_the_nodes_again_ends_it_without_a_word(account: Acc
     assert account.state.remaining is None
 
 
-def test_a_deploy_with_another_node_group_says_nothing_of_the_one_before(account: Account) -> None:
+def test_a_new_node_group_ends_the_mails(account: Account) -> None:
     """It has no instances any more, and CloudFormation deletes it."""
     at_zero(account)
     pass_hours(account, 1)
@@ -144,9 +142,7 @@ def test_a_deploy_with_another_node_group_says_nothing_of_the_one_before(account
 
 
 @pytest.mark.parametrize("codes", [[], ["AccessDenied"]], ids=["seen", "not seen"])
-def test_a_deploy_with_another_node_group_fails_while_instances_of_the_one_before_stay(
-    account: Account, codes: list[str]
-) -> None:
+def test_a_new_node_group_fails_while_instances_stay(account: Account, codes: list[str]) -> None:
     """They would go on costing: CloudFormation deletes that group last, and may fail at it."""
     at_zero(account)
     pass_hours(account, 1)
@@ -171,7 +167,7 @@ def test_a_deploy_with_another_node_group_fails_while_instances_of_the_one_befor
     assert account.cloudformation.answers[-1]["Status"] == "SUCCESS"
 
 
-def test_an_ordinary_drain_sends_no_mail_and_asks_nothing(account: Account) -> None:
+def test_an_ordinary_drain_sends_no_mail(account: Account) -> None:
     at_zero(account)
     account.heartbeat(after=14 * plans.MINUTE)
     account.instances = []
@@ -181,9 +177,7 @@ def test_an_ordinary_drain_sends_no_mail_and_asks_nothing(account: Account) -> N
 
 
 @pytest.mark.parametrize("seen", ["now and then", "never"])
-def test_instances_that_cannot_be_seen_are_not_silent_and_not_gone(
-    account: Account, seen: str
-) -> None:
+def test_instances_that_cannot_be_seen_are_mailed(account: Account, seen: str) -> None:
     at_zero(account)
     codes = ["AccessDenied", None if seen == "now and then" else "AccessDenied"]
     account.fail("DescribeAutoScalingGroups", *codes * 1_000)
@@ -191,7 +185,7 @@ def test_instances_that_cannot_be_seen_are_not_silent_and_not_gone(
     assert account.subjects() == [STAY] * 2
 
 
-def test_a_bucket_that_cannot_be_read_any_more_silences_no_mail(account: Account) -> None:
+def test_an_unreadable_bucket_silences_no_mail(account: Account) -> None:
     """Nothing is decided then, but the size is zero, and the instances are paid for."""
     at_zero(account, deadline_minutes=10_000, budget_usd=1e6)
     pass_hours(account, 0.5)
@@ -303,7 +297,7 @@ class Emulated(Account):
 
 
 @pytest.mark.emulator
-def test_a_protected_instance_is_mailed_until_the_mails_command_has_ended_it() -> None:
+def test_a_protected_instance_is_mailed_until_it_ends() -> None:
     with mock_aws():
         aws = Emulated()
         aws.start()

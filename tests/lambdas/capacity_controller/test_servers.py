@@ -13,9 +13,9 @@ from tests.lambdas.capacity_controller.plans import (
     OTHER_JOB,
     SERVERS,
     VARIANTS,
-    make_given_up,
     make_plan,
     make_server,
+    make_server_given_up,
 )
 from tests.lambdas.capacity_controller.test_invariants import Scenario
 
@@ -39,15 +39,15 @@ def pass_minutes(account: Account, minutes: int) -> None:
         account.heartbeat(after=step * MINUTE)
 
 
-def test_a_server_that_is_given_up_ends_the_nodes_with_the_last_lines_of_its_log(
+def test_a_given_up_servers_mail_has_its_log(
     account: Account,
 ) -> None:
     starting(account)
     pass_minutes(account, 12)
-    account.say(make_given_up(since_unix_s=NOW - 1))
+    account.say(make_server_given_up(since_unix_s=NOW - 1))
     account.handle(SERVER_EVENT)
     assert account.desired == 1, "it was given up before the deploy"
-    account.say(make_given_up(since_unix_s=account.now))
+    account.say(make_server_given_up(since_unix_s=account.now))
     account.handle(SERVER_EVENT)
     (mail,) = account.mail()
     assert mail["subject"] == "draftworth qwen3-32b: 0 nodes, server gave up"
@@ -62,9 +62,9 @@ def test_a_server_that_is_given_up_ends_the_nodes_with_the_last_lines_of_its_log
     assert (account.mail(), account.reason) == ([], "server_gave_up"), "it is told once"
 
 
-def test_another_job_starts_although_a_server_was_given_up_before(account: Account) -> None:
+def test_another_job_starts_despite_an_earlier_failure(account: Account) -> None:
     starting(account)
-    account.say(make_given_up(since_unix_s=account.now))
+    account.say(make_server_given_up(since_unix_s=account.now))
     account.handle(SERVER_EVENT)
     account.now += HOUR
     account.update(make_plan(job_name=OTHER_JOB))
@@ -74,9 +74,7 @@ def test_another_job_starts_although_a_server_was_given_up_before(account: Accou
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_a_start_that_hangs_ends_the_nodes_when_the_allowance_of_each_is_paid_for(
-    account: Account, nodes: int
-) -> None:
+def test_a_hanging_start_ends_nodes_after_its_allowance(account: Account, nodes: int) -> None:
     starting(account, nodes=nodes)
     pass_minutes(account, 128)
     assert (account.desired, account.mail()) == (nodes, [])
@@ -92,9 +90,7 @@ def test_a_start_that_hangs_ends_the_nodes_when_the_allowance_of_each_is_paid_fo
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_nodes_on_which_no_pod_ends_its_self_test_go_after_30_minutes_of_each(
-    account: Account, nodes: int
-) -> None:
+def test_nodes_without_self_test_end_after_30_minutes(account: Account, nodes: int) -> None:
     account.start(make_plan(nodes=nodes, budget_usd=1e6))
     account.nodes_follow()
     account.heartbeat()
@@ -114,7 +110,7 @@ def test_nodes_on_which_no_pod_ends_its_self_test_go_after_30_minutes_of_each(
     assert "no container starts" in mail["text"]
 
 
-def test_a_pod_that_copies_graphs_after_its_self_test_keeps_its_nodes(account: Account) -> None:
+def test_a_pod_that_copies_graphs_keeps_its_nodes(account: Account) -> None:
     account.start(make_plan(nodes=1, budget_usd=1e6))
     account.nodes_follow()
     account.heartbeat()
@@ -143,7 +139,7 @@ def test_another_job_leaves_servers_that_compile_their_time(
     assert account.outcome == ((1, "ready") if compiles else (0, "self_test_silent"))
 
 
-def test_results_are_evidence_of_a_server_that_cannot_say_so(account: Account) -> None:
+def test_results_prove_a_server_that_cannot_report(account: Account) -> None:
     """As long as they come: one that was written before says nothing of the server of now."""
     begun = ("nodes follow", "begin", "measure")
     scenario = Scenario(aws=account)
@@ -156,7 +152,7 @@ def test_results_are_evidence_of_a_server_that_cannot_say_so(account: Account) -
     assert waits[2:] == [0.0, 0.0, 2 * MINUTE], "node seconds, of two nodes"
 
 
-def test_a_server_that_falls_silent_again_has_the_allowance_again(account: Account) -> None:
+def test_a_server_silent_again_gets_its_allowance_again(account: Account) -> None:
     starting(account)
     pass_minutes(account, 100)
     account.say(make_server(since_unix_s=account.now))
@@ -169,7 +165,7 @@ def test_a_server_that_falls_silent_again_has_the_allowance_again(account: Accou
 
 
 @pytest.mark.parametrize("healthy", [True, False])
-def test_each_node_has_the_whole_allowance_for_its_start(account: Account, healthy: bool) -> None:
+def test_each_node_has_its_whole_start_allowance(account: Account, healthy: bool) -> None:
     """What a server said on a lost node does not count: nobody is left to take it back."""
     starting(account)
     if healthy:
@@ -185,7 +181,7 @@ def test_each_node_has_the_whole_allowance_for_its_start(account: Account, healt
     assert account.outcome == (0, "no_server_ready")
 
 
-def test_nodes_that_come_back_after_a_stop_have_the_whole_allowance(account: Account) -> None:
+def test_nodes_after_a_stop_have_the_whole_allowance(account: Account) -> None:
     starting(account)
     pass_minutes(account, 100)
     account.stop()
@@ -235,13 +231,13 @@ def test_servers_that_were_stopped_on_purpose_end_nothing(account: Account) -> N
     assert (account.desired, account.mail()) == (1, [])
 
 
-def test_a_run_that_ends_with_what_it_has_is_told_after_its_second_server_was_given_up(
+def test_a_run_after_a_second_failure_is_mailed(
     account: Account,
 ) -> None:
     """The controller is the quicker one; the answer comes by mail all the same."""
     starting(account)
     swap(account)
-    account.say(make_given_up(VARIANTS[1], server=SERVERS[3], since_unix_s=account.now + 2))
+    account.say(make_server_given_up(VARIANTS[1], server=SERVERS[3], since_unix_s=account.now + 2))
     account.handle(SERVER_EVENT)
     assert account.outcome == (0, "server_gave_up")
     account.mail()
@@ -252,7 +248,7 @@ def test_a_run_that_ends_with_what_it_has_is_told_after_its_second_server_was_gi
     assert account.outcome == (0, "complete")
 
 
-def test_a_server_that_was_killed_when_it_was_stopped_does_not_stay_healthy(
+def test_a_killed_server_does_not_stay_healthy(
     account: Account,
 ) -> None:
     """It could not say that it has ended; the one in the other slot never comes."""

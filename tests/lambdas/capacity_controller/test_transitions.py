@@ -29,7 +29,7 @@ def running(account: Account) -> None:
     account.log.clear()
 
 
-def test_nodes_come_up_with_the_last_model_that_is_staged(account: Account) -> None:
+def test_nodes_start_with_the_last_staged_model(account: Account) -> None:
     account.deploy(plans.make_plan(nodes=3))
     assert account.outcome == (0, "waiting_for_models")
     account.stage(plans.TARGET)
@@ -49,7 +49,7 @@ def test_nodes_come_up_with_the_last_model_that_is_staged(account: Account) -> N
 @pytest.mark.parametrize(
     ("vocabulary", "outcome"), [(None, (1, "ready")), ("bb" * 32, (0, "tokenizer_mismatch"))]
 )
-def test_a_head_without_a_tokenizer_fits_and_no_draft_with_another_one(
+def test_a_head_needs_no_tokenizer_but_drafts_do(
     account: Account, vocabulary: str | None, outcome: tuple[int, str]
 ) -> None:
     account.stage(plans.TARGET)
@@ -65,7 +65,7 @@ def test_a_head_without_a_tokenizer_fits_and_no_draft_with_another_one(
 
 
 @pytest.mark.parametrize("status", ["complete", "failed", None])
-def test_the_end_of_the_run_takes_the_nodes_down(account: Account, status: str | None) -> None:
+def test_a_finished_run_ends_the_nodes(account: Account, status: str | None) -> None:
     """Also a run.json that cannot be read: it is there only when the run is over."""
     running(account)
     account.give_verdict()
@@ -91,7 +91,7 @@ def test_the_end_of_another_jobs_run_changes_nothing(account: Account, run_id: s
     assert (account.desired, account.decisions()) == (1, [])
 
 
-def test_the_deadlines_schedule_fires_once_at_the_full_minute_not_before_it(
+def test_the_deadlines_schedule_fires_once_in_time(
     account: Account,
 ) -> None:
     account.now = plans.NOW + 30
@@ -106,9 +106,7 @@ def test_the_deadlines_schedule_fires_once_at_the_full_minute_not_before_it(
 
 
 @pytest.mark.parametrize("deleted_itself", [True, False])
-def test_the_schedule_is_set_once_and_removed_when_it_has_fired(
-    account: Account, deleted_itself: bool
-) -> None:
+def test_the_schedule_is_set_once_and_removed_later(account: Account, deleted_itself: bool) -> None:
     running(account)
     account.heartbeat(after=2 * plans.MINUTE)
     assert len(account.called("CreateSchedule")) == 1
@@ -119,7 +117,7 @@ def test_the_schedule_is_set_once_and_removed_when_it_has_fired(
     assert account.events() == ["decision"]
 
 
-def test_nodes_without_a_run_go_and_come_back_when_one_begins(
+def test_nodes_without_a_run_end_until_one_begins(
     account: Account,
 ) -> None:
     """The Job's pod has no image, or dies at once, and no `run.json` will ever say so."""
@@ -168,7 +166,7 @@ def test_nodes_that_still_drain_are_paid_for(account: Account) -> None:
     assert account.paid_seconds == 6 * plans.MINUTE
 
 
-def test_nodes_come_with_the_capacity_block_and_go_before_its_end(account: Account) -> None:
+def test_nodes_start_and_end_with_the_capacity_block(account: Account) -> None:
     starts, ends = plans.NOW + plans.HOUR, plans.NOW + 25 * plans.HOUR
     account.stage()
     account.reserve(starts=starts, ends=ends)
@@ -188,22 +186,22 @@ def test_nodes_come_with_the_capacity_block_and_go_before_its_end(account: Accou
 
 
 @pytest.mark.parametrize(
-    "found", [[], [{"CapacityReservationId": plans.BLOCK_ID, "State": "active"}], None]
+    "reservations", [[], [{"CapacityReservationId": plans.BLOCK_ID, "State": "active"}], None]
 )
 def test_without_its_block_nothing_starts(
-    account: Account, found: list[dict[str, Any]] | None
+    account: Account, reservations: list[dict[str, Any]] | None
 ) -> None:
     account.stage()
-    if found is None:
+    if reservations is None:
         account.fail("DescribeCapacityReservations", "InvalidCapacityReservationId.NotFound")
     else:
-        account.reservations = found
+        account.reservations = reservations
     account.deploy(plans.make_block_plan())
     assert account.outcome == (0, "no_block")
     assert plans.BLOCK_ID in account.mail()[0]["text"]
 
 
-def test_a_block_that_cannot_be_read_now_is_read_again_later(account: Account) -> None:
+def test_an_unreadable_block_is_read_again_later(account: Account) -> None:
     account.fail("DescribeCapacityReservations", "RequestLimitExceeded")
     account.stage()
     account.reserve(starts=plans.NOW, ends=plans.NOW + 25 * plans.HOUR)
@@ -225,7 +223,7 @@ def test_a_foreign_node_group_is_never_touched(account: Account) -> None:
     assert account.cloudformation.answers[-1]["Status"] == "SUCCESS"
 
 
-def test_a_size_changed_by_hand_is_set_again_without_a_notification(
+def test_a_size_changed_by_hand_is_reset_silently(
     account: Account,
 ) -> None:
     running(account)
@@ -236,7 +234,7 @@ def test_a_size_changed_by_hand_is_set_again_without_a_notification(
     assert account.mail() == []
 
 
-def test_the_drain_of_nodes_is_ended_once_they_are_not_needed(account: Account) -> None:
+def test_drains_of_unneeded_nodes_are_ended(account: Account) -> None:
     running(account)
     account.instances = [("i-0", "Terminating:Wait"), ("i-1", "InService")]
     draining = {"detail-type": "EC2 Instance-terminate Lifecycle Action"}
@@ -249,7 +247,7 @@ def test_the_drain_of_nodes_is_ended_once_they_are_not_needed(account: Account) 
     assert completed["LifecycleActionResult"] == "CONTINUE"
 
 
-def test_an_unchanged_observation_logs_and_notifies_nothing_whatever_the_event(
+def test_an_unchanged_observation_logs_and_sends_nothing(
     account: Account,
 ) -> None:
     running(account)
@@ -261,7 +259,7 @@ def test_an_unchanged_observation_logs_and_notifies_nothing_whatever_the_event(
     assert len(account.called("UpdateNodegroupConfig")) == 1
 
 
-def test_without_nodes_the_state_is_not_written_each_time(account: Account) -> None:
+def test_without_nodes_the_state_is_rarely_written(account: Account) -> None:
     account.begin_staging(plans.TARGET, plans.DRAFT)
     account.deploy()
     account.calls.clear()

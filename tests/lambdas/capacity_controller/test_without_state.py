@@ -74,7 +74,7 @@ def from_the_future(aws: Account) -> bytes:
         None,
     ],
 )
-def test_a_run_goes_on_when_its_state_cannot_be_read_and_one_mail_says_so(body: Any) -> None:
+def test_an_unreadable_state_is_mailed_but_ends_nothing(body: Any) -> None:
     aws = running()
     if body is None:
         del aws.objects[STATE]
@@ -87,7 +87,7 @@ def test_a_run_goes_on_when_its_state_cannot_be_read_and_one_mail_says_so(body: 
     assert "stay as they are" in aws.texts[-1]
 
 
-def test_a_state_that_is_read_again_goes_on_and_another_unreadable_one_is_told() -> None:
+def test_only_a_new_unreadable_state_is_mailed_again() -> None:
     aws = running()
     good = aws.objects[STATE][0]
     unreadable(aws)
@@ -100,7 +100,7 @@ def test_a_state_that_is_read_again_goes_on_and_another_unreadable_one_is_told()
     assert aws.sent == [LOST, LOST]
 
 
-def test_the_deadline_holds_to_the_minute_by_its_own_schedule() -> None:
+def test_the_schedule_keeps_the_deadline_to_the_minute() -> None:
     aws = running()
     unreadable(aws)
     heartbeats(aws, after=3 * plans.HOUR - plans.MINUTE)
@@ -114,7 +114,7 @@ def test_the_deadline_holds_to_the_minute_by_its_own_schedule() -> None:
     assert "their deadline has passed" in aws.texts[-1]
 
 
-def test_a_deadline_whose_event_was_lost_holds_from_the_last_change_of_the_nodes() -> None:
+def test_a_lost_deadline_counts_from_the_nodes_change() -> None:
     aws = running()
     unreadable(aws)
     heartbeats(aws, after=PLAN.deadline_minutes * plans.MINUTE - plans.MINUTE)
@@ -124,7 +124,7 @@ def test_a_deadline_whose_event_was_lost_holds_from_the_last_change_of_the_nodes
     assert aws.sent == [LOST, ZERO]
 
 
-def test_the_deadlines_event_takes_no_nodes_where_one_read_of_the_state_fails() -> None:
+def test_one_failed_state_read_does_not_end_nodes() -> None:
     aws = running()
     aws.fail("GetObject", "SlowDown")
     with pytest.raises(type(refused("SlowDown"))):
@@ -132,7 +132,7 @@ def test_the_deadlines_event_takes_no_nodes_where_one_read_of_the_state_fails() 
     assert aws.desired == 2
 
 
-def test_the_budget_holds_since_the_last_change_of_the_nodes() -> None:
+def test_the_budget_counts_from_the_nodes_last_change() -> None:
     aws = running()
     unreadable(aws)
     plan = plans.make_plan(nodes=2, budget_usd=20.0, price_usd_per_node_hour=10.0)
@@ -147,7 +147,7 @@ def test_the_budget_holds_since_the_last_change_of_the_nodes() -> None:
     ("key", "body"),
     [(STOP_KEY, b""), (f"runs/{plans.RUN_ID}/run.json", dump_record(plans.finished_run()))],
 )
-def test_a_stop_and_the_runs_end_take_the_nodes_to_zero(key: str, body: bytes) -> None:
+def test_a_stop_and_a_finished_run_end_nodes(key: str, body: bytes) -> None:
     aws = running()
     unreadable(aws)
     aws.write(RESULTS, key, body)
@@ -156,9 +156,7 @@ def test_a_stop_and_the_runs_end_take_the_nodes_to_zero(key: str, body: bytes) -
 
 
 @pytest.mark.parametrize(("ends", "desired"), [(2 * plans.HOUR, 2), (30 * plans.MINUTE, 0)])
-def test_nodes_of_a_capacity_block_go_before_it_ends_whatever_they_cost(
-    ends: float, desired: int
-) -> None:
+def test_nodes_end_before_their_block_at_any_cost(ends: float, desired: int) -> None:
     aws = running()
     unreadable(aws)
     aws.reserve(starts=plans.NOW, ends=aws.now + ends)
@@ -167,7 +165,7 @@ def test_nodes_of_a_capacity_block_go_before_it_ends_whatever_they_cost(
     assert aws.desired == desired
 
 
-def test_no_node_starts_without_a_state_and_that_is_told_once() -> None:
+def test_no_node_starts_without_a_state() -> None:
     aws = Account()
     scenario = Scenario(aws=aws)
     for operation in ("Create first", "stage both"):
@@ -178,7 +176,7 @@ def test_no_node_starts_without_a_state_and_that_is_told_once() -> None:
     assert (aws.desired, aws.sent) == (0, [LOST])
 
 
-def test_without_a_plan_that_can_be_read_either_no_node_is_touched() -> None:
+def test_without_a_readable_plan_no_node_is_touched() -> None:
     """The function does not know whose they are. It fails, which its alarm tells."""
     aws = running()
     unreadable(aws)
@@ -189,7 +187,7 @@ def test_without_a_plan_that_can_be_read_either_no_node_is_touched() -> None:
     assert (aws.desired, aws.sent) == (2, [])
 
 
-def test_a_mail_that_cannot_be_remembered_is_sent_once_an_hour() -> None:
+def test_an_unrecorded_mail_is_sent_hourly() -> None:
     aws = running()
     unreadable(aws)
     aws.fail("PutObject", *["AccessDenied"] * 100)
@@ -198,7 +196,7 @@ def test_a_mail_that_cannot_be_remembered_is_sent_once_an_hour() -> None:
     assert TOLD not in aws.objects
 
 
-def test_nodes_of_an_unknown_age_stay_and_are_told() -> None:
+def test_nodes_of_unknown_age_stay_and_are_mailed() -> None:
     aws = running()
     unreadable(aws)
     del aws.group["modifiedAt"]
@@ -207,7 +205,7 @@ def test_nodes_of_an_unknown_age_stay_and_are_told() -> None:
     assert "a time that EKS does not tell" in aws.texts[-1]
 
 
-def test_nodes_that_stay_at_zero_without_a_state_are_mailed_daily() -> None:
+def test_nodes_that_stay_at_zero_are_mailed_daily() -> None:
     """Nothing can be recorded, so the day's first heartbeat tells."""
     aws = running()
     unreadable(aws)
@@ -217,7 +215,11 @@ def test_nodes_that_stay_at_zero_without_a_state_are_mailed_daily() -> None:
     aws.sent.clear()
     heartbeats(aws, 72 * 30)
     assert aws.sent == [LOST, *["draftworth qwen3-32b: nodes are still there"] * 3]
-    hours = [float(found[1]) for t in aws.texts if (found := re.search(r"(\S+) node hours", t))]
+    hours = [
+        float(hours_match[1])
+        for t in aws.texts
+        if (hours_match := re.search(r"(\S+) node hours", t))
+    ]
     assert [round(later - first) for first, later in itertools.pairwise(hours)] == [48, 48]
     aws.instances = []
     aws.sent.clear()

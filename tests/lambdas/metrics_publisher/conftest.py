@@ -191,4 +191,4 @@ def chain(aws: Aws) -> Aws:
 @pytest.fixture
 def small_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send two metric data in each call, so that a small file needs several calls."""
-    monkeypatch.setattr("lambdas.metrics_publisher.datums.MAX_DATA_PER_CALL", 2)
+    monkeypatch.setattr("lambdas.metrics_publisher.metric_data_calls.MAX_DATA_PER_CALL", 2)

@@ -33,7 +33,7 @@ def failed_ids(answer: Any) -> list[str]:
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
-def test_an_upload_reaches_the_metrics_through_eventbridge_and_queue(chain: Aws) -> None:
+def test_an_upload_reaches_metrics_through_the_queue(chain: Aws) -> None:
     block = make_block(run_id="run 1+2=ä")  # its key has characters that S3 encodes
     key = chain.upload(block)
     chain.s3.put_object(Bucket=BUCKET, Key=key.replace(".result.json", "_summary.json"), Body=b"{}")
@@ -45,7 +45,7 @@ def test_an_upload_reaches_the_metrics_through_eventbridge_and_queue(chain: Aws)
     assert (line["bucket"], line["key"], line["calls"]) == (BUCKET, key, 1)
 
 
-def test_a_malformed_file_becomes_a_dead_letter_alone_and_is_replayed_when_it_is_mended(
+def test_a_malformed_file_alone_becomes_a_dead_letter(
     chain: Aws,
 ) -> None:
     bad, good = make_block(block=1), make_block(block=2)
@@ -96,7 +96,7 @@ def test_a_malformed_file_fails_alone_with_its_reason(aws: Aws) -> None:
     assert aws.count(good) == 3
 
 
-def test_an_event_of_nothing_publishable_fails_with_its_reason(aws: Aws) -> None:
+def test_an_event_without_a_file_fails_with_reason(aws: Aws) -> None:
     rows = (
         (s3_event("runs/a/blocks/gone.result.json"), "no object 'runs/a/blocks/gone.result.json'"),
         (s3_event("runs/a/blocks/b.result.json", bucket="other"), "bucket: given 'other'"),
@@ -108,7 +108,7 @@ def test_an_event_of_nothing_publishable_fails_with_its_reason(aws: Aws) -> None
         assert reason in entry["reason"]
 
 
-def test_a_failure_of_aws_fails_its_message_and_the_next_delivery_publishes(aws: Aws) -> None:
+def test_a_failure_of_aws_is_published_next_time(aws: Aws) -> None:
     block = make_block()
     batch = {"Records": [message("m", s3_event(aws.upload(block)))]}
     aws.throttle(1)
@@ -119,7 +119,7 @@ def test_a_failure_of_aws_fails_its_message_and_the_next_delivery_publishes(aws:
     assert aws.count(block) == 3
 
 
-def test_an_unforeseen_error_is_logged_and_fails_its_message_alone(
+def test_an_unforeseen_error_fails_its_message_alone(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = make_block(block=7)
@@ -141,7 +141,7 @@ def test_an_unforeseen_error_is_logged_and_fails_its_message_alone(
     assert aws.count(good) == 3
 
 
-def test_what_does_not_fit_the_invocation_is_left_for_the_next(aws: Aws) -> None:
+def test_what_does_not_fit_is_left_for_later(aws: Aws) -> None:
     keys = [aws.upload(make_block(block=number)) for number in (1, 2)]
 
     def pass_time(_: int) -> None:
@@ -154,7 +154,7 @@ def test_what_does_not_fit_the_invocation_is_left_for_the_next(aws: Aws) -> None
     assert aws.log[1]["level"] == "WARNING"
 
 
-def test_the_entry_point_makes_its_clients_once_from_the_environment(
+def test_the_entry_point_makes_its_clients_once(
     aws: Aws, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     batch = {"Records": [message("m", s3_event("runs/a/blocks/gone.result.json"))]}

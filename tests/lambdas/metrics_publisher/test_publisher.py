@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError
 from draftworth.metrics import definitions
 from draftworth.records.codec import dump_record
 from draftworth.records.results import BlockResult, claim_key
+from lambdas.metrics_publisher.publish_errors import ClaimedError, NotNowError, UnusableError
 from lambdas.metrics_publisher.publisher import CLOCK_SKEW_SECONDS
-from lambdas.metrics_publisher.s3_events import ClaimedError, NotNowError, UnusableError
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws, KilledError, key_of
 from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record
 
@@ -48,7 +48,7 @@ def test_a_published_file_reads_back_from_cloudwatch(aws: Aws) -> None:
     assert list(aws.read(block, output_tokens, "Sum").values()) == [300, 100]
 
 
-def test_the_same_file_counts_once_however_often_it_comes(aws: Aws) -> None:
+def test_the_same_file_counts_only_once(aws: Aws) -> None:
     block = make_block()
     key = aws.upload(block)
     first, second = aws.publish(key), aws.publish(key)
@@ -59,7 +59,7 @@ def test_the_same_file_counts_once_however_often_it_comes(aws: Aws) -> None:
     assert aws.count(block) == 3
 
 
-def test_a_file_that_changed_after_it_was_published_is_refused(aws: Aws) -> None:
+def test_a_file_changed_after_publishing_is_refused(aws: Aws) -> None:
     block = make_block()
     aws.publish(aws.upload(block))
     key = aws.upload_bytes(key_of(block), dump_record(make_block(request_count=4)))
@@ -69,7 +69,7 @@ def test_a_file_that_changed_after_it_was_published_is_refused(aws: Aws) -> None
 
 
 @SMALL_CALLS
-def test_a_delivery_meets_the_claim_of_one_that_runs(aws: Aws) -> None:
+def test_a_delivery_meets_a_running_ones_claim(aws: Aws) -> None:
     block = make_block()
     key = aws.upload(block)
     refusals: list[str] = []
@@ -97,7 +97,7 @@ def let_a_rival_publish_before_the_next_write(aws: Aws, key: str) -> None:
     aws.s3.meta.events.register("before-call.s3.PutObject", publish_first)
 
 
-def test_of_two_deliveries_that_both_saw_no_claim_one_publishes(aws: Aws) -> None:
+def test_of_two_first_deliveries_one_publishes(aws: Aws) -> None:
     block = make_block()
     key = aws.upload(block)
     let_a_rival_publish_before_the_next_write(aws, key)
@@ -107,7 +107,7 @@ def test_of_two_deliveries_that_both_saw_no_claim_one_publishes(aws: Aws) -> Non
 
 
 @SMALL_CALLS
-def test_of_two_deliveries_that_take_over_the_same_claim_one_goes_on(aws: Aws) -> None:
+def test_of_two_that_take_over_one_publishes(aws: Aws) -> None:
     block = make_block()
     key = aws.upload(block)
     aws.throttle(2)
@@ -119,7 +119,7 @@ def test_of_two_deliveries_that_take_over_the_same_claim_one_goes_on(aws: Aws) -
     assert_all_counted_once(aws, block)
 
 
-def test_a_claim_whose_answer_got_lost_is_still_ones_own(aws: Aws) -> None:
+def test_a_claim_with_a_lost_answer_stays_valid(aws: Aws) -> None:
     key = aws.upload(make_block())
     once = iter([True])
 
@@ -135,7 +135,7 @@ def test_a_claim_whose_answer_got_lost_is_still_ones_own(aws: Aws) -> None:
 
 @SMALL_CALLS
 @pytest.mark.parametrize("number", [1, 3, 5])
-def test_a_refused_call_is_gone_on_with_at_once(aws: Aws, number: int) -> None:
+def test_after_a_refused_call_publishing_continues_at_once(aws: Aws, number: int) -> None:
     block = make_block()
     key = aws.upload(block)
     aws.throttle(number)
@@ -148,7 +148,7 @@ def test_a_refused_call_is_gone_on_with_at_once(aws: Aws, number: int) -> None:
 
 
 @SMALL_CALLS
-def test_a_file_of_a_dead_invocation_waits_for_its_lease_and_goes_on(aws: Aws) -> None:
+def test_a_dead_invocations_file_waits_for_its_lease(aws: Aws) -> None:
     block = make_block()
     key = aws.upload(block)
     aws.kill_at_put(3, when="before-call")
@@ -164,7 +164,7 @@ def test_a_file_of_a_dead_invocation_waits_for_its_lease_and_goes_on(aws: Aws) -
 
 
 @SMALL_CALLS
-def test_death_between_a_call_and_its_record_repeats_that_call_and_no_other(aws: Aws) -> None:
+def test_a_death_repeats_only_the_unrecorded_call(aws: Aws) -> None:
     block = make_block()
     key = aws.upload(block)
     aws.kill_at_put(2, when="after-call")
@@ -178,7 +178,7 @@ def test_death_between_a_call_and_its_record_repeats_that_call_and_no_other(aws:
 
 
 @SMALL_CALLS
-def test_a_success_that_could_not_be_recorded_at_first_is_recorded_when_giving_back(
+def test_an_unrecorded_success_is_recorded_at_the_end(
     aws: Aws,
 ) -> None:
     block = make_block()
@@ -200,7 +200,7 @@ def test_a_success_that_could_not_be_recorded_at_first_is_recorded_when_giving_b
 
 
 @SMALL_CALLS
-def test_no_call_is_begun_when_the_invocation_is_about_to_end(aws: Aws) -> None:
+def test_no_call_begins_shortly_before_the_end(aws: Aws) -> None:
     block = make_block()
     key = aws.upload(block)
 
@@ -214,27 +214,27 @@ def test_no_call_is_begun_when_the_invocation_is_about_to_end(aws: Aws) -> None:
 
 
 @SMALL_CALLS
-def test_another_grouping_does_not_go_on_with_a_file_half_published(
+def test_another_grouping_continues_no_half_published_file(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = aws.upload(make_block())
     aws.throttle(2, 3)
     with pytest.raises(ClientError):
         aws.publish(key)
-    monkeypatch.setattr("lambdas.metrics_publisher.datums.MAX_DATA_PER_CALL", 3)
+    monkeypatch.setattr("lambdas.metrics_publisher.metric_data_calls.MAX_DATA_PER_CALL", 3)
     with pytest.raises(UnusableError, match="1 of 5 calls were made by another version"):
         aws.publish(key)
 
 
 @SMALL_CALLS
-def test_another_grouping_takes_a_file_of_which_nothing_is_published(
+def test_another_grouping_may_publish_an_untouched_file(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = aws.upload(make_block())
     aws.throttle(1)
     with pytest.raises(ClientError):
         aws.publish(key)
-    monkeypatch.setattr("lambdas.metrics_publisher.datums.MAX_DATA_PER_CALL", 3)
+    monkeypatch.setattr("lambdas.metrics_publisher.metric_data_calls.MAX_DATA_PER_CALL", 3)
     assert aws.publish(key).calls == 4
     assert (aws.claim(key)["calls"], aws.claim(key)["calls_done"]) == (4, 4)
 
@@ -248,7 +248,7 @@ def test_a_damaged_claim_is_not_guessed_at(aws: Aws) -> None:
     assert aws.calls == []
 
 
-def test_timestamps_that_cloudwatch_refuses_are_refused_before_any_call(aws: Aws) -> None:
+def test_timestamps_that_cloudwatch_refuses_fail_before_calls(aws: Aws) -> None:
     key = aws.upload(make_block())
     for days, reason in (
         (14.0, "are too old.*report` reads it without CloudWatch"),
@@ -267,7 +267,7 @@ def test_timestamps_just_within_the_window_are_published(aws: Aws) -> None:
         assert aws.publish(key).calls == 1
 
 
-def test_a_key_that_is_no_result_file_is_refused_unread(aws: Aws) -> None:
+def test_a_key_of_another_file_is_refused_unread(aws: Aws) -> None:
     for key in ("published/runs/a/blocks/b.result.json.json", "runs/a/run.json", "x.result.json"):
         with pytest.raises(UnusableError, match=r"allowed: runs/\*\.result\.json"):
             aws.publish(key)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from lambdas.metrics_publisher.s3_events import ObjectCreated, UnusableError, created_object
+from lambdas.metrics_publisher.publish_errors import UnusableError
+from lambdas.metrics_publisher.s3_events import ObjectCreated, created_object
 
 
 def event(
@@ -34,7 +35,7 @@ def test_a_key_is_taken_as_it_stands_there(key: str) -> None:
         (event(kind="Object Deleted"), "only 'Object Created' can be published"),
     ],
 )
-def test_a_body_that_is_no_event_of_a_written_object_is_refused(text: str, reason: str) -> None:
+def test_bodies_without_a_written_object_are_refused(text: str, reason: str) -> None:
     with pytest.raises(UnusableError) as refused:
         created_object(text)
     assert reason in str(refused.value)

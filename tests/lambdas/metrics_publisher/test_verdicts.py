@@ -10,7 +10,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.findings import Verdict
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report.sentences import verdict_of
-from lambdas.metrics_publisher.s3_events import UnusableError
+from lambdas.metrics_publisher.publish_errors import UnusableError
 from tests.draftworth.report.runs import make_facts
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws
 
@@ -39,7 +39,7 @@ def read(aws: Aws, traffic: str) -> dict[str, list[float]]:
     return {name: stored(name, "Sum") for name in NAMES}
 
 
-def test_a_verdicts_cost_ratios_are_stored_once_with_their_intervals(aws: Aws) -> None:
+def test_a_verdicts_cost_ratios_are_stored_once(aws: Aws) -> None:
     key = uploaded(aws)
     assert [aws.publish(key).calls, aws.publish(key).calls] == [1, 0]
 
@@ -52,7 +52,7 @@ def test_a_verdicts_cost_ratios_are_stored_once_with_their_intervals(aws: Aws) -
         }
 
 
-def test_its_event_brings_it_there_and_its_words_into_the_log(chain: Aws) -> None:
+def test_a_verdicts_event_stores_and_logs_it(chain: Aws) -> None:
     uploaded(chain)
 
     assert chain.deliver() == {"batchItemFailures": []}
@@ -62,7 +62,7 @@ def test_its_event_brings_it_there_and_its_words_into_the_log(chain: Aws) -> Non
     assert line["findings"].startswith(f"{VERDICT.findings[0].sentence} | ")
 
 
-def test_a_ratio_without_an_interval_and_one_against_another_baseline_are_not_stored(
+def test_ratios_without_interval_or_baseline_are_not_stored(
     aws: Aws,
 ) -> None:
     mix, structured, other = VERDICT.findings
@@ -78,14 +78,14 @@ def test_a_ratio_without_an_interval_and_one_against_another_baseline_are_not_st
     assert len(read(aws, "open_ended")["CostRatio"]) == 1
 
 
-def test_a_verdict_without_any_interval_is_published_with_nothing(aws: Aws) -> None:
+def test_a_verdict_without_intervals_publishes_nothing(aws: Aws) -> None:
     key = uploaded(aws, replace(VERDICT, findings=()))
 
     assert aws.publish(key).calls == 0
     assert aws.publish(key).calls == 0
 
 
-def test_what_is_no_verdict_of_its_run_is_refused(aws: Aws) -> None:
+def test_an_invalid_verdict_is_refused(aws: Aws) -> None:
     """A copy under another key would count again."""
     with pytest.raises(UnusableError, match="but the file says that it is"):
         aws.publish(uploaded(aws, key="runs/another/verdict.json"))

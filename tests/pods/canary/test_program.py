@@ -149,12 +149,12 @@ def test_what_a_server_needs_is_read_and_reported(place: Place) -> None:
     assert report
     assert (report.ok, report.job_name, report.variant) == (True, JOB, VARIANT)
     assert before - 1 <= report.reported_at_unix_s <= time.time() + 1
-    said = "\n".join(report.last_lines)
-    assert "both ends of model.safetensors" in said
-    assert "no graphs of this variant yet" in said
+    last_lines = "\n".join(report.last_lines)
+    assert "both ends of model.safetensors" in last_lines
+    assert "no graphs of this variant yet" in last_lines
 
 
-def test_it_waits_for_staging_and_reports_nothing_until_then(place: Place) -> None:
+def test_it_reports_nothing_before_staging(place: Place) -> None:
     process = place.start()
     assert process.stderr
     assert f"waiting for {ready_key(MODEL, REVISION)}" in process.stderr.readline()
@@ -171,7 +171,7 @@ def test_staging_that_never_ends_is_a_failure(place: Place) -> None:
     assert f"{ready_key(MODEL, REVISION)} was not staged" in text
 
 
-def test_a_mount_that_shows_nothing_fails_with_the_next_step(place: Place) -> None:
+def test_an_empty_mount_fails_with_the_next_step(place: Place) -> None:
     place.stage()
     (place.model / READY_MARKER).unlink()
     text = place.failure()
@@ -180,7 +180,7 @@ def test_a_mount_that_shows_nothing_fails_with_the_next_step(place: Place) -> No
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "reason"),
     [
         (
             lambda place: place.stage(staged(model="acme/another")),
@@ -195,11 +195,11 @@ def test_a_mount_that_shows_nothing_fails_with_the_next_step(place: Place) -> No
     ids=["another prefix", "a file that is cut off", "artifacts that are not mounted"],
 )
 def test_a_mount_that_shows_something_else_is_found(
-    place: Place, damage: Callable[[Place], object], said: str
+    place: Place, damage: Callable[[Place], object], reason: str
 ) -> None:
     place.stage()
     damage(place)
-    assert said in place.failure()
+    assert reason in place.failure()
 
 
 def test_graphs_that_the_server_would_take_are_named(place: Place) -> None:
@@ -210,7 +210,7 @@ def test_graphs_that_the_server_would_take_are_named(place: Place) -> None:
     assert any(manifest_key(KEY) in line for line in report.last_lines)
 
 
-def test_graphs_that_the_server_would_refuse_are_refused_at_once(place: Place) -> None:
+def test_unusable_graphs_are_refused_at_once(place: Place) -> None:
     place.stage()
     put_graphs(place.artifacts, GRAPHS, inputs={"window": 5})
     text = place.failure("--patience-seconds", "1e9")
@@ -229,7 +229,7 @@ def test_a_later_try_writes_over_the_one_before(place: Place) -> None:
     assert report.ok
 
 
-def test_what_fails_at_first_has_some_time_to_be_mended(place: Place) -> None:
+def test_early_failures_have_time_to_be_repaired(place: Place) -> None:
     """As a role that was just made."""
     place.stage()
     hidden = place.model.rename(place.root / "hidden")
@@ -238,7 +238,7 @@ def test_what_fails_at_first_has_some_time_to_be_mended(place: Place) -> None:
     assert (code, log.count("not yet: ")) == (0, 1)
 
 
-def test_a_results_bucket_that_cannot_be_reached_is_said_in_the_log(place: Place) -> None:
+def test_an_unreachable_results_bucket_is_logged(place: Place) -> None:
     place.stage()
     place.s3.delete_bucket(Bucket=RESULTS)
     code, log = place.run()

@@ -20,9 +20,9 @@ from moto.s3.models import s3_backends
 
 from draftworth.records.checkpoints import ReadyModel
 from draftworth.records.codec import load_record
+from pods.checkpoint_stager.checkpoints_bucket import Store
 from pods.checkpoint_stager.hub import Hub
 from pods.checkpoint_stager.stager import ScratchSpace, Staging
-from pods.checkpoint_stager.store import Store
 from tests.support.emulator import small_parts
 from tests.support.local_hub import LocalHub, Repo, local_hub
 

@@ -37,7 +37,7 @@ def gate(hub: LocalHub, *, members: str | None = None) -> None:
     hub.tokens[TOKEN] = {MODEL} if members else set()
 
 
-def test_a_model_is_described_by_its_commit_and_the_hashes_of_its_files(bench: Bench) -> None:
+def test_a_model_has_its_commit_and_hashes(bench: Bench) -> None:
     checkpoint = bench.hub_client().describe(REVISION)
     assert checkpoint.commit == COMMIT
     by_path = {file.path: file for file in checkpoint.files}
@@ -46,11 +46,11 @@ def test_a_model_is_described_by_its_commit_and_the_hashes_of_its_files(bench: B
     assert by_path["config.json"].content_id.startswith("git:")
 
 
-def test_the_token_goes_to_the_hub_and_never_to_its_storage(bench: Bench) -> None:
+def test_the_token_is_never_sent_to_storage(bench: Bench) -> None:
     gate(bench.hub, members=TOKEN)
     read(bench, TOKEN)
     assert (bench.scratch / WEIGHTS).read_bytes() == model_files()[WEIGHTS]
-    seen = {(asked.server, asked.authorization) for asked in bench.hub.asked}
+    seen = {(request.server, request.authorization) for request in bench.hub.requests}
     assert seen == {("hub", f"Bearer {TOKEN}"), ("storage", None)}
 
 
@@ -69,7 +69,7 @@ def test_a_gated_model_says_what_opens_it(bench: Bench, token: str | None, messa
     assert TOKEN not in str(refused.value)
 
 
-def test_a_token_that_the_hub_does_not_know_is_told_by_its_secrets_name(bench: Bench) -> None:
+def test_an_unknown_token_is_reported_by_secret_name(bench: Bench) -> None:
     with pytest.raises(UserInputError, match="refuses the token of secret hub-token") as refused:
         read(bench, "hf_expired")
     assert "hf_expired" not in str(refused.value)
@@ -83,7 +83,7 @@ def test_a_token_that_the_hub_does_not_know_is_told_by_its_secrets_name(bench: B
     ],
 )
 @pytest.mark.parametrize("private", [True, False], ids=["private", "missing"])
-def test_a_private_model_and_a_missing_one_read_the_same(
+def test_private_and_missing_models_read_the_same(
     bench: Bench, private: bool, token: str | None, message: str
 ) -> None:
     bench.hub.tokens[TOKEN] = set()
@@ -108,7 +108,7 @@ def test_an_answer_that_may_pass_is_waited_for(
     assert slept == [2, 10]
 
 
-def test_a_hub_that_stays_down_may_be_tried_again_later(bench: Bench, slept: list[float]) -> None:
+def test_a_hub_that_is_down_may_be_retried(bench: Bench, slept: list[float]) -> None:
     bench.hub.trouble.statuses = [503] * 99
     with pytest.raises(HubUnreachableError, match="4 times: trouble 503") as failed:
         read(bench)
@@ -122,14 +122,14 @@ def test_a_hub_that_cannot_be_reached_is_told(bench: Bench) -> None:
         read(bench)
 
 
-def test_an_address_in_the_storage_that_has_expired_is_asked_for_anew(bench: Bench) -> None:
+def test_an_expired_storage_address_is_requested_again(bench: Bench) -> None:
     """Not a refusal: the storage knows nothing of accounts."""
     bench.hub.trouble.storage_statuses = [403]
     read(bench)
     assert (bench.scratch / WEIGHTS).read_bytes() == model_files()[WEIGHTS]
 
 
-def test_a_storage_that_stays_shut_is_told_without_the_signature(bench: Bench) -> None:
+def test_a_closed_storage_is_reported_without_the_signature(bench: Bench) -> None:
     bench.hub.trouble.storage_statuses = [403] * 99
     with pytest.raises(HubUnreachableError, match=r"Request has expired|403") as failed:
         read(bench)

@@ -13,7 +13,7 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from draftworth.errors import DraftworthError, UserInputError
-from pods.checkpoint_stager.program import read_token
+from pods.checkpoint_stager.hub_token import read_token
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def client() -> Iterator[SecretsManagerClient]:
 @pytest.mark.parametrize(
     "text", ["hf_token", " hf_token\n", '{"token": "hf_token"}', '{"HF_TOKEN": "hf_token\\n"}']
 )
-def test_a_token_alone_or_as_the_console_stores_it(client: SecretsManagerClient, text: str) -> None:
+def test_a_token_is_plain_or_the_consoles_json(client: SecretsManagerClient, text: str) -> None:
     client.create_secret(Name="draftworth/hub", SecretString=text)
     assert read_token(client, "draftworth/hub") == "hf_token"
 
@@ -40,22 +40,20 @@ def test_a_token_alone_or_as_the_console_stores_it(client: SecretsManagerClient,
     "text",
     [" ", "{}", '{"user": "me", "token": "hf_a"}', '{"a": 1}', "{broken", "two words", "{" * 9999],
 )
-def test_a_secret_without_a_token_is_refused_and_not_shown(
-    client: SecretsManagerClient, text: str
-) -> None:
+def test_a_secret_without_a_token_is_not_quoted(client: SecretsManagerClient, text: str) -> None:
     client.create_secret(Name="hub", SecretString=text)
     with pytest.raises(UserInputError, match=r"hub holds no token; allowed: .*; next: ") as refused:
         read_token(client, "hub")
     assert "hf_a" not in str(refused.value)
 
 
-def test_git_leaves_the_token_file_of_the_documentation_alone() -> None:
+def test_git_ignores_the_documented_token_file() -> None:
     text = (ROOT / "docs" / "operations.md").read_text()
     (name,) = re.findall(r"--secret-string file://(\S+)", text)
     assert name in (ROOT / ".gitignore").read_text().splitlines()
 
 
-def test_a_secret_that_is_not_there_is_told_with_what_makes_it(
+def test_a_missing_secret_is_reported_with_its_remedy(
     client: SecretsManagerClient,
 ) -> None:
     with pytest.raises(UserInputError, match=r"hub is not there.*put-secret-value"):

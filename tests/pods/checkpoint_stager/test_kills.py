@@ -70,7 +70,7 @@ def kill_and_resume(bench: Bench, number: int, *, parallel_files: int = 1) -> li
     bench.s3.create_bucket(Bucket=bench.bucket)
     run_stager(bench, number, parallel_files=parallel_files)
     killed = bench.objects()
-    bench.hub.asked.clear()
+    bench.hub.requests.clear()
     run_stager(bench, None, parallel_files=parallel_files)
     objects = bench.objects()
     again = [name for name in whole(killed) if bench.hub.downloads(name)]
@@ -79,11 +79,11 @@ def kill_and_resume(bench: Bench, number: int, *, parallel_files: int = 1) -> li
     return [*what_is_wrong_after_a_kill(killed), *again, *missing, *unready]
 
 
-def test_a_kill_at_any_request_is_made_good_by_the_next_stager(bench: Bench) -> None:
+def test_a_later_stager_repairs_any_kill(bench: Bench) -> None:
     requests = run_stager(bench, None)
     assert requests > 12, "fewer than it takes: the test would prove little"
-    found = {number: kill_and_resume(bench, number) for number in range(1, requests + 1)}
-    assert {number: wrong for number, wrong in found.items() if wrong} == {}
+    damage = {number: kill_and_resume(bench, number) for number in range(1, requests + 1)}
+    assert {number: wrong for number, wrong in damage.items() if wrong} == {}
 
 
 @pytest.mark.parametrize("number", [5, 8, 11])

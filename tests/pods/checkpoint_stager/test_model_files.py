@@ -22,7 +22,7 @@ def kept(*paths: str, allow_pickle: bool = False) -> list[str]:
     return [file.path for file in served]
 
 
-def test_safetensors_are_staged_and_other_copies_of_the_weights_are_not() -> None:
+def test_only_safetensors_of_several_formats_are_staged() -> None:
     needed = ["config.json", "model.safetensors", "model.safetensors.index.json"]
     duplicates = [
         "consolidated.safetensors",
@@ -54,9 +54,9 @@ def test_the_only_weights_are_staged_whatever_their_form(weights: str) -> None:
         tuple(f"a{number}.bin" for number in range(9)),
     ],
 )
-def test_pickled_weights_are_refused_with_their_files_and_the_key(weights: tuple[str, ...]) -> None:
-    found = [re.escape(name) for name in weights if not name.endswith(".json")]
-    named = ", ".join(found[:3]) + (r" \.\.\." if len(found) > 3 else "")
+def test_pickled_weights_are_refused_by_name_and_key(weights: tuple[str, ...]) -> None:
+    pickled = [re.escape(name) for name in weights if not name.endswith(".json")]
+    named = ", ".join(pickled[:3]) + (r" \.\.\." if len(pickled) > 3 else "")
     named = rf"given {named}; allowed: \*.safetensors.*allow_pickle_weights: true"
     with pytest.raises(UserInputError, match=named):
         kept("config.json", *weights)
@@ -116,35 +116,33 @@ def test_a_repository_that_cannot_be_served_is_refused(
         "x" * 300,
     ],
 )
-def test_a_name_that_is_no_plain_path_is_refused(name: str) -> None:
-    with pytest.raises(UserInputError, match=r"a file named .*allowed: up to 200") as told:
+def test_a_name_that_is_no_path_is_refused(name: str) -> None:
+    with pytest.raises(UserInputError, match=r"a file named .*allowed: up to 200") as error:
         kept("config.json", "model.safetensors", name)
-    assert str(told.value).isprintable()
-    assert len(str(told.value)) < 300
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 300
 
 
 @pytest.mark.parametrize("name", ["../../x.json", "a/../x.json", ".ssh/config.json"])
-def test_a_name_that_leaves_its_folder_is_not_staged(name: str) -> None:
+def test_a_name_outside_its_folder_is_not_staged(name: str) -> None:
     assert name not in kept("config.json", "model.safetensors", name)
 
 
 @pytest.mark.parametrize("folder", ["", "./", "/", "//", "a/../", "a/", "v2/a/", "../main/"])
 @pytest.mark.parametrize("name", ["_READY.json", "_STAGING.json", "_FAILED.json"])
-def test_a_name_of_the_stagers_markers_is_not_staged_from_any_folder(
-    name: str, folder: str
-) -> None:
+def test_a_markers_name_is_not_staged_anywhere(name: str, folder: str) -> None:
     """S3's event of an object in a folder would reach the capacity controller too."""
     needed = ["config.json", "model.safetensors"]
     assert kept(*needed, folder + name) == needed
 
 
-def test_a_folder_with_a_markers_name_is_not_staged() -> None:
+def test_a_folder_named_like_a_marker_is_skipped() -> None:
     """The mount shows the folder in the place of the object of the same name."""
     needed = ["config.json", "model.safetensors"]
     assert kept(*needed, "_READY.json/a.json", "a/_FAILED.json/b/c.json") == needed
 
 
-def test_names_like_those_of_markers_are_of_other_objects() -> None:
+def test_names_similar_to_markers_are_staged() -> None:
     """S3 tells capitals apart."""
     needed = ["READY.json", "_READY.json.txt", "_READY_json", "_Ready.json", "_ready.json"]
     assert {*needed} <= {*kept("config.json", "model.safetensors", *needed)}

@@ -20,8 +20,8 @@ from charts.shipped import MEASURING_IMAGE
 from draftworth.records import checkpoints
 from draftworth.records.codec import load_record
 from pods.checkpoint_stager import program
+from pods.checkpoint_stager.checkpoints_bucket import Store, StoreError
 from pods.checkpoint_stager.stager import Staging
-from pods.checkpoint_stager.store import Store, StoreError
 from tests.conftest import ROOT
 from tests.pods.checkpoint_stager import conftest
 from tests.pods.checkpoint_stager.conftest import BUCKET, COMMIT, MODEL, SERVED, Bench
@@ -39,9 +39,9 @@ NOT_IN_THE_POD = ("pydantic", "rich", "aws_cdk", "cdk8s", "moto", "ray", "transf
 
 
 def command(scratch: Path, *arguments: str) -> list[str]:
-    given = {"--model": MODEL, "--revision": conftest.REVISION, "--bucket": BUCKET}
-    given |= {"--scratch": str(scratch), "--scratch-gib": "24", "--retries": "8"}
-    return [*(part for pair in given.items() for part in pair), *arguments]
+    options = {"--model": MODEL, "--revision": conftest.REVISION, "--bucket": BUCKET}
+    options |= {"--scratch": str(scratch), "--scratch-gib": "24", "--retries": "8"}
+    return [*(part for pair in options.items() for part in pair), *arguments]
 
 
 class Pods:
@@ -82,7 +82,7 @@ def pods(hub: LocalHub, tmp_path: Path) -> Pods:
     return Pods(hub, tmp_path)
 
 
-def test_sigterm_ends_a_pod_at_once_with_no_half_and_the_next_goes_on(pods: Pods) -> None:
+def test_sigterm_ends_a_pod_and_the_next_continues(pods: Pods) -> None:
     pods.hub.trouble.held[LARGE] = threading.Event()
     process = pods.start()
     eventually(lambda: pods.hub.downloads(LARGE) == 1 and {*SMALL} <= pods.objects().keys())
@@ -92,7 +92,7 @@ def test_sigterm_ends_a_pod_at_once_with_no_half_and_the_next_goes_on(pods: Pods
     assert pods.objects().keys() == {*SMALL, "_STAGING.json"}
 
     pods.hub.trouble.held.pop(LARGE).set()
-    pods.hub.asked.clear()
+    pods.hub.requests.clear()
     process = pods.start()
     log = process.communicate(timeout=HANGS_AFTER_SECONDS)[1]
     assert process.returncode == 0, log
@@ -119,9 +119,7 @@ def main(bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     return run
 
 
-def test_a_gated_model_is_staged_with_the_token_of_a_secret_that_no_log_shows(
-    bench: Bench, main: Main
-) -> None:
+def test_a_gated_model_needs_a_token_never_logged(bench: Bench, main: Main) -> None:
     bench.hub.repos[MODEL].gated = True
     bench.hub.tokens[TOKEN] = {MODEL}
     boto3.client("secretsmanager").create_secret(Name=SECRET, SecretString=TOKEN)
@@ -136,37 +134,35 @@ def failed(bench: Bench) -> checkpoints.FailedModel | None:
     return load_record(checkpoints.FailedModel, data) if data is not None else None
 
 
-def test_a_wrong_input_ends_with_two_and_is_said_in_the_bucket_at_once(
-    bench: Bench, main: Main
-) -> None:
+def test_a_wrong_input_is_recorded_in_the_bucket(bench: Bench, main: Main) -> None:
     bench.hub.repos[MODEL].gated = True
     before = time.time()
     status, log = main()
     assert status == 2
     assert "a gated model, and no token was given; next: " in log
-    said = failed(bench)
-    assert said
-    assert (said.model, said.revision) == (MODEL, conftest.REVISION)
-    assert "a gated model, and no token was given; next: " in said.reason
-    assert said.reason.endswith("raise `rerun` in the experiment and deploy again")
-    assert before <= said.failed_at_unix_s <= time.time()
+    marker = failed(bench)
+    assert marker
+    assert (marker.model, marker.revision) == (MODEL, conftest.REVISION)
+    assert "a gated model, and no token was given; next: " in marker.reason
+    assert marker.reason.endswith("raise `rerun` in the experiment and deploy again")
+    assert before <= marker.failed_at_unix_s <= time.time()
 
 
 @pytest.mark.parametrize(("earlier", "is_last"), [("", False), ("1", False), ("2", True)])
-def test_trouble_on_the_way_is_said_by_the_jobs_last_pod(
+def test_the_jobs_last_pod_records_its_failure(
     bench: Bench, main: Main, monkeypatch: pytest.MonkeyPatch, earlier: str, is_last: bool
 ) -> None:
     monkeypatch.setenv(checkpoints.FAILURES_VARIABLE, earlier)
     bench.hub.trouble.statuses[:] = [500] * 100
     monkeypatch.setattr("pods.checkpoint_stager.hub.RETRY_WAITS_SECONDS", ())
     assert main("--retries", "2")[0] == 1
-    said = failed(bench)
-    assert (said is not None) == is_last
-    if said:
-        assert "3 tries failed" in said.reason
+    marker = failed(bench)
+    assert (marker is not None) == is_last
+    if marker:
+        assert "3 tries failed" in marker.reason
 
 
-def test_a_small_file_without_an_end_ends_with_one_and_one_sentence(
+def test_an_endless_small_file_fails_in_one_sentence(
     bench: Bench, main: Main, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pods.checkpoint_stager.download_limits.ANSWER_LIMIT_BYTES", 2**20)
@@ -180,7 +176,7 @@ def test_a_small_file_without_an_end_ends_with_one_and_one_sentence(
     assert "config.json" not in bench.objects()
 
 
-def test_a_defect_of_the_last_pod_is_said_too(
+def test_a_defect_of_the_last_pod_is_recorded(
     bench: Bench, main: Main, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(checkpoints.FAILURES_VARIABLE, "8")
@@ -191,8 +187,8 @@ def test_a_defect_of_the_last_pod_is_said_too(
     monkeypatch.setattr(Staging, "run", fail)
     with pytest.raises(KeyError):
         main()
-    assert (said := failed(bench))
-    assert "KeyError" in said.reason
+    assert (marker := failed(bench))
+    assert "KeyError" in marker.reason
 
 
 def test_a_failure_that_cannot_be_reported_is_logged(
@@ -208,7 +204,7 @@ def test_a_failure_that_cannot_be_reported_is_logged(
     assert "the failure cannot be reported: access denied" in log
 
 
-def test_pickled_weights_end_with_two_unless_they_are_allowed(bench: Bench, main: Main) -> None:
+def test_pickled_weights_need_permission(bench: Bench, main: Main) -> None:
     files = bench.hub.repos[MODEL].commits[COMMIT]
     pickled = {k: v for k, v in files.items() if not k.endswith(".safetensors")}
     bench.hub.repos[MODEL].commits[COMMIT] = pickled
@@ -228,7 +224,7 @@ def test_pickled_weights_end_with_two_unless_they_are_allowed(bench: Bench, main
     assert failed(bench) is None, "what waits for READY has it"
 
 
-def test_a_missing_secret_ends_with_two_unless_there_is_nothing_to_do(main: Main) -> None:
+def test_a_missing_secret_fails_unless_nothing_is_missing(main: Main) -> None:
     status, log = main("--token-secret", "nowhere")
     assert status == 2
     assert "aws.hub_token_secret: nowhere is not there" in log
@@ -246,7 +242,7 @@ def test_missing_credentials_end_with_one(main: Main, monkeypatch: pytest.Monkey
     assert "Unable to locate credentials" in log
 
 
-def test_settings_of_the_hubs_client_are_ones_that_it_reads() -> None:
+def test_the_hubs_client_reads_the_jobs_settings() -> None:
     """A misspelt one would be ignored, and a test never notice."""
     folder = Path(constants.__file__).parent
     source = "".join(p.read_text() for p in (folder / "constants.py", *folder.glob("utils/*.py")))
@@ -255,7 +251,7 @@ def test_settings_of_the_hubs_client_are_ones_that_it_reads() -> None:
     assert "HF_HUB_DISABLE_XETS" not in names
 
 
-def test_tests_and_image_use_the_same_version_of_the_hubs_client() -> None:
+def test_tests_and_image_have_one_client_version() -> None:
     pins = [
         line.split()[0]
         for file in (ROOT / "pods/measuring/requirements.txt", ROOT / "requirements/rehearsal.txt")

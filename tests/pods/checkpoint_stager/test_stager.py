@@ -14,9 +14,9 @@ from huggingface_hub import constants
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.checkpoints import ReadyModel, StagingPlan, StoredFile
 from draftworth.records.codec import dump_record, load_record
+from pods.checkpoint_stager.checkpoints_bucket import StoreError
 from pods.checkpoint_stager.model_files import CorruptFileError
 from pods.checkpoint_stager.stager import ScratchSpace
-from pods.checkpoint_stager.store import StoreError
 from tests.pods.checkpoint_stager.conftest import (
     COMMIT,
     MODEL,
@@ -37,7 +37,7 @@ SMALL = "model-00002-of-00002.safetensors"
 CHUNK_BYTES = 2**15
 
 
-def test_a_model_is_staged_with_what_serving_needs_and_is_ready(bench: Bench) -> None:
+def test_a_model_is_staged_and_ready(bench: Bench) -> None:
     bench.staging(parallel_files=3).run()
 
     objects, files = bench.objects(), model_files()
@@ -53,7 +53,7 @@ def test_a_model_is_staged_with_what_serving_needs_and_is_ready(bench: Bench) ->
     assert list(bench.scratch.iterdir()) == []
 
 
-def test_s3_is_given_a_sha256_of_what_it_stores(bench: Bench) -> None:
+def test_s3_gets_a_sha256_of_each_object(bench: Bench) -> None:
     """Of an object, or of the SHA-256s of its parts."""
     bench.staging().run()
     files = model_files()
@@ -68,9 +68,9 @@ def test_s3_is_given_a_sha256_of_what_it_stores(bench: Bench) -> None:
         assert head["ChecksumSHA256"].partition("-")[0] == digest
 
 
-def test_a_model_that_is_ready_costs_one_request_to_s3_and_none_to_the_hub(bench: Bench) -> None:
+def test_a_ready_model_costs_one_s3_request(bench: Bench) -> None:
     first = bench.staging().run()
-    bench.hub.asked.clear()
+    bench.hub.requests.clear()
     calls: list[str] = []
 
     def count(model: Any, **_: object) -> None:
@@ -79,7 +79,7 @@ def test_a_model_that_is_ready_costs_one_request_to_s3_and_none_to_the_hub(bench
     bench.s3.meta.events.register("before-call.s3", count)
     assert bench.staging().run() == first
     bench.s3.meta.events.unregister("before-call.s3", count)
-    assert bench.hub.asked == []
+    assert bench.hub.requests == []
     assert calls == ["GetObject"]
     assert bench.log[-1] == f"{MODEL} at {REVISION} is READY at commit {COMMIT}: nothing to do"
 
@@ -101,17 +101,17 @@ def test_a_marker_of_another_model_is_none(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("revision", [REVISION, "v2"])
-def test_a_plan_of_another_model_or_revision_is_refused(bench: Bench, revision: str) -> None:
+def test_another_models_plan_is_refused(bench: Bench, revision: str) -> None:
     """Else the commit that somebody else names would be staged."""
     model = MODEL if revision != REVISION else "acme/other"
     plan = StagingPlan(model=model, revision=revision, commit=NEWER_COMMIT)
     bench.put("_STAGING.json", dump_record(plan))
     with pytest.raises(UserInputError, match=f"given: the marker of {model} at {revision}, allow"):
         bench.staging().run()
-    assert bench.hub.asked == []
+    assert bench.hub.requests == []
 
 
-def test_a_repositorys_own_markers_are_never_staged_and_named_in_one_line(bench: Bench) -> None:
+def test_a_repositorys_markers_are_not_staged_but_named(bench: Bench) -> None:
     """A marker there before the weights would start nodes for good, if staging then failed."""
     files = bench.hub.repos[MODEL].commits[COMMIT]
     forged = ReadyModel(
@@ -141,14 +141,14 @@ def test_a_repositorys_own_markers_are_never_staged_and_named_in_one_line(bench:
     )
 
 
-def test_a_file_that_lies_there_with_other_content_is_staged_again(bench: Bench) -> None:
+def test_a_file_with_other_content_is_staged_again(bench: Bench) -> None:
     """Same name and size, but not by this program from this commit."""
     bench.put(SMALL, weights(2000, 99))
     bench.staging().run()
     assert bench.objects()[SMALL] == model_files()[SMALL]
 
 
-def test_a_branch_that_moved_is_resumed_at_the_commit_it_began_with(bench: Bench) -> None:
+def test_a_moved_branch_is_resumed_at_its_commit(bench: Bench) -> None:
     bench.hub.trouble.corrupt[SMALL] = 99
     with pytest.raises(CorruptFileError):
         bench.staging().run()
@@ -162,14 +162,14 @@ def test_a_branch_that_moved_is_resumed_at_the_commit_it_began_with(bench: Bench
     assert bench.objects()["config.json"] == model_files()["config.json"]
 
 
-def test_of_two_stagers_with_other_commits_the_first_plan_is_followed(bench: Bench) -> None:
+def test_of_two_stagers_the_first_plan_counts(bench: Bench) -> None:
     """Both found no plan; the branch moved between their questions to the hub."""
     assert bench.store().plan(COMMIT) == COMMIT
     assert bench.store().plan(NEWER_COMMIT) == COMMIT
     assert load_record(StagingPlan, bench.objects()["_STAGING.json"]).commit == COMMIT
 
 
-def test_a_commit_that_the_hub_dropped_is_told_with_the_file_that_asks_for_it(bench: Bench) -> None:
+def test_a_dropped_commit_is_reported_with_its_plan(bench: Bench) -> None:
     bench.hub.trouble.corrupt[SMALL] = 99
     with pytest.raises(CorruptFileError):
         bench.staging().run()
@@ -187,7 +187,7 @@ def _move_branch(bench: Bench) -> None:
     repo.refs[REVISION] = NEWER_COMMIT
 
 
-def test_a_download_that_came_wrong_once_is_asked_for_again(bench: Bench) -> None:
+def test_a_wrong_download_is_repeated(bench: Bench) -> None:
     bench.hub.trouble.corrupt[LARGE] = 1
     bench.staging().run()
     assert bench.objects()[LARGE] == model_files()[LARGE]
@@ -203,19 +203,17 @@ def test_a_download_that_stays_wrong_is_refused(bench: Bench, name: str) -> None
     assert bench.ready() is None
 
 
-def test_a_connection_that_ends_early_is_resumed_where_it_ended(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_download_is_resumed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", CHUNK_BYTES)
     monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda _: None)
     bench.hub.trouble.cut_after_bytes[LARGE] = 3 * CHUNK_BYTES
     bench.staging().run()
-    ranges = [a.range_ for a in bench.hub.asked if a.path.endswith(LARGE) and a.method == "GET"]
+    ranges = [a.range_ for a in bench.hub.requests if a.path.endswith(LARGE) and a.method == "GET"]
     assert ranges == [None, f"bytes={3 * CHUNK_BYTES}-"]
     assert bench.objects()[LARGE] == model_files()[LARGE]
 
 
-def test_scratch_holds_no_more_at_once_than_it_has_room_for(bench: Bench, tmp_path: Path) -> None:
+def test_scratch_holds_only_what_fits(bench: Bench, tmp_path: Path) -> None:
     scratch = ScratchSpace(tmp_path, 10)
     inside, most, lock = [0], [0], threading.Lock()
 
@@ -233,7 +231,7 @@ def test_scratch_holds_no_more_at_once_than_it_has_room_for(bench: Bench, tmp_pa
     assert 0 < most[0] <= 10
 
 
-def test_room_that_could_not_be_used_is_given_back(tmp_path: Path) -> None:
+def test_unused_room_in_scratch_is_freed(tmp_path: Path) -> None:
     """Else the other files of a staging that failed would wait for it for ever."""
     folder = tmp_path / "scratch"
     scratch = ScratchSpace(folder, 10)
@@ -251,7 +249,7 @@ def _use(scratch: ScratchSpace, size_bytes: int) -> None:
         pass
 
 
-def test_a_file_larger_than_scratch_is_refused_before_anything_is_downloaded(bench: Bench) -> None:
+def test_a_file_larger_than_scratch_is_refused_first(bench: Bench) -> None:
     with pytest.raises(UserInputError, match=f"{LARGE} has .* next: a revision in smaller files"):
         bench.staging(scratch_bytes=PART_BYTES).run()
     assert bench.hub.downloads(LARGE) == bench.hub.downloads("config.json") == 0
@@ -269,9 +267,7 @@ def test_a_file_larger_than_scratch_is_refused_before_anything_is_downloaded(ben
         pytest.param("PutObject", 5, id="before READY"),
     ],
 )
-def test_two_stagers_at_once_do_each_other_no_harm(
-    bench: Bench, operation: str, number: int
-) -> None:
+def test_two_stagers_at_once_are_harmless(bench: Bench, operation: str, number: int) -> None:
     """One stages from its start to its end before the n-th such request of the other."""
     requests, second = itertools.count(1), []
 
@@ -288,12 +284,12 @@ def test_two_stagers_at_once_do_each_other_no_harm(
     assert {name: objects[name] for name in SERVED} == {n: model_files()[n] for n in SERVED}
 
 
-def test_a_model_without_a_tokenizer_is_ready_without_a_fingerprint(bench: Bench) -> None:
+def test_a_model_without_tokenizer_has_no_fingerprint(bench: Bench) -> None:
     del bench.hub.repos[MODEL].commits[COMMIT]["tokenizer.json"]
     assert bench.staging().run().tokenizer_fingerprint is None
 
 
-def test_the_fingerprint_is_of_the_tokenizer_that_was_staged(bench: Bench) -> None:
+def test_the_fingerprint_is_the_staged_tokenizers(bench: Bench) -> None:
     before = bench.staging().run().tokenizer_fingerprint
     bench.s3.delete_object(Bucket=bench.bucket, Key=f"{MODEL}/{REVISION}/_READY.json")
     bench.s3.delete_object(Bucket=bench.bucket, Key=f"{MODEL}/{REVISION}/_STAGING.json")
@@ -309,13 +305,13 @@ def test_a_tokenizer_that_is_none_is_refused(bench: Bench) -> None:
     assert bench.ready() is None
 
 
-def test_a_plan_that_cannot_be_read_is_told_with_what_to_do(bench: Bench) -> None:
+def test_an_unreadable_plan_is_reported_with_its_remedy(bench: Bench) -> None:
     bench.put("_STAGING.json", b"nonsense")
     with pytest.raises(UserInputError, match=r"_STAGING.json: not JSON.*next: delete it"):
         bench.staging().run()
 
 
-def test_a_bucket_that_is_not_there_is_told_and_may_be_tried_again(bench: Bench) -> None:
+def test_a_missing_bucket_is_reported_and_retried(bench: Bench) -> None:
     bench.bucket = "nowhere"
     with pytest.raises(StoreError, match=r"s3://nowhere/.*next: check the bucket's name") as failed:
         bench.staging().run()

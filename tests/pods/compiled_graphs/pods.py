@@ -18,7 +18,7 @@ from draftworth.records.checkpoints import StoredFile
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.graph_manifests import ArtifactManifest, manifest_key
 from draftworth.records.servers import ServerState, server_state_key
-from pods.compiled_graphs.prepare import Order
+from pods.compiled_graphs.prepare_graphs import Order
 from tests.conftest import ROOT
 from tests.support.neuron import put_node
 from tests.support.processes import end_family
@@ -62,7 +62,7 @@ class Pod:
     def __post_init__(self) -> None:
         self.mounted = self.root / "mounted"
         self.scratch = self.root / "scratch"
-        self.said = self.root / "said"
+        self.start_notes = self.root / "said"
         self.log = self.root / "log"
         self.vllm = self.root / "bin" / "vllm"
         self.target = self.root / "target"
@@ -93,9 +93,9 @@ class Pod:
         ]
         order = {"ARTIFACT_KEY": KEY, "ARTIFACT_INPUTS": json.dumps(INPUTS)}
         order |= {"DRAFTWORTH_VARIANT": VARIANT, "DRAFTWORTH_SERVER": SERVER}
-        order |= {"DRAFTWORTH_POD": self.root.name, "SAID": str(self.said)}
+        order |= {"DRAFTWORTH_POD": self.root.name, "SAID": str(self.start_notes)}
         order |= {"LD_LIBRARY_PATH": str(self.node / "lib")}
-        self.said.unlink(missing_ok=True)
+        self.start_notes.unlink(missing_ok=True)
         with self._process(command, {**order, **environment}) as process:
             yield process
 
@@ -145,7 +145,7 @@ class Pod:
     def what_vllm_did(self) -> str:
         """`compiled FOLDER` or `loaded FOLDER`."""
         eventually(self.healthy)
-        return self.said.read_text().splitlines()[0]
+        return self.start_notes.read_text().splitlines()[0]
 
     def state(self) -> ServerState | None:
         path = self.root / "objects" / RESULTS / server_state_key(SERVER)
@@ -153,14 +153,14 @@ class Pod:
 
     def phase(self, wanted: str) -> ServerState:
         """The state, once it has come to that."""
-        found = eventually(lambda: (now := self.state()) and now.phase == wanted and now)
-        assert isinstance(found, ServerState)
-        return found
+        state = eventually(lambda: (now := self.state()) and now.phase == wanted and now)
+        assert isinstance(state, ServerState)
+        return state
 
 
 def put_graphs(mounted: Path, files: Mapping[str, bytes], **more: Any) -> ArtifactManifest:
     """Graphs of the key with their manifest, where a bucket is mounted."""
-    given: dict[str, Any] = {"inputs": INPUTS, "checkpoints": {}, **more}
+    fields: dict[str, Any] = {"inputs": INPUTS, "checkpoints": {}, **more}
     for name, content in files.items():
         path = mounted / KEY / "one" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -174,7 +174,7 @@ def put_graphs(mounted: Path, files: Mapping[str, bytes], **more: Any) -> Artifa
         ),
         compile_seconds=1.0,
         uploaded_at_unix_s=1.0,
-        **given,
+        **fields,
     )
     (mounted / manifest_key(KEY)).write_bytes(dump_record(manifest))
     return manifest

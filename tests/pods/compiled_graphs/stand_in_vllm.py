@@ -28,8 +28,8 @@ def graphs() -> Path:
 def prepare() -> str:
     folder = graphs()
     if (folder / "neuron_config.json").exists():
-        found = {name: (folder / name).read_bytes() for name in FILES}
-        assert found == FILES, "loaded a graph that is not whole"
+        graph = {name: (folder / name).read_bytes() for name in FILES}
+        assert graph == FILES, "loaded a graph that is not whole"
         return f"loaded {folder}"
     for number, (name, content) in enumerate(FILES.items()):
         if number == CRASH_AFTER:

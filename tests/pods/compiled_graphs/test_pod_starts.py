@@ -12,7 +12,7 @@ import boto3
 import pytest
 
 from draftworth.records.servers import LAST_LINES, server_state_key
-from pods.compiled_graphs.scratch import Starts, keep
+from pods.compiled_graphs.scratch_records import Starts, keep
 from tests.pods.compiled_graphs import pods
 from tests.pods.compiled_graphs.stand_in_vllm import FILES, FLOOD_LINES
 from tests.pods.compiled_graphs.test_upload import a_compiled_graph
@@ -36,7 +36,7 @@ def s3() -> Iterator[Any]:
 
 
 @pytest.mark.emulator
-def test_the_first_pod_compiles_and_uploads_and_later_starts_load(tmp_path: Path, s3: Any) -> None:
+def test_the_first_pod_compiles_and_later_starts_load(tmp_path: Path, s3: Any) -> None:
     account = {
         "AWS_ENDPOINT_URL": s3.meta.endpoint_url,
         "AWS_ACCESS_KEY_ID": "testing",
@@ -47,7 +47,7 @@ def test_the_first_pod_compiles_and_uploads_and_later_starts_load(tmp_path: Path
     with first.server() as process:
         assert first.what_vllm_did() == f"compiled {first.scratch}/graphs/{pods.KEY}"
         assert pods.stored(s3) == {}, "it serves before anything is uploaded"
-        _, pid, python_path, arguments = first.said.read_text().splitlines()
+        _, pid, python_path, arguments = first.start_notes.read_text().splitlines()
         assert int(pid) != process.pid
         assert os.getpgid(int(pid)) == int(pid), "it leads a group of its own"
         assert python_path == ""
@@ -80,28 +80,28 @@ def ends(pod: pods.Pod, **environment: str) -> int:
         return process.wait(timeout=HANGS_AFTER_SECONDS)
 
 
-def test_a_crash_is_reported_and_what_it_left_half_compiled_is_not_loaded(pod: pods.Pod) -> None:
+def test_a_crashs_half_compiled_graphs_are_not_loaded(pod: pods.Pod) -> None:
     before = time.time()
     assert ends(pod, CRASH_AFTER="1") == 9
-    found = pod.phase("ended")
-    assert (found.variant, found.pod, found.start) == (pods.VARIANT, "pod", 1)
-    assert (found.exit_code, found.reason) == (9, "")
-    assert "crashed" in found.last_lines
-    assert before <= found.since_unix_s <= time.time()
+    state = pod.phase("ended")
+    assert (state.variant, state.pod, state.start) == (pods.VARIANT, "pod", 1)
+    assert (state.exit_code, state.reason) == (9, "")
+    assert "crashed" in state.last_lines
+    assert before <= state.since_unix_s <= time.time()
     assert (pod.scratch / "graphs" / pods.KEY / "neuron_config.json").exists()
     with pod.server():
         assert pod.what_vllm_did().startswith("compiled ")
         assert (again := pod.phase("healthy")).start == 2
-        assert again.self_test == found.self_test, "of the pod's first start"
+        assert again.self_test == state.self_test, "of the pod's first start"
         assert pod.log.read_text().count("self-test: passed") == 1
 
 
-def test_a_server_that_is_given_up_leaves_its_container_waiting(pod: pods.Pod) -> None:
+def test_a_given_up_servers_container_keeps_waiting(pod: pods.Pod) -> None:
     keep(pod.scratch, Starts(number=2, without_health=2, first_at_seconds=time.monotonic()))
     with pod.server(TROUBLE="crash") as process:
-        found = pod.phase("given_up")
-        assert (found.start, "never healthy" in found.reason) == (3, True)
-        assert "RuntimeError: no" in found.last_lines
+        state = pod.phase("given_up")
+        assert (state.start, "never healthy" in state.reason) == (3, True)
+        assert "RuntimeError: no" in state.last_lines
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=HANGS_AFTER_SECONDS) == ENDED_BY_SIGTERM
@@ -109,17 +109,17 @@ def test_a_server_that_is_given_up_leaves_its_container_waiting(pod: pods.Pod) -
     with pod.server(TROUBLE="crash") as process:
         pod.says("given up by an earlier container")
         assert process.poll() is None
-    assert pod.state() == found
+    assert pod.state() == state
 
 
-def test_a_pod_whose_self_test_fails_starts_no_server(pod: pods.Pod) -> None:
+def test_a_failed_self_test_starts_no_server(pod: pods.Pod) -> None:
     (pod.node / "dev" / "neuron0").unlink()
     with pod.server(TROUBLE="serve") as process:
-        found = pod.phase("given_up")
-        assert found.reason.startswith("self-test: the container has no Neuron device, and its cl")
-        assert found.self_test
-        assert f"self-test: {found.self_test.failed}" == found.reason
-        assert any("self-test: FAILED after" in line for line in found.last_lines)
+        state = pod.phase("given_up")
+        assert state.reason.startswith("self-test: the container has no Neuron device, and its cl")
+        assert state.self_test
+        assert f"self-test: {state.self_test.failed}" == state.reason
+        assert any("self-test: FAILED after" in line for line in state.last_lines)
         assert (process.poll(), children(process)) == (None, [])
 
 
@@ -134,7 +134,7 @@ def children(process: subprocess.Popen[str]) -> list[int]:
     return [int(pid) for pid in text.split()]
 
 
-def test_a_server_that_is_killed_while_healthy_ends_its_container(pod: pods.Pod) -> None:
+def test_a_killed_healthy_server_ends_its_container(pod: pods.Pod) -> None:
     with pod.server(TROUBLE="orphans") as process:
         pod.phase("healthy")
         # What lost its parent was reaped.
@@ -144,16 +144,16 @@ def test_a_server_that_is_killed_while_healthy_ends_its_container(pod: pods.Pod)
     assert pod.phase("ended").exit_code == 137
 
 
-def test_a_flood_of_lines_is_passed_on_and_its_end_kept(pod: pods.Pod) -> None:
+def test_a_flood_of_lines_passes_and_ends_kept(pod: pods.Pod) -> None:
     assert ends(pod, TROUBLE="flood") == 4
     lines = [f"line {n}" for n in range(FLOOD_LINES)]
     assert [*pod.phase("ended").last_lines] == lines[-LAST_LINES:]
     assert [x for x in pod.log.read_text().splitlines() if x.startswith("line ")] == lines
 
 
-def test_a_daemon_that_holds_the_log_is_ended_with_its_family(pod: pods.Pod) -> None:
+def test_a_daemon_that_holds_the_log_is_ended(pod: pods.Pod) -> None:
     assert ends(pod, TROUBLE="daemon") == 5
-    assert not Path(f"/proc/{int(pod.said.read_text())}").exists()
+    assert not Path(f"/proc/{int(pod.start_notes.read_text())}").exists()
 
 
 def test_sigterm_reaches_vllm_and_is_no_failure(pod: pods.Pod) -> None:
@@ -165,7 +165,7 @@ def test_sigterm_reaches_vllm_and_is_no_failure(pod: pods.Pod) -> None:
     assert pod.phase("ended").exit_code == ENDED_BY_SIGTERM
 
 
-def test_an_image_without_boto3_stops_no_server_and_no_uploader(pod: pods.Pod) -> None:
+def test_without_boto3_server_and_uploader_still_run(pod: pods.Pod) -> None:
     pod.aws = {"PYTHONPATH": "/nowhere"}
     with pod.server(TROUBLE="serve"):
         pods.eventually(pod.healthy)

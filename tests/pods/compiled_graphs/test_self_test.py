@@ -63,7 +63,7 @@ def put_marker(target: Path, size_bytes: int) -> None:
     (target / READY_MARKER).write_bytes(dump_record(ready))
 
 
-def test_a_slot_that_is_well_says_what_it_has(examine: Examine, target: Path) -> None:
+def test_a_good_slot_reports_what_it_has(examine: Examine, target: Path) -> None:
     put_marker(target, MIB)
     test, log = examine(first=8)
     assert (test.driver, test.runtime, test.failed) == (FITTING_DRIVER, RUNTIME, "")
@@ -79,13 +79,13 @@ def test_a_slot_that_is_well_says_what_it_has(examine: Examine, target: Path) ->
         assert words in log
 
 
-def test_a_runtime_whose_file_has_no_version_says_it_itself(examine: Examine) -> None:
+def test_a_runtime_can_report_its_own_version(examine: Examine) -> None:
     test, _ = examine(driver=NEW_DRIVER, runtime="")
     assert (test.runtime, test.failed) == ("2.33.10.0", "")
 
 
 @pytest.mark.parametrize(
-    ("node", "environment", "said"),
+    ("node", "environment", "reason"),
     [
         ({"devices": 0, "driver": ""}, {}, "no Neuron device, and its claim is for 8; the node ha"),
         ({"devices": 4}, {}, r"4 Neuron device\(s\), .*0,1,2,3}, and .* has driver 2.28.0.0"),
@@ -98,7 +98,7 @@ def test_a_runtime_whose_file_has_no_version_says_it_itself(examine: Examine) ->
 def test_a_device_that_cannot_work_fails(
     node: dict[str, Any],
     environment: dict[str, str],
-    said: str,
+    reason: str,
     examine: Examine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -107,7 +107,7 @@ def test_a_device_that_cannot_work_fails(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     test, log = examine(**node)
-    with pytest.raises(AssertionError, match=said):
+    with pytest.raises(AssertionError, match=reason):
         raise AssertionError(test.failed)
     assert "FAILED after" in log
     assert test.read_mib_per_s is None, "it ends at the first that fails"
@@ -125,9 +125,7 @@ def test_what_is_not_known_fails_nothing(examine: Examine, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("times", [1.0, 1e9])
-def test_a_mount_that_is_too_slow_for_any_start_fails_and_a_poor_one_does_not(
-    times: float, examine: Examine, target: Path
-) -> None:
+def test_only_a_mount_too_slow_to_start_fails(times: float, examine: Examine, target: Path) -> None:
     size = MIB * READS_AT_ONCE * LOAD_LIMIT_MINUTES * times
     put_marker(target, int(size))
     test, _ = examine()
@@ -135,7 +133,7 @@ def test_a_mount_that_is_too_slow_for_any_start_fails_and_a_poor_one_does_not(
     assert test.read_mib_per_s
 
 
-def test_its_limits_are_longer_than_what_a_driver_and_a_mount_recover_from() -> None:
+def test_the_limits_exceed_driver_and_mount_recovery() -> None:
     """Neuron's driver waits 480 s for a reset, and the S3 client 30 s for a dead connection."""
     assert self_test.INIT_SECONDS > 480
     assert self_test.READ_SECONDS >= 2 * 30

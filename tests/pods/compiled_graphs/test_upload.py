@@ -19,7 +19,7 @@ from moto import mock_aws
 
 from draftworth.records.graph_manifests import ArtifactManifest
 from pods.compiled_graphs import upload
-from pods.compiled_graphs.scratch import StartRecord, write_record
+from pods.compiled_graphs.scratch_records import StartRecord, write_record
 from pods.compiled_graphs.upload import (
     NothingToUploadError,
     UnfinishedError,
@@ -135,7 +135,7 @@ def test_an_upload_is_so_many_requests(s3: S3, compiled: StartRecord) -> None:
         assert head["ChecksumSHA256"], name
 
 
-def test_links_are_not_followed_into_the_bucket_and_are_named(
+def test_links_are_named_and_not_uploaded(
     s3: S3, compiled: StartRecord, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The engine writes the folder, and the uploader may read what the engine may not."""
@@ -175,7 +175,7 @@ def test_a_record_names_no_folder_outside_the_graphs(
 
 
 @pytest.mark.parametrize("name", ["weights/tp0", "weights"])
-def test_a_link_that_is_put_there_after_the_listing_is_not_followed(
+def test_a_link_made_after_the_listing_is_refused(
     s3: S3, compiled: StartRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -197,7 +197,7 @@ def test_a_link_that_is_put_there_after_the_listing_is_not_followed(
 
 
 @pytest.mark.parametrize("number", range(REQUESTS))
-def test_a_kill_leaves_no_manifest_without_its_files_and_the_next_one_ends_the_work(
+def test_a_killed_upload_is_completed_by_the_next(
     s3: S3, compiled: StartRecord, number: int
 ) -> None:
     """A kill before a request is one after the request before it."""
@@ -230,7 +230,7 @@ def test_a_request_that_fails_is_made_good(
     assert pods.what_is_not_whole(s3.stored()) == []
 
 
-def test_who_finds_a_manifest_uploads_nothing_and_leaves_it(
+def test_an_existing_manifest_ends_an_upload(
     s3: S3, compiled: StartRecord, late: StartRecord
 ) -> None:
     s3.uploader(compiled).upload(compiled)
@@ -240,7 +240,7 @@ def test_who_finds_a_manifest_uploads_nothing_and_leaves_it(
     assert s3.stored() == before
 
 
-def test_who_is_second_to_write_the_manifest_removes_its_own_files_only(
+def test_the_second_uploader_removes_only_its_files(
     s3: S3, compiled: StartRecord, late: StartRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one ends between this one's first look and its manifest."""
@@ -257,7 +257,7 @@ def test_who_is_second_to_write_the_manifest_removes_its_own_files_only(
     assert pods.what_is_not_whole(s3.stored()) == []
 
 
-def test_files_that_change_while_they_are_uploaded_get_no_manifest(
+def test_files_that_change_during_upload_get_no_manifest(
     s3: S3, compiled: StartRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put = s3.client.upload_fileobj
@@ -272,9 +272,7 @@ def test_files_that_change_while_they_are_uploaded_get_no_manifest(
     assert pods.manifest_in(s3.stored()) is None
 
 
-def test_graphs_of_a_server_that_was_started_anew_get_no_manifest(
-    s3: S3, compiled: StartRecord
-) -> None:
+def test_graphs_of_an_earlier_start_get_no_manifest(s3: S3, compiled: StartRecord) -> None:
     """It may be compiling into the same folder, slowly: a file less, and none that changes."""
     graphs = Path(compiled.graphs)
     write_record(graphs.parent, replace(compiled, start_id="newer"))
@@ -284,7 +282,7 @@ def test_graphs_of_a_server_that_was_started_anew_get_no_manifest(
     assert pods.manifest_in(s3.stored()) is None
 
 
-def test_a_server_that_left_no_graphs_is_not_tried_again(
+def test_a_server_without_graphs_is_not_retried(
     s3: S3, compiled: StartRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in FILES:
@@ -301,7 +299,7 @@ def arguments_of(record: StartRecord) -> Namespace:
     )
 
 
-def test_what_was_loaded_from_the_bucket_is_not_uploaded(
+def test_graphs_from_the_bucket_are_not_uploaded(
     compiled: StartRecord, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -311,23 +309,23 @@ def test_what_was_loaded_from_the_bucket_is_not_uploaded(
     assert "nothing to upload" in caplog.text
 
 
-def test_an_answer_that_may_be_an_older_servers_says_nothing_of_a_newer_one(
+def test_an_older_servers_health_proves_no_newer_start(
     compiled: StartRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newer = replace(compiled, start_id="newer")
-    asked: list[str] = []
+    health_checks: list[str] = []
 
     def healthy(url: str) -> bool:
-        asked.append(url)
+        health_checks.append(url)
         write_record(Path(compiled.graphs).parent, newer)
         return True
 
     monkeypatch.setattr(upload, "is_healthy", healthy)
     assert upload._healthy_start(arguments_of(compiled), threading.Event()) == newer
-    assert len(asked) == 2
+    assert len(health_checks) == 2
 
 
-def test_a_start_that_comes_while_another_one_is_uploaded_is_uploaded_after_it(
+def test_a_start_during_an_upload_is_uploaded_next(
     compiled: StartRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newer = replace(compiled, start_id="newer")

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.support.certificates import own_authority
+from tests.support.certificates import new_authority
 
 NAMESPACE = "draftworth"
 TOKEN = "a-token"
@@ -31,7 +31,7 @@ class StandInKubernetes:
     replicas: dict[str, int]
     slow: int = 0
     trouble: Callable[[int], Trouble] = lambda _: None
-    asked: list[tuple[str, int]] = field(default_factory=list)
+    requests: list[tuple[str, int]] = field(default_factory=list)
     folder: Path = Path()
     url: str = ""
     _ending: dict[str, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class StandInKubernetes:
 @contextmanager
 def stand_in_kubernetes(folder: Path, api: StandInKubernetes) -> Iterator[StandInKubernetes]:
     """Serve it; `folder` becomes what a pod that may call it finds mounted."""
-    authority, context = own_authority(folder)
+    authority, context = new_authority(folder)
     authority.rename(folder / "ca.crt")
     (folder / "token").write_text(f"{TOKEN}\n")
     (folder / "namespace").write_text(NAMESPACE)
@@ -77,11 +77,11 @@ def _handler(api: StandInKubernetes) -> type[BaseHTTPRequestHandler]:
             assert folder == ["", "apis", "apps", "v1", "namespaces", NAMESPACE, "deployments"]
             assert last == "scale"
             replicas = json.loads(body)["spec"]["replicas"]
-            api.asked.append((name, replicas))
+            api.requests.append((name, replicas))
             self._say(*self._answer(name, replicas))
 
         def _answer(self, name: str, replicas: int) -> tuple[int, bytes]:
-            if trouble := api.trouble(len(api.asked)):
+            if trouble := api.trouble(len(api.requests)):
                 return trouble
             if self.headers["Authorization"] != f"Bearer {TOKEN}":
                 return 401, status_of("Unauthorized")

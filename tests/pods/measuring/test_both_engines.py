@@ -217,7 +217,7 @@ def test_both_engines_make_the_same_records(on_ray: Sent, on_asyncio: Sent, name
 
 
 @pytest.mark.parametrize("kind", ["ray", "asyncio"])
-def test_fillers_are_cancelled_and_the_next_block_has_the_whole_load(
+def test_cancelled_fillers_leave_the_next_block_whole(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     """One that went on would be there, with its timeout."""
@@ -238,7 +238,7 @@ def test_both_engines_send_the_same_bytes(on_ray: Sent, on_asyncio: Sent, name: 
 
 
 @pytest.mark.parametrize("kind", ["ray", "asyncio"])
-def test_every_failure_is_a_record_and_the_load_continues(
+def test_every_failure_is_recorded_and_the_load_continues(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     sent: Sent = request.getfixturevalue(f"on_{kind}")
@@ -267,7 +267,7 @@ def test_no_request_is_faster_than_its_timeline(
         assert record["end_to_end_latency_s"] >= TTFT_SECONDS + (chunks - 1) * GAP_SECONDS
 
 
-def test_a_killed_actor_costs_its_request_and_nothing_else(
+def test_a_killed_actor_costs_only_its_request(
     with_a_killed_actor: Sequence[Any],
 ) -> None:
     codes = [m["record"]["error_code"] for m in with_a_killed_actor]
@@ -277,7 +277,7 @@ def test_a_killed_actor_costs_its_request_and_nothing_else(
     assert codes.count(None) == 7
 
 
-def test_ray_keeps_as_many_requests_in_flight_as_the_load_says(on_ray: Sent) -> None:
+def test_ray_keeps_the_load_in_flight(on_ray: Sent) -> None:
     spans = [
         (m["record"]["started_at_unix_s"], m["transcript"]["chunk_offsets_us"][-1] / 1e6)
         for m in on_ray.records["four"]

@@ -65,24 +65,24 @@ def running(api: StandInKubernetes) -> set[str]:
     return {name for name, replicas in api.replicas.items() if replicas}
 
 
-def test_only_the_named_servers_run_and_the_others_are_stopped_first(
+def test_only_named_servers_run_after_others_stop(
     kubernetes: StandInKubernetes,
 ) -> None:
     for _ in range(2):  # the second call changes nothing
         run_only(kubernetes, OTHERS)
         assert running(kubernetes) == set(OTHERS)
-        assert kubernetes.asked == [*((n, 0) for n in HOMES), *((n, 1) for n in OTHERS)]
-        kubernetes.asked.clear()
+        assert kubernetes.requests == [*((n, 0) for n in HOMES), *((n, 1) for n in OTHERS)]
+        kubernetes.requests.clear()
 
 
-def test_a_restart_stops_a_server_that_is_wanted_and_waits_until_it_has_no_pod(
+def test_a_restart_waits_until_no_pod_is_left(
     kubernetes: StandInKubernetes,
 ) -> None:
     kubernetes.slow = 3
     run_only(kubernetes, HOMES, restart=True)
     assert running(kubernetes) == set(HOMES)
     for name in HOMES:
-        assert [replicas for n, replicas in kubernetes.asked if n == name] == [0, 0, 0, 0, 1]
+        assert [replicas for n, replicas in kubernetes.requests if n == name] == [0, 0, 0, 0, 1]
 
 
 def test_a_server_that_keeps_its_pod_is_named(kubernetes: StandInKubernetes) -> None:
@@ -109,13 +109,13 @@ def test_what_passes_is_asked_again(kubernetes: StandInKubernetes) -> None:
         (DROPPED, f"no answer of Kubernetes after {TRIES} tries: .*network policy"),
     ],
 )
-def test_what_does_not_pass_ends_it_after_so_many_tries(
+def test_lasting_errors_end_after_limited_tries(
     kubernetes: StandInKubernetes, trouble: Trouble, words: str
 ) -> None:
     kubernetes.trouble = lambda _: trouble
     with pytest.raises(ServersError, match=words):
         run_only(kubernetes, OTHERS)
-    assert kubernetes.asked == [(HOMES[0], 0)] * TRIES
+    assert kubernetes.requests == [(HOMES[0], 0)] * TRIES
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,13 @@ def test_what_does_not_pass_ends_it_after_so_many_tries(
         ((403, b"\x1b[31m\xff" * 10_000), "HTTP 403: [^\x1b]*; allowed"),
     ],
 )
-def test_a_refusal_is_not_asked_again_and_says_what_to_do(
+def test_a_refusal_is_final_and_has_a_remedy(
     kubernetes: StandInKubernetes, trouble: Trouble, words: str
 ) -> None:
     kubernetes.trouble = lambda _: trouble
     with pytest.raises(ServersError, match=words) as raised:
         run_only(kubernetes, OTHERS)
-    assert len(kubernetes.asked) == 1
+    assert len(kubernetes.requests) == 1
     path = "/apis/apps/v1/namespaces/draftworth/deployments/vllm-baseline/scale"
     assert f"PATCH {kubernetes.url}{path} to 0 replicas: " in str(raised.value)
     assert len(str(raised.value)) < 1000
@@ -150,11 +150,11 @@ def test_a_deployment_that_is_missing_is_said(kubernetes: StandInKubernetes) -> 
 
 
 def test_the_token_is_read_again_at_each_request(kubernetes: StandInKubernetes) -> None:
-    given = servers(kubernetes)
-    asyncio.run(given.run_only(endpoints(OTHERS), restart=False))
+    manager = servers(kubernetes)
+    asyncio.run(manager.run_only(endpoints(OTHERS), restart=False))
     (kubernetes.folder / "token").write_text("a-token-that-has-expired")
     with pytest.raises(ServersError, match="HTTP 401"):
-        asyncio.run(given.run_only(endpoints(HOMES), restart=False))
+        asyncio.run(manager.run_only(endpoints(HOMES), restart=False))
 
 
 def test_a_server_with_another_certificate_gets_no_token(
@@ -167,7 +167,7 @@ def test_a_server_with_another_certificate_gets_no_token(
         pytest.raises(ServersError, match="certificate verify failed"),
     ):
         run_only(replace(another, folder=kubernetes.folder), OTHERS)
-    assert not another.asked
+    assert not another.requests
 
 
 def test_nobody_who_listens_is_said() -> None:
@@ -175,14 +175,14 @@ def test_nobody_who_listens_is_said() -> None:
         KubernetesApi(url="https://127.0.0.1:9", folder=Path("/nowhere")).scale("vllm-k7", 1)
 
 
-def test_a_run_that_is_cancelled_leaves_the_servers_started(kubernetes: StandInKubernetes) -> None:
+def test_a_cancelled_run_leaves_its_servers_started(kubernetes: StandInKubernetes) -> None:
     """Without any server there would be no place for the next pod of the Job."""
     kubernetes.slow = 20
 
     async def cancelled() -> None:
         work = servers(kubernetes).run_only(endpoints(OTHERS), restart=True)
         running = asyncio.ensure_future(work)
-        await asyncio.to_thread(eventually, lambda: kubernetes.asked)
+        await asyncio.to_thread(eventually, lambda: kubernetes.requests)
         running.cancel()
         await running
 
@@ -191,48 +191,48 @@ def test_a_run_that_is_cancelled_leaves_the_servers_started(kubernetes: StandInK
     assert running(kubernetes) == set(OTHERS)
 
 
-def test_after_a_run_the_servers_of_a_deploy_run_again_or_a_line_says_why_not(
+def test_after_a_run_the_deployed_servers_run_again(
     kubernetes: StandInKubernetes,
 ) -> None:
     log: list[str] = []
     run_only(kubernetes, OTHERS)
-    given = replace(changing_spec(), endpoints=tuple(endpoints(HOMES)))
-    asyncio.run(go_home(servers(kubernetes), given, log.append))
+    run_spec = replace(changing_spec(), endpoints=tuple(endpoints(HOMES)))
+    asyncio.run(go_home(servers(kubernetes), run_spec, log.append))
     assert (running(kubernetes), log) == (set(HOMES), [])
 
     kubernetes.trouble = lambda _: (403, status_of("cannot patch"))
-    asyncio.run(go_home(servers(kubernetes), given, log.append))
+    asyncio.run(go_home(servers(kubernetes), run_spec, log.append))
     (line,) = log
     assert "servers are left as they are: PATCH" in line
 
 
-def test_after_a_search_the_baseline_and_the_first_candidate_run_and_no_other(
+def test_after_a_search_baseline_and_first_candidate_run(
     kubernetes: StandInKubernetes,
 ) -> None:
     """Whose turn is later has no slot, and would start on a node that is paid for anyway."""
-    baseline, *others = endpoints(NAMES)
+    baseline, *candidates = endpoints(NAMES)
     second, first, third = (
         candidate(window, variant=e.variant, is_asked_for=window == 2)
-        for window, e in zip((1, 2, 3), others, strict=True)
+        for window, e in zip((1, 2, 3), candidates, strict=True)
     )
-    given = replace(
+    run_spec = replace(
         changing_spec(),
-        endpoints=(replace(baseline, is_baseline=True), *others),
+        endpoints=(replace(baseline, is_baseline=True), *candidates),
         repetitions=1,
         search=search(second, first, third),
     )
-    asyncio.run(go_home(servers(kubernetes), given, print))
+    asyncio.run(go_home(servers(kubernetes), run_spec, print))
     assert running(kubernetes) == {baseline.server, first.variant}
 
 
 def changing_spec() -> Any:
     made = spec("http://x", cases=[case("a")])
-    first, *others = made.endpoints
-    named = (replace(e, server=f"vllm-{e.variant}") for e in (first, *others))
+    first, *candidates = made.endpoints
+    named = (replace(e, server=f"vllm-{e.variant}") for e in (first, *candidates))
     return replace(made, endpoints=tuple(named), repetitions=2)
 
 
-def test_servers_that_change_are_found_by_the_pods_own_variables(
+def test_changing_servers_uses_the_pods_own_variables(
     kubernetes: StandInKubernetes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pods.measuring.kubernetes_servers.POD_FOLDER", kubernetes.folder)
@@ -246,6 +246,6 @@ def test_servers_that_change_are_found_by_the_pods_own_variables(
 
 
 @pytest.mark.parametrize("pod", [{}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}])
-def test_servers_that_change_where_nobody_can_change_them_are_refused(pod: Any) -> None:
+def test_servers_that_nobody_can_change_are_refused(pod: Any) -> None:
     with pytest.raises(ServersError, match=r"no KUBERNETES_SERVICE_HOST, or no token in .*next:"):
         servers_of(changing_spec(), pod, print)

@@ -30,7 +30,7 @@ from draftworth.records.servers import server_state_key
 from pods.measuring.program import main
 from tests.conftest import ROOT
 from tests.draftworth.measuring.specifications import endpoint, sampling, shape, specification
-from tests.lambdas.capacity_controller.plans import make_given_up
+from tests.lambdas.capacity_controller.plans import make_server_given_up
 from tests.support.emulator import emulated_account
 from tests.support.shipped import lay_out
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
@@ -65,7 +65,7 @@ def program(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Iterator[Program]:
     """The program in this process, where neither the image nor its own process id matters."""
-    monkeypatch.setattr("pods.measuring.engines.raise_scheduling_class", lambda: "ordinary")
+    monkeypatch.setattr("pods.measuring.engine_choice.raise_scheduling_class", lambda: "ordinary")
     handler = signal.getsignal(signal.SIGTERM)
 
     def run(
@@ -76,8 +76,8 @@ def program(
         capsys.readouterr()
         path = tmp_path / "spec.json"
         path.write_text(spec if isinstance(spec, str) else dump_text(spec))
-        given = ["--run-spec", str(path), "--results", str(tmp_path / "out"), *arguments]
-        return main(given), capsys.readouterr().err
+        words = ["--run-spec", str(path), "--results", str(tmp_path / "out"), *arguments]
+        return main(words), capsys.readouterr().err
 
     yield run
     signal.signal(signal.SIGTERM, handler)
@@ -132,7 +132,7 @@ def result_of_the_job(folder: Path) -> RunResult:
     return load_record(RunResult, (folder / "out" / RUN_OF_THE_JOB / RUN_FILE).read_bytes())
 
 
-def test_the_image_measures_with_what_it_has_and_ends_with_zero(tmp_path: Path) -> None:
+def test_the_image_alone_measures_and_ends_with_zero(tmp_path: Path) -> None:
     """It holds what is copied into it and nothing else of the project, and loads neither what it
     lacks nor Ray, even where that is installed."""
     image = tmp_path / "app"
@@ -142,9 +142,9 @@ def test_the_image_measures_with_what_it_has_and_ends_with_zero(tmp_path: Path) 
         (image / name / "__init__.py").write_text(f"raise ImportError('{name} is loaded')")
     with stream_server(healthy) as server:
         (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
-        given = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
+        options = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
         done = subprocess.run(
-            [sys.executable, "-m", "pods.measuring", *given],
+            [sys.executable, "-m", "pods.measuring", *options],
             cwd=image,
             env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
             capture_output=True,
@@ -159,7 +159,7 @@ def test_the_image_measures_with_what_it_has_and_ends_with_zero(tmp_path: Path) 
     assert (folder / REPORT_FOLDER / REPORT_PAGE).exists()
 
 
-def test_measuring_does_not_wait_for_what_the_report_takes() -> None:
+def test_measuring_loads_nothing_of_the_report() -> None:
     code = (
         "import sys, pods.measuring.program; "
         f"print([n for n in {NOT_BEFORE_THE_REPORT!r} if n in sys.modules])"
@@ -169,7 +169,7 @@ def test_measuring_does_not_wait_for_what_the_report_takes() -> None:
     assert answer.stdout.strip() == "[]"
 
 
-def test_a_report_that_a_pod_could_not_finish_is_the_next_ones(
+def test_the_next_pod_finishes_a_report(
     program: Program, tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run is over before it: nothing is measured again, and no node waits."""
@@ -184,15 +184,15 @@ def test_a_report_that_a_pod_could_not_finish_is_the_next_ones(
             patched.setattr("draftworth.report.writing.write_report", cut_off)
             first, log = program(spec_for(server.base_url), **IN_A_JOB)
         assert first == run_specification.EXIT_INTERRUPTED, log
-        asked = len(server.requests)
+        requests_before = len(server.requests)
         second, log = program(spec_for(server.base_url), **IN_A_JOB)
 
     assert second == 0, log
-    assert len(server.requests) == asked
+    assert len(server.requests) == requests_before
     assert (run / REPORT_FOLDER / REPORT_PAGE).exists()
 
 
-def test_a_signal_ends_the_run_and_run_json_says_so(program: Program, tmp_path: Path) -> None:
+def test_a_signal_ends_the_run_and_is_recorded(program: Program, tmp_path: Path) -> None:
     with stream_server(drained) as server:
         code, log = program(spec_for(server.base_url))
 
@@ -201,7 +201,7 @@ def test_a_signal_ends_the_run_and_run_json_says_so(program: Program, tmp_path: 
     assert read_run(folder).result.status == "failed"
 
 
-def test_a_pod_that_is_terminated_leaves_the_run_to_the_next_one(
+def test_a_terminated_pod_leaves_its_run_to_another(
     program: Program, tmp_path: Path, undrawn: None
 ) -> None:
     """Drained in the second block; the next pod measures that one, and a third one nothing."""
@@ -217,7 +217,7 @@ def test_a_pod_that_is_terminated_leaves_the_run_to_the_next_one(
         first, first_log = program(twice, **IN_A_JOB)
         ended_without = not (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).exists()
         second, second_log = program(twice, **IN_A_JOB)
-        asked = len(server.requests)
+        requests_before = len(server.requests)
         third, third_log = program(twice, **IN_A_JOB)
 
     assert first == run_specification.EXIT_INTERRUPTED, first_log
@@ -229,10 +229,10 @@ def test_a_pod_that_is_terminated_leaves_the_run_to_the_next_one(
     assert [i.kind for i in run.result.interruptions] == ["load generator"]
     assert third == 0, third_log
     assert "is over already" in third_log
-    assert len(server.requests) == asked
+    assert len(server.requests) == requests_before
 
 
-def test_a_process_that_gets_the_signal_ends_with_its_code_and_a_run_that_can_be_read(
+def test_a_signalled_process_leaves_a_readable_run(
     tmp_path: Path,
 ) -> None:
     """With nothing of this process: its own handlers, its threads and its exit."""
@@ -245,8 +245,8 @@ def test_a_process_that_gets_the_signal_ends_with_its_code_and_a_run_that_can_be
 
     with stream_server(signalled) as server:
         (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
-        given = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
-        command = [sys.executable, "-m", "pods.measuring", *given]
+        options = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
+        command = [sys.executable, "-m", "pods.measuring", *options]
         env = {**os.environ, **IN_A_JOB}
         pods.append(subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True))
         _, log = pods[0].communicate(timeout=HANGS_AFTER_SECONDS)
@@ -261,7 +261,7 @@ def test_a_signal_while_ray_starts_ends_the_process(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the first process of a container it would be ignored without a handler."""
-    monkeypatch.setattr("pods.measuring.engines.why_not_llmperf", lambda *_: "")
+    monkeypatch.setattr("pods.measuring.engine_choice.why_not_llmperf", lambda *_: "")
     ray_actors = SimpleNamespace(ray_engine=terminate)
     monkeypatch.setitem(sys.modules, "pods.measuring.ray_actors", ray_actors)
     code, log = program(ON_RAY, **IN_A_JOB)
@@ -270,9 +270,7 @@ def test_a_signal_while_ray_starts_ends_the_process(
     assert "goes on in the next pod" in log
 
 
-def test_a_run_whose_engine_cannot_start_is_over_and_says_so(
-    program: Program, tmp_path: Path
-) -> None:
+def test_a_run_without_its_engine_ends_with_reason(program: Program, tmp_path: Path) -> None:
     code, log = program(ON_RAY, **IN_A_JOB)
 
     assert code == 1, log
@@ -283,7 +281,7 @@ def test_a_run_whose_engine_cannot_start_is_over_and_says_so(
 
 
 @pytest.mark.parametrize("broken", ["spec.json", "deadline", "history"])
-def test_a_run_that_cannot_even_begin_is_over_and_says_so(
+def test_a_run_that_cannot_begin_ends_with_reason(
     program: Program, tmp_path: Path, broken: str
 ) -> None:
     """Its servers' nodes are paid for until a file says that it is over."""
@@ -303,7 +301,7 @@ def test_a_run_that_cannot_even_begin_is_over_and_says_so(
     assert result.reason in log
 
 
-def test_a_defect_before_the_run_begins_is_recorded_and_shown(
+def test_an_early_defect_is_recorded_and_shown(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def defective(*_: object) -> None:
@@ -315,14 +313,14 @@ def test_a_defect_before_the_run_begins_is_recorded_and_shown(
     assert result_of_the_job(tmp_path).reason.endswith("KeyError: 7")
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_the_last_pod_of_a_job_records_what_ended_the_others(
-    program: Program, tmp_path: Path, told: bool
+@pytest.mark.parametrize("was_terminated", [True, False])
+def test_the_last_pod_records_earlier_ends(
+    program: Program, tmp_path: Path, was_terminated: bool
 ) -> None:
     """Pods that were terminated do not count: the next one continues."""
     run = tmp_path / "out" / RUN_OF_THE_JOB
     for attempt in range(1, run_specification.MAX_UNRECORDED_ENDS + 1):
-        for number, kind in enumerate(("started", "ended") if told else ("started",)):
+        for number, kind in enumerate(("started", "ended") if was_terminated else ("started",)):
             entry = Entry(
                 attempt=attempt,
                 number=number,
@@ -338,12 +336,10 @@ def test_the_last_pod_of_a_job_records_what_ended_the_others(
 
     assert code == 1, log
     reason = result_of_the_job(tmp_path).reason
-    assert ("3 pods ended and recorded no reason" in reason) is not told
+    assert ("3 pods ended and recorded no reason" in reason) is not was_terminated
 
 
-def test_results_that_cannot_be_written_are_another_pods_to_try(
-    program: Program, tmp_path: Path
-) -> None:
+def test_unwritable_results_are_left_to_another_pod(program: Program, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file where the folder should be")
     code, log = program(NOWHERE, **IN_A_JOB)
 
@@ -351,7 +347,7 @@ def test_results_that_cannot_be_written_are_another_pods_to_try(
     assert "Traceback" not in log
 
 
-def test_a_run_ends_at_its_deadline_and_says_so(program: Program, tmp_path: Path) -> None:
+def test_a_run_ends_at_its_deadline_with_reason(program: Program, tmp_path: Path) -> None:
     with stream_server(stalled) as server:
         spec = dataclasses.replace(spec_for(server.base_url), ready_deadline_seconds=None)
         (tmp_path / "deadline").write_text("0.05\n")
@@ -375,7 +371,7 @@ def test_a_run_ends_at_its_deadline_and_says_so(program: Program, tmp_path: Path
         (ON_RAY, (), "load_generator llmperf: not installed: "),
     ],
 )
-def test_a_wrong_input_exits_with_two_and_no_traceback(
+def test_a_wrong_input_exits_with_two(
     program: Program,
     spec: run_specification.RunSpec | str,
     arguments: tuple[str, ...],
@@ -395,18 +391,18 @@ def what_may_change_in_the_image(dockerfile: str, requirements: str) -> list[str
     """What another build from the same sources could take for something else."""
     commands = dockerfile.replace("\\\n", " ")
     bases = re.findall(r"^(?:FROM|ARG BASE=) *(\S+)", commands, re.MULTILINE)
-    found = [f"base {b}" for b in bases if not re.search(r"@sha256:[0-9a-f]{64}$|^\$", b)]
+    unpinned = [f"base {b}" for b in bases if not re.search(r"@sha256:[0-9a-f]{64}$|^\$", b)]
     installs = re.findall(r"pip install [^&\n]*", commands)
     for install in installs:
         fetched = "-r requirements.txt" in install and "--require-hashes" in install
         built = "${LLMPERF_COMMIT}.tar.gz" in install and "--no-build-isolation" in install
         if "--no-deps" not in install or not (fetched or built):
-            found.append(install)
+            unpinned.append(install)
     if not bases or not installs or not re.search("LLMPERF_COMMIT=[0-9a-f]{40}\n", commands):
-        found.append("no base, no packages, or no commit of llmperf")
+        unpinned.append("no base, no packages, or no commit of llmperf")
     lines = [line for line in requirements.splitlines() if line and not line.startswith("#")]
     whole = re.compile(r"[\w.-]+==[\w.]+ --hash=sha256:[0-9a-f]{64}")
-    return found + [line for line in lines or ["no packages"] if not whole.fullmatch(line)]
+    return unpinned + [line for line in lines or ["no packages"] if not whole.fullmatch(line)]
 
 
 def test_the_image_is_pinned_to_its_bytes() -> None:
@@ -429,7 +425,7 @@ def test_what_is_not_pinned_is_found(missing: str) -> None:
     assert what_may_change_in_the_image(*texts)
 
 
-def test_a_server_that_was_given_up_ends_the_run_of_the_job_with_its_reason(
+def test_a_given_up_server_ends_the_run(
     program: Program,
 ) -> None:
     """The program reads its state from the bucket that the results go to."""
@@ -437,12 +433,12 @@ def test_a_server_that_was_given_up_ends_the_run_of_the_job_with_its_reason(
     s3: Any = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-2")
     where = {"LocationConstraint": "us-east-2"}
     s3.create_bucket(Bucket="results", CreateBucketConfiguration=where)
-    state = make_given_up(since_unix_s=time.time() + 3600)
+    state = make_server_given_up(since_unix_s=time.time() + 3600)
     s3.put_object(Bucket="results", Key=server_state_key(state.server), Body=dump_record(state))
     spec = dataclasses.replace(spec_for("http://127.0.0.1:9"), ready_deadline_seconds=None)
-    first, *others = spec.endpoints
+    first, *later = spec.endpoints
     first = dataclasses.replace(first, server=state.server)
-    spec = dataclasses.replace(spec, endpoints=(first, *others))
+    spec = dataclasses.replace(spec, endpoints=(first, *later))
     code, log = program(
         spec, "--results", "s3://results/runs/", AWS_ENDPOINT_URL=endpoint, **IN_A_JOB
     )

@@ -24,9 +24,9 @@ from draftworth.records.load_shapes import (
     PoissonLoad,
 )
 from draftworth.records.prompts import Prompt
-from pods.measuring import engines
-from pods.measuring.engines import actors_needed, open_engine, why_not_llmperf
-from pods.measuring.ray_engine import RayEngine, lost_request
+from pods.measuring import engine_choice
+from pods.measuring.engine_choice import open_engine
+from pods.measuring.ray_engine import RayEngine, actors_needed, lost_request, why_not_llmperf
 from tests.draftworth.measuring.specifications import endpoint, sampling, shape, specification
 
 SHAPE = shape(output_tokens=2)
@@ -113,9 +113,9 @@ class FakeActor:
 
 
 def send_batch(
-    actors: Sequence[FakeActor], batch: Batch, load: Load, told: Callable[[str], None] = print
+    actors: Sequence[FakeActor], batch: Batch, load: Load, progress: Callable[[str], None] = print
 ) -> SentBatch:
-    engine = RayEngine(actors, told)
+    engine = RayEngine(actors, progress)
     try:
         return asyncio.run(engine.send(CLIENT, batch, load, seed=1))
     finally:
@@ -123,12 +123,12 @@ def send_batch(
 
 
 def send(
-    actors: Sequence[FakeActor], requests: int, load: Load, told: Callable[[str], None] = print
+    actors: Sequence[FakeActor], requests: int, load: Load, progress: Callable[[str], None] = print
 ) -> Sequence[Measured]:
-    return send_batch(actors, Batch(measured=planned(requests)), load, told).measured
+    return send_batch(actors, Batch(measured=planned(requests)), load, progress).measured
 
 
-def test_as_many_actors_are_kept_busy_as_the_load_says_with_one_request_at_a_time() -> None:
+def test_each_actor_has_one_request_at_a_time() -> None:
     for load in (2, 4):
         watch = Watch()
         measured = send([FakeActor(watch) for _ in range(4)], 20, concurrency(load))
@@ -137,7 +137,7 @@ def test_as_many_actors_are_kept_busy_as_the_load_says_with_one_request_at_a_tim
         assert [m.record.request_id for m in measured] == [f"r{index}" for index in range(20)]
 
 
-def test_a_load_that_needs_more_actors_is_refused_instead_of_dropped() -> None:
+def test_a_load_with_too_few_actors_is_refused() -> None:
     with pytest.raises(ValueError, match="3 requests in flight need as many actors: 2"):
         send([FakeActor(Watch()) for _ in range(2)], 10, concurrency(3))
 
@@ -158,7 +158,7 @@ class InTurn(FakeActor):
         return super().measure(client, request)
 
 
-def test_fillers_are_cancelled_and_no_actor_is_left_busy() -> None:
+def test_cancelled_fillers_leave_no_actor_busy() -> None:
     watch, begun = Watch(), threading.Event()
     actors = [InTurn(watch, begun=begun) for _ in range(2)]
     began = time.monotonic()
@@ -170,7 +170,7 @@ def test_fillers_are_cancelled_and_no_actor_is_left_busy() -> None:
     assert (outcome.fillers, list(outcome.others)) == (1, [])
 
 
-def test_a_filler_that_has_ended_before_it_is_told_to_is_known() -> None:
+def test_a_filler_that_ends_before_its_cancel_counts() -> None:
     class DeafActor(InTurn):
         def cancel(self, request: Planned) -> None:
             """Too late: the answer is on its way."""
@@ -182,7 +182,7 @@ def test_a_filler_that_has_ended_before_it_is_told_to_is_known() -> None:
     assert [m.record.request_id for m in outcome.others] == ["filler"]
 
 
-def test_a_run_that_is_cancelled_waits_for_no_actor() -> None:
+def test_a_cancelled_run_waits_for_no_actor() -> None:
     actor = FakeActor(Watch(), seconds=60.0)
     engine = RayEngine([actor], print)
     began = time.monotonic()
@@ -200,7 +200,7 @@ def test_a_run_that_is_cancelled_waits_for_no_actor() -> None:
     assert time.monotonic() - began < 50
 
 
-def test_a_lost_request_is_a_record_and_the_load_continues() -> None:
+def test_a_lost_request_is_recorded_and_load_continues() -> None:
     watch = Watch()
 
     measured = send([FakeActor(watch, loses=frozenset({"r1"}))], 4, concurrency(1))
@@ -209,7 +209,7 @@ def test_a_lost_request_is_a_record_and_the_load_continues() -> None:
     assert measured[1].record.error_msg == "the actor of this request was lost: test"
 
 
-def test_an_actor_that_gives_no_answer_of_its_own_is_a_record_too() -> None:
+def test_an_actors_own_failure_is_a_record_too() -> None:
     class BrokenActor(FakeActor):
         def measure(self, client: Client, request: Planned) -> Measured | None:
             raise KeyError("no\nmetrics")
@@ -220,7 +220,7 @@ def test_an_actor_that_gives_no_answer_of_its_own_is_a_record_too() -> None:
     assert measured[0].record.error_msg == r"unexpected KeyError: 'no\nmetrics'"
 
 
-def test_poisson_requests_that_wait_for_an_actor_are_reported() -> None:
+def test_poisson_requests_that_wait_are_reported() -> None:
     late, in_time = list[str](), list[str]()
     measured = send([FakeActor(Watch(), seconds=0.1)], 4, POISSON, late.append)
     send([FakeActor(Watch()) for _ in range(4)], 4, POISSON, in_time.append)
@@ -243,7 +243,7 @@ def test_poisson_requests_that_wait_for_an_actor_are_reported() -> None:
         (spec(POISSON, requests=500), "ray://head:10001", 501),
     ],
 )
-def test_there_are_as_many_actors_as_requests_in_flight(
+def test_there_is_an_actor_per_request_in_flight(
     run: RunSpec, address: str | None, actors: int
 ) -> None:
     assert actors_needed(run, address) == actors
@@ -265,22 +265,22 @@ def test_ray_is_used_where_both_are_installed(names: tuple[str, ...], reason: st
     assert why_not_llmperf(spec(concurrency(4)), None, find=installed(*names)) == reason
 
 
-def test_one_machine_gets_no_more_processes_than_it_can_hold() -> None:
+def test_one_machine_gets_a_limited_number_of_processes() -> None:
     run, find = spec(concurrency(MAX_LLMPERF_IN_FLIGHT + 1)), installed("ray", "llmperf")
 
     assert "--ray-address names a cluster" in why_not_llmperf(run, None, find=find)
     assert why_not_llmperf(run, "ray://head:10001", find=find) == ""
 
 
-def test_asyncio_is_one_process_and_the_log_says_so() -> None:
-    told: list[str] = []
+def test_asyncio_is_one_process_and_is_logged() -> None:
+    lines: list[str] = []
     run = spec(concurrency(1), load_generator="asyncio")
 
-    with open_engine(None, run, told.append) as (engine, scheduling):
+    with open_engine(None, run, lines.append) as (engine, scheduling):
         assert isinstance(engine, AsyncioEngine)
 
     assert scheduling.startswith(("real-time", "ordinary"))
-    assert told == ["load generator: asyncio"]
+    assert lines == ["load generator: asyncio"]
 
 
 @pytest.mark.parametrize(
@@ -291,38 +291,38 @@ def test_asyncio_is_one_process_and_the_log_says_so() -> None:
         ("asyncio", "ray://head:10001", "--ray-address: given ray://head:10001 for an experiment"),
     ],
 )
-def test_a_load_generator_that_cannot_be_had_is_refused(
+def test_an_unusable_load_generator_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     load_generator: LoadGenerator,
     address: str | None,
     message: str,
 ) -> None:
-    monkeypatch.setattr(engines, "why_not_llmperf", lambda run, address: "not installed: ray")
+    monkeypatch.setattr(engine_choice, "why_not_llmperf", lambda run, address: "not installed: ray")
     run = spec(concurrency(1), load_generator=load_generator)
     with pytest.raises(UserInputError, match=re.escape(message)), open_engine(address, run, print):
         pass
 
 
-def test_llmperf_starts_the_actors_that_the_run_needs_and_ends_them(
+def test_llmperf_starts_and_ends_the_needed_actors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[str] = []
+    lines: list[str] = []
 
     @contextmanager
     def fake_ray(count: int, address: str, _: object) -> Iterator[tuple[LoadEngine, object, str]]:
-        told.append(f"{count} at {address}")
+        lines.append(f"{count} at {address}")
         yield AsyncioEngine(), (), "real-time (SCHED_FIFO 1)"
-        told.append("ended")
+        lines.append("ended")
 
-    monkeypatch.setattr(engines, "why_not_llmperf", lambda run, address: "")
+    monkeypatch.setattr(engine_choice, "why_not_llmperf", lambda run, address: "")
     ray_actors = SimpleNamespace(ray_engine=fake_ray)
     monkeypatch.setitem(sys.modules, "pods.measuring.ray_actors", ray_actors)
 
-    opened = open_engine("ray://head:10001", spec(concurrency(4)), told.append)
+    opened = open_engine("ray://head:10001", spec(concurrency(4)), lines.append)
     with opened as (_, scheduling):
-        told.append(scheduling)
+        lines.append(scheduling)
 
-    started, ready, *rest = told
+    started, ready, *rest = lines
     assert started == "4 at ray://head:10001"
     assert ready.startswith("load generator: llmperf on Ray, ray://head:10001, 4 actors (real-time")
     assert rest == ["real-time (SCHED_FIFO 1)", "ended"]

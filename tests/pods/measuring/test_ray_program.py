@@ -60,9 +60,7 @@ def test_a_run_on_ray_leaves_no_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", ["gcs_server", "raylet", "request"])
-def test_a_pod_that_is_terminated_leaves_no_process_and_no_run_file(
-    tmp_path: Path, moment: str
-) -> None:
+def test_a_terminated_pod_leaves_no_process_or_result(tmp_path: Path, moment: str) -> None:
     """While Ray starts its parts, and while it measures."""
     with stream_server(stalled) as server:
         process = start(tmp_path, spec_for(server.base_url, load_generator="llmperf"), **IN_A_JOB)

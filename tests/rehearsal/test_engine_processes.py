@@ -15,7 +15,12 @@ import pytest
 
 from draftworth import untrusted
 from draftworth.measuring.run_specification import Endpoint
-from rehearsal.engine import EngineServer, EngineUnavailableError, ProcessServers, read_log_tail
+from rehearsal.engine_processes import (
+    EngineServer,
+    EngineUnavailableError,
+    ProcessServers,
+    read_log_tail,
+)
 from rehearsal.install import STAMP_NAME, EnginePins, _stamp_text
 from tests.conftest import ROOT
 from tests.rehearsal.engines import serve_together
@@ -121,7 +126,7 @@ def test_healthy_server_serves_and_leaves_nothing(make_server: MakeServer, tmp_p
     assert "ready after" in lines[-1]
 
 
-def test_server_that_dies_early_is_reported_with_its_last_lines(make_server: MakeServer) -> None:
+def test_a_server_that_ends_early_shows_its_log(make_server: MakeServer) -> None:
     started_seconds = time.monotonic()
     server = make_server("dies")
     with pytest.raises(EngineUnavailableError) as caught, serve_together([server]):
@@ -146,9 +151,7 @@ def test_server_never_healthy_is_ended_at_the_deadline(
     assert_all_ended(pids)
 
 
-def test_server_that_ignores_sigterm_is_killed_after_the_grace(
-    make_server: MakeServer, tmp_path: Path
-) -> None:
+def test_a_server_that_ignores_sigterm_is_killed(make_server: MakeServer, tmp_path: Path) -> None:
     server = make_server("ignores SIGTERM")
     with serve_together([server]):
         pids = process_ids(tmp_path)
@@ -172,9 +175,7 @@ def children_of(pid: int) -> set[int]:
     return {*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())}
 
 
-def test_a_second_guard_that_is_killed_is_started_again(
-    make_server: MakeServer, tmp_path: Path
-) -> None:
+def test_a_killed_second_guard_is_started_again(make_server: MakeServer, tmp_path: Path) -> None:
     server = make_server("healthy")
     server.start()
     try:
@@ -197,9 +198,7 @@ def test_servers_together_all_end_when_one_dies(make_server: MakeServer, tmp_pat
     assert_all_ended(process_ids(tmp_path, "baseline"))
 
 
-def test_a_rehearsal_that_gets_a_signal_ends_its_engines(
-    make_server: MakeServer, tmp_path: Path
-) -> None:
+def test_a_signalled_rehearsal_ends_its_engines(make_server: MakeServer, tmp_path: Path) -> None:
     """A command takes each signal as it takes this one (tests/draftworth/cli/test_signals.py)."""
     python = make_server("never healthy").python
     engine = tmp_path / "engine"
@@ -217,15 +216,15 @@ def test_a_rehearsal_that_gets_a_signal_ends_its_engines(
     )
     pids = process_ids(tmp_path)
     rehearsal.send_signal(signal.SIGTERM)
-    _, told = rehearsal.communicate(timeout=HANGS_AFTER_SECONDS)
+    _, errors = rehearsal.communicate(timeout=HANGS_AFTER_SECONDS)
     assert rehearsal.returncode == 1
-    assert told.splitlines()[-1] == "draftworth: interrupted"
-    assert "Traceback" not in told
+    assert errors.splitlines()[-1] == "draftworth: interrupted"
+    assert "Traceback" not in errors
     assert_all_ended(pids)
 
 
 @pytest.mark.parametrize(
-    ("lines", "shown"),
+    ("lines", "expected"),
     [
         (
             ["starting", "pid=7 ValueError: no room", *["at frame"] * 30, "RuntimeError: x", "bye"],
@@ -235,16 +234,16 @@ def test_a_rehearsal_that_gets_a_signal_ends_its_engines(
     ],
     ids=["the first exception comes before", "it is among the last lines"],
 )
-def test_the_end_of_a_log_shows_the_first_exception(
-    tmp_path: Path, lines: list[str], shown: list[str]
+def test_a_logs_end_shows_the_first_exception(
+    tmp_path: Path, lines: list[str], expected: list[str]
 ) -> None:
     path = tmp_path / "engine.log"
     path.write_text("\n".join(lines))
-    assert read_log_tail(path, lines=3) == shown
+    assert read_log_tail(path, lines=3) == expected
     assert read_log_tail(tmp_path / "none.log") == []
 
 
-def test_the_end_of_a_log_has_no_secret_of_ours(tmp_path: Path) -> None:
+def test_a_logs_end_has_no_secret_of_ours(tmp_path: Path) -> None:
     """The engine gets the variables of the command line, and a reason goes into `run.json`."""
     untrusted.hide_secret("HF_TOKEN", "hf_ZqWmVtLxBnRdKyFh")
     (tmp_path / "log").write_text(

@@ -49,11 +49,11 @@ def checks_of(
             for record in block.requests:
                 requests += 1
                 place = (block.prompt_class, block.case, record.prompt_id)
-                given = transcripts.get(record.request_id)
-                if given is not None and place in replays:
-                    same += bool(given.token_ids) and given.token_ids == ids[place]
+                transcript = transcripts.get(record.request_id)
+                if transcript is not None and place in replays:
+                    same += bool(transcript.token_ids) and transcript.token_ids == ids[place]
                     steps = tuple(replays[place].steps(variant.max_tokens_per_step - 1))
-                    predicted += _went_by(steps, record, given)
+                    predicted += _went_by(steps, record, transcript)
         for what, right in (("the baseline's token ids", same), ("steps as predicted", predicted)):
             yield Check(what=what, variant=variant.name, right=right, requests=requests)
 

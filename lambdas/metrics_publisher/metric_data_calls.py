@@ -26,7 +26,7 @@ from draftworth.metrics import definitions
 from draftworth.metrics.definitions import Metric, dimension_values
 from draftworth.records.findings import Verdict
 from draftworth.records.results import BlockResult
-from lambdas.metrics_publisher.s3_events import UnusableError
+from lambdas.metrics_publisher.publish_errors import UnusableError
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDatumTypeDef
@@ -69,17 +69,17 @@ def plan_block(block: BlockResult) -> Plan:
 def plan_verdict(verdict: Verdict, *, written_at_unix_s: float) -> Plan:
     """Plan the calls for a verdict's cost ratios; the time of writing becomes their timestamp."""
     minute = _minute(written_at_unix_s)
-    found = [*definitions.published_findings(verdict)]
+    findings = [*definitions.published_findings(verdict)]
     data = (
         datum
-        for names, values in found
+        for names, values in findings
         for datum in _data(
             {(minute, metric): Counter([value]) for metric, value in values.items()},
             _dimensions(names),
         )
     )
     words = (verdict.headline, *(finding.sentence for finding in verdict.findings))
-    return replace(_plan(data, [minute] if found else []), words=words)
+    return replace(_plan(data, [minute] if findings else []), words=words)
 
 
 def _plan(data: Iterator[MetricDatumTypeDef], minutes: list[int]) -> Plan:
@@ -137,8 +137,8 @@ def _calls(data: Iterator[MetricDatumTypeDef]) -> Iterator[Call]:
     call_bytes = 0
     for datum in data:
         # URL encoding can turn one character of a dimension's value into 3 bytes.
-        named = 3 * sum(len(dimension["Value"]) for dimension in datum["Dimensions"])
-        size = _BYTES_PER_DATUM + named + _BYTES_PER_VALUE * len(datum["Values"])
+        dimensions = 3 * sum(len(dimension["Value"]) for dimension in datum["Dimensions"])
+        size = _BYTES_PER_DATUM + dimensions + _BYTES_PER_VALUE * len(datum["Values"])
         if call and (len(call) == MAX_DATA_PER_CALL or call_bytes + size > MAX_CALL_BYTES):
             yield tuple(call)
             call, call_bytes = [], 0

@@ -101,10 +101,10 @@ class Store:
                 head = self.client.head_object(Bucket=self.bucket, Key=self._key(file.path))
         except MissingError:
             return None
-        known = head["Metadata"]
-        if head["ContentLength"] != file.size_bytes or known.get(CONTENT_ID) != file.content_id:
+        metadata = head["Metadata"]
+        if head["ContentLength"] != file.size_bytes or metadata.get(CONTENT_ID) != file.content_id:
             return None
-        sha256 = known.get(SHA256)
+        sha256 = metadata.get(SHA256)
         return _staged(file, sha256) if sha256 else None
 
     def upload(self, path: Path, file: HubFile, sha256: str) -> checkpoints.StoredFile:

@@ -17,7 +17,7 @@ from typing import Any
 
 from draftworth.records import graph_manifests
 from draftworth.records.checkpoints import sha256_of
-from pods.compiled_graphs import scratch
+from pods.compiled_graphs import scratch_records
 from pods.log import log_line
 
 
@@ -68,10 +68,10 @@ def prepare(order: Order) -> Prepared:
 
     It raises OSError if the mount or the disk failed: another start may succeed.
     """
-    root = order.scratch / scratch.GRAPHS_FOLDER / order.key
-    before = scratch.read_record(order.scratch)
+    root = order.scratch / scratch_records.GRAPHS_FOLDER / order.key
+    before = scratch_records.read_record(order.scratch)
     is_ours = before and (before.key, before.origin) == (order.key, "compiled")
-    if before and is_ours and scratch.is_whole(order.scratch, before):
+    if before and is_ours and scratch_records.is_whole(order.scratch, before):
         say(f"graphs of {order.key} were compiled by an earlier start of this pod")
         return Prepared(environment={order.variable: str(root)}, proof={})
     # An earlier start that was killed may have left part of a graph, or a lock file.
@@ -83,14 +83,14 @@ def prepare(order: Order) -> Prepared:
         root = _take_over(order, manifest, root)
     else:
         say(f"{order.key} is not in the bucket: compiling to {root}, may take an hour or more")
-    record = scratch.StartRecord(
+    record = scratch_records.StartRecord(
         key=order.key,
         inputs=order.inputs,
         checkpoints=commits,
         graphs=str(root / (order.cache or "")),
         **_begun("bucket" if manifest else "compiled"),
     )
-    scratch.write_record(order.scratch, record)
+    scratch_records.write_record(order.scratch, record)
     return Prepared(
         environment={order.variable: str(root)},
         compiles=manifest is None,
@@ -100,8 +100,8 @@ def prepare(order: Order) -> Prepared:
 
 def compiles_after_all(order: Order) -> None:
     """Record a second start, which compiles: the first one did not find the restored graphs."""
-    if record := scratch.read_record(order.scratch):
-        scratch.write_record(order.scratch, replace(record, **_begun("compiled")))
+    if record := scratch_records.read_record(order.scratch):
+        scratch_records.write_record(order.scratch, replace(record, **_begun("compiled")))
 
 
 def say(line: str) -> None:
@@ -135,7 +135,7 @@ def _copied(source: Path, target: Path) -> str:
     return sha256_of(target)
 
 
-def _begun(origin: scratch.Origin) -> dict[str, Any]:
+def _begun(origin: scratch_records.Origin) -> dict[str, Any]:
     start_id = uuid.uuid4().hex[:12]
     return {"start_id": start_id, "origin": origin, "started_at_unix_s": time.time()}
 
@@ -144,7 +144,7 @@ def _empty(folder: Path) -> None:
     """Remove everything in the folder except `starts.json`."""
     folder.mkdir(parents=True, exist_ok=True)
     for item in folder.iterdir():
-        if item.name == scratch.STARTS_NAME:
+        if item.name == scratch_records.STARTS_NAME:
             continue
         if item.is_dir() and not item.is_symlink():
             shutil.rmtree(item)

@@ -12,9 +12,9 @@ import pytest
 
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.servers import LAST_LINES, SelfTest, ServerState
-from pods.compiled_graphs import parent
-from pods.compiled_graphs.prepare import Order
-from pods.compiled_graphs.scratch import STARTS_NAME, Starts, begin, keep, read_record
+from pods.compiled_graphs import vllm_parent
+from pods.compiled_graphs.prepare_graphs import Order
+from pods.compiled_graphs.scratch_records import STARTS_NAME, Starts, begin, keep, read_record
 from pods.compiled_graphs.server_process import LogTail, ServerProcess
 from pods.compiled_graphs.server_reports import Reports
 from tests.lambdas.capacity_controller.plans import make_server
@@ -56,13 +56,13 @@ class Life:
         self.started: list[Mapping[str, str]] = []
         self.serves = False
         self.ended = threading.Event()
-        self.told = threading.Event()
+        self.was_reported = threading.Event()
         self.reports = Reports(server="a", variant="a", pod="a", put=lambda _: None)
         self.reports.report = self._report  # type: ignore[method-assign]
 
     def run(self, does: str, order: Order, **limits: Any) -> int | str:
         """Its exit code, or why it was given up."""
-        self.parent = parent.Parent(
+        self.parent = vllm_parent.Parent(
             command=[does],
             self_test=lambda: self.tests.pop(),
             arguments=Namespace(scratch=self.scratch, health_url="", **{**LIMITS, **limits}),
@@ -70,7 +70,7 @@ class Life:
         )
         try:
             return self.parent.run(order)
-        except parent.GivenUpError as error:
+        except vllm_parent.GivenUpError as error:
             return str(error)
 
     def start(self, command: list[str], environment: Mapping[str, str], tail: LogTail) -> "Life":
@@ -91,15 +91,15 @@ class Life:
         return int(code)
 
     def end(self) -> None:
-        self.told.set()
+        self.was_reported.set()
 
     def signal(self, number: int) -> None:
-        self.told.set()
+        self.was_reported.set()
 
     def _report(self, phase: str, starts: Starts, **_: object) -> None:
         self.phases.append(phase)
         if phase == "healthy":
-            self.told.set()
+            self.was_reported.set()
 
     def _crash(self) -> int:
         return 3
@@ -109,12 +109,12 @@ class Life:
         return 1
 
     def _hang(self) -> int:
-        assert self.told.wait(HANGS_AFTER_SECONDS)
+        assert self.was_reported.wait(HANGS_AFTER_SECONDS)
         return 143
 
     def _serve(self) -> int:
         self.serves = True
-        assert self.told.wait(HANGS_AFTER_SECONDS)
+        assert self.was_reported.wait(HANGS_AFTER_SECONDS)
         return 137
 
     def _unhit(self) -> int:
@@ -144,8 +144,8 @@ def live(order: Order, lives: list[Life], monkeypatch: pytest.MonkeyPatch) -> Li
     def once(does: str, order: Order = order, **limits: float) -> int | str:
         life = Life(order.scratch)
         lives.append(life)
-        monkeypatch.setattr(parent, "ServerProcess", life.start)
-        monkeypatch.setattr(parent, "is_healthy", lambda _: life.serves)
+        monkeypatch.setattr(vllm_parent, "ServerProcess", life.start)
+        monkeypatch.setattr(vllm_parent, "is_healthy", lambda _: life.serves)
         return life.run(does, order, **limits)
 
     return once
@@ -158,7 +158,7 @@ def test_the_third_start_without_health_is_given_up(live: LiveOnce, lives: list[
     assert "ended 3 times and was never healthy, the last time with exit code 3; next:" in reason
 
 
-def test_a_compiler_that_failed_by_itself_is_given_up_sooner_where_the_chart_says_so(
+def test_a_failed_compiler_is_given_up_sooner(
     live: LiveOnce,
 ) -> None:
     assert live("crash", starts_with_compiler_failure=1) == 3
@@ -167,16 +167,14 @@ def test_a_compiler_that_failed_by_itself_is_given_up_sooner_where_the_chart_say
     )
 
 
-def test_a_start_that_was_killed_without_a_word_counts(
-    live: LiveOnce, lives: list[Life], order: Order
-) -> None:
+def test_a_start_that_was_killed_counts(live: LiveOnce, lives: list[Life], order: Order) -> None:
     for _ in range(3):
         begin(order.scratch)
     assert "no memory left" in str(live("hang"))
     assert lives[0].started == []
 
 
-def test_a_server_that_hangs_is_ended_and_given_up_after_its_time(live: LiveOnce) -> None:
+def test_a_hanging_server_is_given_up_in_time(live: LiveOnce) -> None:
     reason = str(live("hang", compile_minutes=0.01))
     assert "was not healthy 0.01 minutes after its first start; next:" in reason
 
@@ -191,7 +189,7 @@ def test_the_time_of_all_starts_counts_together(
     assert lives[0].started == []
 
 
-def test_a_server_that_was_healthy_is_started_again_as_if_it_were_new(
+def test_a_server_that_was_healthy_restarts_as_new(
     live: LiveOnce, lives: list[Life], order: Order
 ) -> None:
     keep(order.scratch, Starts(number=2, without_health=2, first_at_seconds=0.0))
@@ -202,7 +200,7 @@ def test_a_server_that_was_healthy_is_started_again_as_if_it_were_new(
     assert begin(order.scratch).number == 7
 
 
-def test_graphs_that_are_refused_are_given_up_at_once(live: LiveOnce, order: Order) -> None:
+def test_refused_graphs_are_given_up_at_once(live: LiveOnce, order: Order) -> None:
     manifest = pods.put_graphs(order.artifacts, {"model.pt": b"graph"})
     (order.artifacts / manifest.folder / "model.pt").unlink()
     reason = str(live("serve"))
@@ -210,10 +208,10 @@ def test_graphs_that_are_refused_are_given_up_at_once(live: LiveOnce, order: Ord
     assert "draftworth artifacts EXPERIMENT --run" in reason
 
 
-def test_a_mount_that_cannot_be_read_is_worth_another_start(live: LiveOnce, order: Order) -> None:
+def test_an_unreadable_mount_gets_another_start(live: LiveOnce, order: Order) -> None:
     (order.artifacts / pods.KEY).mkdir()
     (order.artifacts / pods.KEY / "_ARTIFACTS.json").mkdir()
-    assert live("serve") == parent.EXIT_NOT_PREPARED
+    assert live("serve") == vllm_parent.EXIT_NOT_PREPARED
 
 
 def cached(order: Order) -> Order:
@@ -221,7 +219,7 @@ def cached(order: Order) -> Order:
     return replace(order, cache="cache", proof=PROOF)
 
 
-def test_a_restored_cache_that_is_not_hit_is_followed_by_the_ordinary_start(
+def test_an_unused_restored_cache_leads_to_compiling(
     live: LiveOnce, lives: list[Life], order: Order
 ) -> None:
     order = cached(order)
@@ -238,7 +236,7 @@ def test_a_restored_cache_that_is_not_hit_is_followed_by_the_ordinary_start(
 
 @pytest.mark.parametrize("cache", [True, False], ids=["copied", "mounted"])
 @pytest.mark.parametrize("fault", [*FAULTS, "hang"])
-def test_a_fault_that_is_not_the_graphs_leaves_no_mark_on_them(
+def test_other_faults_do_not_blame_the_graphs(
     live: LiveOnce, lives: list[Life], order: Order, fault: str, cache: bool
 ) -> None:
     """Neither in the bucket nor in the pod: it loads the same graphs at its next start."""
@@ -263,20 +261,18 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_restored_cache_that_is_hit_serves_with_what_proved_it(
-    live: LiveOnce, lives: list[Life], order: Order
-) -> None:
+def test_a_used_restored_cache_serves(live: LiveOnce, lives: list[Life], order: Order) -> None:
     assert live("serve", cached(order)) == 137
     assert [PROOF in environment for environment in lives[0].started] == [True]
 
 
-def test_a_program_that_is_not_there_ends_with_127(tmp_path: Path, order: Order) -> None:
+def test_a_missing_program_ends_with_127(tmp_path: Path, order: Order) -> None:
     life = Life(tmp_path)
     assert life.run("/nowhere/vllm", order) == 127
     assert "cannot be started" in life.reports.tail.lines()[0]
 
 
-def test_a_server_that_ignores_sigterm_is_made_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     script = "trap '' TERM; echo deaf; while :; do sleep 60 & wait; done"
     process = ServerProcess(["sh", "-c", script], {"PATH": "/usr/bin:/bin"}, tail := LogTail())
     pods.eventually(lambda: tail.lines() == ("deaf",))
@@ -297,7 +293,7 @@ def _starts(number: int, without_health: int) -> Starts:
     return Starts(number=number, without_health=without_health, first_at_seconds=5.0)
 
 
-def test_a_node_that_was_booted_again_gives_the_full_time(tmp_path: Path) -> None:
+def test_a_rebooted_node_gives_the_full_time(tmp_path: Path) -> None:
     keep(tmp_path, _starts(1, 1))
     assert begin(tmp_path, clock=lambda: 3.0).first_at_seconds == 3.0
     assert begin(tmp_path, clock=lambda: 9.0).first_at_seconds == 3.0
@@ -324,7 +320,7 @@ def test_a_count_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
         "ERROR neuronx-cc failed with exit code 70",
     ],
 )
-def test_a_compiler_that_failed_by_itself_is_seen_wherever_the_log_is_cut(line: str) -> None:
+def test_a_compiler_failure_is_recognized_across_pieces(line: str) -> None:
     data = f"before\n{line}\nafter\n".encode()
     for cut in range(len(data)):
         tail = LogTail()
@@ -357,7 +353,7 @@ def test_the_log_s_end_is_printable_and_bounded() -> None:
 def test_what_a_log_says_can_be_a_record() -> None:
     tail = LogTail()
     tail.feed("\ud800".encode("utf-8", "surrogatepass") + b"\x00\n" * 60)
-    given = make_server(last_lines=tail.lines())
-    assert load_record(ServerState, dump_record(given)) == given
+    state = make_server(last_lines=tail.lines())
+    assert load_record(ServerState, dump_record(state)) == state
     with pytest.raises(RecordError):
         load_record(ServerState, b"{}")

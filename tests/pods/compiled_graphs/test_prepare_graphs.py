@@ -11,8 +11,8 @@ from draftworth.experiment.catalog import CompilerCache, catalog
 from draftworth.records.checkpoints import READY_MARKER
 from draftworth.records.codec import dump_record
 from draftworth.records.graph_manifests import RefusedGraphsError, manifest_key
-from pods.compiled_graphs import scratch
-from pods.compiled_graphs.prepare import Order, prepare
+from pods.compiled_graphs import scratch_records
+from pods.compiled_graphs.prepare_graphs import Order, prepare
 from tests.lambdas.capacity_controller import plans
 from tests.pods.compiled_graphs import pods
 
@@ -48,10 +48,10 @@ def put_graphs(order: Order, *, commit: str | None = COMMIT, **more: Any) -> Pat
     return order.artifacts / manifest.folder / "model.pt"
 
 
-def started(order: Order) -> scratch.StartRecord:
+def started(order: Order) -> scratch_records.StartRecord:
     """The record of a start that was prepared."""
     prepare(order)
-    record = scratch.read_record(order.scratch)
+    record = scratch_records.read_record(order.scratch)
     assert record is not None
     return record
 
@@ -63,7 +63,7 @@ def test_the_commits_of_staged_checkpoints_are_written_down(order: Order) -> Non
 @pytest.mark.parametrize(
     ("compiled", "mounted"), [(COMMIT, COMMIT), (None, COMMIT), (COMMIT, None)]
 )
-def test_a_commit_that_one_side_does_not_know_is_not_compared(
+def test_an_unknown_commit_is_not_compared(
     tmp_path: Path, compiled: str | None, mounted: str | None
 ) -> None:
     order = an_order(tmp_path, commit=mounted)
@@ -72,7 +72,7 @@ def test_a_commit_that_one_side_does_not_know_is_not_compared(
 
 
 @pytest.mark.parametrize(
-    ("compiled", "said"),
+    ("compiled", "reason"),
     [
         (
             {"commit": OTHER_COMMIT},
@@ -82,10 +82,10 @@ def test_a_commit_that_one_side_does_not_know_is_not_compared(
     ],
 )
 def test_graphs_compiled_for_something_else_are_refused(
-    order: Order, compiled: dict[str, Any], said: str
+    order: Order, compiled: dict[str, Any], reason: str
 ) -> None:
     put_graphs(order, **compiled)
-    with pytest.raises(RefusedGraphsError, match=said):
+    with pytest.raises(RefusedGraphsError, match=reason):
         prepare(order)
 
 
@@ -104,7 +104,7 @@ def test_a_graph_with_a_damaged_file_is_refused(
         prepare(replace(order, cache=cache))
 
 
-def test_a_copy_that_is_not_what_was_uploaded_is_refused(order: Order) -> None:
+def test_a_copy_unlike_the_upload_is_refused(order: Order) -> None:
     """Of the same length: a copy is read anyway, and so compared by its hash."""
     put_graphs(order).write_bytes(b"other")
     assert prepare(order).compiles is False
@@ -112,9 +112,7 @@ def test_a_copy_that_is_not_what_was_uploaded_is_refused(order: Order) -> None:
         prepare(replace(order, cache="cache"))
 
 
-def test_a_copy_that_was_spoilt_on_its_way_is_made_again(
-    order: Order, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spoilt_copy_is_made_again(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
     put_graphs(order)
     copy, spoilt = shutil.copyfile, iter([b"spoil"])
 
@@ -128,25 +126,23 @@ def test_a_copy_that_was_spoilt_on_its_way_is_made_again(
 
 
 @pytest.mark.parametrize(
-    ("manifest", "said"),
+    ("manifest", "reason"),
     [
         (lambda data: data.replace(KEY.encode(), b"f" * 24), r"the manifest belongs to f{24}"),
         (lambda data: data[:40], "cannot be read: not JSON"),
         (lambda _: b" " * (2**20 + 1), "cannot be read: more than 1,048,576 bytes"),
     ],
 )
-def test_a_manifest_that_is_none_of_the_key_is_refused_and_not_compiled_over(
-    order: Order, manifest: Any, said: str
-) -> None:
+def test_a_manifest_of_another_key_is_refused(order: Order, manifest: Any, reason: str) -> None:
     put_graphs(order)
     path = order.artifacts / manifest_key(KEY)
     path.write_bytes(manifest(path.read_bytes()))
-    with pytest.raises(RefusedGraphsError, match=said):
+    with pytest.raises(RefusedGraphsError, match=reason):
         prepare(order)
 
 
-def test_everything_of_a_start_that_was_cut_off_goes_but_the_count(order: Order) -> None:
-    scratch.begin(order.scratch)
+def test_an_interrupted_start_leaves_only_the_count(order: Order) -> None:
+    scratch_records.begin(order.scratch)
     prepare(order)
     leftovers = [order.scratch / name for name in ("graphs", "compile-cache")]
     for folder in leftovers:
@@ -154,10 +150,10 @@ def test_everything_of_a_start_that_was_cut_off_goes_but_the_count(order: Order)
         (folder / "x.lock").touch()
     prepare(order)
     assert [f for f in leftovers if f.exists()] == []
-    assert scratch.begin(order.scratch).number == 2
+    assert scratch_records.begin(order.scratch).number == 2
 
 
-def compiled(order: Order) -> tuple[scratch.StartRecord, Path]:
+def compiled(order: Order) -> tuple[scratch_records.StartRecord, Path]:
     """A start with its graph, not yet marked as whole."""
     record = started(order)
     graph = Path(record.graphs) / "model.pt"
@@ -166,24 +162,24 @@ def compiled(order: Order) -> tuple[scratch.StartRecord, Path]:
     return record, graph
 
 
-def test_what_is_marked_whole_is_kept_and_still_the_same_start(order: Order) -> None:
+def test_whole_graphs_are_kept_with_their_start(order: Order) -> None:
     record, graph = compiled(order)
-    scratch.mark_whole(order.scratch, record)
+    scratch_records.mark_whole(order.scratch, record)
     after = prepare(order)
     assert after.environment == {"GRAPHS": str(graph.parent)}
     assert not after.compiles
     assert graph.exists()
-    assert scratch.read_record(order.scratch) == record
+    assert scratch_records.read_record(order.scratch) == record
 
 
 @pytest.mark.parametrize("why", ["a mark of another start", "cut off since", "a mark of no file"])
-def test_what_is_not_whole_any_more_is_not_kept(order: Order, why: str) -> None:
+def test_graphs_that_changed_are_not_kept(order: Order, why: str) -> None:
     record, graph = compiled(order)
     if "another start" in why:
         record = replace(record, start_id="another")
     if "no file" in why:
         graph.unlink()
-    scratch.mark_whole(order.scratch, record)
+    scratch_records.mark_whole(order.scratch, record)
     if "another start" not in why:
         graph.write_bytes(b"gr")
     prepare(order)
@@ -201,11 +197,11 @@ def test_what_is_not_whole_any_more_is_not_kept(order: Order, why: str) -> None:
 )
 def test_a_mark_that_cannot_be_read_marks_nothing(order: Order, mark: bytes) -> None:
     record = replace(started(order), start_id="x")
-    (order.scratch / scratch.MARK_NAME).write_bytes(mark)
-    assert not scratch.is_whole(order.scratch, record)
+    (order.scratch / scratch_records.MARK_NAME).write_bytes(mark)
+    assert not scratch_records.is_whole(order.scratch, record)
 
 
-def test_only_a_restored_cache_is_proven_and_only_where_the_engine_can(order: Order) -> None:
+def test_only_a_restored_cache_gets_a_proof(order: Order) -> None:
     put_graphs(order)
     cache = replace(order, cache="cache", proof="MISSES_ARE_FATAL")
     proven = prepare(cache)
@@ -217,7 +213,7 @@ def test_only_a_restored_cache_is_proven_and_only_where_the_engine_can(order: Or
 
 
 @pytest.mark.parametrize("name", CACHES)
-def test_a_cache_is_restored_where_the_engine_looks_for_it(name: str, order: Order) -> None:
+def test_a_cache_is_restored_to_the_engines_folder(name: str, order: Order) -> None:
     """Also one that is kept whole, with the traces that lie beside the graphs."""
     cache = CACHES[name]
     order = replace(order, variable=cache.variable, cache=cache.folder)
@@ -225,6 +221,8 @@ def test_a_cache_is_restored_where_the_engine_looks_for_it(name: str, order: Ord
     pods.put_graphs(order.artifacts, {looked_for.removeprefix(f"{cache.folder}/"): b"a graph"})
     root = Path(prepare(order).environment[cache.variable])
     assert (root / looked_for).read_bytes() == b"a graph"
-    record = scratch.read_record(order.scratch)
+    record = scratch_records.read_record(order.scratch)
     assert record
-    assert [path for _, path in scratch.compiled_files(Path(record.graphs))] == [root / looked_for]
+    assert [path for _, path in scratch_records.compiled_files(Path(record.graphs))] == [
+        root / looked_for
+    ]

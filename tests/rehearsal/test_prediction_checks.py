@@ -11,7 +11,7 @@ from draftworth.estimate.reader import Reader
 from draftworth.planning.resolved import load
 from draftworth.records.reading import Run
 from draftworth.records.transcripts import Transcript
-from rehearsal.checks import checks_of
+from rehearsal.prediction_checks import checks_of
 from tests.rehearsal.engines import PAIR
 from tests.support.blocks import make_block, make_failed_record, make_record, make_run
 from tests.support.experiments import put, write_experiment
@@ -26,29 +26,29 @@ DRAFT = {"method": "draft_model", "window": 7, "draft": {"path": str(PAIR / "dra
 BOTH = ["the baseline's token ids", "steps as predicted"]
 
 
-def broken(folder: Path, method: dict[str, Any], *steps: int, **told: Any) -> list[str]:
+def broken(folder: Path, method: dict[str, Any], *steps: int, **answer: Any) -> list[str]:
     """Which checks do not hold; told: the answer's record and `ids`, the baseline's `plain` ids."""
     variant = {"name": "k", **method}
     experiment = load(write_experiment(folder, put("variants", 1, value=variant), base="rehearsal"))
     case = experiment.cases[0]
-    given = {"baseline": make_record(0), "k": told.get("record", make_record(1))}
-    records = {name: replace(r, prompt_id=case.prompts[0].id) for name, r in given.items()}
+    by_variant = {"baseline": make_record(0), "k": answer.get("record", make_record(1))}
+    records = {name: replace(r, prompt_id=case.prompts[0].id) for name, r in by_variant.items()}
     blocks = [make_block(variant=n, case=case.name, requests=(r,)) for n, r in records.items()]
-    plain, ids = told.get("plain", IDS), told.get("ids", IDS)
+    plain, ids = answer.get("plain", IDS), answer.get("ids", IDS)
     transcripts = {
         "request-0": Transcript(request_id="request-0", token_ids=plain),
         "request-1": Transcript(request_id="request-1", token_ids=ids, chunk_tokens=(1, *steps)),
     }
     run = Run(result=make_run(*blocks), blocks=tuple(blocks))
     reader = Reader(python=folder, target=PAIR / "target", folder=folder, enable_thinking=False)
-    found = list(checks_of(experiment, run, transcripts, reader))  # type: ignore[arg-type]
-    assert [check.what for check in found] == BOTH
-    assert all(str(check).startswith("check holds: ") == check.holds for check in found)
-    return [check.what for check in found if not check.holds]
+    checks = list(checks_of(experiment, run, transcripts, reader))  # type: ignore[arg-type]
+    assert [check.what for check in checks] == BOTH
+    assert all(str(check).startswith("check holds: ") == check.holds for check in checks)
+    return [check.what for check in checks if not check.holds]
 
 
 @pytest.mark.parametrize(
-    ("steps", "told", "expected"),
+    ("steps", "answer", "expected"),
     [
         (STEPS, {}, []),
         (STEPS, {"ids": (*IDS[:-1], 7)}, BOTH[:1]),
@@ -62,12 +62,12 @@ def broken(folder: Path, method: dict[str, Any], *steps: int, **told: Any) -> li
     ],
 )
 def test_the_checks_of_n_gram_drafting(
-    tmp_path: Path, steps: Sequence[int], told: dict[str, Any], expected: list[str]
+    tmp_path: Path, steps: Sequence[int], answer: dict[str, Any], expected: list[str]
 ) -> None:
-    assert broken(tmp_path, NGRAM, *steps, **told) == expected
+    assert broken(tmp_path, NGRAM, *steps, **answer) == expected
 
 
-def test_the_checks_of_a_draft_model_go_by_what_it_reads(
+def test_a_draft_models_checks_use_its_readings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hits = "1" * 9 + "0" + "1" * 5

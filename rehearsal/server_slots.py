@@ -11,7 +11,7 @@ from draftworth.planning.resolved import ResolvedLocal, ResolvedVariant
 from draftworth.planning.specify_run import Server, run_spec
 from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
-from rehearsal.engine import EngineServer, process_servers
+from rehearsal.engine_processes import EngineServer, process_servers
 from rehearsal.install import install_engine
 
 READY_DEADLINE_SECONDS = 60.0

@@ -11,7 +11,7 @@ from draftworth.records.reading import Run
 from draftworth.records.results import RESULT_SUFFIX, BlockResult, values_of
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
-from rehearsal.emulator import RESULTS_BUCKET, Emulator
+from rehearsal.embedded_aws import RESULTS_BUCKET, Emulator
 
 _PERIOD_SECONDS = 60
 

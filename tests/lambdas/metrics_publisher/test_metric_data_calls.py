@@ -17,8 +17,8 @@ from draftworth.metrics.definitions import NAMESPACE, charged, published
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
 from draftworth.report.sentences import verdict_of
-from lambdas.metrics_publisher.datums import Call, Plan, plan_block, plan_verdict
-from lambdas.metrics_publisher.s3_events import UnusableError
+from lambdas.metrics_publisher.metric_data_calls import Call, Plan, plan_block, plan_verdict
+from lambdas.metrics_publisher.publish_errors import UnusableError
 from tests.draftworth.report.runs import make_facts
 from tests.draftworth.report.searches import ORDER, make_search_run
 from tests.support.blocks import START_UNIX_S, make_block, make_failed_record, make_record
@@ -84,11 +84,13 @@ def records(draw: st.DrawFn) -> RequestRecord:
 
 
 @given(requests=st.lists(records(), max_size=40), most_values=st.integers(1, 5))
-def test_the_calls_carry_every_figure_of_the_file_exactly_once(
+def test_the_calls_have_every_figure_exactly_once(
     requests: list[RequestRecord], most_values: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lambdas.metrics_publisher.datums.MAX_VALUES_PER_DATUM", most_values)
+        patch.setattr(
+            "lambdas.metrics_publisher.metric_data_calls.MAX_VALUES_PER_DATUM", most_values
+        )
         load = ConcurrencyLoad(concurrency=4)
         plan = plan_block(make_block(requests=tuple(requests), speculation=None, load=load))
     expected: defaultdict[tuple[str, datetime], list[float]] = defaultdict(list)
@@ -116,7 +118,7 @@ def test_the_calls_carry_every_figure_of_the_file_exactly_once(
         assert stored[group] == pytest.approx(sorted(values), rel=1e-12, abs=1e-6)
 
 
-def test_every_datum_has_the_unit_of_its_definition_and_the_four_dimensions() -> None:
+def test_every_datum_has_its_unit_and_dimensions() -> None:
     data = [datum for call in plan_block(make_block()).calls for datum in call]
     named = {name: unit for name, (unit, _) in EXPECTED.items()}
     of_blocks = {
@@ -137,7 +139,7 @@ def test_every_datum_has_the_unit_of_its_definition_and_the_four_dimensions() ->
         ]
 
 
-def test_requests_are_grouped_by_the_minute_of_their_start_and_rounded_to_the_nanosecond() -> None:
+def test_requests_are_grouped_by_minute_and_rounded() -> None:
     requests = tuple(
         make_record(ttft_s=ttft_s, started_at_unix_s=START_UNIX_S + offset)
         for offset, ttft_s in [(0.0, 0.1), (59.999, 0.2), (60.0, 0.1 + 0.2)]
@@ -161,14 +163,14 @@ def test_equal_values_are_stored_once_with_their_count() -> None:
         (PoissonLoad(requests_per_second=2.5), 200 / 3.5),
     ],
 )
-def test_a_blocks_throughput_is_one_value_at_its_end(load: Load, token_per_s: float) -> None:
+def test_a_blocks_throughput_is_one_value(load: Load, token_per_s: float) -> None:
     requests = tuple(make_record(index, end_to_end_latency_s=1.5) for index in range(2))
     block = make_block(load=load, requests=requests, ended_at_unix_s=START_UNIX_S + 130)
     stored = values_of_metric(plan_block(block), "OutputThroughput")
     assert stored == {minute(2): [pytest.approx(token_per_s)]}
 
 
-def test_acceptance_is_one_value_in_percent_at_the_end_of_the_block() -> None:
+def test_acceptance_is_one_percentage_at_the_blocks_end() -> None:
     counters = SpeculationCounters(drafts=10, draft_tokens=200, accepted_tokens=150)
     block = make_block(speculation=counters, ended_at_unix_s=START_UNIX_S + 130)
     assert values_of_metric(plan_block(block), "AcceptanceRate") == {minute(2): [75.0]}
@@ -183,7 +185,7 @@ NO_DRAFTS = SpeculationCounters(drafts=0, draft_tokens=0, accepted_tokens=0)
 
 
 @pytest.mark.parametrize("speculation", [None, NO_DRAFTS])
-def test_without_counters_acceptance_is_estimated_under_a_name_of_its_own(
+def test_without_counters_acceptance_is_named_an_estimate(
     speculation: SpeculationCounters | None,
 ) -> None:
     block = make_block(requests=steps_of(4.5), max_tokens_per_step=8, speculation=speculation)
@@ -204,7 +206,7 @@ def test_without_counters_acceptance_is_estimated_under_a_name_of_its_own(
         (9.0, {}),  # merged chunks: no acceptance explains them
     ],
 )
-def test_no_estimate_stands_beside_a_count_nor_without_what_it_takes(
+def test_an_estimate_needs_its_inputs_and_no_count(
     tokens_per_step: float, changes: dict[str, Any]
 ) -> None:
     requests = steps_of(tokens_per_step)
@@ -214,7 +216,7 @@ def test_no_estimate_stands_beside_a_count_nor_without_what_it_takes(
 
 
 @pytest.mark.parametrize("counted", [True, False])
-def test_what_plan_says_is_charged_is_what_a_block_sends(counted: bool) -> None:
+def test_a_block_sends_what_plan_charges_for(counted: bool) -> None:
     good = make_block(requests=steps_of(4.5), max_tokens_per_step=8)
     drafted = good if counted else replace(good, speculation=None)
     plain = make_block(requests=steps_of(1.0), max_tokens_per_step=1, speculation=None)
@@ -223,7 +225,7 @@ def test_what_plan_says_is_charged_is_what_a_block_sends(counted: bool) -> None:
         assert len(sent) == len(charged(speculates=speculates))
 
 
-def test_the_same_file_gives_the_same_calls_in_the_same_order() -> None:
+def test_the_same_file_gives_the_same_calls() -> None:
     one, two = plan_block(make_block(request_count=40)), plan_block(make_block(request_count=40))
     assert one == two
     assert one.sha256 != plan_block(make_block(request_count=41)).sha256
@@ -244,9 +246,7 @@ def test_a_block_without_requests_takes_no_call() -> None:
         (make_block(experiment="x" * 1025), "1 to 1024"),
     ],
 )
-def test_what_cloudwatch_does_not_take_is_refused_before_any_call(
-    block: BlockResult, reason: str
-) -> None:
+def test_values_that_cloudwatch_refuses_fail_before_calls(block: BlockResult, reason: str) -> None:
     with pytest.raises(UnusableError) as refused:
         plan_block(block)
     assert reason in str(refused.value)
@@ -262,7 +262,7 @@ def query_protocol_bytes(call: Call) -> int:
     return len(urlencode(request["body"]))
 
 
-def test_ten_thousand_requests_take_at_most_40_calls_each_within_the_limits() -> None:
+def test_ten_thousand_requests_take_forty_calls_at_most() -> None:
     plan = plan_block(make_block(request_count=10_000))
     assert len(plan.calls) <= 40
     for call in plan.calls:
@@ -273,7 +273,7 @@ def test_ten_thousand_requests_take_at_most_40_calls_each_within_the_limits() ->
     assert sum(len(v) for v in values_of_metric(plan, "TTFT").values()) == 10_000
 
 
-def test_the_verdict_of_the_largest_search_is_within_the_limits() -> None:
+def test_the_largest_searchs_verdict_is_within_limits() -> None:
     verdict = verdict_of(make_facts(make_search_run()))
     mix = verdict.findings[0]
     findings = tuple(
@@ -288,7 +288,7 @@ def test_the_verdict_of_the_largest_search_is_within_the_limits() -> None:
     assert plan.words[0] == verdict.headline
 
 
-def test_of_a_search_each_measured_candidate_is_published_and_no_other() -> None:
+def test_only_measured_candidates_of_a_search_are_published() -> None:
     verdict = verdict_of(make_facts(make_search_run()))
     (call,) = plan_verdict(verdict, written_at_unix_s=START_UNIX_S).calls
     named = {d["Value"] for datum in call for d in datum["Dimensions"] if d["Name"] == "Variant"}

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 
 from draftworth.records.graph_manifests import RefusedGraphsError
 from draftworth.records.servers import SelfTest
-from pods.compiled_graphs.prepare import Order, Prepared, compiles_after_all, prepare
-from pods.compiled_graphs.scratch import Starts, begin, keep
+from pods.compiled_graphs.prepare_graphs import Order, Prepared, compiles_after_all, prepare
+from pods.compiled_graphs.scratch_records import Starts, begin, keep
 from pods.compiled_graphs.server_process import ServerProcess, is_healthy
 from pods.compiled_graphs.server_reports import Reports
 
@@ -47,7 +47,7 @@ class Parent:
     self_test: Callable[[], SelfTest]
     reports: Reports
     _server: ServerProcess | None = None
-    _told_to_end: bool = False
+    _got_end_signal: bool = False
     _timed_out: bool = False
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class Parent:
         """Pass a signal on to the server; end this process if no server runs."""
         if self._server is None or self._server.ended.is_set():
             sys.exit(128 + number)
-        self._told_to_end |= number in (signal.SIGTERM, signal.SIGINT)
+        self._got_end_signal |= number in (signal.SIGTERM, signal.SIGINT)
         self._server.signal(number)
 
     def _test(self) -> None:
@@ -90,7 +90,7 @@ class Parent:
             code = self._attempt({**environment, **prepared.proof}, compiles=False)
             # A driver, a mount, memory, EFA or a deadline says nothing about the graphs: they are
             # only given up for an error that names them.
-            never_healthy = self.starts.without_health and not self._told_to_end
+            never_healthy = self.starts.without_health and not self._got_end_signal
             if not (never_healthy and self.reports.tail.graph_missed):
                 return self._ended(code)
             self.reports.say(
@@ -115,8 +115,8 @@ class Parent:
             self.reports.say(f"{self.command[0]} cannot be started: {error}")
             return EXIT_NOT_FOUND
         self.reports.report("starting", self.starts)
-        given = (self._server, left_seconds)
-        watching = threading.Thread(target=self._watch, args=given, daemon=True)
+        watched = (self._server, left_seconds)
+        watching = threading.Thread(target=self._watch, args=watched, daemon=True)
         watching.start()
         code = self._server.wait()
         watching.join()
@@ -132,7 +132,7 @@ class Parent:
                 self.reports.report("healthy", self.starts)
                 return
             if time.monotonic() >= until:
-                self._timed_out = not self._told_to_end
+                self._timed_out = not self._got_end_signal
                 server.end()
                 return
 
@@ -140,7 +140,7 @@ class Parent:
         """Return `code`: the kubelet restarts the server. GivenUpError: it ended too often."""
         starts, failed = self.starts, self.reports.tail.compiler_failed
         allowed = self.arguments.starts_with_compiler_failure if failed else MAX_STARTS
-        if starts.without_health >= allowed and not self._told_to_end:
+        if starts.without_health >= allowed and not self._got_end_signal:
             compiler = "; the compiler failed by itself (exit code 70)" if failed else ""
             raise GivenUpError(self._too_often(f"with exit code {code}{compiler}"))
         self.reports.report("ended", starts, exit_code=code)

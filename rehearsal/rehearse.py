@@ -34,9 +34,9 @@ from draftworth.records.transcripts import Transcripts, read_transcripts
 from draftworth.report.contents import document_of
 from draftworth.report.sentences import headline
 from pods.measuring.s3_sink import S3Sink
-from rehearsal import endpoints, install, publishing
-from rehearsal.checks import checks_of
-from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
+from rehearsal import install, publish_results, server_slots
+from rehearsal.embedded_aws import RESULTS_BUCKET, embedded_aws
+from rehearsal.prediction_checks import checks_of
 from rehearsal.trained import fetching
 
 _ENGINE_TAKES = "; the engine, which is not there yet, 3 GB and some minutes more"
@@ -89,21 +89,21 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         if arguments.pair:
             arguments.experiment = _fetched(arguments, progress.line)
-        experiment = _asked(arguments, load(arguments.experiment))
+        experiment = _with_options(arguments, load(arguments.experiment))
         folder.check()
         rehearsal = _Rehearsal(
             arguments=arguments,
             experiment=experiment,
             folder=folder,
             readings=Path(scratch),
-            shown=progress,
+            run_progress=progress,
         )
         run_id = new_run_id(experiment.name)
         run_folder = arguments.out / run_id
         with print_run.answer_if_cut_off(arguments, run_folder):
             result = rehearsal.measure(run_id)
         predictions: tuple[likelihoods.Prediction, ...] = ()
-        rehearsal.tell_answer(reading.read_run(run_folder))
+        rehearsal.print_headline(reading.read_run(run_folder))
         try:
             predictions = rehearsal.read_outputs(run_id)
         except KeyboardInterrupt:
@@ -128,15 +128,15 @@ class _Rehearsal:
     experiment: ResolvedLocal
     folder: FolderSink
     readings: Path
-    shown: RunProgress
+    run_progress: RunProgress
 
     @property
     def progress(self) -> Progress:
-        return self.shown.line
+        return self.run_progress.line
 
     def measure(self, run_id: str) -> RunResult:
-        given, experiment, progress = self.arguments, self.experiment, self.progress
-        servers = endpoints.local_engines(experiment, given.engine, progress=progress)
+        arguments, experiment, progress = self.arguments, self.experiment, self.progress
+        servers = server_slots.local_engines(experiment, arguments.engine, progress=progress)
         with embedded_aws() as emulator, servers as (spec, manager):
             bucket = S3Sink(emulator.s3, bucket=RESULTS_BUCKET, prefix=RUNS_FOLDER)
             result = measure_here(
@@ -144,14 +144,14 @@ class _Rehearsal:
                 run_id,
                 Tee(self.folder, bucket),
                 progress,
-                advanced=self.shown.advanced,
+                advanced=self.run_progress.advanced,
                 servers=manager,
                 read_outputs=self._draft_reader(),
             )
-            publishing.publish(emulator, reading.read_run(given.out / run_id), progress)
+            publish_results.publish(emulator, reading.read_run(arguments.out / run_id), progress)
         return result
 
-    def tell_answer(self, run: reading.Run) -> None:
+    def print_headline(self, run: reading.Run) -> None:
         """Show a complete run's headline before its outputs are read, which may take minutes."""
         if run.result.status == "complete":
             self.progress(headline(facts_of(run, {})))
@@ -170,16 +170,18 @@ class _Rehearsal:
         try:
             run = reading.read_run(run_folder)
             checks = checks_by_target(local, run, read_transcripts(run_folder, run.blocks), reader)
-            said = likelihoods.Likelihoods(run_id=run_id, likelihoods=tuple(checks))
+            likelihood_record = likelihoods.Likelihoods(run_id=run_id, likelihoods=tuple(checks))
             self.folder.write(
-                f"{run_id}/{likelihoods.LIKELIHOODS_FILE}", codec.dump_record(said, indent=2)
+                f"{run_id}/{likelihoods.LIKELIHOODS_FILE}",
+                codec.dump_record(likelihood_record, indent=2),
             )
             if local.spec.workload.temperature:
                 return ()
             predicted = predict(local, run_folder, reader)
-            record = likelihoods.Predictions(run_id=run_id, predictions=predicted)
+            prediction_record = likelihoods.Predictions(run_id=run_id, predictions=predicted)
             self.folder.write(
-                f"{run_id}/{likelihoods.PREDICTIONS_FILE}", codec.dump_record(record, indent=2)
+                f"{run_id}/{likelihoods.PREDICTIONS_FILE}",
+                codec.dump_record(prediction_record, indent=2),
             )
         except DraftworthError as error:  # the measured run is valid without this
             self.progress(f"its outputs are not read: {error}")
@@ -190,10 +192,10 @@ class _Rehearsal:
         """Print the checks of a run with `--pair`; return whether they hold (True without it)."""
         if self.arguments.pair is None:
             return True
-        found = list(checks_of(self.experiment, run, texts, self._reader()))
+        checks = list(checks_of(self.experiment, run, texts, self._reader()))
         to = sys.stderr if self.arguments.json else sys.stdout
-        print("", "Timings are of this CPU, and of no other device.", *found, sep="\n", file=to)
-        return all(check.holds for check in found)
+        print("", "Timings are of this CPU, and of no other device.", *checks, sep="\n", file=to)
+        return all(check.holds for check in checks)
 
     def _draft_reader(self) -> ReadRunsOutputs:
         """Return a function that runs each draft of a search on the baseline's outputs.
@@ -212,8 +214,8 @@ class _Rehearsal:
         def read(run_id: str, blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
             try:
                 texts = read_transcripts(self.arguments.out / run_id, tuple(blocks))
-                given = outputs_of_blocks(blocks, texts, local.cases, variant=baseline)
-                return {d: reader.readings(beside(local.path, d), given) for d in drafts}
+                outputs = outputs_of_blocks(blocks, texts, local.cases, variant=baseline)
+                return {d: reader.readings(beside(local.path, d), outputs) for d in drafts}
             except DraftworthError as error:  # the search continues without the readings
                 self.progress(f"the baseline's outputs are not read: {error}")
                 return {}
@@ -242,7 +244,7 @@ def _fetched(arguments: argparse.Namespace, progress: Progress) -> Path:
     return fetching.ROOT / pair.experiment
 
 
-def _asked(
+def _with_options(
     arguments: argparse.Namespace, experiment: ResolvedNeuron | ResolvedLocal
 ) -> ResolvedLocal:
     if not isinstance(experiment, ResolvedLocal):

@@ -1,12 +1,12 @@
 """Runs a command, and ends it with all its child processes when the calling process ends.
 
-Run as a script: ``python guard.py GRACE_SECONDS COMMAND [ARGUMENT ...]``, as the leader of its own
-process group, with a pipe on standard input. When the pipe closes (the parent closed it, or died,
-even by SIGKILL), the command gets SIGTERM, and GRACE_SECONDS later the whole group gets SIGKILL.
-Otherwise vLLM's engine core and workers, which are grandchildren, would continue to run after their
-parent was killed and keep gigabytes of memory. A second process does the same with the whole group
-when this one is killed, and is started again if it is killed itself: a signal from the kernel
-(`PR_SET_PDEATHSIG`) would reach no grandchild.
+Run as a script: ``python process_guard.py GRACE_SECONDS COMMAND [ARGUMENT ...]``, as the leader of
+its own process group, with a pipe on standard input. When the pipe closes (the parent closed it, or
+died, even by SIGKILL), the command gets SIGTERM, and GRACE_SECONDS later the whole group gets
+SIGKILL. Otherwise vLLM's engine core and workers, which are grandchildren, would continue to run
+after their parent was killed and keep gigabytes of memory. A second process does the same with the
+whole group when this one is killed, and is started again if it is killed itself: a signal from the
+kernel (`PR_SET_PDEATHSIG`) would reach no grandchild.
 
 The script is started with ``python -I -S``, so it imports only the standard library.
 """
@@ -36,13 +36,13 @@ def main(arguments: Sequence[str]) -> None:
     except OSError as error:
         _say(f"cannot start {command[0]}: {error}")
         return
-    asked_to_end = False
-    while child.poll() is None and not asked_to_end:
+    pipe_closed = False
+    while child.poll() is None and not pipe_closed:
         readable, _, _ = select.select([0], [], [], POLL_SECONDS)
-        asked_to_end = bool(readable) and not os.read(0, 4096)
+        pipe_closed = bool(readable) and not os.read(0, 4096)
         if os.waitpid(second, os.WNOHANG)[0]:
             second = _start_second_guard(grace_seconds)
-    if asked_to_end:
+    if pipe_closed:
         child.terminate()
         try:
             child.wait(timeout=grace_seconds)

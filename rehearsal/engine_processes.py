@@ -34,7 +34,7 @@ NEXT_STEP = (
     "own: draftworth compare --baseline URL --variant NAME=URL ..."
 )
 
-_GUARD = Path(__file__).with_name("guard.py")
+_GUARD = Path(__file__).with_name("process_guard.py")
 
 # The last line of a Python traceback, also with a logger's prefix before it.
 _EXCEPTION = re.compile(r"\b[A-Za-z_][\w.]*(Error|Exception): .")
@@ -113,7 +113,7 @@ class EngineServer:
         # A user who can open the sockets can command it, so they are in a private folder. Its
         # name is short: a socket's path has at most 104 bytes, and macOS' temporary paths are long.
         self._sockets = tempfile.mkdtemp(prefix="dw-")
-        own = {SOCKETS_VARIABLE: self._sockets}
+        sockets = {SOCKETS_VARIABLE: self._sockets}
         with self.log_path.open("wb") as log:
             # In its own session the server gets no Ctrl-C; this process does and stops the server.
             self._guard = subprocess.Popen(  # noqa: S603 (our own command line)
@@ -121,7 +121,7 @@ class EngineServer:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **self.environment, **own},
+                env={**os.environ, **self.environment, **sockets},
                 start_new_session=True,
             )
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.emulator import RESULTS_BUCKET, embedded_aws
+from rehearsal.embedded_aws import RESULTS_BUCKET, embedded_aws
 
 pytestmark = [pytest.mark.emulator]
 
 
-def test_whatever_the_users_configuration_says_the_rehearsal_has_its_own(
+def test_the_rehearsal_ignores_the_users_aws_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "config"

@@ -1,0 +1,63 @@
+"""Reads the token for the hub from Secrets Manager."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from draftworth.errors import DraftworthError, UserInputError
+from draftworth.records.codec import RecordError, load_object
+
+if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
+_NEXT = (
+    "next: aws secretsmanager put-secret-value (or create-secret --name) with --secret-string and "
+    "your hub token, in the experiment's region"
+)
+
+
+def read_token(client: SecretsManagerClient, secret: str) -> str:
+    """Return the secret's text, or the only value in it if the AWS console wrote it as JSON.
+
+    Another try may succeed after any error except UserInputError.
+    """
+    try:
+        text = client.get_secret_value(SecretId=secret).get("SecretString", "")
+    except (ClientError, BotoCoreError) as error:
+        raise _refusal(secret, error) from error
+    token = _token_in(text.strip())
+    # The token goes into an HTTP header: printable ASCII without spaces.
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise UserInputError(
+            f"aws.hub_token_secret: {secret} holds no token; allowed: the token alone, or a JSON "
+            f"object with it as the only value; {_NEXT}"
+        )
+    return token
+
+
+def _token_in(text: str) -> str:
+    if not text.startswith("{"):
+        return text
+    try:
+        values = list(load_object(text).values())
+    except RecordError:
+        return ""
+    return values[0].strip() if len(values) == 1 and isinstance(values[0], str) else ""
+
+
+def _refusal(secret: str, error: Exception) -> DraftworthError:
+    code = error.response["Error"]["Code"] if isinstance(error, ClientError) else None
+    if code in ("ResourceNotFoundException", "InvalidRequestException"):
+        return UserInputError(
+            f"aws.hub_token_secret: {secret} is not there, or marked for deletion; {_NEXT}"
+        )
+    if code in ("AccessDeniedException", "DecryptionFailure"):
+        # Not a UserInputError, because AWS refuses a role for some seconds after its creation.
+        return DraftworthError(
+            f"aws.hub_token_secret: {secret} may not be read by the stager's role: {error}; next: "
+            "deploy with this secret's name in the experiment; a secret with a KMS key of your "
+            "own also needs that key's policy to let the role decrypt"
+        )
+    return DraftworthError(f"secret {secret}: cannot be read: {error}")
