@@ -42,7 +42,7 @@ class DocumentError(Exception):
 
 
 class Document(Protocol):
-    """A record that several write; `written_by` is a random id, by which each knows its write."""
+    """A record with several writers; each recognizes its write by the random id `written_by`."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 

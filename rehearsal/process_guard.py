@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     second = _start_second_guard(grace_seconds)
     try:
-        child = subprocess.Popen(  # noqa: S603 (running what it is given is its purpose)
+        child = subprocess.Popen(  # noqa: S603 (running any command is its purpose)
             command, stdin=subprocess.DEVNULL, preexec_fn=_default_signals
         )
     except OSError as error:
@@ -54,11 +54,10 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _start_second_guard(grace_seconds: float) -> int:
-    """Start a process that ends the group when this process ends: a pipe of both closes then.
+    """Start a process that ends the group when this process ends; return its process id.
 
-    Return its id.
-
-    The command does not hold the pipe open, because it inherits no file but standard ones.
+    It notices the end by a pipe, which closes when this process ends. The command does not keep
+    the pipe open, because it inherits only the standard files.
     """
     reading, writing = os.pipe()
     if second := os.fork():

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--pair",
         choices=[*fetching.PAIRS],
-        help="trained models and prompts of others: they are fetched first, the run is checked",
+        help="measure published models and prompts, which are fetched first, and check the run",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("runs"), help="folder for the run's files (%(default)s)"
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Rehearse and print the verdict; return 1 if the run is not complete or a check failed."""
     check_api_key()
     folder = FolderSink(arguments.out)
-    # `readings` caches what drafts have read during a search, for `read_outputs` after the run.
+    # `readings` caches the drafts' readings during a search, for `read_outputs` after the run.
     with (
         tempfile.TemporaryDirectory(prefix="draftworth-") as scratch,
         shown_progress(with_time=True) as progress,

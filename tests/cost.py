@@ -20,7 +20,7 @@ LOOPS_AT_A_TIME = 2
 
 
 def main() -> int:
-    """Exit code: the command's."""
+    """Run the command, print its cost, and return its exit code."""
     before = loop_cpu_seconds()
     begin = cpu_seconds_of_children()
     exit_code = subprocess.run(sys.argv[1:], check=False).returncode
@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def loop_cpu_seconds() -> float:
-    """CPU seconds of one reference loop, as it runs now."""
+    """Return the CPU seconds of one reference loop at this moment."""
     begin = cpu_seconds_of_children()
     loops = [subprocess.Popen([sys.executable, "-c", LOOP]) for _ in range(LOOPS_AT_A_TIME)]
     for loop in loops:
@@ -43,7 +43,7 @@ def loop_cpu_seconds() -> float:
 
 
 def cpu_seconds_of_children() -> float:
-    """CPU seconds of the processes that have ended below this one."""
+    """Return the CPU seconds of the child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

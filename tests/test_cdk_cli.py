@@ -38,7 +38,7 @@ pytestmark = [
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """How the CLI ended, and what it said in both streams."""
+    """The CLI's exit code and its output in both streams."""
 
     exit_code: int
     output: str
@@ -46,7 +46,7 @@ class Done:
 
 @pytest.fixture(scope="module")
 def listed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
-    """`cdk ls` without credentials, and what it wrote for the other tests to deploy."""
+    """`cdk ls` without credentials, and its output folder, from which other tests deploy."""
     folder = tmp_path_factory.mktemp("listed")
     engine, called = folder / "engine", folder / "called"
     engine.write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
@@ -67,7 +67,7 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
 
 @pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The change sets that were executed, by their request; their stacks exist afterwards."""
+    """The requests of executed change sets; their stacks exist afterwards."""
     # Not at the top: both take a second, and every worker imports the modules of all tests.
     from moto.cloudformation.responses import CloudFormationResponse
     from moto.core.responses import EmptyResult
@@ -103,7 +103,7 @@ def client(service: str) -> Any:
 
 
 def cdk(*words: str, folder: Path, **environment: str) -> Done:
-    """The CLI without a terminal; nothing but the emulated account can be reached.
+    """Run the CLI without a terminal; it can reach only the emulated account.
 
     Into a file: Node.js writes to a pipe when it has time, and a CLI that fails does not wait.
     """
@@ -131,7 +131,7 @@ def test_an_experiment_is_one_stack_to_the_cli(listed: tuple[Done, Path]) -> Non
 def test_without_credentials_only_the_account_is_missing(
     listed: tuple[Done, Path], tmp_path: Path
 ) -> None:
-    """And not the name of a stack."""
+    """The stack's name is found."""
     done = cdk("deploy", "--app", str(listed[1]), folder=tmp_path, **NOBODY)
     assert done.exit_code == 1
     assert "Unable to resolve AWS account" in done.output

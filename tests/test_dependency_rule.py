@@ -127,7 +127,7 @@ STDLIB_ONLY = {
 
 @functools.cache
 def imported_modules(source: str) -> frozenset[str]:
-    """Modules, in full, that a module imports when it is loaded or run."""
+    """Return the full names of the modules that a module imports, anywhere in it."""
     imported: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -144,19 +144,19 @@ def _is_import_by_name(node: ast.Call) -> bool:
 
 
 def _module_of(parent: str, name: str) -> str:
-    """The module that a name is; the parent where it is of itself, or not of ours."""
+    """Return the module that a name is in; a module of ours is its own name."""
     path = ROOT.joinpath(*parent.split("."), name)
     is_module = path.is_dir() or path.with_suffix(".py").is_file()
     return f"{parent}.{name}" if parent.split(".")[0] in PACKAGES and is_module else parent
 
 
 def imported_names(source: str) -> set[str]:
-    """Packages that a module imports, of ours and of others."""
+    """Return the packages that a module imports, ours and others."""
     return {module.split(".")[0] for module in imported_modules(source)}
 
 
 def imported_rooms(source: str) -> set[str]:
-    """Rooms of `draftworth` that a module imports."""
+    """Return the rooms of `draftworth` that a module imports."""
     names = (module.split(".") for module in imported_modules(source))
     return {parts[1] for parts in names if parts[0] == "draftworth" and len(parts) > 1}
 
@@ -173,7 +173,7 @@ def violations(package: str, source: str) -> set[str]:
 
 
 def modules(package: str) -> list[Path]:
-    """Files of a package; those that call AWS or torch are packages of their own."""
+    """Return the files of a package; some subpackages count as packages of their own."""
     path = ROOT / package
     if path.is_file():
         return [path]
@@ -209,7 +209,7 @@ def test_a_planted_violation_is_found(package: str, source: str) -> None:
 
 
 def names_worked_out(source: str) -> list[str]:
-    """Imports by a name that is no literal, which this module cannot read."""
+    """Return imports by a computed name, which this test cannot read."""
     calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
     by_name = (call for call in calls if _is_import_by_name(call))
     return [ast.unparse(c) for c in by_name if not isinstance(c.args[0], ast.Constant)]
@@ -239,7 +239,7 @@ def test_a_room_imports_only_rooms_below_it(room: str) -> None:
 
 @pytest.mark.parametrize("file", [ROOT / "app.py", *modules("stacks")], ids=lambda f: f.name)
 def test_a_deploy_imports_no_command(file: Path) -> None:
-    """What `plan` and a synthesis both say is worked out in the domain, not in a command."""
+    """What `plan` and a synthesis share is in the domain, not in a command."""
     assert not imported_rooms(file.read_text()) & {"cli"}
 
 
@@ -274,7 +274,7 @@ def test_what_travels_together_imports_nothing_that_stays(shipped: str) -> None:
 
 
 def test_the_domain_loads_no_aws_or_kubernetes_library() -> None:
-    """Also not by a detour: what is in memory after every module of the domain was imported."""
+    """Also indirectly: the test looks at the modules in memory after all imports."""
     domain = [
         ".".join(f.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         for f in modules("draftworth")

@@ -1,4 +1,4 @@
-"""What `make` hands on to the commands that it calls."""
+"""The options that `make` passes to the commands that it calls."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is n
 
 
 def called_by(target: str, *variables: str) -> str:
-    """The commands of a target, which are printed and not run."""
+    """Return the commands of a target, which are printed and not run."""
     command = ["make", "--dry-run", target, *variables]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout

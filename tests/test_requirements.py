@@ -1,4 +1,4 @@
-"""What is installed for whom: a deployer, the rehearsal, tests and checks."""
+"""The packages that a deployer, the rehearsal, tests and checks install."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ LOCKS = {
 
 
 def packages(file: Path) -> set[str]:
-    """The packages that a file names itself, as PyPI spells them."""
+    """Return the packages that a file names itself, as PyPI spells them."""
     lines = (line for line in file.read_text().splitlines() if line[:1] not in ("#", "-", ""))
     names = (re.split(r"[\[<>=]", line)[0].strip() for line in lines)
     return {re.sub(r"[-_.]+", "-", name).lower() for name in names}

@@ -1,4 +1,4 @@
-"""What `docs/security.md` says is tested is tested."""
+"""Every test that `docs/security.md` names exists."""
 
 import re
 from pathlib import Path
@@ -13,13 +13,13 @@ TABLE = "## What holds, and where that is tested"
 
 
 def rows(page: str) -> list[str]:
-    """The rows of the table of threats, without its head."""
+    """Return the rows of the table of threats, without its head."""
     table = page.partition(TABLE)[2].partition("\n## ")[0]
     return [line for line in table.splitlines() if line.startswith("|")][2:]
 
 
 def untested(page: str, root: Path = ROOT) -> list[str]:
-    """Rows that name no test, and tests that are not there."""
+    """Return rows that name no test, and tests that do not exist."""
     problems = [row for row in rows(page) if not NAMED.search(row)]
     for file, test in NAMED.findall(page):
         path = root / file

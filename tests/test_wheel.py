@@ -24,7 +24,7 @@ ELSEWHERE = ("draftworth.estimate.forward_pass", "draftworth.account", "draftwor
 
 
 def needed(requirements: Sequence[str]) -> set[str]:
-    """Names of the distributions that these requirements bring, with all that those need."""
+    """Return the distributions that these requirements install, directly or indirectly."""
     names: set[str] = set()
     waiting = [*requirements]
     while waiting:
@@ -49,7 +49,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel, what it says that it needs, and nothing else."""
+    """An environment with the wheel and its dependencies, and nothing else."""
     folder = tmp_path_factory.mktemp("environment")
     python = folder / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
@@ -63,7 +63,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(installed: Path, program: str, *words: object, cwd: Path, code: int = 0) -> str:
-    """Run a program of the environment in a folder that is no checkout; return what it says."""
+    """Run a program of the environment outside of a checkout; return its output."""
     done = subprocess.run(
         [str(installed / "bin" / program), *map(str, words)],
         cwd=cwd,

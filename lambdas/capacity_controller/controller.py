@@ -110,9 +110,10 @@ class Controller:
         self.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
 
     def mail_at_most_every(self, seconds: float, notification: Notification) -> None:
-        """Send a mail that cannot be recorded as sent, only at an hour's or day's first heartbeat.
+        """Send a mail at most once per hour or day, although it cannot be recorded as sent.
 
-        seconds: of an hour or a day, which begin at full hours or at midnight of UTC.
+        It is sent at the first heartbeat of each period. seconds: the length of a period: an hour,
+        from each full hour, or a day, from midnight UTC.
         """
         if self.clock() % seconds < HEARTBEAT_MINUTES * 60:
             self.publish(notification)

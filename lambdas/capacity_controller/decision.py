@@ -18,7 +18,7 @@ from lambdas.capacity_controller.observation import Observation
 from lambdas.capacity_controller.reserved_block import CapacityBlock, NoCapacityBlock
 from lambdas.capacity_controller.unknown import Unknown
 
-# What `mails.toml` says.
+# The texts in `mails.toml`.
 WORDS: Mapping[str, Any] = tomllib.loads(
     Path(__file__).with_name("mails.toml").read_text(encoding="utf-8")
 )

@@ -1,8 +1,8 @@
 """Decides what is due while instances stay although zero nodes are desired, without calls to AWS.
 
-Scale-in protection, a lifecycle hook of others or a termination that fails keep an instance, and it
-is paid for, for as long as nobody looks. So zero nodes are asked for again and again, a mail comes
-every day, and another one when the instances are gone.
+Scale-in protection, somebody's lifecycle hook or a failed termination can keep an instance, which
+is paid for. So the controller asks EKS for zero nodes again every half hour, sends a mail every
+day, and another mail when the instances are gone.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from lambdas.capacity_controller.decision import Decision, limits_reached
 from lambdas.capacity_controller.node_group import NodeGroup
 from lambdas.capacity_controller.notifications import Mail, of_mail, of_remaining
 
-# Longer than EKS drains a node, which is a quarter of an hour if nobody ends the drain.
+# Longer than EKS drains a node: a quarter of an hour, unless the drain is ended earlier.
 MAIL_AFTER_SECONDS = 30 * 60
 MAIL_EVERY_SECONDS = 24 * 3600
 # Auto Scaling may look at a protected instance only hours later, and a node costs as much as
@@ -57,7 +57,7 @@ def due(
         if before.mailed_at_unix_s is None:
             return Due()
         return Due(mails=(of_remaining(Mail.NODES_GONE, deployment, before, nodes, now=now),))
-    # Where nothing can be decided now, a size that is zero stays zero.
+    # If nothing can be decided now, a size of zero stays zero.
     if size == 0 or nodes.desired_size == 0:
         return _of_staying(before, deployment, nodes, now)
     return Due(remaining=before)

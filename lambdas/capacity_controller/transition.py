@@ -131,7 +131,7 @@ def _observed(
     seen = replace(deployment, node_time=node_time, servers=wait, block_node_seconds=whole_block)
     ready = healthy is not None and healthy >= wait.nodes_since_unix_s
     measured = None if isinstance(observation.run, Unknown) else observation.run.measured_at_unix_s
-    # A result proves that a server was ready at its time, not that a server is ready now.
+    # A result proves that a server was ready when it was written, not that one is ready now.
     was_ready = measured is not None and measured > deployment.node_time.observed_at_unix_s
     # Nodes that ended because they were no longer desired are not lost.
     lost = gone and were_desired
@@ -184,7 +184,7 @@ def _staging_is_silent(deployment: Deployment, observation: Observation, now: fl
 def _job_is_silent(observation: Observation, now: float) -> bool:
     """Return whether no run has begun although a server's container started minutes ago.
 
-    The Job's pod is pending until a server's pod is on a node (`charts/measuring.yaml.jinja`).
+    The Job's pod is pending until a server's pod is on a node.
     """
     run, servers = observation.run, observation.servers
     if isinstance(run, Unknown) or isinstance(servers, Unknown) or run.state != "none":

@@ -6,7 +6,7 @@ not idempotent, SQS delivers at least once, and two deliveries can run at the sa
 file has a claim: a small JSON object `published/<key of the file>.json` in the same bucket, changed
 by conditional writes, with the number of the file's calls that are done. The claim is written after
 each call, and the next delivery continues after the last recorded call. (Powertools for AWS Lambda
-would need a DynamoDB table and a layer, and only knows whether a message is done.) A claim has a
+would need a DynamoDB table and a layer, and records only whether a message is done.) A claim has a
 lease until `CLOCK_SKEW_SECONDS` after the end of the invocation that holds it. Lambda kills an
 invocation at its end, so none uses an expired lease.
 
@@ -66,10 +66,10 @@ F = TypeVar("F", results.BlockResult, Verdict)
 class Claim:
     """How many PutMetricData calls of a file are done, and until when an invocation may make more.
 
-    written_by: a random id, by which a writer knows its own write.
+    written_by: a random id, by which a writer recognizes its own write.
     source_sha256: hash of the file's bytes; no ETag is used, because SSE-KMS changes ETags.
     plan_sha256: hash of the calls that publish the file.
-    calls, calls_done: how many calls are planned, and how many are known to have succeeded.
+    calls, calls_done: how many calls are planned, and how many have certainly succeeded.
     lease_until_unix_s: the end of the lease; 0 if the invocation has ended the lease itself.
     """
 

@@ -1,6 +1,6 @@
 """The canary Job's program tests a variant's mounts and permissions before accelerators start.
 
-It waits until the checkpoints are staged. It asks S3 whether they are, as the mount may cache old
+It waits until the checkpoints are staged, which it reads from S3, because the mount may show old
 listings. Each step may fail for some minutes, because AWS refuses a role that was just created.
 Each report replaces the previous report (`draftworth/records/deployment.py`).
 
@@ -224,10 +224,12 @@ def _mounted(value: str) -> MountedModel:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pods.canary", description=__doc__)
     parser.add_argument("--job", required=True, help="the measuring Job that this belongs to")
-    parser.add_argument("--variant", required=True, help="whose server this stands for")
+    parser.add_argument("--variant", required=True, help="the variant whose server this tests")
     parser.add_argument("--checkpoints", required=True, help="the bucket with the checkpoints")
     parser.add_argument("--results", required=True, help="the bucket for the report")
-    parser.add_argument("--artifacts-folder", required=True, type=Path, help="where it is mounted")
+    parser.add_argument(
+        "--artifacts-folder", required=True, type=Path, help="where the artifacts bucket is mounted"
+    )
     for role in ROLES:
         parser.add_argument(
             f"--{role}",
@@ -236,9 +238,9 @@ def _parser() -> argparse.ArgumentParser:
             help="where the checkpoint is mounted, and what it must be",
         )
     for name, default, text in (
-        ("--wait-seconds", WAIT_HOURS * 3600, "for the checkpoints to be staged"),
-        ("--patience-seconds", PATIENCE_SECONDS, "for what fails to be mended"),
-        ("--poll-seconds", POLL_SECONDS, "between two looks"),
+        ("--wait-seconds", WAIT_HOURS * 3600, "the longest wait for staged checkpoints"),
+        ("--patience-seconds", PATIENCE_SECONDS, "how long a failing step is tried again"),
+        ("--poll-seconds", POLL_SECONDS, "time between two tries"),
     ):
         parser.add_argument(name, type=float, default=default, help=f"{text} (%(default)s)")
     return parser

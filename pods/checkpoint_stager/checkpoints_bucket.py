@@ -156,7 +156,7 @@ class Store:
         return f"{checkpoints.checkpoint_prefix(self.model, self.revision)}/{path}"
 
     def _read(self, kind: type[M], path: str) -> M | None:
-        """Load a marker; None if missing. RecordError or TooLargeError: it is not this model's."""
+        """Load a marker; None if missing. RecordError or TooLargeError: it is invalid."""
         try:
             with self._failures_of("read", path):
                 answer = self.client.get_object(Bucket=self.bucket, Key=self._key(path))

@@ -1,6 +1,6 @@
-"""Ends an answer of the hub or its storage that is larger, or takes longer, than it may.
+"""Limits the size and the duration of the answers of the hub and its storage.
 
-The hub's client reads an answer to its end, wherever that is, into memory or onto the disk.
+The hub's client has no such limit: it reads each answer to its end, into memory or onto the disk.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,21 +16,21 @@ from huggingface_hub.utils._http import default_client_factory
 from draftworth.errors import DraftworthError
 from draftworth.untrusted import MIB, one_line
 
-# A listing of a hundred thousand files has this size. Pages of errors have it too, so it is also
-# the limit of a file that is listed as smaller.
+# A list of a hundred thousand files has this size. The limit of a smaller file is as high, because
+# the answer can be a page about an error instead of the file.
 ANSWER_LIMIT_BYTES = 32 * MIB
 ANSWER_LIMIT_SECONDS = 600.0
-# A file gets time beyond that, enough for the slowest connection that is worth waiting for.
+# For a file there is more time: its size at the speed of the slowest connection worth waiting for.
 SLOWEST_BYTES_PER_SECOND = MIB / 4
 
 
 class AnswerError(DraftworthError):
-    """An answer was given up, because it is larger, or took longer, than it may."""
+    """The answer is too large or took too long; the rest of it was not read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """What an answer may have: so many bytes, so much time, up to a moment of `clock`, seconds."""
+    """The limits of an answer: bytes, seconds, and `clock()` at the end of those seconds."""
 
     size_bytes: int
     seconds: float
@@ -43,7 +43,7 @@ _limit: ContextVar[Limit] = ContextVar("limit")
 
 @contextmanager
 def limited(size_bytes: int, clock: Callable[[], float]) -> Iterator[None]:
-    """Limit what this thread asks the hub for in the `with` block to a file of `size_bytes`."""
+    """Limit the hub's answers to this thread, in the `with` block, to a file of `size_bytes`."""
     _install()
     seconds = ANSWER_LIMIT_SECONDS + size_bytes / SLOWEST_BYTES_PER_SECOND
     limit = Limit(
@@ -61,7 +61,7 @@ def limited(size_bytes: int, clock: Callable[[], float]) -> Iterator[None]:
 
 @cache
 def _install() -> None:
-    """Limit the answers to the hub's client, of which a process has one."""
+    """Replace the hub's client, which the whole process shares, by one with limits."""
     set_client_factory(_client)
 
 
@@ -73,7 +73,7 @@ def _client() -> httpx2.Client:
 
 
 def _ask_for_plain(request: httpx2.Request) -> None:
-    # Of a compressed answer, a few bytes may become gigabytes.
+    # A few bytes of a compressed answer can become gigabytes.
     request.headers["Accept-Encoding"] = "identity"
 
 

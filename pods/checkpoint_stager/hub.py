@@ -70,7 +70,7 @@ class Hub:
     """One model at the hub.
 
     token_source: where the token is stored, for messages; empty: there is no token.
-    clock: seconds, by which answers end that take too long.
+    clock: returns seconds, for the time limit of an answer.
     """
 
     api: HfApi
@@ -91,7 +91,7 @@ class Hub:
         if not _is_id(info.sha, _GIT_ID) or not info.siblings:
             raise HubUnreachableError(f"{self.model} at {revision}: the hub named no commit")
         files = tuple(self._file(sibling) for sibling in info.siblings)
-        # Git has each path of a commit once, so even two equal entries are no listing of one.
+        # A commit has each path once, so a list with the same path twice is wrong.
         path, count = Counter(file.path for file in files).most_common(1)[0]
         if count > 1:
             raise HubUnreachableError(
@@ -103,7 +103,7 @@ class Hub:
     def download(self, path: str, commit: str, folder: Path, *, size_bytes: int) -> Path:
         """Download one file into an empty folder, without a check of its content.
 
-        size_bytes: as the hub lists it; a file that does not end near it is given up.
+        size_bytes: the size in the hub's list; a much larger file is not read to its end.
         """
         at = {"revision": commit, "local_dir": folder}
         download = partial(self.api.hf_hub_download, self.model, path, **at)

@@ -23,7 +23,7 @@ PICTURES = frozenset(
     ("bmp", "gif", "jpeg", "jpg", "mov", "mp3", "mp4", "pdf", "png", "svg", "wav", "webm", "webp")
 )
 CONFIGURATION = "config.json"
-# Mistral's own format: one file with the same weights that several other files share.
+# Mistral's own format: one file with all weights, which other files have in parts.
 OTHER_LAYOUT = "consolidated"
 # With the model's folder, a name in any alphabet stays below the 1024 bytes of an S3 key.
 MAX_NAME_CHARACTERS = 200

@@ -67,7 +67,7 @@ class Staging:
 
     @cached_property
     def hub(self) -> Hub:
-        """The hub, opened at first use, because a model that is READY needs no hub and no token."""
+        """The hub, opened at first use: a model that is READY needs neither hub nor token."""
         return self.open_hub()
 
     def run(self) -> checkpoints.ReadyModel:
@@ -116,7 +116,7 @@ class Staging:
         try:
             return self.hub.describe(commit)
         except NoSuchRevisionError as error:
-            # The experiment may be right: a hub deletes commits when somebody rewrites a history.
+            # The experiment may be right: the hub deletes commits when a branch is rewritten.
             raise UserInputError(
                 f"{error}; that commit is where staging of {self.store.name} began: where it is "
                 f"another one by now, delete {self.store.address(checkpoints.PLAN_MARKER)} and "

@@ -1,4 +1,4 @@
-"""Starts the Neuron runtime once, in a process of its own, and writes what it found to a file.
+"""Starts the Neuron runtime once, in its own process, and writes its state to a file.
 
 `self_test` runs this program, because a runtime that hangs or crashes must not take the parent of
 vLLM with it, and because the devices are free again once a process has ended.
@@ -25,7 +25,7 @@ LIBRARY = "libnrt.so.1"
 # Where the package aws-neuronx-runtime-lib puts the library, if the search path does not have it.
 _FOLDER = "/opt/aws/neuron/lib"
 _NO_FRAMEWORK = 1
-# The packages count from 2.1; what looks else, such as libnrt.so.1, is no package's version.
+# Versions of the package begin at 2.1; the 1 of libnrt.so.1 is not a version of the package.
 _VERSION = r"(2\.[1-9]\d*\.\d+(?:\.\d+)?)"
 _COUNTS = ("nrt_get_visible_vnc_count", "nrt_get_visible_nc_count")
 
@@ -74,9 +74,9 @@ def main(argv: list[str]) -> int:
     state = keep(RuntimeState(version=_version(library)))
     try:
         unfit = why_unfit(driver=driver, runtime=state.version)
-    except ValueError:  # One of the two versions is not known.
+    except ValueError:  # One of the two versions is unknown.
         unfit = ""
-    init = library.nrt_init  # AttributeError: it is not the library that is known here
+    init = library.nrt_init  # AttributeError: not the documented library
     state = keep(replace(state, unfit=unfit, has_begun=not unfit))
     if unfit:
         return 0

@@ -118,7 +118,7 @@ def _take_over(order: Order, manifest: graph_manifests.ArtifactManifest, root: P
     for file in manifest.files:
         copy = partial / file.path
         copy.parent.mkdir(parents=True, exist_ok=True)
-        # One wrong copy may be the fault of the mount or the disk, so a second one decides.
+        # A wrong copy may be the fault of the mount or the disk, so a second copy decides.
         hashes = (_copied(mounted / file.path, copy) for _ in range(2))
         if file.sha256 not in hashes:
             raise graph_manifests.RefusedGraphsError(

@@ -1,4 +1,4 @@
-"""Records on the pod's scratch volume: the server's starts, and what `start` tells `upload`.
+"""Records on the pod's scratch volume: the server's starts, and messages of `start` to `upload`.
 
 The volume is an emptyDir. It outlives the pod's containers and is deleted with the pod, so a record
 may be of an earlier container, and a new pod has no records.
@@ -141,14 +141,14 @@ def compiled_files(graphs: Path) -> Iterator[tuple[str, Path]]:
 
 
 def links_in(graphs: Path) -> list[str]:
-    """Return the paths of all links, relative and sorted: what they name may be anybody's."""
+    """Return the relative paths of all links, sorted; a link can name any file."""
     return sorted(p.relative_to(graphs).as_posix() for p in graphs.rglob("*") if p.is_symlink())
 
 
 def graphs_below(scratch: Path, record: StartRecord) -> PurePath | None:
-    """Return the folder with the graphs, relative to `scratch`; None: it is not among the graphs.
+    """Return the record's folder, relative to `scratch`; None: it is outside of the graphs' folder.
 
-    The engine can write the record too, and name any folder of the container that reads it.
+    The engine can write the record too, and could name a folder that it must not read.
     """
     root, folder = scratch.resolve(), Path(record.graphs).resolve()
     return folder.relative_to(root) if folder.is_relative_to(root / GRAPHS_FOLDER) else None

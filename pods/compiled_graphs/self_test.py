@@ -1,8 +1,8 @@
 """Tests what a server needs on its node, in the server's own container, before the server starts.
 
 Driver, devices, runtime and the mounted checkpoint are tested in that order. A failed test ends the
-run (docs/operations.md lists the failures). What cannot be found out is left out of the record, and
-is no failure.
+run (docs/operations.md lists the failures). A value that cannot be read is left out of the record,
+and is no failure.
 
 This takes seconds if all is well. The time limits are longer than a driver or a mount may need to
 recover: Neuron's driver waits up to 480 seconds for a Trainium2 device that resets, and the S3
@@ -77,7 +77,7 @@ class SelfTester:
             except FailedError as error:
                 failed = one_line(str(error))
                 break
-            except Exception as error:  # noqa: BLE001 (what is not known fails nothing)
+            except Exception as error:  # noqa: BLE001 (an unknown value is no failure)
                 self.say(f"self-test: something is not known: {type(error).__name__}: {error}")
         test = SelfTest(**self._facts, seconds=time.monotonic() - began, failed=failed)
         for line in lines_of(test):

@@ -30,7 +30,7 @@ HEALTH_PERIOD_SECONDS = 5.0
 _HEALTH_TIMEOUT_SECONDS = 5.0
 # How long vLLM may take to end after SIGTERM.
 _GRACE_SECONDS = 30.0
-# The most bytes kept of a line that has not ended; a state in the bucket has fewer of a line.
+# The most bytes that are kept of a line without an end.
 _LINE_BYTES = 4096
 # neuronx-cc ends with exit code 70 at an internal error. With the same image and model, this can
 # happen on one node and not on another (aws-neuron-sdk, issue 1369). The pattern finds the messages
@@ -79,7 +79,7 @@ class LogTail:
     def lines(self) -> tuple[str, ...]:
         with self._lock:
             kept = (*self._lines, *([self._rest] if self._rest else []))
-        # A progress bar overwrites its line many times; only the last text is kept.
+        # A progress bar overwrites its line many times: its last text is kept.
         last_texts = (line.rstrip(b"\r").rpartition(b"\r")[2] for line in kept)
         return last_lines(tuple(line.decode("utf-8", "replace") for line in last_texts))
 

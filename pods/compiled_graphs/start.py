@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         required=True,
         metavar="ROLE=FOLDER",
-        help="a mounted checkpoint, `target` at least; its commit is compared where it says one",
+        help="a mounted checkpoint, `target` at least; its commit is compared if it has one",
     )
     parser.add_argument("--slot-devices", required=True, type=int, help="of the pod's claim")
     parser.add_argument(
@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--proof",
         metavar="VARIABLE",
-        help="of a cache: makes the engine end where a graph is not found in it",
+        help="of a cache: makes the engine end if the cache lacks a graph",
     )
     parser.add_argument("--health-url", required=True, help="answers 200 once the server serves")
     parser.add_argument("--results", required=True, help="the results bucket, for its states")
@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, kind, default, text in (
         ("load-minutes", float, servers.LOAD_LIMIT_MINUTES, "until it is healthy, with graphs"),
         ("compile-minutes", float, servers.COMPILE_LIMIT_MINUTES, "the same without graphs"),
-        ("health-period-seconds", float, HEALTH_PERIOD_SECONDS, "time between two looks"),
+        ("health-period-seconds", float, HEALTH_PERIOD_SECONDS, "time between two health checks"),
         ("starts-with-compiler-failure", int, MAX_STARTS, "if the compiler failed by itself"),
     ):
         parser.add_argument(f"--{name}", type=kind, default=default, help=f"{text} (%(default)s)")

@@ -249,6 +249,6 @@ def _parser() -> argparse.ArgumentParser:
         "--health-period-seconds",
         type=float,
         default=HEALTH_PERIOD_SECONDS,
-        help="time between two looks (default: %(default)s)",
+        help="time between two health checks (default: %(default)s)",
     )
     return parser

@@ -88,8 +88,8 @@ class Parent:
         environment = {**os.environ, **prepared.environment}
         if prepared.proof and not self.starts.cache_missed:
             code = self._attempt({**environment, **prepared.proof}, compiles=False)
-            # A driver, a mount, memory, EFA or a deadline says nothing about the graphs: they are
-            # only given up for an error that names them.
+            # A failure of a driver, a mount, memory or EFA does not mean that the graphs are wrong,
+            # so other graphs are compiled only after an error that names the graphs.
             never_healthy = self.starts.without_health and not self._got_end_signal
             if not (never_healthy and self.reports.tail.graph_missed):
                 return self._ended(code)

@@ -173,8 +173,8 @@ def servers_of(
     return KubernetesServers(api=KubernetesApi.of_this_pod(environment), names=names, log=log)
 
 
-async def go_home(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -> None:
-    """Run only the servers that the run began with, as after a deploy: the next Job needs them.
+async def run_deployed_servers(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -> None:
+    """Run only the servers that run after a deploy, because the next Job begins with them.
 
     A failure is only logged, because the run is over.
     """

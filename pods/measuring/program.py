@@ -40,7 +40,7 @@ from draftworth.records.results import RUN_FILE, RunResult
 from draftworth.untrusted import one_line
 from pods.log import log_line
 from pods.measuring.engine_choice import open_engine
-from pods.measuring.kubernetes_servers import go_home, servers_of
+from pods.measuring.kubernetes_servers import run_deployed_servers, servers_of
 from pods.measuring.read_specification import read_spec
 from pods.measuring.s3_sink import S3Sink
 from pods.measuring.server_states import ServerStates
@@ -126,7 +126,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         if history is None:
             raise
         return make(environment).fail(str(error))
-    asyncio.run(go_home(servers, spec, log_line))
+    asyncio.run(run_deployed_servers(servers, spec, log_line))
     return result
 
 

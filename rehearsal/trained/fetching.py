@@ -126,8 +126,8 @@ def _read(source: Source, part: int, package: str, wheels: Path) -> bytes:
 def write_prompts(sets: Path, folder: Path, cases: Mapping[str, Any]) -> None:
     """Replace all files in `folder` by CLASS/CASE.jsonl, with prompts from the files in `sets`.
 
-    cases: as in `sources.toml`. `edits` says for each case what is asked of the code of a HumanEval
-        task; `open_ended` has for each case the key of an IFBench prompt.
+    cases: as in `sources.toml`. `edits` has for each case the request for a change to the code of a
+        HumanEval task; `open_ended` has for each case the key of an IFBench prompt.
     """
     shutil.rmtree(folder, ignore_errors=True)  # cases that are no longer chosen
     for name, key, text in _prompts(sets, **cases):

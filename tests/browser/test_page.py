@@ -23,7 +23,7 @@ pytestmark = pytest.mark.browser
 
 
 def in_chromium(program: str, page: Path) -> dict[str, Any]:
-    """What a program beside this file prints of a page."""
+    """Run a program beside this file on a page, and return what it prints, parsed."""
     assert CHROMIUM, "no Chromium: apt-get install chromium"
     done = subprocess.run(
         ["node", str(HERE / program), str(page)],
@@ -39,7 +39,7 @@ def in_chromium(program: str, page: Path) -> dict[str, Any]:
 
 @cache
 def seen(state: str) -> dict[str, Any]:
-    """What Chromium shows of the report of a run in this state."""
+    """Return the positions and figures that Chromium shows of the report of a run in this state."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "report.html"
         write_page(document_of(make_facts(STATES[state])), file)

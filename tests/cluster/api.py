@@ -41,7 +41,7 @@ KINDS: Mapping[str, tuple[str, str, bool]] = {
 
 
 class RefusedError(Exception):
-    """The API server said no."""
+    """The API server refused a request."""
 
 
 def path_of(kind: str, name: str = "", namespace: str = NAMESPACE) -> str:
@@ -116,7 +116,7 @@ class Api:
         return self.ask("GET", path_of(kind, name, namespace))
 
     def token_of(self, account: str, **spec: Object) -> str:
-        """A token of a service account, as a pod gets one."""
+        """Return a token of a service account, as a pod gets one."""
         path = f"{path_of('ServiceAccount', account)}/token"
         return str(self.ask("POST", path, {"spec": spec})["status"]["token"])
 
@@ -124,7 +124,7 @@ class Api:
         return [self.ask("POST", path_of_object(i, with_name=False), i) for i in items]
 
     def warnings(self, item: Object) -> list[str]:
-        """What the server warns of when it validates an object strictly, and creates nothing.
+        """Return the server's warnings about an object that it validates and does not create.
 
         Raises:
             RefusedError: it would not take the object.

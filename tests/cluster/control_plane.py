@@ -33,7 +33,7 @@ SHOWN_LINES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class ControlPlane:
-    """One that is ready.
+    """A control plane that is ready.
 
     binaries: the folder of its programs. kubeconfig: of an administrator.
     """
@@ -55,7 +55,7 @@ class ControlPlane:
 
 @dataclass(frozen=True, kw_only=True)
 class _Programs:
-    """Starts programs with logs in a folder, and sees to their end."""
+    """Starts programs, whose logs are in a folder, and ends them."""
 
     binaries: Path
     folder: Path
@@ -78,7 +78,7 @@ class _Programs:
 
 @contextmanager
 def control_plane(binaries: Path, folder: Path) -> Iterator[ControlPlane]:
-    """Start one with its data in the folder; end it.
+    """Start a control plane with its data in the folder; end it with the block.
 
     Raises:
         RuntimeError: it did not get ready; the ends of the logs are in the message.

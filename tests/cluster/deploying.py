@@ -49,7 +49,7 @@ Handler = Callable[[Mapping[str, Any]], tuple[str, str]]
 
 @contextmanager
 def handler(plane: ControlPlane, assembly: Path, folder: Path) -> Iterator[Handler]:
-    """Start the assembly's handler, which writes its files into the folder; end it afterwards."""
+    """Start the assembly's handler, which writes its files into the folder; end it at the end."""
     aws = folder / "bin" / "aws"
     aws.parent.mkdir(parents=True)
     # aws eks update-kubeconfig --name CLUSTER --kubeconfig FILE
@@ -97,7 +97,7 @@ class Deployment:
     deployed: dict[str, Properties] = field(default_factory=dict)
 
     def deploy(self, template: Template) -> list[str]:
-        """Make, change and then remove what differs; what was done, in order.
+        """Create, change and then remove what differs; return what was done, in order.
 
         Raises:
             AssertionError: the handler refused, with what it said.
@@ -115,12 +115,12 @@ class Deployment:
         return done
 
     def destroy(self) -> None:
-        """Remove everything, in reverse; the handler only logs what it could not delete."""
+        """Remove everything, in reverse order; the handler only logs what it could not delete."""
         while self.deployed:
             self._call("Delete", *self.deployed.popitem())
 
     def objects(self) -> list[dict[str, Any]]:
-        """Every object that was asked for, as the template has it."""
+        """Return every object of the template."""
         manifests = (json.loads(p["Manifest"]) for p in self.deployed.values())
         return [item for manifest in manifests for item in manifest]
 

@@ -1,4 +1,4 @@
-"""What lives in a cluster, compared with what was asked for."""
+"""The objects that exist in a cluster, compared with those that were deployed."""
 
 import copy
 from collections.abc import Iterable
@@ -59,7 +59,7 @@ def living(api: Api) -> dict[str, Object]:
 
 
 def as_created(api: Api, items: Iterable[Object]) -> dict[str, Object]:
-    """What would live if only these objects were created: with the server's own defaults.
+    """Return these objects with the defaults that the API server adds when it creates them.
 
     They are created in a namespace that stands empty, under names of their own, and not kept.
     """
@@ -104,7 +104,7 @@ def _without_written(item: Object) -> Object:
 
 
 def _drop(node: Any, path: list[str]) -> None:
-    """A field, and what held nothing but it."""
+    """Remove a field, and each parent that has no other field."""
     first, *rest = path
     if rest and isinstance(node.get(first), dict):
         _drop(node[first], rest)

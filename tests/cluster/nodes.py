@@ -44,7 +44,7 @@ class NodeKind:
 def node_kinds(
     cluster: Template, accelerator: Accelerator, instance_type: str, zone: str
 ) -> Mapping[str, NodeKind]:
-    """`cpu` and `accelerator`, of the cluster stack's template."""
+    """Return the kinds of node `cpu` and `accelerator`, from the cluster stack's template."""
     everywhere = {"topology.kubernetes.io/zone": zone}
     groups = {
         group["Labels"]["draftworth/node-group"]: group
@@ -86,7 +86,7 @@ class Nodes:
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def join(self, name: str, kind: NodeKind, *, resource_slice: Object | None = None) -> None:
-        """A node is ready, with its devices where it has some.
+        """Add a ready node, with its devices if it has some.
 
         resource_slice: what its driver publishes instead of the recorded one.
         """
@@ -107,7 +107,7 @@ class Nodes:
             self.api.create(resource_slice or recorded_slice(name))
 
     def terminate(self, name: str) -> None:
-        """The instance is gone: EKS deletes the node, its driver says nothing more."""
+        """End an instance: EKS deletes its node, and the driver publishes nothing more."""
         self.alive.discard(name)
         self.api.delete(path_of("Node", name))
         for item in self.api.all("ResourceSlice"):
@@ -115,7 +115,7 @@ class Nodes:
                 self.api.delete(path_of("ResourceSlice", item["metadata"]["name"]))
 
     def retire(self, name: str) -> None:
-        """One look of EKS at a node that its group no longer wants: drained, then it goes."""
+        """Let EKS drain a node that its group no longer wants, or end it if it is drained."""
         self.api.change(path_of("Node", name), {"spec": {"unschedulable": True}})
         pods = self.api.all("Pod", fieldSelector=f"spec.nodeName={name}")
         for pod in pods:
@@ -145,7 +145,7 @@ class Nodes:
 
 @contextmanager
 def nodes_of(api: Api) -> Iterator[Nodes]:
-    """No node yet; what joins is kept alive while the block lasts."""
+    """Yield the cluster without nodes; the leases of nodes that join are renewed in the block."""
     nodes = Nodes(api=api)
     api.create(DEVICES)
     renewing = threading.Thread(target=nodes._renew_all, daemon=True)
@@ -158,7 +158,7 @@ def nodes_of(api: Api) -> Iterator[Nodes]:
 
 
 def recorded_slice(node: str) -> Object:
-    """What the driver published on a real node, under another node's name."""
+    """Return what the driver published on a real node, with another node's name."""
     slice_object: Any = yaml.safe_load(SLICE.read_text())
     slice_object["metadata"]["name"] = f"{node}-neuron.aws.com"
     slice_object["spec"]["nodeName"] = slice_object["spec"]["pool"]["name"] = node

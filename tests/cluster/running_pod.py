@@ -55,7 +55,7 @@ def _answers(url: str) -> bool:
 
 @dataclass(kw_only=True)
 class Container:
-    """A container, through all of its starts."""
+    """A container, with all its starts."""
 
     spec: Object
     folder: Path
@@ -84,7 +84,7 @@ class Container:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs or has not begun."""
+        """The exit code; None while the container runs or has not begun."""
         return self.sandbox.exit_code() if self.sandbox else None
 
     @property
@@ -150,7 +150,7 @@ class Container:
 
 @dataclass(kw_only=True)
 class RunningPod:
-    """A pod from its binding to its end.
+    """A pod, from when it is bound to a node to its end.
 
     program: what a container of it runs, from the objects that live.
     """
@@ -179,11 +179,11 @@ class RunningPod:
 
     @property
     def is_over(self) -> bool:
-        """No container of it will run again."""
+        """Whether no container of the pod will run again."""
         return self._final is not None
 
     def step(self, pod: Object) -> None:
-        """Do what is due, and say how it stands."""
+        """Do what is due, and report the pod's status."""
         self.pod = pod
         if "deletionTimestamp" in pod["metadata"]:
             self._end_politely()
@@ -194,7 +194,7 @@ class RunningPod:
             self.api.delete(path_of_object(pod), grace_seconds=0)
 
     def _run(self) -> None:
-        """Init containers one after the other, and the others once all of them have ended well."""
+        """Run the init containers one after the other, and the others once all have succeeded."""
         for container in self.first:
             if container.exit_code != 0:
                 assert not container.exit_code, "the stand-in knows no init container that fails"
@@ -213,7 +213,7 @@ class RunningPod:
         return bool(self.pod["spec"].get("restartPolicy", "Always") == "Always")
 
     def _end_politely(self) -> None:
-        """SIGTERM, the grace that the pod has, SIGKILL."""
+        """Send SIGTERM; when the pod's grace period is over, send SIGKILL."""
         if not self._is_ending:
             self._is_ending = True
             grace = self.pod["metadata"].get("deletionGracePeriodSeconds", 0)

@@ -51,7 +51,7 @@ class Program:
 
 @dataclass(kw_only=True)
 class PodNetwork:
-    """One switch for all pods; this machine's side of it is `HOST`. One a test run."""
+    """A switch for all pods, one per test run; `HOST` is this machine's address in it."""
 
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(2))
 
@@ -78,7 +78,7 @@ class PodNetwork:
 
 @dataclass(frozen=True, kw_only=True)
 class PodInterface:
-    """A pod's network; it goes when its pod does."""
+    """A pod's network, which is removed with the pod."""
 
     name: str
     address: str
@@ -97,7 +97,7 @@ class Sandbox:
     log: Path
 
     def exit_code(self) -> int | None:
-        """As Kubernetes counts: 128 and the signal's number; None while it runs."""
+        """The exit code, as Kubernetes counts: 128 and the signal's number; None while it runs."""
         code = self.process.poll()
         return code if code is None or code >= 0 else 128 - code
 
@@ -113,7 +113,7 @@ class Sandbox:
 
 
 def start(program: Program, network: PodInterface, folder: Path) -> Sandbox:
-    """Start a container's process; its output goes to `folder/log`, added to what is there."""
+    """Start a container's process; its output is appended to `folder/log`."""
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / "start.sh"
     script.write_text("\n".join(_script(program, folder / "box")))

@@ -36,7 +36,7 @@ class Image:
 
 @dataclass(kw_only=True)
 class StandInKubelet:
-    """All nodes' kubelets, in one thread.
+    """The kubelets of all nodes, in one thread.
 
     images: by the name that a pod gives, or a part of it.
     hidden_devices: how many devices of its claim a container does not get.
@@ -129,12 +129,12 @@ class StandInKubelet:
 
     @property
     def _kubernetes(self) -> Mapping[str, str]:
-        """Where the API server is: every container is told, whether it may call it or not."""
+        """Return the API server's address, which every container gets."""
         port = str(urlsplit(self.api.url).port)
         return {"KUBERNETES_SERVICE_HOST": KUBERNETES, "KUBERNETES_SERVICE_PORT": port}
 
     def _credentials(self, pod: Object) -> Mapping[str, str]:
-        """EKS Pod Identity's: of service accounts that have a role."""
+        """Return the credentials of EKS Pod Identity, for service accounts that have a role."""
         account = pod["spec"]["serviceAccountName"]
         if account not in self.volumes.accounts:
             return {}
@@ -148,7 +148,7 @@ class StandInKubelet:
                 yield entry["name"], entry.get("value", "")
 
     def _devices(self, pod: Object, container: Object) -> Iterator[Mount]:
-        """What the driver of the claim's devices puts into the container, under their own names."""
+        """Yield the devices that the driver puts into the container, by their own names."""
         if not container["resources"].get("claims"):
             return
         claims = [
@@ -182,7 +182,7 @@ class StandInKubelet:
     # Names of Services
 
     def _write_hosts(self) -> None:
-        """Each Service's names: a ready pod behind it, or nobody. In place: the file is mounted."""
+        """Write each Service's name with the address of a ready pod, into the mounted file."""
         ready = {
             item["metadata"]["labels"]["kubernetes.io/service-name"]: address
             for item in self.api.all("EndpointSlice")
@@ -215,7 +215,7 @@ class StandInKubelet:
 
 
 def _field(pod: Object, path: str) -> str:
-    """The downward API."""
+    """Return a field of the pod, as the downward API does."""
     if entry := _ENTRY.fullmatch(path):
         kind, key = entry.groups()
         return str(pod["metadata"].get(kind, {}).get(key, ""))

@@ -94,7 +94,7 @@ def templates(change: str) -> Mapping[str, Template]:
 
 
 def resolved(change: str) -> Template:
-    """The benchmark stack with the values that CloudFormation would put in, made up."""
+    """The benchmark stack with made-up values where CloudFormation would put its own."""
     made_up = Cloud(
         names=cast(Any, SimpleNamespace(stack=f"draftworth-{BASE}")),
         region="us-east-2",
@@ -116,7 +116,7 @@ def resolved(change: str) -> Template:
 def published(
     plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Deployment]:
-    """The published experiment, deployed once for tests that put back what they change.
+    """The published experiment, deployed once; each test restores what it changes.
 
     Beside it there is a namespace in which objects are tried.
     """
@@ -149,7 +149,7 @@ def check(api: Api, stack: Deployment) -> None:
 
 
 def every_transition(names: list[str]) -> list[str]:
-    """A walk that goes from each name to each other one once."""
+    """Return a walk that goes once from each name to each other name."""
     return [name for pair in itertools.combinations(names, 2) for name in pair] + names[:1]
 
 
@@ -165,7 +165,7 @@ def test_deploying_again_without_a_change_changes_nothing(published: Deployment)
 def test_objects_of_an_older_version_are_taken_over(
     plane: ControlPlane, published: Deployment
 ) -> None:
-    """Accounts and policies stood in the manifest of their chart: they are there already."""
+    """An older version applied accounts and policies with their chart, so they exist already."""
     alone = [k for k in published.deployed if not k.startswith("Chart")]
     assert alone
     for logical in alone:
@@ -192,7 +192,7 @@ def test_what_is_left_over_is_seen(plane: ControlPlane, published: Deployment) -
 
 
 def test_changes_in_every_order_leave_the_wanted_objects(api: Api, published: Deployment) -> None:
-    """The last test of the module: then the stack goes, in reverse order, with its namespace."""
+    """As the module's last test it then destroys the stack, in reverse order."""
     for change in every_transition(list(CHANGES)):
         published.deploy(resolved(change))
         check(api, published)

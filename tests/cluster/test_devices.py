@@ -1,4 +1,4 @@
-"""Who gets which node and which devices: the real scheduler, a recorded trn2.48xlarge slice."""
+"""Which pod gets which node and devices: real scheduler, recorded slice of a trn2.48xlarge."""
 
 import asyncio
 import copy
@@ -52,7 +52,7 @@ def kinds() -> Mapping[str, NodeKind]:
 
 @pytest.fixture
 def applied(api: Api, nodes: Nodes, kinds: Mapping[str, NodeKind]) -> Nodes:
-    """The published experiment with its CPU nodes; no accelerator yet."""
+    """The published experiment with its CPU nodes, without an accelerator node."""
     api.create(*all_objects())
     for name in ("cpu-1", "cpu-2"):
         nodes.join(name, kinds["cpu"])
@@ -61,7 +61,7 @@ def applied(api: Api, nodes: Nodes, kinds: Mapping[str, NodeKind]) -> Nodes:
 
 @pytest.fixture
 def joined(applied: Nodes, kinds: Mapping[str, NodeKind]) -> Nodes:
-    """The same with an accelerator node."""
+    """The published experiment with an accelerator node."""
     applied.join(ACCELERATOR, kinds["accelerator"])
     return applied
 
@@ -82,7 +82,7 @@ def node_of(pod: Object) -> str | None:
 
 
 def why_pending(pod: Object) -> str:
-    """What the scheduler says of a pod that it cannot place; empty before it has looked."""
+    """Return why the scheduler cannot place a pod; empty before its first attempt."""
     conditions = pod.get("status", {}).get("conditions", ())
     return next((c.get("message", "") for c in conditions if c["type"] == "PodScheduled"), "")
 
@@ -96,7 +96,7 @@ def are_placed(api: Api, component: str, count: int) -> dict[str, Object]:
 
 
 def is_kept_waiting(api: Api, variant: str, reason: str) -> None:
-    """Until the scheduler says this of a server; its first look may be before the nodes came."""
+    """Wait until the scheduler gives this reason; its first look may precede the nodes."""
 
     def kept_waiting() -> bool:
         pod = pods(api, "serving").get(variant)
@@ -116,7 +116,7 @@ def allocated(api: Api) -> dict[str, list[str]]:
 
 
 def third_server() -> Object:
-    """One more server that asks for nothing but devices."""
+    """Add a server that has no requirement but its devices."""
     third: Object = copy.deepcopy(next(i for i in all_objects() if i["kind"] == "Deployment"))
     labels = {**SERVING_COMPONENT, "draftworth/variant": "third", SERVER_LABEL: "vllm-third"}
     third["metadata"]["name"] = "vllm-third"
@@ -169,7 +169,7 @@ def test_a_third_server_waits_until_devices_are_free(api: Api, joined: Nodes) ->
 
 
 def _ended(api: Api, variant: str) -> bool:
-    """A deleted pod goes when its kubelet says so."""
+    """Delete the pod for good, as its kubelet would."""
     pod = pods(api, "serving").get(variant)
     if pod and "deletionTimestamp" in pod["metadata"]:
         api.delete(path_of_object(pod), grace_seconds=0)
@@ -184,7 +184,7 @@ def _ended(api: Api, variant: str) -> bool:
 def test_devices_without_a_needed_attribute_are_not_taken(
     api: Api, applied: Nodes, kinds: Mapping[str, NodeKind], lacking: str, reason: str
 ) -> None:
-    """As where no EFA interface is: the driver says nothing of what is connected."""
+    """Without an EFA interface the driver publishes no attribute of connected devices."""
     other: Any = recorded_slice(ACCELERATOR)
     for device in other["spec"]["devices"]:
         del device["attributes"][lacking]
@@ -196,7 +196,7 @@ def test_devices_without_a_needed_attribute_are_not_taken(
 def test_what_tolerates_nothing_keeps_off_the_accelerator_nodes(
     api: Api, nodes: Nodes, kinds: Mapping[str, NodeKind]
 ) -> None:
-    """Every Job of the charts, without what keeps it on CPU nodes: the taint alone keeps it off."""
+    """Jobs of the charts without their node selectors: only the taint keeps them off."""
     # The canaries' volumes too: the scheduler looks at them before it looks at taints.
     volumes = ("PersistentVolume", "PersistentVolumeClaim")
     wanted = ("Namespace", "ServiceAccount", *volumes)
@@ -219,7 +219,7 @@ def test_what_tolerates_nothing_keeps_off_the_accelerator_nodes(
 def test_servers_start_on_no_node_of_another_type(
     api: Api, applied: Nodes, kinds: Mapping[str, NodeKind]
 ) -> None:
-    """Also where it would have its devices: claims ask for the type, pods for the node's label."""
+    """Even with free devices: claims require the type, and pods require the node's label."""
     labels = {**kinds["accelerator"].labels, "node.kubernetes.io/instance-type": "trn1.32xlarge"}
     other = NodeKind(
         labels=labels,
@@ -234,7 +234,7 @@ def test_servers_start_on_no_node_of_another_type(
 
 @pytest.fixture
 def kubernetes(api: Api, applied: Nodes, tmp_path: Path) -> KubernetesServers:
-    """What the measuring pod has: its account's token, and the names of all servers."""
+    """The measuring pod's client: its account's token, and the names of all servers."""
     (tmp_path / "token").write_text(api.token_of(MEASURING_JOB_SERVICE_ACCOUNT))
     (tmp_path / "namespace").write_text(NAMESPACE)
     (tmp_path / "ca.crt").write_bytes(api.certificate.read_bytes())
@@ -251,7 +251,7 @@ def endpoints_of(repetition: int) -> tuple[Endpoint, ...]:
 
 
 def sides(api: Api, names: Iterable[str]) -> dict[str, set[int]]:
-    """The devices of the named servers once all of them have some; a pod that has to end ends."""
+    """Return the devices of each named server once all have some; end pods that must end."""
     wanted = set(names)
 
     def devices_by_server() -> dict[str, set[int]]:
@@ -272,7 +272,7 @@ def sides(api: Api, names: Iterable[str]) -> dict[str, set[int]]:
 def test_a_swap_moves_both_servers_to_other_devices(
     api: Api, joined: Nodes, kubernetes: KubernetesServers
 ) -> None:
-    """Repetition after repetition, with the measuring pod's own token."""
+    """Several repetitions, with the measuring pod's own token."""
     low, high = set(range(8)), set(range(8, 16))
     at_first = {"vllm-baseline": low, "vllm-qwen3-1-7b-k7": high}
     swapped = {"slot1-vllm-baseline": high, "slot0-vllm-qwen3-1-7b-k7": low}
@@ -305,7 +305,7 @@ def _uids(api: Api) -> set[str]:
 def test_a_stopped_server_frees_its_slot_for_another(
     api: Api, joined: Nodes, kubernetes: KubernetesServers
 ) -> None:
-    """As a control does: the baseline twice, and the other variant down."""
+    """As in a control run: the baseline runs twice, and the other variant is stopped."""
     baseline, control = endpoints_of(1)[0], endpoints_of(2)[0]
     asyncio.run(kubernetes.run_only([baseline, control], restart=False))
     devices = sides(api, [baseline.server, control.server])

@@ -80,12 +80,12 @@ def run_of(world: World) -> RunResult | None:
 
 
 def has_mail_with(world: World, *words: str) -> bool:
-    """Whether one of the mails since the last look has all of these words."""
+    """Return whether one new mail has all of these words."""
     return any(all(word in mail for word in words) for mail in world.cloud.notifications())
 
 
 def destroy(world: World) -> None:
-    """Everything goes, in order, and the namespace with it."""
+    """Remove all objects in order, and their namespace."""
     world.stack.destroy()
     eventually(lambda: not living(world.api), seconds=120)
 
@@ -163,7 +163,7 @@ def is_ready(pod: Object) -> bool:
 
 
 def test_a_run_survives_the_loss_of_every_node(world: World) -> None:
-    """The accelerator node goes in the middle of a run, and the one with the measuring pod."""
+    """The accelerator node ends during a run, and so does the measuring pod's node."""
     world.deploy()
     world.until(lambda: len(servers(world)) == VARIANTS)
     eventually(lambda: world.keys("results", RESULT_SUFFIX))
@@ -193,7 +193,7 @@ def test_a_run_survives_the_loss_of_every_node(world: World) -> None:
 
 
 def by_hand(window: int) -> dict[str, object]:
-    """A variant that is measured whatever the others show."""
+    """Return a candidate that is measured in any case."""
     name, draft = f"qwen3-1.7b-k{window}", {"model": DRAFT}
     return {"name": name, "method": "fused_draft", "draft": draft, "window": window}
 
@@ -280,7 +280,7 @@ def test_servers_that_are_never_healthy_hold_no_node(world: World) -> None:
 def test_a_broken_slot_costs_ten_minutes_at_most(
     driver: str, hidden_devices: int, mount: str, reason: str, world: World
 ) -> None:
-    """By the controller's ledger, whose clock goes no faster than the pods' own."""
+    """Counted by the controller's ledger, whose clock is not faster than the pods' clock."""
     compiled("neuron.c")
     world.spoil_driver(driver)
     world.kubelet.hidden_devices = hidden_devices
@@ -301,7 +301,7 @@ def test_a_broken_slot_costs_ten_minutes_at_most(
 
 
 def wrong(item: Object) -> None:
-    """A variable, two mounts, an account."""
+    """Spoil a variable, two mounts and an account."""
     name, kind = item["metadata"]["name"], item["kind"]
     if (kind, name) == ("Deployment", "vllm-baseline"):
         server, uploader = containers(item)
@@ -320,7 +320,7 @@ def containers(item: Object) -> list[Object]:
 
 
 def rename(entries: list[Object], key: str, old: str, new: str) -> None:
-    """Exactly one entry has the old value."""
+    """Rename the one entry that has the old value."""
     (entry,) = (e for e in entries if e[key] == old)
     entry[key] = new
 
@@ -351,7 +351,7 @@ def test_servers_without_a_role_start_no_node(world: World) -> None:
 
 
 def without_role(item: Object) -> None:
-    """Every pod with a server's account gets the namespace's own."""
+    """Give every pod of a server the namespace's default account."""
     pod = item.get("spec", {}).get("template", {}).get("spec", {})
     if pod.get("serviceAccountName", "").startswith("vllm-"):
         pod["serviceAccountName"] = "default"

@@ -1,4 +1,4 @@
-"""What the charts make is what the API server takes: every field known, nothing deprecated."""
+"""The API server accepts all objects of the charts: no unknown or deprecated field."""
 
 import copy
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.synth]
 
 @pytest.fixture(scope="module")
 def namespaced(plane: ControlPlane) -> Iterator[Api]:
-    """With the namespace, in which all else is tried and nothing made."""
+    """The API with the experiment's namespace, in which objects are validated, not created."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     plane.api.create(namespace)
     yield plane.api
@@ -61,7 +61,7 @@ def test_what_is_deprecated_is_seen(namespaced: Api) -> None:
 
 
 def _renamed(item: Object) -> Object:
-    """A namespace under another name: there is one already."""
+    """Return a namespace with another name, because its own exists already."""
     if item["kind"] != "Namespace":
         return item
     return {**item, "metadata": {**item["metadata"], "name": "another"}}

@@ -49,7 +49,7 @@ def user(account: str) -> str:
 
 
 def is_allowed(api: Api, account: str, verb: str, group: str, resource: str) -> bool:
-    """The API server's own answer: SubjectAccessReview."""
+    """Return the API server's answer to a SubjectAccessReview."""
     name, _, part = resource.partition("/")
     attributes = {"verb": verb, "group": group, "resource": name, "subresource": part}
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{names.NAMESPACE}"]
@@ -77,7 +77,7 @@ def allowed(api: Api, account: str) -> list[str]:
 
 
 def listed(plane: ControlPlane, account: str) -> set[str]:
-    """`VERB RESOURCE` of each right that Kubernetes itself lists."""
+    """Return `VERB RESOURCE` for each right that Kubernetes lists."""
     output = plane.kubectl("auth", "can-i", "--list", "-n", names.NAMESPACE, "--as", user(account))
     assert output.returncode == 0, output.stderr
     rows = (line.split() for line in output.stdout.splitlines()[1:])
@@ -97,7 +97,7 @@ def _group_first(resource: str) -> str:
 
 
 def _names(row: list[str]) -> list[str]:
-    """Of the objects that a right is for; none: for all."""
+    """Return the names of the objects that a right covers; empty: it covers all."""
     return [word.strip("[]") for word in row[2:-1] if word.strip("[]")]
 
 
@@ -105,7 +105,7 @@ def _names(row: list[str]) -> list[str]:
 def test_no_account_of_a_pod_may_do_anything(
     plane: ControlPlane, applied: Api, account: str
 ) -> None:
-    """No more than everybody who is known."""
+    """Each account has only the rights that every authenticated user has."""
     assert allowed(applied, account) == []
     scale_rights = {f"patch apps/deployments/scale {server}" for server in SERVERS}
     measures = account == names.MEASURING_JOB_SERVICE_ACCOUNT
@@ -114,7 +114,7 @@ def test_no_account_of_a_pod_may_do_anything(
 
 @pytest.fixture
 def measuring(applied: Api) -> Api:
-    """The API as the measuring pod meets it: with a token of its account."""
+    """The API with a token of the measuring pod's account."""
     token = applied.token_of(names.MEASURING_JOB_SERVICE_ACCOUNT)
     return Api(url=applied.url, token=token, certificate=applied.certificate)
 

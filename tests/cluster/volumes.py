@@ -1,4 +1,4 @@
-"""A pod's volumes as folders of this machine, made of the objects that live."""
+"""A pod's volumes as folders of this machine, with the content of existing objects."""
 
 import base64
 import os
@@ -16,12 +16,12 @@ LOOK_SECONDS = 1.0
 
 
 class NotThereError(Exception):
-    """A volume cannot be mounted: the kubelet tries again, and starts no container meanwhile."""
+    """A volume cannot be mounted yet: the kubelet tries again before it starts containers."""
 
 
 @dataclass(kw_only=True)
 class Volumes:
-    """What one node keeps for its pods.
+    """The volumes of one node's pods.
 
     accounts: service accounts with a role; the S3 driver mounts with the rights of the pod's.
     """
@@ -63,7 +63,7 @@ class Volumes:
             raise AssertionError(f"the stand-in knows no volume like {volume}")
 
     def _project(self, source: Object, folder: Path, pod: Object) -> None:
-        """What a pod that may call Kubernetes gets: a token of its account, certificate, place."""
+        """Return the files for access to Kubernetes: a token, the certificate, the namespace."""
         if "configMap" in source:
             self._write_config_map(source["configMap"], folder)
         elif "downwardAPI" in source:
@@ -77,7 +77,7 @@ class Volumes:
             self._put(path, token.encode())
 
     def _give(self, folder: Path, pod: Object) -> None:
-        """An empty folder belongs to the pod's group; others may write there all the same."""
+        """Give an empty folder to the pod's group; others may write there too."""
         if group := pod["spec"].get("securityContext", {}).get("fsGroup"):
             os.chown(folder, 0, group)
         folder.chmod(0o2777)
@@ -98,7 +98,7 @@ class Volumes:
                 self._put(path, data[item["key"]])
 
     def _show_bucket(self, claim: str, folder: Path, pod: Object) -> None:
-        """What Mountpoint shows: every object below the volume's prefix, as it is now."""
+        """Make the folder show every object below the volume's prefix, as Mountpoint does."""
         volume = self._volume(claim)
         account = pod["spec"]["serviceAccountName"]
         if account not in self.accounts:
@@ -118,7 +118,7 @@ class Volumes:
         self._versions[folder] = in_bucket
 
     def _put(self, path: Path, content: bytes) -> None:
-        """All at once, as the kubelet and Mountpoint do: a program may be reading the file."""
+        """Replace the file in one step, as the kubelet does: a program may be reading it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=self.folder, delete=False) as new:
             new.write(content)

@@ -46,7 +46,7 @@ PROGRAMS = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 
 @dataclass(kw_only=True)
 class World:
-    """Everything around one experiment.
+    """Everything that surrounds one experiment: account, cluster, hub, nodes.
 
     nodes_linger: instances that are no longer wanted are still there, as they are for a while.
     minutes_a_turn: how far the controller's clock goes at each turn.
@@ -64,7 +64,7 @@ class World:
     _names: Iterator[int] = field(default_factory=lambda: count(10))
 
     def deploy(self) -> None:
-        """As `cdk deploy`: files, the account, the objects; the CPU nodes are there."""
+        """Do what `cdk deploy` does: upload files, fill the account, create the objects."""
         self.cloud.deploy()
         for _ in range(2):
             self.join("cpu")
@@ -86,7 +86,7 @@ class World:
         (self.kubelet.folder / "node" / "sys/module/neuron/version").write_text(version)
 
     def spoil_mount(self, how: str) -> None:
-        """Preload what makes the checkpoint's mount `slow` or `gone` into the servers' image."""
+        """Make the checkpoint's mount `slow` or `gone`, by a library that servers preload."""
         image = self.kubelet.images[NEURON]
         library = self.kubelet.folder / "bad_mount.so"
         library.write_bytes(compiled("bad_mount.c"))
@@ -99,7 +99,7 @@ class World:
         self.kubelet.images = {**self.kubelet.images, NEURON: spoilt}
 
     def hold(self, fragment: str) -> None:
-        """Stop every process of the pods with this text in their names, where it stands."""
+        """Pause every process of the pods with this text in their names."""
         for run in self.kubelet.running.values():
             if fragment in run.pod["metadata"]["name"]:
                 for container in run.containers:
@@ -115,7 +115,7 @@ class World:
         ]
 
     def turn(self) -> None:
-        """What AWS does meanwhile: events, a heartbeat, instances that come and go."""
+        """Let AWS proceed: events, a heartbeat, instances that start and end."""
         self.cloud.events()
         self.cloud.heartbeat(after_minutes=self.minutes_a_turn)
         self.cloud.nodes_follow()
@@ -142,7 +142,7 @@ class World:
             yield from log.read_text(errors="replace").splitlines()[-10:]
 
     def keys(self, bucket: str, suffix: str = "") -> list[str]:
-        """Every object's key that ends so; a bucket is `checkpoints`, `artifacts` or `results`."""
+        """Return the keys with this ending; bucket: `checkpoints`, `artifacts` or `results`."""
         listing = self.cloud.client("s3").list_objects_v2(Bucket=getattr(self.cloud.bucket, bucket))
         return [e["Key"] for e in listing.get("Contents", ()) if e["Key"].endswith(suffix)]
 
@@ -176,7 +176,7 @@ def new_world(
     templates: Mapping[str, Template],
     assembly: Path,
 ) -> Iterator[World]:
-    """Everything there, nothing deployed."""
+    """Yield a world in which nothing is deployed."""
     experiment = load_neuron(path)
     with ExitStack() as stack:
         stack.enter_context(one_signing_key())
@@ -232,7 +232,7 @@ def _accounts(template: Template) -> frozenset[str]:
 
 
 def _address_of_pods(stack: ExitStack) -> str:
-    """The emulated account once more, where pods reach it: what it holds is this process'."""
+    """Serve the emulated account at an address that pods reach."""
     server = ThreadedMotoServer(ip_address=HOST, port=0, verbose=False)
     server.start()
     stack.callback(server.stop)
@@ -241,7 +241,7 @@ def _address_of_pods(stack: ExitStack) -> str:
 
 
 def _images(folder: Path, aws: str, hub: LocalHub) -> Mapping[str, Image]:
-    """What the two images bring; their packages are this interpreter's."""
+    """Return the content of both images; their packages are those of this interpreter."""
     measuring, neuron = folder / "measuring-image", folder / "neuron-image"
     for file in source_files(MEASURING_IMAGE):
         # With its bytecode, which each program of a pod would compile anew.

@@ -72,8 +72,8 @@ StepRunner(log_path=folder / "log", progress=print).step("installing", [child])
     "the guard of a rehearsal's engine": SYSTEM
     + """
 import sys
-from rehearsal import guard
-guard.main(["0.1", child, "ignores SIGTERM"])
+from rehearsal import process_guard
+process_guard.main(["0.1", child, "ignores SIGTERM"])
 """,
 }
 

@@ -75,7 +75,7 @@ class Cloud:
     # Deploy and destroy
 
     def deploy(self) -> None:
-        """The stack, in an account that is bootstrapped for CDK."""
+        """Deploy the stack in an account that is bootstrapped for CDK."""
         self._bootstrap()
         self._create_stack()
         self._notify_queue()
@@ -98,12 +98,12 @@ class Cloud:
         s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
 
     def update(self, templates: Mapping[str, Template]) -> None:
-        """Another `cdk deploy`; what CloudFormation would change here is the deployment alone."""
+        """Deploy again; only the controller's deployment can change here."""
         self.templates = templates
         self._request("Update")
 
     def destroy(self) -> None:
-        """Buckets that go are emptied first, as CDK's function does."""
+        """Destroy the stack; buckets are emptied first, as CDK's function does."""
         self._request("Delete")
         self.nodes_follow()
         self.client("sqs").delete_queue(QueueUrl=self._inbox)
@@ -137,7 +137,7 @@ class Cloud:
     # The functions
 
     def invoke_controller(self, event: Mapping[str, Any]) -> None:
-        """As Lambda does, with the template's environment."""
+        """Invoke the controller as Lambda does, with the template's environment."""
         services = ("s3", "eks", "autoscaling", "ec2", "scheduler", "sns")
         clients = {name: self.client(name) for name in services}
         # Moto has no history of launches that failed.
@@ -167,7 +167,7 @@ class Cloud:
         self.invoke_controller(json.loads(schedule["Properties"]["Target"]["Input"]))
 
     def publish(self) -> list[Mapping[str, Any]]:
-        """Give the results queue to the publisher until it is empty; its log."""
+        """Have the publisher handle the results queue until it is empty; return its log."""
         log: list[Mapping[str, Any]] = []
         sqs, queue = self.client("sqs"), self._results_queue
         publisher = Publisher(
@@ -236,7 +236,7 @@ class Cloud:
 
     @property
     def asset_bucket(self) -> str:
-        """CDK's own, which outlives every stack."""
+        """The bucket of CDK's bootstrap, which is not deleted with a stack."""
         return f"cdk-hnb659fds-assets-{ACCOUNT}-{self.region}"
 
     @property
@@ -287,7 +287,7 @@ class Cloud:
 
     @property
     def desired_nodes(self) -> int:
-        """The accelerator node group's size, as EKS was last told."""
+        """The accelerator node group's desired size in EKS."""
         return int(self._accelerators["scalingConfig"]["desiredSize"])
 
     @property
@@ -298,7 +298,7 @@ class Cloud:
         return len(description["AutoScalingGroups"][0]["Instances"])
 
     def nodes_follow(self) -> None:
-        """What EKS and Auto Scaling do some minutes later: as many instances as desired."""
+        """Let Auto Scaling start or end instances until the desired number is there."""
         self.client("autoscaling").update_auto_scaling_group(
             AutoScalingGroupName=self._scaling_group,
             MinSize=0,
@@ -373,7 +373,7 @@ class Cloud:
             )
 
     def _delete_schedules(self) -> None:
-        """The group takes its schedules with it."""
+        """Delete the schedules of the group, as EventBridge does with it."""
         for logical in self._of_type("benchmark", "AWS::Scheduler::ScheduleGroup"):
             self.client("scheduler").delete_schedule_group(Name=self.physical("benchmark", logical))
 
@@ -411,7 +411,7 @@ class Cloud:
             self._physical[logical] = physical[f"{part}{logical}"]
 
     def _reduced(self, part: str, resource: Resource) -> dict[str, Any]:
-        """What moto's CloudFormation knows: of what is kept but for a failed deploy not that."""
+        """Return a resource without the attributes that moto's CloudFormation does not support."""
         policy = str(resource.get("DeletionPolicy", "Delete")).removesuffix("ExceptOnCreate")
         properties = self.resolved(part, resource.get("Properties", {}))
         return {"Type": resource["Type"], "DeletionPolicy": policy, "Properties": properties}
@@ -429,7 +429,7 @@ class Cloud:
         return list(of_type(self.templates[part], kind))
 
     def resolved(self, part: str, value: Any) -> Any:
-        """A template's value as CloudFormation would resolve it; names for what is not made."""
+        """Return a template's value as CloudFormation would; missing resources become names."""
         if isinstance(value, list):
             return [self.resolved(part, item) for item in value]
         if not isinstance(value, dict):

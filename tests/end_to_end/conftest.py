@@ -167,7 +167,7 @@ class Environment:
 
     @property
     def node(self) -> Path:
-        """What a container of the accelerator node sees of it."""
+        """Return what a container sees of the accelerator node."""
         return put_node(self.folder / "node", devices=self.experiment.spec.serving.slot_devices)
 
     def measurer(self, number: int = 1) -> Pod:

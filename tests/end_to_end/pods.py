@@ -30,7 +30,7 @@ Object = Mapping[str, Any]
 
 @dataclass(kw_only=True)
 class Cluster:
-    """The objects of the charts, and where this machine keeps what they stand for."""
+    """The objects of the charts, and the folder with their files on this machine."""
 
     objects: Sequence[Object]
     folder: Path
@@ -45,7 +45,7 @@ class Cluster:
         return named_object
 
     def pod(self, owner: Object, number: int = 1, replaced: Mapping[str, str] | None = None) -> Pod:
-        """The pod that a Job or Deployment makes; another number, another pod.
+        """Return the pod that a Job or Deployment makes; another number is another pod.
 
         `replaced`: texts of its manifest and their stand-ins here.
         """
@@ -54,7 +54,7 @@ class Cluster:
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """A container's process, and where its output goes."""
+    """A container's process, and the file with its output."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -66,7 +66,7 @@ class Process:
         self.process.send_signal(number)
 
     def end(self) -> None:
-        """Kill it and all that it started, if it is there."""
+        """Kill the process and all that it started, if it runs."""
         end_family(self.process)
 
     @property
@@ -94,7 +94,7 @@ class Pod:
 
     @property
     def folder(self) -> Path:
-        """What the node keeps of this pod."""
+        """The node's folder for this pod."""
         return self.cluster.folder / self.name
 
     def start(self, container: str, *more: str, **environment: str) -> Process:
@@ -136,7 +136,7 @@ class Pod:
                 yield entry["name"], self._field(entry["valueFrom"]["fieldRef"]["fieldPath"])
 
     def _field(self, path: str) -> str:
-        """The downward API: the template's labels, and what Kubernetes tells a Job's pods."""
+        """Return a field of the downward API: labels of the template and of a Job's pods."""
         name: str = self.owner["metadata"]["name"]
         labels = self.owner["spec"]["template"]["metadata"]["labels"]
         field_values: dict[str, str] = {
@@ -152,7 +152,7 @@ class Pod:
         return field_values[path]
 
     def _text(self, text: str, paths: Mapping[str, str]) -> str:
-        """In one pass: what has been put in is not looked at again."""
+        """Replace all names in one pass, so that no replacement is replaced again."""
         replaced = {**self.replaced, **paths}
         if not replaced:
             return text
@@ -185,7 +185,7 @@ class Pod:
             partial.replace(path)
 
     def _mount_bucket(self, claim: str, folder: Path) -> None:
-        """What Mountpoint shows of the bucket now."""
+        """Copy the bucket's objects, as Mountpoint shows them now."""
         volume = self.cluster.named("PersistentVolume", claim)["spec"]
         bucket = volume["csi"]["volumeAttributes"]["bucketName"]
         prefixes = (o.split()[1] for o in volume["mountOptions"] if o.startswith("prefix "))

@@ -26,7 +26,7 @@ R = TypeVar("R", CanaryReport, FailedModel, ServerState)
 
 
 def ledger(env: Environment) -> Deployment:
-    """What the controller knows of the deployed Job's nodes and money."""
+    """Return the controller's record of the deployed Job's nodes and cost."""
     deployment = load_record(State, env.get("results", "control/capacity.json")).deployment
     assert deployment is not None
     return deployment
@@ -37,7 +37,7 @@ def paid_minutes(env: Environment) -> float:
 
 
 def run_canaries(env: Environment) -> dict[str, int]:
-    """Every variant's canary, one try, and its report; their exit codes by variant."""
+    """Run every variant's canary once; return their exit codes by variant."""
     impatient = ("--patience-seconds=0", "--poll-seconds=0.05")
     started = [env.start(pod, "canary", *impatient) for pod in env.canaries()]
     tried = [variant.name for variant in env.experiment.canaries]
@@ -50,7 +50,7 @@ def run_canaries(env: Environment) -> dict[str, int]:
 
 
 def hear_of_stager(env: Environment, model: str) -> FailedModel:
-    """A staging Job that has failed for good."""
+    """Return the failure that a staging Job recorded, once it has failed for good."""
     key = failed_key(model, "main")
     failed = _move(env, "checkpoints", key, FailedModel, "failed_at_unix_s")
     env.cloud.events()
@@ -58,7 +58,7 @@ def hear_of_stager(env: Environment, model: str) -> FailedModel:
 
 
 def start_server(env: Environment, variant: str, *, trouble: str = "", **limits: str) -> Process:
-    """A container of a variant's first pod, with another limit where one is named."""
+    """Start a variant's first container, with other limits if they are named."""
     pod = env.server(variant)
     (container,) = (c for c in pod.spec["containers"] if c["name"] == "vllm")
     options = [f"--{name.replace('_', '-')}={value}" for name, value in limits.items()]
@@ -79,7 +79,7 @@ def wait_for_server(env: Environment, variant: str, phase: ServerPhase) -> None:
 
 
 def hear_of_server(env: Environment, variant: str) -> None:
-    """What the start wrapper said last; one that has to end waits for the bucket a while only."""
+    """Give the controller the last state of a server."""
     key = server_state_key(service_name(variant))
     if key in env.keys("results"):
         _move(env, "results", key, ServerState, "since_unix_s")
@@ -87,7 +87,7 @@ def hear_of_server(env: Environment, variant: str) -> None:
 
 
 def _move(env: Environment, bucket: str, key: str, kind: type[R], time: str) -> R:
-    """A program's record, as if it had been written now by the scenario's clock."""
+    """Rewrite a program's record as if it had been written at the scenario's time."""
     moved: dict[str, Any] = {time: env.cloud.now_unix_s}
     record = replace(load_record(kind, env.get(bucket, key)), **moved)
     env.put(bucket, {key: dump_record(record)})
@@ -98,7 +98,7 @@ def _move(env: Environment, bucket: str, key: str, kind: type[R], time: str) -> 
 
 
 def reports_of_canaries(env: Environment) -> None:
-    """Every variant's canary says that all is well."""
+    """Write a successful report of every variant's canary."""
     for variant in env.experiment.canaries:
         now = env.cloud.now_unix_s
         report = make_report(env.job_name, variant.name, reported_at_unix_s=now)
@@ -107,7 +107,7 @@ def reports_of_canaries(env: Environment) -> None:
 
 
 def reports_of_servers(env: Environment) -> None:
-    """Every variant's server is healthy."""
+    """Write a healthy state of every variant's server."""
     for variant in env.ports:
         state = make_server(variant, since_unix_s=env.cloud.now_unix_s)
         env.put("results", {server_state_key(state.server): dump_record(state)})

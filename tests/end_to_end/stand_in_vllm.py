@@ -26,7 +26,7 @@ DRAFTED_TOKENS_A_STEP = 4
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Health, and streamed chat completions of as many tokens as were asked for."""
+    """Answers health requests, and streams chat completions of the requested length."""
 
     tokens_a_step = 1
 
@@ -50,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(usage_event(total) + DONE)
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 def speculation() -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ def speculation() -> list[dict[str, Any]]:
 
 
 def read_models() -> None:
-    """As vLLM begins: with the configuration of every model that it is told of."""
+    """Read the configuration of every model on the command line, as vLLM does first."""
     target = sys.argv[2]
     for folder in (target, *(config["model"] for config in speculation())):
         json.loads(Path(folder, "config.json").read_text())

@@ -53,7 +53,7 @@ CRASHED = "RuntimeError: no"
 
 
 def begun(env: Environment, first_run: FirstRun) -> None:
-    """The node is up and has the images; the Job's first pod has begun its run.
+    """The node is up, and the Job's first pod has begun its run and then lost its CPU node.
 
     It waits for its servers, and loses its CPU node.
     """
@@ -66,7 +66,7 @@ def begun(env: Environment, first_run: FirstRun) -> None:
 
 
 def check_ended(env: Environment, *, at_most_minutes: float) -> str:
-    """The nodes go; neither their end nor the hours after it cost more than a drain.
+    """Check that the nodes end and cost no more than a drain; return the one mail about it.
 
     The mail about it.
     """
@@ -86,7 +86,7 @@ def check_ended(env: Environment, *, at_most_minutes: float) -> str:
 
 
 def end_run(env: Environment) -> str:
-    """The Job's next pod waits no more for servers of which one was given up: the run's reason."""
+    """Run the Job's next pod, which waits for no given-up server; return the run's reason."""
     process = env.start(env.measurer(2), "llmperf")
     assert process.wait() == EXIT_FAILED, process.output
     (run,) = (json.loads(env.get("results", key)) for key in env.keys("results", f"/{RUN_FILE}"))
@@ -95,7 +95,7 @@ def end_run(env: Environment) -> str:
 
 
 def check_nothing_paid(env: Environment) -> str:
-    """No node came up, and none does; the one mail about it."""
+    """Check that no node starts, now or later; return the one mail about it."""
     (mail,) = env.cloud.notifications()
     env.cloud.heartbeat(after_minutes=60)
     env.cloud.nodes_follow()
@@ -105,14 +105,14 @@ def check_nothing_paid(env: Environment) -> str:
 
 
 def put_checkpoints(env: Environment, objects: Mapping[str, bytes]) -> None:
-    """All are staged: from here on everybody waits for the canaries."""
+    """Stage all checkpoints, so that only the canaries are missing."""
     env.put("checkpoints", objects)
     env.cloud.events()
     env.cloud.notifications()
 
 
 def runs_in(first_run: FirstRun) -> dict[str, bytes]:
-    """What the measuring pods wrote; the servers' states and the controller's lie beside it."""
+    """Return the files of the measuring pods, without states of servers and controller."""
     results = first_run.contents["results"]
     return {key: data for key, data in results.items() if key.startswith("runs/")}
 
@@ -233,7 +233,7 @@ def test_a_rerun_at_its_deadline_keeps_no_node(
 
 
 def crash(env: Environment, variant: str, start: int) -> None:
-    """One start to its end, and the kubelet's wait after it."""
+    """Run one start to its end, and wait as the kubelet does afterwards."""
     process = programs.start_server(env, variant, trouble="crash")
     assert process.wait() != 0
     env.cloud.heartbeat(after_minutes=CRASH_MINUTES)
@@ -243,7 +243,7 @@ def crash(env: Environment, variant: str, start: int) -> None:
 
 
 def test_a_server_that_ends_at_every_start(env: Environment, first_run: FirstRun) -> None:
-    """The Job is the first to notice: its failed run and the server's end are one mail."""
+    """The Job notices first: its failed run and the server's end are one mail."""
     begun(env, first_run)
     other, broken = env.ports
     programs.start_server(env, other, trouble="hang")
@@ -289,7 +289,7 @@ def test_a_stager_that_gives_up_costs_nothing(env: Environment) -> None:
 
 @pytest.mark.scenarios
 def test_a_compiled_graph_that_does_not_load(env: Environment, first_run: FirstRun) -> None:
-    """The controller is the first to notice: the Job's failure that follows is no further mail."""
+    """The controller notices first: the Job's later failure sends no further mail."""
     env.put("artifacts", first_run.contents["artifacts"])
     begun(env, first_run)
     other, broken = env.ports
@@ -310,7 +310,7 @@ def test_a_compiled_graph_that_does_not_load(env: Environment, first_run: FirstR
 
 @pytest.mark.scenarios
 def test_a_driver_that_refuses_the_images_runtime(env: Environment, first_run: FirstRun) -> None:
-    """The other server, on devices of its own, is not waited for."""
+    """The controller does not wait for the other server, which has its own devices."""
     compiled("neuron.c")
     begun(env, first_run)
     _, broken = env.ports

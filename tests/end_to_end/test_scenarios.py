@@ -1,4 +1,4 @@
-"""An experiment's way to its node, and a rerun of it.
+"""How an experiment gets its node, and how it is run again.
 
 Each scenario is deployed in an emulated account of its own. Those that start where a run has left
 something take it from one undisturbed run (`first_run`).

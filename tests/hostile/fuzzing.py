@@ -19,7 +19,7 @@ _KIB_PER_MIB = 1024
 
 
 def tries(full: int, *, few: int = 25) -> hypothesis.settings:
-    """`full` random examples in `make fuzz`; `few` elsewhere, and always the same ones."""
+    """Try `full` random examples in `make fuzz`; elsewhere `few`, always the same ones."""
     default = hypothesis.settings.default
     assert default is not None
     return hypothesis.settings(
@@ -37,7 +37,7 @@ Place = tuple[Any, ...]
 
 
 def places(value: Any, above: Place = ()) -> Iterator[Place]:
-    """The path of everything below a JSON value."""
+    """Yield the path of everything below a JSON value."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield (*above, key)
@@ -45,7 +45,7 @@ def places(value: Any, above: Place = ()) -> Iterator[Place]:
 
 
 def at(value: Any, place: Place) -> Any:
-    """What lies at a place of a JSON value."""
+    """Return what is at a path of a JSON value."""
     for key in place:
         value = value[key]
     return value
@@ -129,7 +129,7 @@ def edit(
     values: st.SearchStrategy[Any] = VALUES,
     names: st.SearchStrategy[str] = TEXTS,
 ) -> None:
-    """Change one value of a document: mostly to another of its kind, which gets far."""
+    """Change one value of a document, mostly to another value of its type."""
     all_places = [*places(document)]
     if not all_places:
         return

@@ -32,7 +32,7 @@ OK = "HTTP/1.1 200 OK\r\n"
 
 @dataclass(frozen=True)
 class Forever:
-    """Bytes, then the same bytes again and again."""
+    """Bytes, then other bytes again and again."""
 
     first: bytes
     again: bytes
@@ -51,28 +51,28 @@ def steps_of(answer: Answer) -> Iterable[Step]:
 
 
 def stalls(answer: Answer) -> bool:
-    """Whether only the client's own limit of time ends it."""
+    """Return whether only the client's own time limit ends this answer."""
     return isinstance(answer, list) and any(isinstance(step, Sleep) for step in answer)
 
 
 def data(value: object) -> bytes:
-    """An event with any JSON, text as it is."""
+    """Return an event with any JSON; text stays as it is."""
     return b"data: " + value + b"\n\n" if isinstance(value, bytes) else event_of(value)
 
 
 def chunk(delta: Any = None, *, usage: Any = None, finish: Any = None) -> bytes:
-    """A completion chunk with anything in its fields."""
+    """Return a completion chunk with any fields."""
     value = {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}], "usage": usage}
     return data(value)
 
 
 def raw_choice(choice: Any) -> bytes:
-    """A chunk whose one choice is anything."""
+    """Return a chunk with any value as its only choice."""
     return data({"choices": [choice]})
 
 
 def named(text: str, *, tokens: int | None = None, **fields: Any) -> bytes:
-    """A chunk with these fields beside its choice, and the total tokens until it."""
+    """Return a chunk with these fields beside its choice, and the total tokens so far."""
     value: dict[str, Any] = {"choices": [{"index": 0, "delta": {"content": text}}], **fields}
     if tokens is not None:
         value["usage"] = {"completion_tokens": tokens, "prompt_tokens": 11}
@@ -80,13 +80,13 @@ def named(text: str, *, tokens: int | None = None, **fields: Any) -> bytes:
 
 
 def counted(tokens: Any, *, prompt_tokens: Any = 11, text: str = "x") -> bytes:
-    """A stream whose one chunk says that it has so many tokens."""
+    """Return a stream whose one chunk has this number of tokens."""
     usage = {"completion_tokens": tokens, "prompt_tokens": prompt_tokens}
     return HEADERS + chunk({"content": text}, usage=usage, finish="stop") + DONE
 
 
 def content_chunk(text: bytes, *, finish: bytes = b'"stop"') -> bytes:
-    """A stream whose one chunk has this JSON text as content."""
+    """Return a stream whose one chunk has this JSON text as content."""
     value = (
         b'{"choices":[{"delta":{"content":%s},"finish_reason":%s}],"usage":{"completion_tokens":1}}'
     )
@@ -94,18 +94,18 @@ def content_chunk(text: bytes, *, finish: bytes = b'"stop"') -> bytes:
 
 
 def headed(*lines: str, status: str = "200 OK", body: bytes = b"") -> bytes:
-    """A response with these header lines."""
+    """Return a response with these header lines."""
     return "".join(f"{line}\r\n" for line in (f"HTTP/1.1 {status}", *lines, "")).encode() + body
 
 
 def counted_nothing(counts: dict[str, Any]) -> bytes:
-    """A stream with text, whose last event counts no token, and what became of drafts."""
+    """Return a stream whose last event has no token count but counts of drafts."""
     usage = {"completion_tokens": 0, "prompt_tokens": 11}
     return HEADERS + chunk({"content": "x"}) + data({"choices": [], "usage": usage} | counts) + DONE
 
 
 def whole(status: str, body: bytes = b"", content_type: str = "text/plain") -> bytes:
-    """An ordinary response."""
+    """Return an ordinary response."""
     (step,) = plain(status, body, content_type)
     assert isinstance(step, Write)
     return step.data

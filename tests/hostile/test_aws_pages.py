@@ -1,4 +1,4 @@
-"""What answers in the place of AWS: a proxy's page, a log-in of a network, or anything else."""
+"""Answers that do not come from AWS: a proxy's page, the log-in of a network, anything else."""
 
 import itertools
 import re
@@ -26,7 +26,7 @@ PAGE = b"<!DOCTYPE html>\n<html><body>Log in to the <b>network</b><br></body></h
 
 @dataclass(frozen=True)
 class Page:
-    """What every request gets."""
+    """The answer to every request."""
 
     status: int
     content_type: str
@@ -172,7 +172,7 @@ def test_preflight_names_it_in_the_first_check(
 def test_no_price_is_kept_from_a_page(
     network: Network, errors: Errors, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of Spot the answer would be XML, of the price list JSON."""
+    """A Spot price comes as XML, the price list as JSON."""
     monkeypatch.chdir(tmp_path)
     unpriced = both(drop("aws", "price"), put("aws", "capacity", value={"kind": kind}))
     exit_code, text = errors("price", str(write_experiment(tmp_path, unpriced)))
@@ -231,7 +231,7 @@ def test_a_readable_page_is_not_an_empty_list(
 def test_a_page_for_a_role_is_one_sentence(
     network: Network, errors: Errors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """botocore makes this client itself."""
+    """Here botocore makes the client itself."""
     config = tmp_path / "config"
     config.write_text(
         "[profile work]\nrole_arn = arn:aws:iam::111122223333:role/work\n"

@@ -1,4 +1,4 @@
-"""Experiment and prompt files with anything in them: planned, or refused in a few lines.
+"""Changed experiment and prompt files are planned, or refused in a few lines.
 
 A failure that was found once is a named row of the tests that mirror the tree:
 `tests/draftworth/experiment` and `tests/draftworth/records/test_prompts.py`.
@@ -57,7 +57,7 @@ class Dumper(yaml.CSafeDumper):
 
 @st.composite
 def edited_files(draw: st.DrawFn) -> bytes:
-    """A shipped experiment with one to three changes to its data."""
+    """Draw a shipped experiment with one to three changes to its data."""
     data = copy.deepcopy(SHIPPED[draw(st.sampled_from(NAMES))])
     for _ in range(draw(st.integers(1, 3))):
         edit(draw, data, values=values, names=names)
@@ -84,7 +84,7 @@ quantities = st.one_of(
 
 @st.composite
 def tuned_files(draw: st.DrawFn) -> bytes:
-    """A shipped experiment with other quantities: many of these are planned."""
+    """Draw a shipped experiment with other quantities: many of these can be planned."""
     data = copy.deepcopy(SHIPPED[draw(st.sampled_from(NAMES))])
     for place in draw(st.lists(st.sampled_from(QUANTITIES), min_size=1, max_size=4)):
         with suppress(LookupError, TypeError):  # of another file
@@ -104,7 +104,7 @@ marks = st.sampled_from([*"&*!%@`{}[]:?-|>'\"#,~=\t\\\0\ufeff\x85\u2028\r", *SYN
 
 @st.composite
 def cut_files(draw: st.DrawFn) -> bytes:
-    """The text of a shipped experiment, with lines lost, doubled or changed, and bytes in it."""
+    """Draw a shipped experiment's text with lines lost, doubled or changed, and odd bytes."""
     lines = TEXT_OF[draw(st.sampled_from(NAMES))].splitlines()
     for _ in range(draw(st.integers(1, 3))):
         where = draw(st.integers(0, len(lines) - 1))
@@ -132,7 +132,7 @@ def cut_files(draw: st.DrawFn) -> bytes:
 
 
 def refused_well(error: UserInputError, path: Path) -> None:
-    """In a few lines of text that name the file, and the line where a key is at fault."""
+    """Check a refusal: few lines, the file's name, and the line of a wrong key."""
     message = str(error)
     assert message.startswith(str(path))
     assert message == printable(message)
@@ -185,7 +185,7 @@ TEXT = {"id": "b", "text_to_continue": "x", "max_tokens": 9}
 
 @st.composite
 def prompt_files(draw: st.DrawFn) -> bytes:
-    """A shipped prompt file with values, lines and bytes changed."""
+    """Draw a shipped prompt file with values, lines and bytes changed."""
     lines = list(LINES)
     for _ in range(draw(st.integers(1, 3))):
         where = draw(st.integers(0, len(lines) - 1))

@@ -1,4 +1,4 @@
-"""The limits that every try is held to can fail."""
+"""The limits of each try can really fail."""
 
 import time
 

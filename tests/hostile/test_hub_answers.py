@@ -1,4 +1,4 @@
-"""What a model hub may say of a model: it is taken, or there is one clear error."""
+"""A hub's answer about a model is used, or is one clear error."""
 
 import itertools
 import json
@@ -43,14 +43,14 @@ def file(**changed: Any) -> dict[str, Any]:
 
 
 def staged(hub: LocalHub, answer: bytes) -> tuple[HubFile, ...]:
-    """What would be staged of the model that the hub tells of."""
+    """Return what would be staged of the model if the hub answers this."""
     hub.trouble.info = answer
     client = Hub(HfApi(endpoint=hub.url, token=False), MODEL)
     return served_files(client.describe("main").files, MODEL)
 
 
 def test_a_right_answer_is_taken(hub: LocalHub) -> None:
-    """Else the others would be refused for something else."""
+    """Without this, the other answers could be refused for another reason."""
     files = staged(hub, json.dumps(model()).encode())
     assert [(f.path, f.size_bytes) for f in files] == [("config.json", 9), (FILE["rfilename"], 9)]
 
@@ -95,7 +95,7 @@ def test_an_unusable_answer_is_one_clear_error(hub: LocalHub, answer: bytes) -> 
 
 
 def test_a_file_that_is_listed_twice_is_named(hub: LocalHub) -> None:
-    """In one commit a path has one content: a listing with two is no listing of it."""
+    """A commit has one content per path, so a list with a path twice is wrong."""
     twice = json.dumps(model(siblings=[CONFIG, CONFIG, {**FILE, "lfs": LFS}])).encode()
     with pytest.raises(HubUnreachableError, match=r"acme/tiny at main: .* twice: config\.json"):
         staged(hub, twice)
@@ -109,7 +109,7 @@ ONE_FILE = Repo(commits={COMMIT: {"config.json": b"{}"}}, refs={"main": COMMIT})
 
 @pytest.fixture
 def small(hub: LocalHub) -> Iterator[LocalHub]:
-    """The hub with one small file in its model."""
+    """A hub with one small file in its model."""
     hub.trouble.info, hub.repos[MODEL] = None, ONE_FILE
     yield hub
     hub.trouble.endless.clear()
@@ -132,7 +132,7 @@ def test_an_answer_with_too_many_bytes_is_ended(small: LocalHub, tmp_path: Path,
 
 @pytest.mark.parametrize("what", ["config.json", LISTING])
 def test_an_answer_that_takes_too_long_is_ended(small: LocalHub, tmp_path: Path, what: str) -> None:
-    """Each look at the clock is a minute later than the one before."""
+    """The test's clock advances a minute at each call."""
     small.trouble.endless[what] = b"{"
     with pytest.raises(HubUnreachableError, match=r"not at its end after 600 s") as failure:
         read(small, tmp_path, itertools.count(0.0, 60.0).__next__)
@@ -149,7 +149,7 @@ def assert_one_sentence(error: DraftworthError, hub: LocalHub) -> None:
 
 
 def test_a_file_that_comes_compressed_is_refused(small: LocalHub, tmp_path: Path) -> None:
-    """A few bytes become gigabytes; the client asks for none."""
+    """A few compressed bytes can become gigabytes; the client requests no compression."""
     small.trouble.compressed.add("config.json")
     with pytest.raises(HubUnreachableError, match=r"compressed \(gzip\)") as failure:
         read(small, tmp_path)
@@ -178,7 +178,7 @@ def test_a_hub_that_says_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @st.composite
 def altered(draw: st.DrawFn) -> dict[str, Any]:
-    """An answer in which one or two things are something else."""
+    """Draw an answer in which one or two values are replaced."""
     answer: dict[str, Any] = json.loads(json.dumps(model()))
     config, weights = answer["siblings"]
     parts = st.sampled_from([answer, config, weights, weights["lfs"]])

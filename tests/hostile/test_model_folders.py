@@ -1,4 +1,4 @@
-"""Folders of models of anybody: token ids, or one message that names the folder; never more.
+"""Any model folder gives token ids, or one message that names the folder.
 
 Each row is a folder whose files let the command run for ever, take all memory, end by a signal or
 give a traceback, as long as its own process read them. Small limits show each end at once.
@@ -152,7 +152,7 @@ def test_a_tokenizer_of_anybody_ends(
 
 
 def test_a_tokenizers_batch_settings_are_not_used(tmp_path: Path) -> None:
-    """A gap between two parts that is longer than the parts was a panic, and padding an abort."""
+    """Truncation with a large stride made the library panic, and padding made it abort."""
     padding = {
         "strategy": {"Fixed": 10**11},
         "direction": "Right",
@@ -188,7 +188,7 @@ FILES: dict[str, Callable[[Path], Any]] = {
     ],
 )
 def test_a_file_of_any_kind_is_refused(tmp_path: Path, name: str, kind: str) -> None:
-    """In this process: nothing of such a file is run, and no more of it is read than allowed."""
+    """In this process: no such file is run, and only the allowed bytes are read."""
     path = model_folder(tmp_path) / name
     path.unlink(missing_ok=True)
     FILES[kind](path)

@@ -1,4 +1,4 @@
-"""Acceptance profiles of anybody: the profile in each form, or one message that names the file."""
+"""Any acceptance profile is used, or refused in one message that names the file."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Logs of anybody: prompt files that are read again, or one message that has nothing of a text."""
+"""Any log becomes prompt files, or one message without text of the log."""
 
 import base64
 import contextlib
@@ -29,7 +29,7 @@ CANARY = "nobody may read this"
 
 
 def run(data: bytes, form: str) -> tuple[int, str]:
-    """Import these bytes: the exit code and all that was said; what was written is read again."""
+    """Import these bytes; return the exit code and the output. Written files are read again."""
     folder = Path(tempfile.mkdtemp())
     try:
         (folder / "log.jsonl").write_bytes(data)
@@ -121,7 +121,7 @@ def test_what_was_found_once(form: str, data: bytes, words: str) -> None:
 
 
 def deep_folder(folder: Path) -> Path:
-    """A log below more folders than Python's functions may call one another."""
+    """Make a log below more folders than Python can recurse into."""
     log = folder / "log"
     log.mkdir()
     with contextlib.chdir(log):

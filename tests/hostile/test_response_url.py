@@ -1,4 +1,4 @@
-"""Where the capacity controller's answer may go: what is checked is what would be connected to."""
+"""The controller responds only to CloudFormation's host: the checked host is the contacted one."""
 
 from urllib.request import Request
 
@@ -18,7 +18,7 @@ DISPUTED = st.sampled_from(
 
 @st.composite
 def altered(draw: st.DrawFn) -> str:
-    """CloudFormation's URL with a few things put in or cut out."""
+    """Draw CloudFormation's URL with a few parts inserted or removed."""
     url = RESPONSE_URL
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, 100))
@@ -29,7 +29,7 @@ def altered(draw: st.DrawFn) -> str:
 
 
 def connected_to(url: str) -> str | None:
-    """The host that urllib would connect to; None where it refuses the URL."""
+    """Return the host that urllib would connect to; None if it refuses the URL."""
     try:
         request = Request(url)
     except ValueError:
@@ -51,6 +51,6 @@ def test_no_value_that_is_no_address_is_one(url: object, stack_id: str) -> None:
 
 
 def test_cloudformations_own_address_is_connected_to() -> None:
-    """Else the first test would hold for nothing."""
+    """Without this, the first test would prove nothing."""
     assert is_cloudformations(RESPONSE_URL, STACK_ID)
     assert connected_to(RESPONSE_URL) == f"https://{HOST}"

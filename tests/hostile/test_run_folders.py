@@ -1,4 +1,4 @@
-"""Runs and result files of anybody: a report, or one message that names the file; never more.
+"""Any run folder gives a report, or one message that names the file.
 
 What failed once is a row of `FOUND`: what is changed in a good run (a path of keys into `run.json`
 or `blocks`), and what the report then says. Values that a record refuses by itself are rows of
@@ -86,7 +86,7 @@ RUNS = {prompts: parts_of(prompts) for prompts in PROMPTS}
 
 
 def agree(parts: Parts) -> None:
-    """Make the files say the same again, as somebody would who wants to be believed."""
+    """Make the files consistent again, as a forger would."""
     for block in parts["blocks"]:
         for name in ("run_id", "experiment"):
             if name in parts["run"] and isinstance(block, dict):
@@ -118,7 +118,7 @@ def write(parts: Parts, folder: Path) -> Path:
 
 
 def damaged(draw: Draw, data: bytes) -> bytes:
-    """Bytes with a part cut out, put in, or put over."""
+    """Draw bytes with a part removed, inserted or replaced."""
     start = draw(st.integers(0, len(data)))
     end = draw(st.integers(start, min(len(data), start + 200)))
     long = st.sampled_from([b"[" * 50_000, b"\x00", b"\xff", b"9" * 5000])
@@ -138,7 +138,7 @@ STAND_INS: dict[str, Callable[[Path], None]] = {
 
 
 def changed_run(draw: Draw, folder: Path) -> Path:
-    """A good run, changed in some places."""
+    """Draw a good run that is changed in some places."""
     parts = copy.deepcopy(RUNS[draw(st.sampled_from(PROMPTS))])
     for _ in range(draw(st.integers(0, 3))):
         edit(draw, draw(st.sampled_from([parts["run"], *parts["blocks"], *parts["transcripts"]])))
@@ -157,7 +157,7 @@ def changed_run(draw: Draw, folder: Path) -> Path:
 
 
 def report(folder: Path, *, loops: float = fuzzing.MAX_LOOPS) -> tuple[int, str]:
-    """The command's exit code and all that it printed; held to what every run is held to."""
+    """Run the command; return its exit code and output, which are checked as for any run."""
     out, errors = io.StringIO(), io.StringIO()
     with (
         bounded(loops=loops),
@@ -274,7 +274,7 @@ BUCKET = "results-111122223333"
 
 @pytest.fixture(scope="module")
 def publisher() -> Iterator[tuple[Publisher, list[dict[str, Any]]]]:
-    """The publisher, and what arrives at CloudWatch: checked by botocore, and then kept."""
+    """The publisher; botocore checks its calls, which are kept."""
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         patch.setenv("AWS_ACCESS_KEY_ID", "testing")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
@@ -335,7 +335,7 @@ def _key(body: bytes) -> str:
 
 
 def deliver(publisher: Publisher, key: str, body: bytes) -> dict[str, Any]:
-    """One delivery of the file's event, and the line that the log has of it."""
+    """Deliver the file's event once; return the log line about it."""
     publisher.s3.put_object(Bucket=BUCKET, Key=key, Body=body)
     publisher.s3.delete_object(Bucket=BUCKET, Key=results.claim_key(key))
     about = {"bucket": {"name": BUCKET}, "object": {"key": key}}
@@ -488,7 +488,7 @@ def test_nothing_is_written_through_hard_links_or_pipes(name: str, tmp_path: Pat
 def test_a_folder_link_is_refused_in_one_sentence(
     name: str, is_named: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """is_named: the folder is given by its name, and lies in the run's."""
+    """is_named: whether the folder's own name is given; it lies in the run's folder."""
     run = write(copy.deepcopy(RUNS[6]), tmp_path / "run")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

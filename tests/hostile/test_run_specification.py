@@ -1,4 +1,4 @@
-"""Prompts of any text arrive as they are; what is no run specification is one clear refusal."""
+"""Prompts of any text arrive unchanged; anything else than a run specification is refused."""
 
 import dataclasses
 import hashlib
@@ -15,14 +15,14 @@ from draftworth.records.codec import dump_record
 from draftworth.records.prompts import Case, Prompt
 from pods.measuring.read_specification import read_spec
 from tests.hostile.fuzzing import TEXTS, VALUES, Place, at, bounded, places, tries
-from tests.pods.measuring.test_program import spec_for
+from tests.support.measuring_job import spec_for
 
 SPEC = spec_for("http://127.0.0.1:9")
 WORDS = st.one_of(TEXTS, st.text(max_size=200))
 
 
 def read(folder: Path, data: bytes) -> RunSpec | None:
-    """What the pod makes of these bytes; None: refused, in a few words that name the file."""
+    """Return the specification that the pod reads; None: it is refused in a few words."""
     path = folder / "spec.json"
     path.write_bytes(data)
     try:

@@ -1,4 +1,4 @@
-"""Servers, hubs and Kubernetes that echo the secret of a request: nothing that is kept has it."""
+"""No file or output has a secret that a server, a hub or Kubernetes echoes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ OUTPUT_TOKENS = 4
 
 
 def parts_of(secret: str) -> set[str]:
-    """Parts of the secret as it is, and of what JSON, URLs, HTML and base64 make of it."""
+    """Return parts of the secret, plain and as JSON, URLs, HTML and base64 write them."""
     forms = [
         secret,
         json.dumps(secret)[1:-1],
@@ -95,7 +95,7 @@ def streamed(*events: bytes) -> list[Step]:
 
 
 def answer_of(*texts: str) -> list[Step]:
-    """A good answer that has one token for each text."""
+    """Return a good answer that has one token per text."""
     events = [event(text, tokens=n, token_ids=[n]) for n, text in enumerate(texts, start=1)]
     end = event("", tokens=len(texts), finish="stop")
     return streamed(*events, end, usage_event(len(texts)))
@@ -147,7 +147,7 @@ PLAIN = {"id": "plain", "prompt": "plain"}
 
 
 def echoes(request: Request) -> Sequence[Step]:
-    """Answer as the row of `ECHOES` that the prompt names does."""
+    """Answer with the row of `ECHOES` that the prompt names."""
     if request.method == "GET":
         return refused(f"no {key_of(request)}", "404 Not Found")
     row = ECHOES.get(request.json["messages"][-1]["content"])
@@ -155,7 +155,7 @@ def echoes(request: Request) -> Sequence[Step]:
 
 
 def kept(folder: Path) -> dict[str, str]:
-    """The text of every file below a folder, by name."""
+    """Return the text of every file below a folder, by name."""
     files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     plain_bytes = {
         name: gzip.decompress(data) if name.endswith(".gz") else data
@@ -171,7 +171,7 @@ def without(secret: str, *, out: Path, printed: str) -> None:
 
 @pytest.fixture
 def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The options of `measure` and `compare` for one request of each row."""
+    """Return the options of `measure` and `compare` for one request per row."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     (tmp_path / "mails").mkdir()
     file = tmp_path / "mails" / "inbox.jsonl"

@@ -1,4 +1,4 @@
-"""Servers at their worst: each answer is one record with a reason, bounded, and read back by us."""
+"""Each answer of a hostile server becomes one bounded record with a reason."""
 
 import asyncio
 import functools
@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 def undisturbed(work: Coroutine[Any, Any, T]) -> T:
-    """What it gives, within the limits of a try; asyncio must have nothing to complain of."""
+    """Await within the limits of a try; asyncio must report no problem."""
     complaints: list[dict[str, Any]] = []
 
     async def run() -> T:
@@ -91,7 +91,7 @@ def measure(url: str, *, timeout_seconds: float = PATIENCE_SECONDS) -> Measured:
 
 
 def record_of(url: str, answer: Answer, code: int | None) -> RequestRecord:
-    """An answer that stalls gets little time, and more where a busy machine needs it."""
+    """Measure one answer; one that stalls gets little time, on a busy machine more."""
     if not stalls(answer):
         return measure(url).record
     seconds = STALLED_SECONDS
@@ -103,7 +103,7 @@ def record_of(url: str, answer: Answer, code: int | None) -> RequestRecord:
 
 
 def assert_read_back(measured: Measured) -> None:
-    """Everything that is written of a request is what our own readers read."""
+    """Check that our readers can read everything that is written of a request."""
     record = measured.record
     block = make_block(requests=(record,))
     assert load_record(BlockResult, dump_record(block)) == block
@@ -143,7 +143,7 @@ def test_an_answer_is_a_record_with_its_reason(
 
 @pytest.fixture(scope="module")
 def trusted_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ssl.SSLContext]:
-    """A server's context; this process trusts its authority meanwhile."""
+    """A server's TLS context; this process trusts its authority during the tests."""
     authority, context = new_authority(tmp_path_factory.mktemp("tls"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(authority))
@@ -260,7 +260,7 @@ HEADS = st.sampled_from(
 
 @pytest.fixture(scope="module")
 def played() -> Iterator[tuple[str, list[bytes]]]:
-    """A server that writes the pieces which a test puts into the list."""
+    """Serve the pieces that a test puts into the list."""
     pieces: list[bytes] = []
     with stream_server(lambda _: [*steps_of(b"".join(pieces))]) as running:
         yield running.base_url, pieces
@@ -311,7 +311,7 @@ def is_huge(answer: Answer) -> bool:
 
 
 def turning_hostile(after: int) -> Any:
-    """Good answers first, then every row of the tables that neither stalls nor is long, in turn."""
+    """Give good answers first, then every row of the tables that is short, in turn."""
     good = server(1, 1, counters="".join(GOOD.replace("{", "{{").replace("}", "}}")))
     hostile, readings = (
         [row[1] for row in table if not stalls(row[1]) and not is_huge(row[1])]

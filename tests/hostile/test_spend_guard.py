@@ -26,7 +26,7 @@ from lambdas.capacity_controller.handler import handle
 from tests.hostile.fuzzing import VALUES, Place, bounded, places, tries
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, FakeAws
-from tests.lambdas.capacity_controller.test_invariants import Scenario
+from tests.lambdas.capacity_controller.scenarios import Scenario
 
 PLAN = plans.make_plan()
 RUN_KEY = f"runs/{plans.RUN_ID}/run.json"
@@ -88,7 +88,7 @@ class BreaksOff(io.RawIOBase):
 
 @dataclass
 class Hostility:
-    """What is wrong: contents by key, failures by key (of reading it) and by operation."""
+    """The faults: contents by key, failed reads by key, and failures by operation."""
 
     contents: dict[str, bytes] = field(default_factory=dict)
     failing_keys: dict[str, str] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Hostility:
 
 
 class HostileAws(FakeAws):
-    """Answers as AWS does, until it is made hostile."""
+    """The fake AWS, with faults that a test adds."""
 
     hostility = Hostility()
 
@@ -127,7 +127,7 @@ class HostileAws(FakeAws):
 
 
 def _failing(operation: str) -> Any:
-    """The fake's own answer, unless the operation is to fail."""
+    """Return the fake's answer, unless the operation must fail."""
     real = getattr(FakeAws, operation)
 
     def answer(self: HostileAws, **request: Any) -> Any:
@@ -154,7 +154,7 @@ def with_nodes_up() -> HostileAws:
 
 
 def heartbeat(aws: FakeAws, *, after_seconds: float = 0.0) -> None:
-    """As the schedule invokes the function; its errors are Lambda's to count."""
+    """Invoke the function as the schedule does; Lambda counts its errors."""
     aws.now += after_seconds
     event = {"trigger": "heartbeat", "plan": dump_text(plans.make_plan(nodes=2))}
     context = SimpleNamespace(
@@ -165,7 +165,7 @@ def heartbeat(aws: FakeAws, *, after_seconds: float = 0.0) -> None:
 
 
 def mutated(document: bytes) -> st.SearchStrategy[bytes]:
-    """A document of ours with one value exchanged or dropped."""
+    """Draw one of our documents with one value replaced or removed."""
 
     def change(path: Place, new: Any, action: str) -> bytes:
         changed = json.loads(document)
@@ -274,7 +274,7 @@ def test_after_the_deadline_the_size_is_zero(hostility: Hostility) -> None:
 @example(hostility=Hostility(breaking_off={"state": "timeout"}, writes_fail="denied"))
 @example(hostility=Hostility(failing_keys={"state": "throttled"}))
 def test_bytes_and_failures_alone_end_no_run(hostility: Hostility) -> None:
-    """But for an object that ends one: the Job's own `run.json`, and `control/stop`."""
+    """Only the Job's own `run.json` and `control/stop` end a run."""
     for name in ("run", "other run", "stop"):
         hostility.contents.pop(name, None)
     hostility.endless -= {"run", "other run"}
@@ -335,7 +335,7 @@ def test_an_unreadable_verdict_keeps_no_node_or_mail(failure: str) -> None:
 
 
 def end_with_verdict(hostility: Hostility) -> None:
-    """The run is complete: no node stays, and the mail says it in a few printable lines."""
+    """Complete the run: no node stays, and the mail has a few printable lines of the verdict."""
     aws = with_nodes_up()
     aws.make_hostile(hostility)
     aws.objects[KEYS["run"]] = (dump_record(plans.finished_run()), "etag")
@@ -390,7 +390,7 @@ def test_a_flickering_node_group_multiplies_no_mail() -> None:
 
 
 def test_a_node_group_without_tags_is_mailed_daily() -> None:
-    """Its nodes were this experiment's and are paid for, whoever took the tags away."""
+    """Its nodes were this experiment's, and they are paid for."""
     aws = with_nodes_up()
     aws.sent.clear()
     aws.tags = FOREIGN_TAGS

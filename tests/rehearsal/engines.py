@@ -33,7 +33,7 @@ zipfile.ZipFile(wheel).extractall(packages)
 
 
 def stand_in_pip(folder: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pip for child processes, which finds what lies in one folder."""
+    """Make child processes use a pip that installs from one folder."""
     folder.mkdir()
     (folder / "pip.py").write_text(STAND_IN_PIP.format(wheels=str(wheels)))
     monkeypatch.setenv("PYTHONPATH", str(folder))
@@ -50,7 +50,7 @@ def engine_python() -> Path:
 def engine_server(
     folder: Path, experiment: ResolvedExperiment, variant: ResolvedVariant
 ) -> EngineServer:
-    """The server of a variant, which has not started yet; its log lies in the folder."""
+    """Return a variant's server, not yet started; its log is in the folder."""
     paths = ModelPaths(target=str(PAIR / "target"), draft=str(PAIR / "draft"))
     command = serving_command(experiment.spec, variant.spec, paths)
     return EngineServer(
@@ -64,7 +64,7 @@ def engine_server(
 
 @contextmanager
 def serve_together(servers: Sequence[EngineServer]) -> Iterator[None]:
-    """All servers, healthy; ended on leaving."""
+    """Run all servers until they are healthy; end them with the block."""
     by_place = {f"{place}-{server.name}": server for place, server in enumerate(servers)}
     with process_servers(by_place, by_place.keys()):
         yield

@@ -1,4 +1,4 @@
-"""The embedded AWS has nothing to do with the AWS of who rehearses."""
+"""The embedded AWS uses nothing of the user's AWS configuration."""
 
 import os
 from pathlib import Path

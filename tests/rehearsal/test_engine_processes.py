@@ -58,7 +58,7 @@ MakeServer = Callable[..., EngineServer]
 
 @pytest.fixture
 def make_server(tmp_path: Path) -> MakeServer:
-    """Build a server whose interpreter is the fake; the test names its behaviour."""
+    """Return a function that makes a server with a fake interpreter of a named behaviour."""
     python = tmp_path / "python"
     python.write_text(FAKE_PYTHON.format(python=sys.executable), encoding="utf-8")
     python.chmod(0o755)
@@ -79,7 +79,7 @@ def make_server(tmp_path: Path) -> MakeServer:
 
 
 def process_ids(tmp_path: Path, name: str = "fake") -> list[int]:
-    """The server's process and its child, once the server has written them."""
+    """Wait for the ids of the server's process and its child."""
     path = tmp_path / f"{name}.pids"
     wait_until(lambda: path.exists() and len(path.read_text().split()) == 2)
     return [int(pid) for pid in path.read_text().split()]
@@ -199,7 +199,7 @@ def test_servers_together_all_end_when_one_dies(make_server: MakeServer, tmp_pat
 
 
 def test_a_signalled_rehearsal_ends_its_engines(make_server: MakeServer, tmp_path: Path) -> None:
-    """A command takes each signal as it takes this one (tests/draftworth/cli/test_signals.py)."""
+    """tests/draftworth/cli/test_signals.py has the other signals."""
     python = make_server("never healthy").python
     engine = tmp_path / "engine"
     (engine / "bin").mkdir(parents=True)
@@ -244,7 +244,7 @@ def test_a_logs_end_shows_the_first_exception(
 
 
 def test_a_logs_end_has_no_secret_of_ours(tmp_path: Path) -> None:
-    """The engine gets the variables of the command line, and a reason goes into `run.json`."""
+    """The engine gets this process's variables, and `run.json` may quote its log."""
     untrusted.hide_secret("HF_TOKEN", "hf_ZqWmVtLxBnRdKyFh")
     (tmp_path / "log").write_text(
         "ValueError: hf_ZqWmVtLxBnRdKyFh is not valid\n", encoding="utf-8"

@@ -1,9 +1,8 @@
-"""The engine's install, with real environments and small packages of our own."""
+"""Installing the engine, with real environments and small packages of our own."""
 
 import os
 import shutil
 import subprocess
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,22 +11,7 @@ from draftworth.errors import UserInputError
 from rehearsal.engine_processes import EngineUnavailableError
 from rehearsal.install import LOG_NAME, STAMP_NAME, EnginePins, install_engine
 from tests.rehearsal.engines import stand_in_pip
-
-
-def make_wheel(folder: Path, name: str, version: str, **contents: bytes) -> None:
-    """A minimal wheel with `own` files, so that a real pip runs without a network."""
-    info = f"{name}-{version}.dist-info"
-    metadata_name = name.replace("_", "-")
-    files: dict[str, str | bytes] = {
-        f"{name}.py": "",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {metadata_name}\nVersion: {version}\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{info}/entry_points.txt": "[vllm.general_plugins]\nx = y:z\n",
-    }
-    record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
-        for path, text in {**files, f"{info}/RECORD": record, **contents}.items():
-            wheel.writestr(path, text)
+from tests.rehearsal.wheels import make_wheel
 
 
 @pytest.fixture
@@ -87,7 +71,7 @@ def test_a_failed_install_succeeds_later_and_only_once(
 def test_torchs_cpu_build_comes_from_pytorchs_index(
     wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the real pip."""
+    """With a real pip."""
     index = tmp_path / "whl/cpu/torch"
     index.mkdir(parents=True)
     make_wheel(index, "torch", "2.13.0+cpu")

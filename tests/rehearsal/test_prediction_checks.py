@@ -1,4 +1,4 @@
-"""The checks of a trained pair's run: they hold, and each way in which they do not."""
+"""The checks of a trained pair's run, and each way in which they fail."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ BOTH = ["the baseline's token ids", "steps as predicted"]
 
 
 def broken(folder: Path, method: dict[str, Any], *steps: int, **answer: Any) -> list[str]:
-    """Which checks do not hold; told: the answer's record and `ids`, the baseline's `plain` ids."""
+    """Return the checks that fail. answer: the variant's record, token ids `ids` and `plain`."""
     variant = {"name": "k", **method}
     experiment = load(write_experiment(folder, put("variants", 1, value=variant), base="rehearsal"))
     case = experiment.cases[0]

@@ -1,4 +1,4 @@
-"""The real server: what it takes, logs, draws and tells, and what our client reads of it."""
+"""A real vLLM: what it accepts, logs, draws and reports, and what our client reads."""
 
 import asyncio
 import dataclasses
@@ -34,7 +34,7 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "argumen
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
-    """Two servers that tell everything they can: one has our flag against logged requests.
+    """Two servers; one has our flag against logged requests.
 
     shape: what a request to either looks like.
     """
@@ -127,7 +127,7 @@ POEM = Prompt(id="a", messages=({"role": "user", "content": "Write a poem about 
 
 
 def test_one_seed_draws_the_same_text_alone(servers: Servers) -> None:
-    """The one without a draft: with one, vLLM 0.32.0 on CPU draws noise, another one each time."""
+    """Without a draft: with one, vLLM 0.32.0 on CPU draws other noise each time."""
     sampled = dataclasses.replace(servers.shape, temperature=0.8)
     client = Client(base_url=servers.plain.base_url, shape=sampled)
     measured = [asyncio.run(client.measure(POEM, request_id="r", seed=seed)) for seed in (1, 1, 2)]
@@ -199,7 +199,7 @@ def run(folder: Path, *words: str) -> RunFacts:
 def test_in_turn_and_two_runs_teach_the_same(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Speculation pays for one class and costs for the other, each by a factor of two."""
+    """Speculation pays for one class and costs for the other, by factors of two."""
     monkeypatch.chdir(ROOT)
     plain, drafted = servers.plain, servers.drafted_and_logging
     variant = f"k7={drafted.base_url},window=7"

@@ -1,4 +1,4 @@
-"""The whole rehearsal: against servers of our own making, and with the real engine."""
+"""The whole rehearsal, with stand-in servers and with the real engine."""
 
 import json
 from argparse import Namespace
@@ -71,7 +71,7 @@ def rehearse_with_stand_ins(
     requests: int,
     trained: bool = False,
 ) -> int:
-    """Rehearse with a server of single tokens and one of four tokens a step as engines."""
+    """Rehearse with two stand-in servers: one token per step, four tokens per step."""
 
     @contextmanager
     def stand_ins(experiment: ResolvedLocal, *_: object, **__: object) -> Iterator[object]:
@@ -222,7 +222,7 @@ def assert_lesson(blocks: Sequence[BlockResult], traffic: Traffic, right: Judgem
 
 @pytest.fixture(scope="module")
 def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A rehearsal with the real engine: its experiment, and the folder of its run."""
+    """A rehearsal with the real engine: its experiment, and its run's folder."""
     folder = tmp_path_factory.mktemp("rehearsed")
     draft = {"path": str(ROOT / "rehearsal/tiny_pair/draft")}
     more_variants = [

@@ -1,4 +1,4 @@
-"""A search with the real engine: servers in turn, and what it names beside measuring all."""
+"""A search with the real engine finds the candidate that measuring all of them finds."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ WINDOWS = range(2, 13)
 
 
 def short(data: dict[str, Any]) -> None:
-    """Search two windows with one case a class, four requests of each and half the tokens."""
+    """Search two windows with one case per class, four requests each, half the tokens."""
     data["search"]["windows"] = [4, 7]
     for prompt_class, case in zip(data["workload"]["classes"], ("count", "poem"), strict=True):
         prompt_class["cases"] = [case]
@@ -23,7 +23,7 @@ def short(data: dict[str, Any]) -> None:
 
 
 def all_of_them(data: dict[str, Any]) -> None:
-    """Every window by hand, so that each is measured, in turn."""
+    """Make every window a variant, so that each is measured."""
     (draft,) = data["search"]["drafts"]
     data["variants"] += [
         {"name": f"k{w}", "method": "draft_model", "window": w, "draft": {"path": draft["path"]}}

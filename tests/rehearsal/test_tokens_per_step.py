@@ -1,4 +1,4 @@
-"""Tokens per step of real servers, beside how often their engines ran: alone, n-gram, a draft."""
+"""Tokens per step of real servers, compared with their engines' numbers of steps."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ def engine_runs(url: str) -> float:
 
 @dataclass(frozen=True)
 class Truth:
-    """A block of one server's answers, and the times that its engine ran for it."""
+    """A block of one server's answers, and how often its engine ran for it."""
 
     block: BlockResult
     engine_runs: float
@@ -57,7 +57,7 @@ class Truth:
 
 
 async def answered(url: str, prompts: Sequence[Prompt], *, most: int | None) -> Truth:
-    """Send the prompts one after the other; most: tokens of a step, as a user would say it."""
+    """Send the prompts in turn. most: the most tokens per step, as a user gives it."""
     client = Client(base_url=url, shape=shape(model="rehearsal", output_tokens=OUTPUT_TOKENS))
     before, runs_before = await read_metrics(url), engine_runs(url)
     requests: list[RequestRecord] = []
@@ -118,7 +118,7 @@ def test_tokens_per_step_of_vllm_match_its_engine(tmp_path: Path) -> None:
 
 @contextmanager
 def llama_cpp(folder: Path, *arguments: str) -> Iterator[str]:
-    """A server of llama.cpp on a port of its own; ended on leaving."""
+    """A server of llama.cpp on its own port, ended with the block."""
     program, model = (os.environ.get(f"DRAFTWORTH_LLAMA_{name}") for name in ("SERVER", "MODEL"))
     if program is None or model is None:
         pytest.skip("needs llama.cpp's server and a model as GGUF (make test-llama-cpp)")
@@ -159,7 +159,7 @@ REPEATED = "Repeat this sentence {} times: the river brings salt to the sea."
 @pytest.mark.llama_cpp
 @pytest.mark.parametrize("drafted", [None, 8, 12])
 def test_tokens_per_step_of_llama_cpp_match_it(tmp_path: Path, drafted: int | None) -> None:
-    """Each prompt is sent once, since a cached one would need no prefill."""
+    """Each prompt is sent once, because a cached prompt needs no prefill."""
     prompts = [
         Prompt(id=count, messages=({"role": "user", "content": REPEATED.format(count)},))
         for count in ("four", "five", "six")

@@ -20,7 +20,7 @@ def put_node(
     runtime: str = RUNTIME,
     first: int = 0,
 ) -> Path:
-    """Lay out `sys`, `dev` and `lib` (the runtime, if there is a compiler); return the folder.
+    """Make `sys`, `dev` and `lib` (the runtime, if there is a compiler); return the folder.
 
     driver: empty for a node without one; a version that is there stays.
     """
@@ -45,7 +45,7 @@ def has_compiler() -> bool:
 
 @cache
 def compiled(name: str) -> bytes:
-    """Return a shared library, compiled of a C file that lies here; skip without a compiler."""
+    """Return a shared library, compiled from a C file of this folder; skip without a compiler."""
     if not has_compiler():
         pytest.skip("no C compiler `cc` here, and the stand-in is a shared library")
     with TemporaryDirectory() as folder:

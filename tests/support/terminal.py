@@ -1,4 +1,4 @@
-"""A terminal to print to."""
+"""A terminal for output."""
 
 import io
 

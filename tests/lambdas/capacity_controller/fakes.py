@@ -1,4 +1,4 @@
-"""AWS in memory: the calls that the controller makes, and what others do in the account meanwhile.
+"""AWS in memory: the calls of the controller, and what other programs do in the account.
 
 `test_fakes.py` makes the same calls here and in moto. A request that boto3 refuses is refused here
 too. Every call can be interrupted: that is how another invocation gets in between two calls.
@@ -61,7 +61,7 @@ def _models(service: str) -> Any:
 
 
 def operation(service: str) -> Callable[[Operation], Operation]:
-    """A method that answers the operation of its name."""
+    """Mark a method as the answer to the operation of its name."""
 
     def decorate(method: Operation) -> Operation:
         name = "".join(part.capitalize() for part in method.__name__.split("_"))
@@ -77,7 +77,7 @@ def operation(service: str) -> Callable[[Operation], Operation]:
 
 
 class FakeAws:
-    """All six services and the clock; each of the controller's clients is this object."""
+    """All six services and the clock; each client of the controller is this object."""
 
     def __init__(self) -> None:
         self.now = plans.NOW
@@ -114,15 +114,15 @@ class FakeAws:
         self.now += seconds
 
     def fail(self, operation: str, *codes: str | None) -> None:
-        """Let the next calls fail with these codes, None for one that goes through."""
+        """Let the next calls fail with these codes; None: that call succeeds."""
         self.failures[operation] = list(codes)
 
     def before(self, operation: str, action: Callable[[], object]) -> None:
-        """Do something once, in the middle of an invocation, just before a call."""
+        """Run an action once, in the middle of an invocation, just before a call."""
         self.actions[operation] = action
 
     def meet(self, service: str, operation: str, request: dict[str, Any]) -> None:
-        """Refuse what boto3 refuses, and let happen what a test wants to happen at this call."""
+        """Refuse what boto3 refuses, and run the test's action for this call."""
         report = ParamValidator().validate(request, model_of(service, operation).input_shape)
         if report.has_errors():
             raise ParamValidationError(report=report.generate_report())
@@ -159,7 +159,7 @@ class FakeAws:
         return {"ETag": self.write(Bucket, Key, Body)}
 
     def write(self, bucket: str, key: str, body: bytes) -> str:
-        """Another program writes an object; return its ETag, which follows from its bytes."""
+        """Write an object as another program does; return its ETag, a hash of its bytes."""
         etag = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
         self.objects[bucket, key] = (body, etag)
         self.written_at_unix_s[bucket, key] = self.now
@@ -310,7 +310,7 @@ class FakeAws:
         self.write(CHECKPOINTS, failed_key(model.model, model.revision), body)
 
     def report(self, *variants: str, job: str = plans.JOB, **overrides: Any) -> None:
-        """What canaries found; of every variant where none is named."""
+        """Write reports of canaries, of every variant if none is named."""
         for variant in variants or plans.VARIANTS:
             fields = {"reported_at_unix_s": self.now, **overrides}
             body = dump_record(plans.make_report(job, variant, **fields))
@@ -321,7 +321,7 @@ class FakeAws:
             self.write(CHECKPOINTS, f"{model.model}/{model.revision}/_STAGING.json", b"{}")
 
     def say(self, state: ServerState) -> None:
-        """A server's wrapper writes what has changed."""
+        """Write a state of a server, as its wrapper does."""
         self.write(RESULTS, server_state_key(state.server), dump_record(state))
 
     def begin_run(self, job: str = plans.JOB) -> None:
@@ -338,11 +338,11 @@ class FakeAws:
         self.objects.pop((RESULTS, STOP_KEY), None)
 
     def nodes_follow(self) -> None:
-        """What Auto Scaling does some minutes later: as many instances as are desired."""
+        """Let Auto Scaling start or end instances until the desired number is there."""
         self.instances = [(f"i-{n}", "InService") for n in range(self.desired)]
 
     def reserve(self, *, starts: float, ends: float, **overrides: Any) -> None:
-        """A Capacity Block of this time."""
+        """Add a Capacity Block of this time."""
         fields = {
             "CapacityReservationId": plans.BLOCK_ID,
             "ReservationType": "capacity-block",

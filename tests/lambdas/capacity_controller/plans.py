@@ -81,7 +81,7 @@ def make_nodes(**overrides: Any) -> NodeGroup:
 
 
 def make_observation(**overrides: Any) -> Observation:
-    """An observation in which nothing forbids nodes."""
+    """Return an observation in which nothing forbids nodes."""
     fields: dict[str, Any] = {
         "models": Models(staging="ready"),
         "canaries": Canaries(state="ok"),

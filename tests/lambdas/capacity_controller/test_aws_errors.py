@@ -1,4 +1,4 @@
-"""AWS errors: what is tried again, what is reported, what ends the invocation."""
+"""Errors of AWS: which are retried, which are reported, which end the invocation."""
 
 import contextlib
 
@@ -84,7 +84,7 @@ def test_an_unsent_notification_is_sent_later(account: Account) -> None:
 
 
 class KilledError(BaseException):
-    """The process dies here: nothing may catch it."""
+    """Stands for a process that dies: no code may catch this."""
 
 
 def test_the_next_invocation_completes_a_killed_one(account: Account) -> None:
@@ -108,7 +108,7 @@ def test_the_next_invocation_completes_a_killed_one(account: Account) -> None:
 
 
 def test_one_failed_read_of_the_state_ends_nothing(account: Account) -> None:
-    """Also of nodes that an earlier deploy brought up, longer ago than its deadline."""
+    """Also if an earlier deploy started the nodes, longer ago than its deadline."""
     started(account)
     account.now += 241 * plans.MINUTE
     account.update(plans.make_plan(job_name=plans.OTHER_JOB))

@@ -1,4 +1,4 @@
-"""What is said before an accelerator exists: by canaries, and by stagings that were given up."""
+"""Mails before an accelerator starts: about canaries, and about stagings that failed."""
 
 import dataclasses
 from typing import Any
@@ -20,7 +20,7 @@ SILENT = "draftworth qwen3-32b: canary is silent"
 
 
 def untried(account: Account) -> None:
-    """Deployed and staged; no canary has said anything."""
+    """Deployed and staged; no canary has reported."""
     account.canaries_report = False
     account.start()
     account.mail()
@@ -70,7 +70,7 @@ def test_a_failed_canary_is_mailed_and_costs_nothing(account: Account) -> None:
 
 @pytest.mark.parametrize("staged_after", [0.0, plans.HOUR, 1000 * plans.HOUR])
 def test_a_silent_canary_is_mailed_after_ten_minutes(account: Account, staged_after: float) -> None:
-    """A marker from the future does not keep it quiet."""
+    """A marker with a time in the future does not prevent the mail."""
     account.canaries_report = False
     account.deploy()
     account.heartbeat(after=staged_after if staged_after == plans.HOUR else 0.0)
@@ -107,7 +107,7 @@ def test_an_invalid_report_starts_and_ends_nothing(account: Account) -> None:
 
 @pytest.mark.parametrize("silent", [True, False])
 def test_running_nodes_wait_for_a_new_jobs_canary(account: Account, silent: bool) -> None:
-    """Another deploy in the middle of a run: a canary takes a minute, another node twenty."""
+    """A deploy during a run: a canary takes a minute, a new node takes twenty."""
     account.start()
     account.instances_follow()
     account.canaries_report = False

@@ -1,4 +1,4 @@
-"""A Capacity Block is paid up front: what it costs, and which ends leave its nodes up."""
+"""A Capacity Block is paid in advance: its cost, and the ends that keep its nodes."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def plan(**overrides: Any) -> CapacityPlan:
 
 
 def in_block(account: Account, **overrides: Any) -> None:
-    """In the second hour of a block, with the node up and the servers healthy."""
+    """The second hour of a block; the node is up, and the servers are healthy."""
     account.stage()
     account.reserve(
         starts=plans.NOW - plans.HOUR,

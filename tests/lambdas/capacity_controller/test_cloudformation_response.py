@@ -1,4 +1,4 @@
-"""CloudFormation alone is answered."""
+"""The controller responds to CloudFormation and to nobody else."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_without_a_region_no_address_is_right(stack_id: str) -> None:
 
 @pytest.mark.parametrize("url", [f"http://{OWN}/arn", f"https://example.com/\r\nHost: {OWN}/", 7])
 def test_a_request_with_another_address_is_still_handled(account: Account, url: object) -> None:
-    """Not to do it would leave nodes running whose stack is deleted."""
+    """Otherwise nodes of a deleted stack would go on running."""
     account.start()
     account.deploy(kind="Delete", ResponseURL=url)
     assert account.desired == 0

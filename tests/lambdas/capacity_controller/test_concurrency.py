@@ -1,4 +1,4 @@
-"""Several invocations at once, and one that is overtaken by another."""
+"""Several invocations at once, and one that overtakes another."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.lambdas.capacity_controller.conftest import READY_EVENT, RUN_EVENT, A
 
 
 def test_events_at_once_make_one_decision(account: Account) -> None:
-    """Each of four invocations has decided when the next one begins, and the last one is first."""
+    """Each of four invocations has decided when the next begins; the last acts first."""
     account.stage(plans.TARGET)
     account.deploy()
     account.mail()
@@ -29,7 +29,7 @@ def test_events_at_once_make_one_decision(account: Account) -> None:
 
 
 def test_after_a_conflict_the_newer_observation_decides(account: Account) -> None:
-    """While one invocation is about to write "up", another one sees the run's end."""
+    """While one invocation is about to write size 1, another sees the run's end."""
     account.stage(plans.TARGET)
     account.deploy()
     account.stage(plans.DRAFT)
@@ -46,7 +46,7 @@ def test_after_a_conflict_the_newer_observation_decides(account: Account) -> Non
 
 
 def test_an_invocation_overtaken_while_acting_reconciles_again(account: Account) -> None:
-    """One invocation has decided "up" and is about to ask EKS; the deadline passes in between."""
+    """One invocation is about to ask EKS for nodes when the deadline passes."""
     account.deploy(plans.make_plan(deadline_minutes=2))
     account.stage()
     other = account.new_controller()
@@ -69,7 +69,7 @@ def test_an_invocation_overtaken_while_acting_reconciles_again(account: Account)
 
 @pytest.mark.parametrize("new_decision", [True, False])
 def test_a_delete_that_overtakes_an_invocation_wins(account: Account, new_decision: bool) -> None:
-    """Without a new decision there is nothing to write, and the race must be seen all the same."""
+    """Without a new decision nothing is written, but the race must be noticed."""
     if new_decision:
         account.deploy()
         account.stage()

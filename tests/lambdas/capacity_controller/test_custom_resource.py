@@ -1,4 +1,4 @@
-"""CloudFormation's requests: a deployment begins, changes, is rolled back, ends."""
+"""CloudFormation's requests: a deployment is created, changed, rolled back, deleted."""
 
 from pathlib import Path
 from typing import Any
@@ -181,7 +181,7 @@ def test_another_kind_of_capacity_needs_another_node_group(account: Account) -> 
 
 @pytest.mark.parametrize("refused", [0, 1_000])
 def test_replaced_nodes_go_or_the_deploy_fails(account: Account, refused: int) -> None:
-    """CloudFormation deletes that group last, and is done even where it cannot be deleted."""
+    """CloudFormation deletes that group last, and succeeds even if it cannot."""
     account.start()
     account.instances_follow()
     before = {"Plan": dump_text(plans.make_plan())}

@@ -1,4 +1,4 @@
-"""The mails as docs/operations.md lists them; the entry point as it is deployed."""
+"""The table of mails in docs/operations.md, and the function's entry point."""
 
 import re
 import time
@@ -23,21 +23,21 @@ NOT_MAILED = {"unknown"}
 
 
 def documented(page: str) -> list[str]:
-    """The first cells of the table of mails."""
+    """Return the first cells of the table of mails."""
     table = re.search(r"<!-- mails:.*?-->(.*?)<!-- end of mails -->", page, re.DOTALL)
     assert table
     return re.findall(r"^\| `([^`]+)` \|", table[1], re.MULTILINE)
 
 
 def mailed() -> set[str]:
-    """The subjects that the code has, as the table writes them."""
+    """Return the subjects in the code, in the form of the table."""
     decisions = set(get_args(Reason)) - NOT_MAILED
     words = {word.replace("_", " ") for word in (*decisions, CAPACITY, QUOTA, LAUNCH)}
     return words | {SUBJECTS[mail].format(number="N") for mail in Mail}
 
 
 def undocumented(page: str) -> set[str]:
-    """Mails without a row, and rows without a mail."""
+    """Return mails without a row, and rows without a mail."""
     return mailed() ^ set(documented(page))
 
 
@@ -57,14 +57,14 @@ def test_a_missing_or_renamed_row_is_noticed() -> None:
 
 
 def test_every_mail_has_its_subject_and_its_text() -> None:
-    """Both mails of a lost state have one text."""
+    """The two mails about a lost state share a text."""
     assert {*Mail} == set(SUBJECTS)
     assert {*Mail} - set(TEXTS) == {"state_lost_to_zero"}
     assert set(NEXT) < set(get_args(Reason))
 
 
 def test_no_next_step_begins_with_kubectl() -> None:
-    """A default cluster is private: what needs no access to it comes first."""
+    """A default cluster is private, so steps that need no access to it come first."""
     first = {reason: text.find("make logs") for reason, text in NEXT.items() if "kubectl" in text}
     assert first
     assert all(0 <= at < NEXT[reason].index("kubectl") for reason, at in first.items())

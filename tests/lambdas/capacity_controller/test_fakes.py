@@ -1,4 +1,4 @@
-"""The AWS in memory answers as boto3 does: the same calls are made to it and to moto."""
+"""The fake AWS answers as moto does to the same calls."""
 
 import re
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ OF_AWS = {"LastModified", "modifiedAt", "MessageId", "ScheduleArn", "name", "sta
 
 
 def answers_of(clients: dict[str, Any]) -> Iterator[Any]:
-    """The code of each call's error, or its answer. ETAG is the one that was read before."""
+    """Yield each call's error code or answer; ETAG stands for the ETag that was read before."""
     etag = ""
     for service, method, request in CALLS:
         arguments = {key: etag if value == "ETAG" else value for key, value in request.items()}
@@ -51,7 +51,7 @@ def answers_of(clients: dict[str, Any]) -> Iterator[Any]:
 
 
 def agrees(fake: Any, real: Any, key: str = "") -> bool:
-    """All that the fake says stands in the real answer."""
+    """Return whether the real answer has everything that the fake answer has."""
     if type(fake) is not type(real):
         return False
     if isinstance(fake, dict):

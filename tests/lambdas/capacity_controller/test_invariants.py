@@ -1,172 +1,32 @@
-"""Whatever happens, in whatever order, twice or in the middle of something else: what always holds.
+"""What holds after any sequence of events, doubled or interrupted.
 
 Random sequences of events and of changes in AWS, with a clock that jumps, EKS that refuses,
 S3 that does not answer, and second invocations that run between two calls of the first.
 """
 
-import contextlib
 import itertools
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from draftworth.records.codec import dump_text
 from draftworth.records.controller_state import Deployment
 from draftworth.records.deployment import STOP_KEY
-from draftworth.records.servers import ServerState
 from lambdas.capacity_controller import decision as decision_module
-from lambdas.capacity_controller.custom_resource import DeploymentError, handle_request
 from tests.hostile.fuzzing import tries
 from tests.lambdas.capacity_controller import plans
-from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, FOREIGN_TAGS, RESULTS, FakeAws
-
-BLOCK_STARTS, BLOCK_ENDS = plans.NOW + 2 * plans.HOUR, plans.NOW + 12 * plans.HOUR
-PLANS = {
-    "first": plans.make_plan(nodes=2),
-    "longer": plans.make_plan(nodes=2, deadline_minutes=480),
-    "short": plans.make_plan(nodes=2, deadline_minutes=30),
-    "patient": plans.make_plan(nodes=2, deadline_minutes=10_000, budget_usd=1e6),
-    "poor": plans.make_plan(nodes=2, budget_usd=15.0),
-    "other": plans.make_plan(nodes=3, job_name=plans.OTHER_JOB),
-    "block": plans.make_plan(
-        nodes=1, capacity="capacity_block", reservation_id=plans.BLOCK_ID, deadline_minutes=1440
-    ),
-}
-TRIGGERS = ("ready event", "run event", "deadline event", "heartbeat")
-REQUESTS = tuple(f"{kind} {plan}" for kind in ("Create", "Update") for plan in PLANS)
-
-
-@dataclass
-class Scenario:
-    """Does what the name of an operation says."""
-
-    aws: FakeAws
-    requests: int = 0
-    last_request: dict[str, Any] | None = None
-
-    def do(self, operation: str) -> None:
-        if operation in TRIGGERS:
-            self.reconcile(operation)
-        elif operation.startswith(("Create", "Update", "Delete")):
-            self.request(*operation.split())
-        else:
-            CHANGES[operation](self.aws)
-
-    def reconcile(self, trigger: str = "heartbeat") -> None:
-        with contextlib.suppress(ClientError):
-            self.aws.controller.reconcile(trigger, function_arn="arn")
-
-    def request(self, kind: str, plan: str = "first") -> None:
-        self.requests += 1
-        if kind != "Delete":
-            self.aws.report(job=PLANS[plan].job_name)
-        self.last_request = {
-            "RequestType": kind,
-            "RequestId": str(self.requests),
-            "ResourceProperties": {"Plan": dump_text(PLANS[plan])},
-        }
-        self.repeat()
-
-    def repeat(self) -> None:
-        if self.last_request is None:
-            return
-        with contextlib.suppress(DeploymentError):
-            handle_request(
-                self.last_request,
-                self.aws.controller,
-                function_arn="arn",
-                ends_unix_s=self.aws.now + 60,
-            )
-
-    def settle(self) -> None:
-        """AWS answers again, and the next heartbeat reconciles."""
-        self.aws.failures.clear()
-        self.aws.s3_fails = False
-        self.aws.interruption = None
-        self.reconcile()
-
-
-def _report(job: str = plans.JOB, **overrides: Any) -> Callable[[FakeAws], None]:
-    return lambda aws: aws.report(job=job, **overrides)
-
-
-def _forget_reports(aws: FakeAws) -> None:
-    for where in [where for where in aws.objects if where[1].startswith("control/canary/")]:
-        del aws.objects[where]
-
-
-def _say(make: Callable[..., ServerState], **overrides: Any) -> Callable[[FakeAws], None]:
-    return lambda aws: aws.say(make(**{"since_unix_s": aws.now, **overrides}))
-
-
-def _end(job: str, status: str) -> Callable[[FakeAws], None]:
-    return lambda aws: aws.end_run(f"{job}-89abcdef", status=status)
-
-
-def _later(seconds: float) -> Callable[[FakeAws], None]:
-    def later(aws: FakeAws) -> None:
-        aws.now += seconds
-        aws.reserve(starts=BLOCK_STARTS, ends=BLOCK_ENDS)
-
-    return later
-
-
-def _set(name: str, value: object) -> Callable[[FakeAws], None]:
-    return lambda aws: setattr(aws, name, value)
-
-
-def _eks_refuses(*codes: str) -> Callable[[FakeAws], None]:
-    return lambda aws: aws.fail("UpdateNodegroupConfig", *codes)
-
-
-CHANGES: dict[str, Callable[[FakeAws], Any]] = {
-    "stage target": lambda aws: aws.stage(plans.TARGET),
-    "stage draft": lambda aws: aws.stage(plans.DRAFT),
-    "stage both": FakeAws.stage,
-    "stage a draft that does not fit": lambda aws: aws.stage(plans.DRAFT, vocabulary="bb" * 32),
-    "staging gives up": lambda aws: aws.give_up_staging(plans.DRAFT, failed_at_unix_s=aws.now),
-    "the canary fails": _report(ok=False, text="no credentials"),
-    "the canary is well": _report(),
-    "a canary of long ago": _report(reported_at_unix_s=plans.NOW - plans.HOUR),
-    "canaries are silent": _forget_reports,
-    "a server is healthy": _say(plans.make_server),
-    "a server tests": _say(plans.make_server, phase="testing"),
-    "a server starts": _say(plans.make_server, phase="starting"),
-    "a server gives up": _say(plans.make_server_given_up),
-    "a server gave up long ago": _say(
-        plans.make_server_given_up, since_unix_s=plans.NOW - plans.HOUR
-    ),
-    "measure": lambda aws: aws.write(RESULTS, f"runs/{plans.RUN_ID}/blocks/1.result.json", b""),
-    "begin": FakeAws.begin_run,
-    "begin other": lambda aws: aws.begin_run(plans.OTHER_JOB),
-    "complete": _end(plans.JOB, "complete"),
-    "fail": _end(plans.JOB, "failed"),
-    "complete other": _end(plans.OTHER_JOB, "complete"),
-    "a minute later": _later(plans.MINUTE),
-    "half an hour later": _later(30 * plans.MINUTE),
-    "hours later": _later(3 * plans.HOUR),
-    "stop": FakeAws.stop,
-    "go on": FakeAws.resume,
-    "nodes follow": FakeAws.nodes_follow,
-    "a node is lost": lambda aws: setattr(aws, "instances", aws.instances[:-1]),
-    "foreign": _set("tags", FOREIGN_TAGS),
-    "ours": _set("tags", plans.TAGS),
-    "EKS is busy": _eks_refuses("ResourceInUseException"),
-    "EKS throttles": _eks_refuses("ThrottlingException", "ThrottlingException"),
-    "S3 fails": _set("s3_fails", True),
-    "S3 answers": _set("s3_fails", False),
-    "size changed by hand": lambda aws: setattr(aws, "desired", 2 - aws.desired % 2),
-}
-OPERATIONS = (*TRIGGERS, *REQUESTS, "Delete", *CHANGES)
-# An invocation takes minutes at most.
-IN_BETWEEN = tuple(o for o in OPERATIONS if "hour" not in o)
+from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, RESULTS, FakeAws
+from tests.lambdas.capacity_controller.scenarios import (
+    BLOCK_ENDS,
+    BLOCK_STARTS,
+    IN_BETWEEN,
+    OPERATIONS,
+    TRIGGERS,
+    Scenario,
+)
 
 
 def current(aws: FakeAws) -> tuple[Deployment | None, str]:
@@ -175,7 +35,7 @@ def current(aws: FakeAws) -> tuple[Deployment | None, str]:
 
 
 def canaries(aws: FakeAws, deployment: Deployment) -> list[bool]:
-    """What those that reported since the deploy found."""
+    """Return the results of the canaries that reported since the deploy."""
     keys = [
         f"control/canary/{deployment.plan.job_name}/{variant}.json" for variant in plans.VARIANTS
     ]
@@ -185,13 +45,13 @@ def canaries(aws: FakeAws, deployment: Deployment) -> list[bool]:
 
 
 def states_of(aws: FakeAws, deployment: Deployment) -> list[dict[str, Any]]:
-    """What servers have said since the deploy."""
+    """Return the states that servers reported since the deploy."""
     states = [json.loads(b[0]) for k, b in aws.objects.items() if "/serving/" in k[1]]
     return [s for s in states if s["since_unix_s"] >= deployment.deployed_at_unix_s]
 
 
 def gave_up(aws: FakeAws, deployment: Deployment) -> bool:
-    """One server did since the deploy; that another pod says something else now is no matter."""
+    """Return whether a server was given up since the deploy, also if its state was replaced."""
     now = any(s["phase"] == "given_up" for s in states_of(aws, deployment))
     return now or bool(deployment.servers.gave_up)
 
@@ -212,7 +72,7 @@ def may_stay(aws: FakeAws, reasons: list[str]) -> bool:
 
 
 def against(aws: FakeAws) -> list[str]:
-    """Which rules forbid nodes now, not by the controller's code."""
+    """Return the rules that forbid nodes now, computed without the controller's code."""
     deployment, status = current(aws)
     if deployment is None:
         return ["nothing deployed"]
@@ -252,7 +112,7 @@ def against(aws: FakeAws) -> list[str]:
 
 
 def check_settled(aws: FakeAws) -> None:
-    """After AWS has answered: the size is the one that the rules ask for."""
+    """Check the size once AWS answers: it is the one that the rules require."""
     (deployment, _), reasons = current(aws), against(aws)
     if aws.tags != plans.TAGS or deployment is None:
         return
@@ -261,7 +121,7 @@ def check_settled(aws: FakeAws) -> None:
 
 
 def check_mailed_once(aws: FakeAws) -> None:
-    """A notification for each decision, and a decision only where something changed."""
+    """Check that each decision is mailed once, and differs from the one before."""
     made = [(e["job"], e["desired_size"], e["reason"]) for e in aws.log if e["event"] == "decision"]
     assert all(one != other for one, other in itertools.pairwise(made)), made
     mails = [subject for subject in aws.sent if re.search(" nodes?, ", subject)]
@@ -275,8 +135,7 @@ def new_scenario() -> Scenario:
 
 
 def watch(aws: FakeAws) -> None:
-    """At the moment of each request to EKS: never a foreign group, never up against a rule, never
-    more than the run needs."""
+    """Check each requested size: no foreign group, no rule against it, no superfluous node."""
 
     def check_size(size: int) -> None:
         assert aws.tags == plans.TAGS, "a foreign node group was touched"
@@ -319,7 +178,7 @@ def test_one_event_after_the_other(operations: list[str]) -> None:
 def test_events_in_the_middle_of_others(
     operations: list[tuple[str, int, list[str]]],
 ) -> None:
-    """Between any two calls of an invocation AWS changes and other invocations run."""
+    """Between two calls of an invocation AWS changes, and other invocations run."""
     scenario = new_scenario()
     for operation, calls, operations_between in operations:
 
@@ -346,7 +205,7 @@ def test_events_in_the_middle_of_others(
 def test_repeated_requests_and_events_change_nothing(
     operations: list[str], doubled: list[bool]
 ) -> None:
-    """A repetition of what EKS refused is another attempt, which may succeed: it is left out."""
+    """Repetitions of what EKS refused are left out: they may succeed."""
     once, twice = new_scenario(), new_scenario()
     for operation, repeated in zip(operations, doubled, strict=False):
         before = str(twice.aws.log).count("refused")

@@ -1,4 +1,4 @@
-"""The mail that says that a run is complete brings its answer, and comes without one too."""
+"""The mail about a complete run has its answer, and is sent without one too."""
 
 import pytest
 
@@ -12,7 +12,7 @@ ADDRESS = f"s3://{RESULTS}/runs/{RUN_ID}"
 
 
 def mail_of(account: Account, *, verdict: bytes | None) -> list[str]:
-    """The lines of the mail of a run that ends with this verdict beside it."""
+    """Return the lines of the mail about a run that ends with this verdict."""
     started(account)
     account.instances_follow()
     if verdict is not None:

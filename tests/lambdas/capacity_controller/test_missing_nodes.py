@@ -1,4 +1,4 @@
-"""Desired nodes that are missing, in AWS's own words as people quote them, and lost nodes."""
+"""Desired nodes that are missing, with AWS's own messages as users quote them; lost nodes."""
 
 from typing import Any
 
@@ -147,7 +147,7 @@ def test_node_group_health_counts_without_failed_launches(
 def test_a_replaced_node_is_reported_once_not_lost(
     account: Account,
 ) -> None:
-    """EC2 starts another one at a rebalance recommendation, then EKS drains the first."""
+    """At a rebalance recommendation EC2 starts a new node, then EKS drains the old one."""
     started(account)
     account.instances_follow()
     account.heartbeat(after=2 * MINUTE)

@@ -1,4 +1,4 @@
-"""Instances that stay although zero nodes are desired: asked again, mailed daily until gone."""
+"""Instances that stay although zero nodes are desired: requested again, mailed daily."""
 
 import itertools
 import re
@@ -23,7 +23,7 @@ STEPS_PER_HOUR = 2
 
 
 def at_zero(account: Account, *, nodes: int = 1, **overrides: Any) -> None:
-    """The run is complete and zero is set; the instances stay."""
+    """The run is complete and the size is zero; the instances stay."""
     account.start(plans.make_plan(nodes=nodes, **overrides))
     account.instances_follow()
     account.heartbeat(after=2 * plans.MINUTE)
@@ -80,7 +80,7 @@ def test_the_mail_has_commands_to_end_instances(account: Account) -> None:
 
 
 def test_a_storm_of_events_adds_no_mail(account: Account) -> None:
-    """Doubled, of other objects, late: each event only triggers another look."""
+    """Doubled, unrelated and late events only trigger another observation."""
     at_zero(account)
     storm: tuple[dict[str, Any], ...] = (
         *(RUN_EVENT, RUN_EVENT, {"trigger": "deadline"}, s3_event(fakes.RESULTS, "x")),
@@ -129,7 +129,7 @@ def test_a_deploy_that_wants_nodes_ends_the_mails(account: Account) -> None:
 
 
 def test_a_new_node_group_ends_the_mails(account: Account) -> None:
-    """It has no instances any more, and CloudFormation deletes it."""
+    """The old group has no instances any more, and CloudFormation deletes it."""
     at_zero(account)
     pass_hours(account, 1)
     account.mail()
@@ -143,7 +143,7 @@ def test_a_new_node_group_ends_the_mails(account: Account) -> None:
 
 @pytest.mark.parametrize("codes", [[], ["AccessDenied"]], ids=["seen", "not seen"])
 def test_a_new_node_group_fails_while_instances_stay(account: Account, codes: list[str]) -> None:
-    """They would go on costing: CloudFormation deletes that group last, and may fail at it."""
+    """They would go on costing: CloudFormation deletes that group last, and may fail."""
     at_zero(account)
     pass_hours(account, 1)
     account.mail()
@@ -186,7 +186,7 @@ def test_instances_that_cannot_be_seen_are_mailed(account: Account, seen: str) -
 
 
 def test_an_unreadable_bucket_silences_no_mail(account: Account) -> None:
-    """Nothing is decided then, but the size is zero, and the instances are paid for."""
+    """Then nothing is decided, but the size is zero and the instances are paid for."""
     at_zero(account, deadline_minutes=10_000, budget_usd=1e6)
     pass_hours(account, 0.5)
     account.s3_fails = True
@@ -282,13 +282,13 @@ class Emulated(Account):
         self.controller = replace(self.controller, clients=Clients(**clients))
 
     def scale_in(self) -> None:
-        """What EKS does with its Auto Scaling group after a size of zero."""
+        """Let EKS ask its Auto Scaling group for zero instances."""
         self.clients["autoscaling"].update_auto_scaling_group(
             AutoScalingGroupName=self.scaling_group, DesiredCapacity=0
         )
 
     def end(self, instance: str) -> None:
-        """End an instance. Moto starts another one, whatever is desired, which has to go too."""
+        """End an instance; moto then starts another one, which is ended too."""
         self.clients["autoscaling"].update_auto_scaling_group(
             AutoScalingGroupName=self.scaling_group, NewInstancesProtectedFromScaleIn=False
         )

@@ -1,4 +1,4 @@
-"""Servers that do not get healthy: given up by their wrapper, or paid for too long without one."""
+"""Servers that do not get healthy: given up by their wrapper, or paid for too long."""
 
 import pytest
 
@@ -17,14 +17,14 @@ from tests.lambdas.capacity_controller.plans import (
     make_server,
     make_server_given_up,
 )
-from tests.lambdas.capacity_controller.test_invariants import Scenario
+from tests.lambdas.capacity_controller.scenarios import Scenario
 
 SERVER_EVENT = s3_event(RESULTS, server_state_key(SERVERS[0]))
 NODE = ("i-0", "InService")
 
 
 def starting(account: Account, *, nodes: int = 1) -> None:
-    """The nodes are there and the Job has begun to wait; no server is healthy."""
+    """The nodes are up and the Job waits; no server is healthy."""
     account.start(make_plan(nodes=nodes, budget_usd=1e6, deadline_minutes=1000))
     account.nodes_follow()
     account.begin_run(JOB)
@@ -124,7 +124,7 @@ def test_a_pod_that_copies_graphs_keeps_its_nodes(account: Account) -> None:
 def test_another_job_leaves_servers_that_compile_their_time(
     account: Account, compiles: bool
 ) -> None:
-    """Its deploy changes no server's pod, so none is tested again; nodes that it starts are."""
+    """Its deploy changes no server's pod, so only servers on new nodes are tested."""
     starting(account)
     pass_minutes(account, 20)
     if not compiles:
@@ -140,7 +140,7 @@ def test_another_job_leaves_servers_that_compile_their_time(
 
 
 def test_results_prove_a_server_that_cannot_report(account: Account) -> None:
-    """As long as they come: one that was written before says nothing of the server of now."""
+    """Only new results do: an older one proves nothing about the current server."""
     begun = ("nodes follow", "begin", "measure")
     scenario = Scenario(aws=account)
     for operation in ("stage both", "Create poor", "heartbeat", *begun):
@@ -166,7 +166,7 @@ def test_a_server_silent_again_gets_its_allowance_again(account: Account) -> Non
 
 @pytest.mark.parametrize("healthy", [True, False])
 def test_each_node_has_its_whole_start_allowance(account: Account, healthy: bool) -> None:
-    """What a server said on a lost node does not count: nobody is left to take it back."""
+    """A state from a lost node does not count, because nobody can correct it."""
     starting(account)
     if healthy:
         account.say(make_server(since_unix_s=account.now))
@@ -209,7 +209,7 @@ def test_states_that_cannot_be_read_end_nothing(account: Account) -> None:
 
 
 def swap(account: Account) -> None:
-    """Both servers are stopped on purpose, and both variants start in their other slots."""
+    """Stop both servers on purpose, and start both variants in the other slots."""
     for variant in VARIANTS:
         account.say(make_server(variant, phase="ended", exit_code=0, since_unix_s=account.now))
     for variant, server in zip(VARIANTS, (SERVERS[1], SERVERS[3]), strict=True):
@@ -234,7 +234,7 @@ def test_servers_that_were_stopped_on_purpose_end_nothing(account: Account) -> N
 def test_a_run_after_a_second_failure_is_mailed(
     account: Account,
 ) -> None:
-    """The controller is the quicker one; the answer comes by mail all the same."""
+    """The controller decides first; the answer is mailed nevertheless."""
     starting(account)
     swap(account)
     account.say(make_server_given_up(VARIANTS[1], server=SERVERS[3], since_unix_s=account.now + 2))
@@ -251,7 +251,7 @@ def test_a_run_after_a_second_failure_is_mailed(
 def test_a_killed_server_does_not_stay_healthy(
     account: Account,
 ) -> None:
-    """It could not say that it has ended; the one in the other slot never comes."""
+    """It could not report its end, and the server in the other slot never starts."""
     starting(account)
     account.say(make_server(since_unix_s=account.now))
     pass_minutes(account, 10)

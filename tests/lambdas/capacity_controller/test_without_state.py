@@ -1,4 +1,4 @@
-"""A state that cannot be read ends no run, starts none, and lifts neither deadline nor budget."""
+"""With an unreadable state no run ends, none starts, and deadline and budget hold."""
 
 import contextlib
 import itertools
@@ -14,7 +14,7 @@ from lambdas.s3_document import DocumentError
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import Account
 from tests.lambdas.capacity_controller.fakes import RESULTS, refused
-from tests.lambdas.capacity_controller.test_invariants import Scenario
+from tests.lambdas.capacity_controller.scenarios import Scenario
 
 STATE, TOLD = (RESULTS, STATE_KEY), (RESULTS, TOLD_KEY)
 PLAN = plans.make_plan(nodes=2, budget_usd=1000.0)
@@ -29,7 +29,7 @@ def invoke(aws: Account, *, trigger: str = "heartbeat", plan: str | None = None)
 def heartbeats(
     aws: Account, number: int = 1, *, after: float = 2 * plans.MINUTE, **more: Any
 ) -> None:
-    """As the schedule invokes the function; its errors are Lambda's to count."""
+    """Invoke the function as the schedule does; Lambda counts its errors."""
     for _ in range(number):
         aws.now += after
         with contextlib.suppress(DocumentError):
@@ -177,7 +177,7 @@ def test_no_node_starts_without_a_state() -> None:
 
 
 def test_without_a_readable_plan_no_node_is_touched() -> None:
-    """The function does not know whose they are. It fails, which its alarm tells."""
+    """The function cannot tell whose nodes they are. It fails, which raises its alarm."""
     aws = running()
     unreadable(aws)
     for trigger in ("heartbeat", "deadline"):
@@ -206,7 +206,7 @@ def test_nodes_of_unknown_age_stay_and_are_mailed() -> None:
 
 
 def test_nodes_that_stay_at_zero_are_mailed_daily() -> None:
-    """Nothing can be recorded, so the day's first heartbeat tells."""
+    """Nothing can be recorded, so the mail is sent at the day's first heartbeat."""
     aws = running()
     unreadable(aws)
     aws.stop()

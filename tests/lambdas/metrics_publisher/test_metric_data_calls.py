@@ -27,7 +27,7 @@ ExpectedValue = Callable[[RequestRecord], float | None]
 
 
 def stored_values(plan: Plan) -> dict[tuple[str, datetime], list[float]]:
-    """What the calls say, each value as often as it counts."""
+    """Return the values of the calls, each as often as its count says."""
     stored: defaultdict[tuple[str, datetime], list[float]] = defaultdict(list)
     for datum in (datum for call in plan.calls for datum in call):
         at = datum["Timestamp"]
@@ -177,7 +177,7 @@ def test_acceptance_is_one_percentage_at_the_blocks_end() -> None:
 
 
 def steps_of(tokens_per_step: float) -> tuple[RequestRecord, ...]:
-    """Requests whose 100 tokens came in steps of so many after the first."""
+    """Return requests with 100 tokens, which came in steps of this size after the first."""
     return (make_record(chunks=1 + round(99 / tokens_per_step), tokens_per_step=tokens_per_step),)
 
 
@@ -253,7 +253,7 @@ def test_values_that_cloudwatch_refuses_fail_before_calls(block: BlockResult, re
 
 
 def query_protocol_bytes(call: Call) -> int:
-    """The size of a call in the longest of CloudWatch's protocols, uncompressed."""
+    """Return the size of a call in CloudWatch's longest protocol, uncompressed."""
     model = botocore.session.get_session().get_service_model("cloudwatch")
     operation = model.operation_model("PutMetricData")
     request = create_serializer("query", include_validation=False).serialize_to_request(

@@ -22,7 +22,7 @@ SMALL_CALLS = pytest.mark.usefixtures("small_calls")
 
 
 def assert_all_counted_once(aws: Aws, block: BlockResult, *, twice: Container[str] = ()) -> None:
-    """Every metric that there is of a block; where the server counts, no estimate."""
+    """Check every metric of a block; where the server counts, there is no estimate."""
     for metric in definitions.published():
         if metric.of_request or metric.of_block(block) is not None:
             once = 3 if metric.of_request else 1

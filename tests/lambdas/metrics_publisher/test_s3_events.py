@@ -1,4 +1,4 @@
-"""What a message of the results queue is about."""
+"""The object that a message of the results queue names."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from lambdas.metrics_publisher.s3_events import ObjectCreated, created_object
 def event(
     key: str = "runs/a.result.json", *, kind: Any = "Object Created", detail: Any = None
 ) -> str:
-    """As EventBridge sends it, as far as it is read."""
+    """Return an event as EventBridge sends it, with the fields that are read."""
     about = {"bucket": {"name": "b"}, "object": {"key": key, "size": 3}, "reason": "PutObject"}
     return json.dumps({"source": "aws.s3", "detail-type": kind, "detail": detail or about})
 

@@ -21,7 +21,7 @@ NAMES = ("CostRatio", "CostRatioLow", "CostRatioHigh")
 
 
 def uploaded(aws: Aws, verdict: Verdict = VERDICT, *, key: str = "") -> str:
-    """The verdict in the bucket; the publisher's clock is a minute later."""
+    """The verdict is in the bucket; the publisher's clock is a minute later."""
     key = aws.upload_bytes(key or verdict.key, dump_record(verdict))
     written: datetime = aws.s3.head_object(Bucket=BUCKET, Key=key)["LastModified"]
     aws.now = written.timestamp() + 60
@@ -29,7 +29,7 @@ def uploaded(aws: Aws, verdict: Verdict = VERDICT, *, key: str = "") -> str:
 
 
 def read(aws: Aws, traffic: str) -> dict[str, list[float]]:
-    """By metric the values of a traffic at c4."""
+    """Return the values of one class's traffic at load c4, by metric."""
     values = dict(zip(DIMENSIONS, (VERDICT.experiment, "k7", traffic, "c4"), strict=True))
 
     def stored(metric: str, statistic: str) -> list[float]:
@@ -86,7 +86,7 @@ def test_a_verdict_without_intervals_publishes_nothing(aws: Aws) -> None:
 
 
 def test_an_invalid_verdict_is_refused(aws: Aws) -> None:
-    """A copy under another key would count again."""
+    """A copy under another key would be counted again."""
     with pytest.raises(UnusableError, match="but the file says that it is"):
         aws.publish(uploaded(aws, key="runs/another/verdict.json"))
     unknown = replace(VERDICT, schema="draftworth.verdict/0")

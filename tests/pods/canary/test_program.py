@@ -63,7 +63,7 @@ class Place:
         self.artifacts.mkdir()
 
     def stage(self, ready: ReadyModel | None = None) -> None:
-        """In the bucket and in the mount."""
+        """Write the checkpoint into the bucket and into the mount."""
         marker = dump_record(ready or staged())
         (self.model / READY_MARKER).write_bytes(marker)
         (self.model / "config.json").write_bytes(b"{}")
@@ -71,7 +71,7 @@ class Place:
         self.s3.put_object(Bucket=CHECKPOINTS, Key=ready_key(MODEL, REVISION), Body=marker)
 
     def start(self, *more: str) -> subprocess.Popen[str]:
-        """The program as a process, from the image's files."""
+        """Start the program as a process, from the image's files."""
         lay_out(MEASURING_IMAGE, self.root / "app")
         block(NOT_IN_THE_POD, self.root / "app")
         return subprocess.Popen(
@@ -83,7 +83,7 @@ class Place:
         )
 
     def run(self, *more: str, **environment: str) -> tuple[int, str]:
-        """The program in this process: its exit code and its log."""
+        """Run the program in this process; return its exit code and its log."""
         with self.patch.context() as patch:
             patch.setattr(boto3, "DEFAULT_SESSION", None)
             patch.setattr(program, "end_at_sigterm", lambda: None)
@@ -117,7 +117,7 @@ class Place:
         return load_record(CanaryReport, body.read())
 
     def failure(self, *more: str) -> str:
-        """What the report of a try says that fails."""
+        """Return the text of the report of a try that fails."""
         code, log = self.run(*more)
         report = self.report()
         assert code == 1, log
@@ -230,7 +230,7 @@ def test_a_later_try_writes_over_the_one_before(place: Place) -> None:
 
 
 def test_early_failures_have_time_to_be_repaired(place: Place) -> None:
-    """As a role that was just made."""
+    """AWS refuses a role for some time after its creation."""
     place.stage()
     hidden = place.model.rename(place.root / "hidden")
     place.patch.setattr("pods.canary.program.time.sleep", lambda _: hidden.rename(place.model))

@@ -1,4 +1,4 @@
-"""What the hub's refusals and failures mean, through its own client against real HTTP."""
+"""The meaning of the hub's refusals and failures: its own client against real HTTP."""
 
 import errno
 from pathlib import Path
@@ -18,7 +18,7 @@ WEIGHTS = "model-00002-of-00002.safetensors"
 
 @pytest.fixture(autouse=True)
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long we waited between tries, without the client's own waits."""
+    """The waits between tries, without the client's own waits."""
     waits: list[float] = []
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
     monkeypatch.setattr("pods.checkpoint_stager.hub.sleep", waits.append)
@@ -26,7 +26,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def read(bench: Bench, token: str | None = None, *, path: str = WEIGHTS) -> None:
-    """Look the model up and download a file."""
+    """Describe the model, and download a file."""
     hub = bench.hub_client(token)
     checkpoint = hub.describe(REVISION)
     hub.download(path, checkpoint.commit, bench.scratch, size_bytes=2**20)
@@ -123,7 +123,7 @@ def test_a_hub_that_cannot_be_reached_is_told(bench: Bench) -> None:
 
 
 def test_an_expired_storage_address_is_requested_again(bench: Bench) -> None:
-    """Not a refusal: the storage knows nothing of accounts."""
+    """The storage knows no accounts, so this is not a refusal."""
     bench.hub.trouble.storage_statuses = [403]
     read(bench)
     assert (bench.scratch / WEIGHTS).read_bytes() == model_files()[WEIGHTS]

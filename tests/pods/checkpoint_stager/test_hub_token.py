@@ -1,4 +1,4 @@
-"""The hub token out of Secrets Manager."""
+"""The hub token from Secrets Manager."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_missing_secret_is_reported_with_its_remedy(
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "InternalServiceError"])
 def test_a_refusal_may_be_tried_again(client: SecretsManagerClient, code: str) -> None:
-    """A role that was just made is refused for some seconds."""
+    """AWS refuses a role for some seconds after its creation."""
     with Stubber(client) as stubber:
         stubber.add_client_error("get_secret_value", service_error_code=code)
         with pytest.raises(DraftworthError, match=code) as failed:

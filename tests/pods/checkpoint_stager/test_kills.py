@@ -22,12 +22,12 @@ FILES = {
 
 
 class KilledError(Exception):
-    """The process is gone."""
+    """Stands for a process that dies: no code may catch this."""
 
 
 @dataclass
 class Stager:
-    """A process that is killed before its n-th request (never: None)."""
+    """A stager that is killed before its n-th request (None: it is not killed)."""
 
     killed_at: int | None
     requests: int = 0
@@ -41,7 +41,7 @@ class Stager:
 
 
 def run_stager(bench: Bench, killed_at: int | None, *, parallel_files: int = 1) -> int:
-    """One stager from its start to its end, or to its kill; its requests."""
+    """Run one stager to its end or its kill; return its number of requests."""
     stager = Stager(killed_at)
     killed = nullcontext() if killed_at is None else pytest.raises(KilledError)
     bench.hub.repos[MODEL].commits[COMMIT] = FILES
@@ -53,7 +53,7 @@ def run_stager(bench: Bench, killed_at: int | None, *, parallel_files: int = 1) 
 
 
 def whole(objects: dict[str, bytes]) -> set[str]:
-    """Files that are in the bucket as they are at the hub."""
+    """Return the files that the bucket has with the hub's content."""
     return {name for name in FILES if objects.get(name) == FILES[name]}
 
 
@@ -65,7 +65,7 @@ def what_is_wrong_after_a_kill(objects: dict[str, bytes]) -> list[str]:
 
 
 def kill_and_resume(bench: Bench, number: int, *, parallel_files: int = 1) -> list[str]:
-    """A stager that is killed and another one; what is wrong after the one and after the other."""
+    """Kill a stager and run another; return what is wrong after each of them."""
     bench.bucket = f"killed-at-{number}"
     bench.s3.create_bucket(Bucket=bench.bucket)
     run_stager(bench, number, parallel_files=parallel_files)

@@ -1,4 +1,4 @@
-"""Which files are staged, and which downloads are taken for what they should be."""
+"""Which files are staged, and which downloads are accepted."""
 
 import hashlib
 import re
@@ -63,7 +63,7 @@ def test_pickled_weights_are_refused_by_name_and_key(weights: tuple[str, ...]) -
 
 
 def test_what_could_run_is_not_staged() -> None:
-    """Neither are pictures and hidden files."""
+    """Pictures and hidden files are not staged either."""
     needed = ["config.json", "model.safetensors"]
     code = ["configuration_acme.py", "kernel.so", "run.sh", "state.pkl", "a/b.pickle", "x.joblib"]
     assert kept(*needed, *code, ".gitattributes", "assets/plot.PNG", ".cache/a.txt") == needed
@@ -131,19 +131,19 @@ def test_a_name_outside_its_folder_is_not_staged(name: str) -> None:
 @pytest.mark.parametrize("folder", ["", "./", "/", "//", "a/../", "a/", "v2/a/", "../main/"])
 @pytest.mark.parametrize("name", ["_READY.json", "_STAGING.json", "_FAILED.json"])
 def test_a_markers_name_is_not_staged_anywhere(name: str, folder: str) -> None:
-    """S3's event of an object in a folder would reach the capacity controller too."""
+    """S3's event about such a file in a folder would invoke the capacity controller too."""
     needed = ["config.json", "model.safetensors"]
     assert kept(*needed, folder + name) == needed
 
 
 def test_a_folder_named_like_a_marker_is_skipped() -> None:
-    """The mount shows the folder in the place of the object of the same name."""
+    """The mount would show the folder instead of the marker of the same name."""
     needed = ["config.json", "model.safetensors"]
     assert kept(*needed, "_READY.json/a.json", "a/_FAILED.json/b/c.json") == needed
 
 
 def test_names_similar_to_markers_are_staged() -> None:
-    """S3 tells capitals apart."""
+    """S3's keys are case-sensitive."""
     needed = ["READY.json", "_READY.json.txt", "_READY_json", "_Ready.json", "_ready.json"]
     assert {*needed} <= {*kept("config.json", "model.safetensors", *needed)}
 

@@ -1,4 +1,4 @@
-"""The Job's program: in this process, and once as a process from the files of the image."""
+"""The Job's program: in this process, and as a process from the image's files."""
 
 import functools
 import os
@@ -45,7 +45,7 @@ def command(scratch: Path, *arguments: str) -> list[str]:
 
 
 class Pods:
-    """Starts stagers with one hub and one bucket, from a folder with what goes into the image."""
+    """Starts stagers with one hub and one bucket, from a folder with the image's files."""
 
     def __init__(self, hub: LocalHub, folder: Path) -> None:
         self.hub, self.scratch, self.image = hub, folder / "scratch", folder / "app"
@@ -108,7 +108,7 @@ Main = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def main(bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Main:
-    """The program in this process: its exit code and its log."""
+    """Run the program in this process; return its exit code and its log."""
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     monkeypatch.setattr(program, "HfApi", functools.partial(HfApi, endpoint=bench.hub.url))
     monkeypatch.setattr(program, "end_at_sigterm", lambda: None)
@@ -243,7 +243,7 @@ def test_missing_credentials_end_with_one(main: Main, monkeypatch: pytest.Monkey
 
 
 def test_the_hubs_client_reads_the_jobs_settings() -> None:
-    """A misspelt one would be ignored, and a test never notice."""
+    """The client ignores a misspelt variable, and no other test would notice."""
     folder = Path(constants.__file__).parent
     source = "".join(p.read_text() for p in (folder / "constants.py", *folder.glob("utils/*.py")))
     names = set(re.findall(r"\bHF_[A-Z_]+\b", source))

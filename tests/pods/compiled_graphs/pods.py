@@ -1,4 +1,4 @@
-"""A serving pod as two processes: `start`, the parent of a stand-in for vLLM, and `upload`."""
+"""A serving pod as two processes: `start`, the parent of a stand-in vLLM, and `upload`."""
 
 import json
 import os
@@ -35,7 +35,7 @@ COMMAND = ("serve", "--speculative-config={}", "--port")
 
 
 def make_order(root: Path, **overrides: Any) -> Order:
-    """Graphs in one folder, for a server whose checkpoints say no commit."""
+    """Return an order of graphs in one folder, for a server with checkpoints without commits."""
     order = Order(
         key=KEY,
         inputs=INPUTS,
@@ -77,7 +77,7 @@ class Pod:
 
     @contextmanager
     def server(self, **environment: str) -> Iterator[subprocess.Popen[str]]:
-        """One container of the pod; what vLLM does that does not do well is in `TROUBLE`."""
+        """Run one container of the pod; `TROUBLE` says how vLLM fails."""
         stand_in = HERE / "stand_in_vllm.py"
         self.vllm.write_text(f'#!/bin/sh\nexec {sys.executable} -PS {stand_in} "$@"\n')
         self.vllm.chmod(0o755)
@@ -139,11 +139,11 @@ class Pod:
             return False
 
     def says(self, text: str) -> None:
-        """Wait until a text is in the log of its containers."""
+        """Wait until a text is in the log of the pod's containers."""
         eventually(lambda: text in self.log.read_text())
 
     def what_vllm_did(self) -> str:
-        """`compiled FOLDER` or `loaded FOLDER`."""
+        """Return `compiled FOLDER` or `loaded FOLDER`."""
         eventually(self.healthy)
         return self.start_notes.read_text().splitlines()[0]
 
@@ -152,14 +152,14 @@ class Pod:
         return load_record(ServerState, path.read_bytes()) if path.exists() else None
 
     def phase(self, wanted: str) -> ServerState:
-        """The state, once it has come to that."""
+        """Wait for a state of this phase, and return it."""
         state = eventually(lambda: (now := self.state()) and now.phase == wanted and now)
         assert isinstance(state, ServerState)
         return state
 
 
 def put_graphs(mounted: Path, files: Mapping[str, bytes], **more: Any) -> ArtifactManifest:
-    """Graphs of the key with their manifest, where a bucket is mounted."""
+    """Write graphs and their manifest into the mounted bucket."""
     fields: dict[str, Any] = {"inputs": INPUTS, "checkpoints": {}, **more}
     for name, content in files.items():
         path = mounted / KEY / "one" / name
@@ -192,7 +192,7 @@ def eventually(
     seconds: float = HANGS_AFTER_SECONDS,
     every_seconds: float = 0.05,
 ) -> Any:
-    """The first true answer; fails the test when there is none in time."""
+    """Return the first true answer; fail if there is none in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if answer := condition():
@@ -208,7 +208,7 @@ def make_buckets(client: Any) -> None:
 
 
 def stored(client: Any, bucket: str = BUCKET) -> dict[str, bytes]:
-    """The objects of a bucket, by key."""
+    """Return the objects of a bucket, by key."""
     listed = client.list_objects_v2(Bucket=bucket).get("Contents", [])
     keys = [item["Key"] for item in listed]
     return {key: client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
@@ -220,7 +220,7 @@ def manifest_in(objects: Mapping[str, bytes]) -> ArtifactManifest | None:
 
 
 def what_is_not_whole(objects: Mapping[str, bytes]) -> list[str]:
-    """Files that a manifest promises and the bucket does not have as promised."""
+    """Return the files of a manifest that the bucket lacks or has in another form."""
     manifest = manifest_in(objects)
     if manifest is None:
         return []

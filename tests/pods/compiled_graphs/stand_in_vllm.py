@@ -72,7 +72,7 @@ def flood() -> None:
 
 
 def daemon() -> None:
-    """Leaves behind a grandchild of a session of its own, which holds the log's pipe."""
+    """Leave a grandchild in its own session, which holds the log's pipe open."""
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     child = subprocess.Popen(sleeper, start_new_session=True)
     Path(os.environ["SAID"]).write_text(f"{child.pid}\n")
@@ -80,7 +80,7 @@ def daemon() -> None:
 
 
 def orphans() -> None:
-    """Its children's children lose their parents and end."""
+    """Start children whose own children outlive them and then end."""
     for _ in range(3):
         subprocess.run(["sh", "-c", "sleep 0.05 &"], check=True)
     serve()

@@ -14,8 +14,8 @@ import pytest
 from draftworth.records.servers import LAST_LINES, server_state_key
 from pods.compiled_graphs.scratch_records import Starts, keep
 from tests.pods.compiled_graphs import pods
+from tests.pods.compiled_graphs.graphs import make_compiled_graph
 from tests.pods.compiled_graphs.stand_in_vllm import FILES, FLOOD_LINES
-from tests.pods.compiled_graphs.test_upload import a_compiled_graph
 from tests.support.emulator import emulated_account
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -75,7 +75,7 @@ def test_the_first_pod_compiles_and_later_starts_load(tmp_path: Path, s3: Any) -
 
 
 def ends(pod: pods.Pod, **environment: str) -> int:
-    """One container to its end; its exit code."""
+    """Run one container to its end; return its exit code."""
     with pod.server(**environment) as process:
         return process.wait(timeout=HANGS_AFTER_SECONDS)
 
@@ -129,7 +129,7 @@ def vllm_of(process: subprocess.Popen[str]) -> int:
 
 
 def children(process: subprocess.Popen[str]) -> list[int]:
-    """Also those that have ended and that nobody waited for."""
+    """Return the child processes, also those that have ended and are not reaped."""
     text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     return [int(pid) for pid in text.split()]
 
@@ -170,7 +170,7 @@ def test_without_boto3_server_and_uploader_still_run(pod: pods.Pod) -> None:
     with pod.server(TROUBLE="serve"):
         pods.eventually(pod.healthy)
         pod.says("its state cannot be reported: ModuleNotFoundError")
-        a_compiled_graph(pod.scratch, "one")
+        make_compiled_graph(pod.scratch, "one")
         with pod.uploader() as process:
             pod.says("nothing will be uploaded")
             assert process.poll() is None

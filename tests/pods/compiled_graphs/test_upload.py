@@ -1,8 +1,7 @@
-"""Uploading: whatever fails where, no manifest without all of its files."""
+"""Whatever fails in an upload, no manifest names files that are missing."""
 
 import shutil
 import threading
-import time
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -27,12 +26,11 @@ from pods.compiled_graphs.upload import (
     upload_with_retries,
 )
 from tests.pods.compiled_graphs import pods
+from tests.pods.compiled_graphs.graphs import GRAPH_FILES, PART_BYTES, make_compiled_graph
 from tests.support.emulator import small_parts
 
 pytestmark = pytest.mark.emulator
 
-PART_BYTES = 1000
-FILES = {"model.pt": b"g" * (PART_BYTES + 1), "weights/tp0": b"w"}
 # In this thread, so that a kill is one.
 TRANSFER = TransferConfig(
     multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
@@ -43,12 +41,12 @@ MANIFEST_REQUEST = REQUESTS - 2
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Stands for a process that dies: no code may catch this."""
 
 
 @dataclass
 class S3:
-    """Empty buckets, and a client that breaks a request before or after S3 has done it."""
+    """Empty buckets, and a client that fails before or after a request."""
 
     client: Any
     requests: list[str] = field(default_factory=list)
@@ -83,7 +81,7 @@ class S3:
 
 @pytest.fixture
 def s3(request: pytest.FixtureRequest) -> Iterator[S3]:
-    """In this process: what is tested is not HTTP. A parameter: how often a request is tried."""
+    """Empty buckets in this process. Parameter: how often a request is tried."""
     config = Config(
         retries={"mode": "standard", "total_max_attempts": getattr(request, "param", 1)}
     )
@@ -93,43 +91,25 @@ def s3(request: pytest.FixtureRequest) -> Iterator[S3]:
 
 @pytest.fixture
 def compiled(tmp_path: Path) -> StartRecord:
-    return a_compiled_graph(tmp_path / "one", "one")
+    return make_compiled_graph(tmp_path / "one", "one")
 
 
 @pytest.fixture
 def late(tmp_path: Path) -> StartRecord:
-    return a_compiled_graph(tmp_path / "late", "late")
-
-
-def a_compiled_graph(scratch: Path, start_id: str) -> StartRecord:
-    folder = scratch / "graphs"
-    for name, content in FILES.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    record = StartRecord(
-        start_id=start_id,
-        key=pods.KEY,
-        inputs=pods.INPUTS,
-        checkpoints={"target": "c" * 40},
-        origin="compiled",
-        graphs=str(folder),
-        started_at_unix_s=time.time() - 100,
-    )
-    write_record(scratch, record)
-    return record
+    return make_compiled_graph(tmp_path / "late", "late")
 
 
 def test_an_upload_is_so_many_requests(s3: S3, compiled: StartRecord) -> None:
-    """The number that the faults below are spread over. S3 compared a checksum of each file."""
+    """The tests below make each of these requests fail. S3 compared each file's checksum."""
     s3.uploader(compiled).upload(compiled)
     assert len(s3.requests) == REQUESTS
     assert "_ARTIFACTS.json" in s3.requests[MANIFEST_REQUEST]
     manifest = pods.manifest_in(s3.stored())
     assert manifest is not None
-    assert {file.path for file in manifest.files} == {*FILES}
+    assert {file.path for file in manifest.files} == {*GRAPH_FILES}
     assert manifest.checkpoints == {"target": "c" * 40}
     assert 99 < manifest.compile_seconds < 130
-    for name in FILES:
+    for name in GRAPH_FILES:
         key = f"{pods.KEY}/one/{name}"
         head = s3.client.head_object(Bucket=pods.BUCKET, Key=key, ChecksumMode="ENABLED")
         assert head["ChecksumSHA256"], name
@@ -138,7 +118,7 @@ def test_an_upload_is_so_many_requests(s3: S3, compiled: StartRecord) -> None:
 def test_links_are_named_and_not_uploaded(
     s3: S3, compiled: StartRecord, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The engine writes the folder, and the uploader may read what the engine may not."""
+    """The engine writes the folder, and may not read what the uploader may."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "token").write_text("secret")
@@ -148,7 +128,7 @@ def test_links_are_named_and_not_uploaded(
     s3.uploader(compiled).upload(compiled)
     manifest = pods.manifest_in(s3.stored())
     assert manifest is not None
-    assert {file.path for file in manifest.files} == {*FILES}
+    assert {file.path for file in manifest.files} == {*GRAPH_FILES}
     assert b"secret" not in s3.stored().values()
     assert "links are not uploaded, as they may name any file: more, token" in caplog.text
 
@@ -159,7 +139,7 @@ def test_links_are_named_and_not_uploaded(
 def test_a_record_names_no_folder_outside_the_graphs(
     s3: S3, compiled: StartRecord, tmp_path: Path, graphs: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The engine can write the record too. The last row: it made the folder of graphs a link."""
+    """The engine can write the record too. Last row: the folder of graphs is a link."""
     folder, scratch = tmp_path / "secrets", Path(compiled.graphs).parent
     folder.mkdir()
     (folder / "token").write_text("secret")
@@ -200,7 +180,7 @@ def test_a_link_made_after_the_listing_is_refused(
 def test_a_killed_upload_is_completed_by_the_next(
     s3: S3, compiled: StartRecord, number: int
 ) -> None:
-    """A kill before a request is one after the request before it."""
+    """A kill before a request equals a kill after the request before it."""
     s3.at, s3.raises = number, Killed()
     with pytest.raises(Killed):
         s3.uploader(compiled).upload(compiled)
@@ -243,7 +223,7 @@ def test_an_existing_manifest_ends_an_upload(
 def test_the_second_uploader_removes_only_its_files(
     s3: S3, compiled: StartRecord, late: StartRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other one ends between this one's first look and its manifest."""
+    """The other upload ends after this one looked for a manifest."""
     send = Uploader._put_manifest
 
     def overtaken(uploader: Uploader, manifest: ArtifactManifest) -> None:
@@ -273,7 +253,7 @@ def test_files_that_change_during_upload_get_no_manifest(
 
 
 def test_graphs_of_an_earlier_start_get_no_manifest(s3: S3, compiled: StartRecord) -> None:
-    """It may be compiling into the same folder, slowly: a file less, and none that changes."""
+    """The new start may be compiling into the same folder."""
     graphs = Path(compiled.graphs)
     write_record(graphs.parent, replace(compiled, start_id="newer"))
     (graphs / "model.pt").unlink()
@@ -285,7 +265,7 @@ def test_graphs_of_an_earlier_start_get_no_manifest(s3: S3, compiled: StartRecor
 def test_a_server_without_graphs_is_not_retried(
     s3: S3, compiled: StartRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name in FILES:
+    for name in GRAPH_FILES:
         (Path(compiled.graphs) / name).unlink()
     assert not upload_with_retries(s3.uploader(compiled), compiled, threading.Event(), [60])
     assert "holds no compiled graphs" in caplog.text
@@ -347,11 +327,11 @@ def test_locks_are_not_uploaded(compiled: StartRecord) -> None:
     for name in ("0123.lock", ".compilation_complete"):
         (Path(compiled.graphs) / name).touch()
     names = {file.path for file in upload.inventory(Path(compiled.graphs))}
-    assert names == {*FILES, ".compilation_complete"}
+    assert names == {*GRAPH_FILES, ".compilation_complete"}
 
 
 def tried(stop: threading.Event, compiled: StartRecord, *outcomes: BaseException | str) -> int:
-    """How often it was tried, where each try comes out as given."""
+    """Return how many uploads were tried, with these outcomes."""
     uploader = Mock(upload=Mock(side_effect=outcomes))
     upload_with_retries(uploader, compiled, stop, [0, 0])
     return int(uploader.upload.call_count)

@@ -1,4 +1,4 @@
-"""The parent of vLLM decides whether a server is started again; real processes: test_pod_starts."""
+"""The parent of vLLM decides whether a server is restarted; test_pod_starts has real processes."""
 
 import signal
 import threading
@@ -61,7 +61,7 @@ class Life:
         self.reports.report = self._report  # type: ignore[method-assign]
 
     def run(self, does: str, order: Order, **limits: Any) -> int | str:
-        """Its exit code, or why it was given up."""
+        """Run the container; return its exit code, or why the server was given up."""
         self.parent = vllm_parent.Parent(
             command=[does],
             self_test=lambda: self.tests.pop(),
@@ -74,7 +74,7 @@ class Life:
             return str(error)
 
     def start(self, command: list[str], environment: Mapping[str, str], tail: LogTail) -> "Life":
-        """In the place of `ServerProcess`."""
+        """Start the stand-in instead of a `ServerProcess`."""
         self.does, self.environment, self.tail = command[0], environment, tail
         self.started.append(environment)
         self.ended.clear()
@@ -135,7 +135,7 @@ def order(tmp_path: Path) -> Order:
 
 @pytest.fixture
 def lives() -> list[Life]:
-    """Those that were lived, the newest last."""
+    """All lives of the container, the newest last."""
     return []
 
 
@@ -239,7 +239,7 @@ def test_an_unused_restored_cache_leads_to_compiling(
 def test_other_faults_do_not_blame_the_graphs(
     live: LiveOnce, lives: list[Life], order: Order, fault: str, cache: bool
 ) -> None:
-    """Neither in the bucket nor in the pod: it loads the same graphs at its next start."""
+    """The next start loads the same graphs, from the bucket or in the pod."""
     order = cached(order) if cache else replace(cached(order), cache=None, proof=None)
     stored = contents(order.artifacts)
     if fault == "hang":

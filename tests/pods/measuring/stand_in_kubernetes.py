@@ -22,7 +22,7 @@ DROPPED: Trouble = (0, b"")
 
 @dataclass(kw_only=True)
 class StandInKubernetes:
-    """Deployments by name, with the replicas that they should have.
+    """Deployments by name, with their numbers of replicas.
 
     slow: to so many questions one that was stopped still says that it has a pod. trouble: asked at
         each change of a scale, with its number from 1. asked: every one of them, in its order.
@@ -37,7 +37,7 @@ class StandInKubernetes:
     _ending: dict[str, int] = field(default_factory=dict)
 
     def scale(self, name: str, replicas: int) -> dict[str, Any]:
-        """What Kubernetes answers: the pods that there are, and not those that are asked for."""
+        """Return the answer of Kubernetes: the pods that exist, not those that are wanted."""
         if self.replicas[name] and not replicas:
             self._ending[name] = self.slow
         pods = self.replicas[name] if replicas else int(self._ending.get(name, 0) > 0)
@@ -50,7 +50,7 @@ class StandInKubernetes:
 
 @contextmanager
 def stand_in_kubernetes(folder: Path, api: StandInKubernetes) -> Iterator[StandInKubernetes]:
-    """Serve it; `folder` becomes what a pod that may call it finds mounted."""
+    """Serve the API; `folder` gets the files that a pod with access has mounted."""
     authority, context = new_authority(folder)
     authority.rename(folder / "ca.crt")
     (folder / "token").write_text(f"{TOKEN}\n")
@@ -98,11 +98,11 @@ def _handler(api: StandInKubernetes) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     return Handler
 
 
 def status_of(message: str) -> bytes:
-    """How Kubernetes refuses."""
+    """Return a refusal of Kubernetes."""
     return json.dumps({"kind": "Status", "status": "Failure", "message": message}).encode()

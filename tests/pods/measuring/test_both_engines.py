@@ -98,7 +98,7 @@ def timeline_or_failure(request: Request) -> Iterable[Step]:
 
 @contextmanager
 def dying_server() -> Iterator[str]:
-    """The address of a server whose process ends when it gets the prompt `dies`."""
+    """The address of a server whose process ends at the prompt `dies`."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.pods.measuring.dying_server"],
         cwd=ROOT,
@@ -113,7 +113,7 @@ def dying_server() -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """What one engine measured, and what the server was asked, by scenario."""
+    """One engine's results and the server's requests, by scenario."""
 
     records: Mapping[str, Sequence[Any]]
     bodies: Mapping[str, Sequence[bytes]]
@@ -178,7 +178,7 @@ def on_ray() -> Sent:
 
 @pytest.fixture(scope="module")
 def with_a_killed_actor() -> Sequence[Any]:
-    """Eight long requests, four at a time; a process that has one is killed after half a second."""
+    """Send eight long requests, four at once; kill the process of one after half a second."""
     with stream_server(timeline_or_failure) as server:
         killing = {
             **scenario(server.base_url, FOUR, ("long",) * 8),
@@ -195,7 +195,7 @@ def on_asyncio() -> Sent:
 
 
 def unclocked(measured: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be equal: everything but times, of which only the presence must be."""
+    """Return what must be equal: everything but times, which must only be present."""
     record = measured["record"]
     return {
         **{k: v for k, v in record.items() if k not in CLOCKED},
@@ -220,7 +220,7 @@ def test_both_engines_make_the_same_records(on_ray: Sent, on_asyncio: Sent, name
 def test_cancelled_fillers_leave_the_next_block_whole(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    """One that went on would be there, with its timeout."""
+    """A filler that went on would be recorded, with its time-out."""
     sent: Sent = request.getfixturevalue(f"on_{kind}")
 
     assert [m["record"]["request_id"] for m in sent.records["filled"]] == ["r0", "r1", "r2", "r3"]
@@ -256,7 +256,7 @@ def test_every_failure_is_recorded_and_the_load_continues(
 def test_no_request_is_faster_than_its_timeline(
     kind: str, name: str, request: pytest.FixtureRequest
 ) -> None:
-    """One-sided: a busy machine makes requests late, nothing makes them early."""
+    """A busy machine makes requests late, but nothing makes them early."""
     sent: Sent = request.getfixturevalue(f"on_{kind}")
     good = [m for m in sent.records[name] if m["record"]["error_code"] is None]
 

@@ -1,4 +1,4 @@
-"""Servers that are started and stopped through Kubernetes: a real HTTPS API, that may misbehave."""
+"""Servers that are started and stopped through a real HTTPS API, which may fail."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from pods.measuring.kubernetes_servers import (
     TRIES,
     KubernetesApi,
     KubernetesServers,
-    go_home,
+    run_deployed_servers,
     servers_of,
 )
 from tests.draftworth.measuring.specifications import endpoint
@@ -36,7 +36,7 @@ NAMES = (*HOMES, *OTHERS)
 
 @pytest.fixture
 def kubernetes(tmp_path: Path) -> Iterator[StandInKubernetes]:
-    """As a deploy leaves it."""
+    """The Deployments as a deploy leaves them."""
     made = StandInKubernetes(replicas={**dict.fromkeys(HOMES, 1), **dict.fromkeys(OTHERS, 0)})
     with stand_in_kubernetes(tmp_path, made):
         yield made
@@ -176,7 +176,7 @@ def test_nobody_who_listens_is_said() -> None:
 
 
 def test_a_cancelled_run_leaves_its_servers_started(kubernetes: StandInKubernetes) -> None:
-    """Without any server there would be no place for the next pod of the Job."""
+    """The Job's next pod can be scheduled only where a server runs."""
     kubernetes.slow = 20
 
     async def cancelled() -> None:
@@ -197,11 +197,11 @@ def test_after_a_run_the_deployed_servers_run_again(
     log: list[str] = []
     run_only(kubernetes, OTHERS)
     run_spec = replace(changing_spec(), endpoints=tuple(endpoints(HOMES)))
-    asyncio.run(go_home(servers(kubernetes), run_spec, log.append))
+    asyncio.run(run_deployed_servers(servers(kubernetes), run_spec, log.append))
     assert (running(kubernetes), log) == (set(HOMES), [])
 
     kubernetes.trouble = lambda _: (403, status_of("cannot patch"))
-    asyncio.run(go_home(servers(kubernetes), run_spec, log.append))
+    asyncio.run(run_deployed_servers(servers(kubernetes), run_spec, log.append))
     (line,) = log
     assert "servers are left as they are: PATCH" in line
 
@@ -209,7 +209,7 @@ def test_after_a_run_the_deployed_servers_run_again(
 def test_after_a_search_baseline_and_first_candidate_run(
     kubernetes: StandInKubernetes,
 ) -> None:
-    """Whose turn is later has no slot, and would start on a node that is paid for anyway."""
+    """A later candidate has no slot, and would start on a node that is paid for."""
     baseline, *candidates = endpoints(NAMES)
     second, first, third = (
         candidate(window, variant=e.variant, is_asked_for=window == 2)
@@ -221,7 +221,7 @@ def test_after_a_search_baseline_and_first_candidate_run(
         repetitions=1,
         search=search(second, first, third),
     )
-    asyncio.run(go_home(servers(kubernetes), run_spec, print))
+    asyncio.run(run_deployed_servers(servers(kubernetes), run_spec, print))
     assert running(kubernetes) == {baseline.server, first.variant}
 
 

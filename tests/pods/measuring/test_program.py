@@ -1,4 +1,4 @@
-"""The Job's program, run as the image runs it: from the files that the Dockerfile copies."""
+"""The Job's program, also as the image runs it: from the files in the Dockerfile."""
 
 import dataclasses
 import itertools
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,18 +22,23 @@ from draftworth.measuring.journal import Entry, EntryKind, read_history
 from draftworth.measuring.result_files import FolderSink
 from draftworth.records.codec import dump_record, dump_text, load_record
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
-from draftworth.records.load_shapes import LoadGenerator
-from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE, RunResult
 from draftworth.records.servers import server_state_key
-from pods.measuring.program import main
 from tests.conftest import ROOT
-from tests.draftworth.measuring.specifications import endpoint, sampling, shape, specification
 from tests.lambdas.capacity_controller.plans import make_server_given_up
 from tests.support.emulator import emulated_account
+from tests.support.measuring_job import (
+    IN_A_JOB,
+    RUN_OF_THE_JOB,
+    Program,
+    healthy,
+    result_of_the_job,
+    spec_for,
+    stalled,
+)
 from tests.support.shipped import lay_out
-from tests.support.stream_server import Request, Step, completion, plain, stream_server
+from tests.support.stream_server import Request, Step, stream_server
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 DOCKERFILE = ROOT / "pods" / "measuring" / "Dockerfile"
@@ -49,76 +54,13 @@ def test_the_dockerfile_copies_what_the_build_context_holds() -> None:
     assert {(folder, folder) for folder in folders} <= set(copied)
 
 
-IN_A_JOB = {
-    run_specification.JOB_NAME_VARIABLE: "llmperf-test-01234567",
-    run_specification.JOB_UID_VARIABLE: "89abcdef-0000-0000-0000-000000000000",
-}
-RUN_OF_THE_JOB = "llmperf-test-01234567-89abcdef"
-
-
-# Takes a specification, arguments and environment; gives the exit code and what was logged.
-Program = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture
-def program(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Iterator[Program]:
-    """The program in this process, where neither the image nor its own process id matters."""
-    monkeypatch.setattr("pods.measuring.engine_choice.raise_scheduling_class", lambda: "ordinary")
-    handler = signal.getsignal(signal.SIGTERM)
-
-    def run(
-        spec: run_specification.RunSpec | str, *arguments: str, **variables: str
-    ) -> tuple[int, str]:
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        capsys.readouterr()
-        path = tmp_path / "spec.json"
-        path.write_text(spec if isinstance(spec, str) else dump_text(spec))
-        words = ["--run-spec", str(path), "--results", str(tmp_path / "out"), *arguments]
-        return main(words), capsys.readouterr().err
-
-    yield run
-    signal.signal(signal.SIGTERM, handler)
-
-
 def terminate(*_: object) -> None:
-    """Send this process what Kubernetes sends a pod that is to end."""
+    """Send this process SIGTERM, as Kubernetes sends it to a pod."""
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-CASE = Case(
-    prompt_class="structured",
-    name="count",
-    prompts=(Prompt(id="p", messages=({"role": "user", "content": "x"},)),),
-)
-
-
-def spec_for(url: str, *, load_generator: LoadGenerator = "asyncio") -> run_specification.RunSpec:
-    return specification(
-        (endpoint("baseline", 0, base_url=url, server=""),),
-        experiment="test",
-        shape=shape(output_tokens=2),
-        cases=(CASE,),
-        load_generator=load_generator,
-        sampling=sampling(requests_per_round=2, min_requests=2, max_requests=2),
-        ready_deadline_seconds=60.0,
-    )
-
-
-def healthy(request: Request) -> Sequence[Step]:
-    return plain("200 OK", b"") if request.method == "GET" else completion(1, 1)
-
-
-def stalled(request: Request) -> Sequence[Step]:
-    if request.method == "GET":
-        return plain("200 OK", b"")
-    return completion(1, 1, gap_seconds=4)
-
-
 def drained(request: Request) -> Sequence[Step]:
-    """As the pod gets its signal, the answer does not end."""
+    """Terminate the pod during the answer, which then does not end."""
     if request.method == "POST":
         terminate()
     return stalled(request)
@@ -126,10 +68,6 @@ def drained(request: Request) -> Sequence[Step]:
 
 NOWHERE = spec_for("http://127.0.0.1:9")
 ON_RAY = spec_for("http://127.0.0.1:9", load_generator="llmperf")
-
-
-def result_of_the_job(folder: Path) -> RunResult:
-    return load_record(RunResult, (folder / "out" / RUN_OF_THE_JOB / RUN_FILE).read_bytes())
 
 
 def test_the_image_alone_measures_and_ends_with_zero(tmp_path: Path) -> None:
@@ -172,7 +110,7 @@ def test_measuring_loads_nothing_of_the_report() -> None:
 def test_the_next_pod_finishes_a_report(
     program: Program, tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run is over before it: nothing is measured again, and no node waits."""
+    """The run is over before: nothing is measured again, and no node waits."""
     run = tmp_path / "out" / RUN_OF_THE_JOB
 
     def cut_off(*_: object) -> None:
@@ -204,7 +142,7 @@ def test_a_signal_ends_the_run_and_is_recorded(program: Program, tmp_path: Path)
 def test_a_terminated_pod_leaves_its_run_to_another(
     program: Program, tmp_path: Path, undrawn: None
 ) -> None:
-    """Drained in the second block; the next pod measures that one, and a third one nothing."""
+    """Terminated in its second block; the next pod measures that block, a third nothing."""
     # A gate, the first block's warm-up and request, and the second block.
     answers = itertools.chain([healthy] * 3, [drained], itertools.repeat(healthy))
 
@@ -213,7 +151,8 @@ def test_a_terminated_pod_leaves_its_run_to_another(
 
     with stream_server(script) as server:
         once = spec_for(server.base_url)
-        twice = dataclasses.replace(once, cases=(*once.cases, dataclasses.replace(CASE, name="b")))
+        (case,) = once.cases
+        twice = dataclasses.replace(once, cases=(case, dataclasses.replace(case, name="b")))
         first, first_log = program(twice, **IN_A_JOB)
         ended_without = not (tmp_path / "out" / RUN_OF_THE_JOB / RUN_FILE).exists()
         second, second_log = program(twice, **IN_A_JOB)
@@ -235,7 +174,7 @@ def test_a_terminated_pod_leaves_its_run_to_another(
 def test_a_signalled_process_leaves_a_readable_run(
     tmp_path: Path,
 ) -> None:
-    """With nothing of this process: its own handlers, its threads and its exit."""
+    """As its own process, with its own signal handlers, threads and exit."""
     pods: list[subprocess.Popen[str]] = []
 
     def signalled(request: Request) -> Sequence[Step]:
@@ -260,7 +199,7 @@ def test_a_signalled_process_leaves_a_readable_run(
 def test_a_signal_while_ray_starts_ends_the_process(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the first process of a container it would be ignored without a handler."""
+    """Linux ignores the signal for a container's first process without a handler."""
     monkeypatch.setattr("pods.measuring.engine_choice.why_not_llmperf", lambda *_: "")
     ray_actors = SimpleNamespace(ray_engine=terminate)
     monkeypatch.setitem(sys.modules, "pods.measuring.ray_actors", ray_actors)
@@ -284,7 +223,7 @@ def test_a_run_without_its_engine_ends_with_reason(program: Program, tmp_path: P
 def test_a_run_that_cannot_begin_ends_with_reason(
     program: Program, tmp_path: Path, broken: str
 ) -> None:
-    """Its servers' nodes are paid for until a file says that it is over."""
+    """The servers' nodes are paid for until a file says that the run is over."""
     (tmp_path / "deadline").write_text("nonsense" if broken == "deadline" else "1")
     if broken == "history":
         journal = tmp_path / "out" / RUN_OF_THE_JOB / "journal"
@@ -317,7 +256,7 @@ def test_an_early_defect_is_recorded_and_shown(
 def test_the_last_pod_records_earlier_ends(
     program: Program, tmp_path: Path, was_terminated: bool
 ) -> None:
-    """Pods that were terminated do not count: the next one continues."""
+    """Terminated pods do not count, because the next pod continues."""
     run = tmp_path / "out" / RUN_OF_THE_JOB
     for attempt in range(1, run_specification.MAX_UNRECORDED_ENDS + 1):
         for number, kind in enumerate(("started", "ended") if was_terminated else ("started",)):
@@ -388,7 +327,7 @@ REQUIREMENTS = DOCKERFILE.parent / "requirements.txt"
 
 
 def what_may_change_in_the_image(dockerfile: str, requirements: str) -> list[str]:
-    """What another build from the same sources could take for something else."""
+    """Return what another build from the same sources could install differently."""
     commands = dockerfile.replace("\\\n", " ")
     bases = re.findall(r"^(?:FROM|ARG BASE=) *(\S+)", commands, re.MULTILINE)
     unpinned = [f"base {b}" for b in bases if not re.search(r"@sha256:[0-9a-f]{64}$|^\$", b)]
@@ -428,7 +367,7 @@ def test_what_is_not_pinned_is_found(missing: str) -> None:
 def test_a_given_up_server_ends_the_run(
     program: Program,
 ) -> None:
-    """The program reads its state from the bucket that the results go to."""
+    """The program reads the server's state from the results bucket."""
     endpoint = emulated_account()
     s3: Any = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-2")
     where = {"LocationConstraint": "us-east-2"}

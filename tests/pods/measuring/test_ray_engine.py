@@ -1,4 +1,4 @@
-"""The Ray engine without Ray: actors that are threads, and the choice between engines."""
+"""The Ray engine without Ray, with threads as actors; the choice of an engine."""
 
 import asyncio
 import re
@@ -70,7 +70,7 @@ def spec(
 
 @dataclass
 class Watch:
-    """How many fake actors work at once."""
+    """Counts how many fake actors work at once."""
 
     now: int = 0
     most: int = 0
@@ -79,7 +79,7 @@ class Watch:
 
 @dataclass
 class FakeActor:
-    """Takes its time; loses every request whose number is in `loses`."""
+    """An actor that waits, and loses every request whose number is in `loses`."""
 
     watch: Watch
     seconds: float = 0.01
@@ -144,7 +144,7 @@ def test_a_load_with_too_few_actors_is_refused() -> None:
 
 @dataclass
 class InTurn(FakeActor):
-    """Ends the second measured request when a filler has begun, which is long."""
+    """An actor that ends the second measured request once a long filler has begun."""
 
     begun: threading.Event = field(default_factory=threading.Event)
     filler_seconds: float = 60.0
@@ -173,7 +173,7 @@ def test_cancelled_fillers_leave_no_actor_busy() -> None:
 def test_a_filler_that_ends_before_its_cancel_counts() -> None:
     class DeafActor(InTurn):
         def cancel(self, request: Planned) -> None:
-            """Too late: the answer is on its way."""
+            """Do nothing: the answer comes before the cancel."""
 
     begun = threading.Event()
     actors = [DeafActor(Watch(), begun=begun, filler_seconds=0.5) for _ in range(2)]

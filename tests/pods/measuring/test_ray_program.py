@@ -13,7 +13,7 @@ from draftworth.records.codec import dump_text
 from draftworth.records.reading import read_run
 from tests.conftest import ROOT
 from tests.pods.compiled_graphs.pods import eventually
-from tests.pods.measuring.test_program import IN_A_JOB, healthy, spec_for, stalled
+from tests.support.measuring_job import IN_A_JOB, healthy, spec_for, stalled
 from tests.support.stream_server import stream_server
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -29,7 +29,7 @@ END_SECONDS = 30
 
 
 def start(folder: Path, spec: RunSpec, **variables: str) -> subprocess.Popen[str]:
-    """The program in a session of its own, with a folder for what Ray writes."""
+    """Start the program in its own session, with a folder for Ray's files."""
     (folder / "spec.json").write_text(dump_text(spec))
     arguments = ["--run-spec", str(folder / "spec.json"), "--results", str(folder / "out")]
     return subprocess.Popen(
@@ -61,7 +61,7 @@ def test_a_run_on_ray_leaves_no_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["gcs_server", "raylet", "request"])
 def test_a_terminated_pod_leaves_no_process_or_result(tmp_path: Path, moment: str) -> None:
-    """While Ray starts its parts, and while it measures."""
+    """While Ray starts its processes, and during measuring."""
     with stream_server(stalled) as server:
         process = start(tmp_path, spec_for(server.base_url, load_generator="llmperf"), **IN_A_JOB)
 

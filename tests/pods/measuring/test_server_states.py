@@ -1,4 +1,4 @@
-"""What servers say of themselves, read from a bucket that may hold anything."""
+"""States of servers, read from a bucket that may contain anything."""
 
 from dataclasses import replace
 from typing import Any
@@ -35,7 +35,7 @@ def test_only_this_servers_state_is_read(s3: Any) -> None:
 
 @pytest.mark.parametrize(("code", "log_lines"), [("AccessDenied", 0), ("SlowDown", 1)])
 def test_a_bucket_that_refuses_ends_nothing(code: str, log_lines: int) -> None:
-    """S3 says "denied" of a missing object where the folder may not be listed: not a word."""
+    """S3 answers "denied" for a missing object in a folder that may not be listed."""
     log: list[str] = []
     client = boto3.client("s3", region_name="us-east-1")
     with Stubber(client) as stub:

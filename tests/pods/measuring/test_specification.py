@@ -15,18 +15,15 @@ from draftworth.measuring.result_files import SinkError
 from draftworth.records.codec import dump_record
 from pods.measuring import read_specification
 from pods.measuring.read_specification import read_spec
-from tests.pods.measuring.test_program import (
+from tests.support.emulator import emulated_account
+from tests.support.measuring_job import (
     IN_A_JOB,
     Program,
     healthy,
-    program,
     result_of_the_job,
     spec_for,
 )
-from tests.support.emulator import emulated_account
 from tests.support.stream_server import stream_server
-
-__all__ = ["program"]  # a fixture
 
 pytestmark = [pytest.mark.emulator, pytest.mark.usefixtures("undrawn")]
 
@@ -78,7 +75,7 @@ HOSTILE = {
 
 
 def refusal(s3: Any, folder: Path, stored: bytes, announced: str) -> str:
-    """The words of it, which are the same for an object and a file but for the address."""
+    """Return the refusal without the address: the same for an object and for a file."""
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=stored)
     (folder / "spec.json").write_bytes(stored)
     words = set()
@@ -130,7 +127,7 @@ UNREADABLE: dict[str, type[DraftworthError]] = {
 
 
 def test_an_unreadable_specification_is_named_by_address(s3: Any) -> None:
-    """S3 may be away, or the role's right on its way: another pod tries again."""
+    """S3 or the role may be usable later, so another pod tries again."""
     for address, error in UNREADABLE.items():
         with pytest.raises(error, match=re.escape(address)):
             read(address)

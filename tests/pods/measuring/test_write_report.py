@@ -1,4 +1,4 @@
-"""The report that the Job's pod writes: the command's own, once, and never in the run's way."""
+"""The report that the Job's pod writes after a run, once, without a risk for the run."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def added(store: FolderSink) -> list[str]:
-    """What it says."""
+    """Add the report, and return the log lines."""
     lines = list[str]()
     add_report(store, RUN_ID, lines.append)
     return lines

@@ -1,4 +1,4 @@
-"""The conversion by the engine's interpreter, of a small GGUF file with random weights."""
+"""The engine's interpreter converts a small GGUF file with random weights."""
 
 import subprocess
 from pathlib import Path

