@@ -28,7 +28,7 @@ NOBODY = {
     "AWS_SECRET_ACCESS_KEY": "",
     "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
 }
-# It is an error of the CLI, not of the test, when it hangs.
+# If it hangs, that is an error of the CLI, not of the test.
 SECONDS = 300
 pytestmark = [
     pytest.mark.scenarios,
@@ -112,7 +112,7 @@ def cdk(*words: str, folder: Path, **environment: str) -> Done:
         done = subprocess.run(
             [str(CLI), *words, "--output", str(folder / "cdk.out"), "--no-notices"],
             cwd=ROOT,
-            # A narrow table breaks names; without a terminal the CLI takes its width from here.
+            # A narrow table would break names; without a terminal the CLI reads its width here.
             env={**os.environ, "COLUMNS": "1000", "CDK_DISABLE_VERSION_CHECK": "1", **environment},
             stdin=subprocess.DEVNULL,
             stdout=stream,
@@ -153,9 +153,9 @@ def test_deploy_and_destroy_take_no_name(
     words = ("--app", str(listed[1]))
     done = cdk("deploy", *words, "--require-approval", "never", folder=tmp_path)
     assert done.exit_code == 0, done.output
-    # What `plan` notes is told, and does not keep from deploying.
+    # A note of `plan` is a warning, and does not prevent a deploy.
     assert "Qwen/Qwen3-32B@main is not pinned to a commit" in done.output
-    # What a failed deploy has made stays.
+    # A failed deploy's resources stay.
     assert [request["DisableRollback"] for request in executed] == [True]
     (stack,) = client("cloudformation").describe_stacks()["Stacks"]
     assert stack["StackName"] == STACK

@@ -12,11 +12,11 @@ from charts.shipped import SHIPPED, source_files
 from tests.conftest import PACKAGES, ROOT
 from tests.support.documents import assert_block
 
-# The one room of the domain that calls AWS: its commands are loaded when they are called.
+# The only room of the domain that calls AWS; its commands are imported when they are called.
 ACCOUNT = "draftworth/account"
-# The one module of the domain that the engine's interpreter alone imports.
+# The only module of the domain that only the engine's interpreter imports.
 ENGINE = "draftworth/estimate/forward_pass.py"
-# The one module of the domain that knows commands and the engine's installer outside of it.
+# The only module of the domain that imports commands and the engine's installer from outside.
 COMMAND_TABLE = "draftworth/cli/__init__.py"
 MAY_IMPORT = {
     "draftworth": {"draftworth"},
@@ -32,7 +32,7 @@ MAY_IMPORT = {
 }
 _OF_THE_ENGINE = {"torch", "transformers", "safetensors", "vllm"}
 _AWS_AND_KUBERNETES = {*("aws_cdk", "cdk8s", "constructs", "boto3", "botocore", "moto")}
-# What the domain must not know, and what a package of another layer must not reach for.
+# Packages that the domain and each other layer must not import.
 FOREIGN = {
     "draftworth": _AWS_AND_KUBERNETES | _OF_THE_ENGINE,
     "charts": {"aws_cdk", "boto3", "botocore", "moto"},
@@ -44,7 +44,7 @@ FOREIGN = {
     ENGINE: _AWS_AND_KUBERNETES,
     COMMAND_TABLE: _AWS_AND_KUBERNETES | _OF_THE_ENGINE,
 }
-# The rooms of `draftworth`, ground floor first: what each may import of the others.
+# The rooms of `draftworth`, lowest first, and which other rooms each may import.
 _GROUND = {"errors", "files", "untrusted", "speculation"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),

@@ -35,7 +35,7 @@ def test_a_deployer_installs_no_tools_of_developers(package: str) -> None:
     assert package not in packages(LOCKS["main"])
 
 
-# Installed beside what `make lock` resolves, and without what it requires.
+# Installed beside the packages of `make lock`, without its own requirements.
 ALONE = ROOT / "requirements/kserve.txt"
 
 

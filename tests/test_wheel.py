@@ -19,7 +19,7 @@ from tests.support.stream_server import Request, Script, Step, completion, plain
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 ALONE = ("--no-deps", "--no-index")
-# What is imported where torch is, and what is imported with the extra `aws`.
+# Modules that need torch, and modules that need the extra `aws`.
 ELSEWHERE = ("draftworth.estimate.forward_pass", "draftworth.account", "draftworth.__main__")
 
 
@@ -110,7 +110,7 @@ def test_two_servers_are_compared_and_read_again(installed: Path, tmp_path: Path
     assert "  mails c1  " in output
     (folder,) = (tmp_path / "runs").iterdir()
     assert "Next:  " in run(installed, "draftworth", "report", folder, cwd=tmp_path)
-    # The plots are an extra.
+    # Plots need an extra.
     words = ("report", folder, "--out", tmp_path / "page")
     output = run(installed, "draftworth", *words, cwd=tmp_path, code=1)
     assert "`report` needs the Python package matplotlib" in output

@@ -86,4 +86,6 @@ def test_the_first_screen_has_decision_cards_and_plot(width: str) -> None:
 
 
 def test_the_main_table_fits_the_page() -> None:
-    assert 0 < seen("more expensive")["table"] <= 1138  # of 1180, less its margins
+    assert (
+        0 < seen("more expensive")["table"] <= 1138
+    )  # the page's width of 1180 without its margins

@@ -23,7 +23,7 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 LOCAL = "127.0.0.1"
 SERVICES = "172.20.0.0/16"
-# Without the controllers of a cloud; a node that says nothing is noticed soon.
+# No cloud's controllers; a node whose lease is not renewed counts as lost soon.
 CONTROLLERS = (
     "--controllers=*,-nodeipam,-cloud-node-lifecycle,-service-lb-controller,-node-route-controller"
 )
@@ -153,7 +153,7 @@ def _start_api_server(
         "kube-apiserver",
         f"--etcd-servers={etcd}",
         f"--secure-port={port}",
-        # Pods have networks of their own here, and reach it at the address of its Service.
+        # Pods have their own networks here, and reach the API server at its Service's address.
         "--bind-address=0.0.0.0",
         f"--advertise-address={LOCAL}",
         "--endpoint-reconciler-type=none",
@@ -175,7 +175,7 @@ def _start_controllers(programs: _Programs, kubeconfig: Path) -> None:
             "kube-controller-manager",
             (
                 f"--service-account-private-key-file={programs.folder / 'service-accounts.key'}",
-                # What pods trust the API server by.
+                # The certificate by which pods trust the API server.
                 f"--root-ca-file={programs.folder / 'certificates' / 'apiserver.crt'}",
                 "--use-service-account-credentials",
                 CONTROLLERS,

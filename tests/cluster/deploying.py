@@ -43,7 +43,7 @@ for line in sys.stdin:
 """
 
 Properties = Mapping[str, Any]
-# It takes an event, and returns the handler's error and what the handler logged.
+# Takes an event; returns the handler's error and the handler's log.
 Handler = Callable[[Mapping[str, Any]], tuple[str, str]]
 
 

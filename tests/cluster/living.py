@@ -7,7 +7,7 @@ from typing import Any
 from charts.names import NAMESPACE
 from tests.cluster.api import KINDS, Api, Object, path_of_object
 
-# Of these kinds others make objects of their own: controllers for ours, and every cluster for us.
+# Kinds of which Kubernetes makes objects itself.
 OTHERS = (
     "DeviceClass",
     "EndpointSlice",
@@ -23,7 +23,7 @@ ASKED_FOR = tuple(kind for kind in KINDS if kind not in OTHERS)
 MADE_BY_KUBERNETES = {"ConfigMap kube-root-ca.crt", "ServiceAccount default"}
 REFERENCE = "reference"
 
-# What the server and its controllers write, in every object and in those of a kind.
+# Fields that the API server and its controllers write, in all objects or in those of a kind.
 _WRITTEN = (
     "metadata.annotations.deployment\\.kubernetes\\.io/revision",
     "metadata.annotations.kubectl\\.kubernetes\\.io/last-applied-configuration",

@@ -21,9 +21,9 @@ from tests.stacks.synthesis import Template, of_type
 SLICE = ROOT / "tests" / "charts" / "fixtures" / "resourceslice-trn2.48xlarge.yaml"
 LEASES = "kube-node-lease"
 RENEWED_EACH_SECONDS = 3.0
-# EKS' words for a taint's effect, and Kubernetes'.
+# The effect of a taint, in EKS and in Kubernetes.
 EFFECTS = {"NO_SCHEDULE": "NoSchedule"}
-# What an m7i.xlarge has, after what the system keeps.
+# What pods can use of an m7i.xlarge; the system keeps the rest.
 CPU_NODE = {"cpu": "3920m", "memory": "14Gi", "ephemeral-storage": "90Gi", "pods": "58"}
 DEVICES: Object = {
     "apiVersion": "resource.k8s.io/v1",

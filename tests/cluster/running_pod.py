@@ -11,7 +11,7 @@ from tests.cluster.api import Api, Object, path_of_object
 from tests.cluster.nodes import time_now
 from tests.cluster.sandbox import PodInterface, Program, Sandbox, start
 
-# A second of the real kubelet's waiting, in seconds here: probes' periods and waits to restart.
+# Seconds here per second of a real kubelet's probe periods and restart delays.
 SECOND = 0.03
 FIRST_RESTART_WAIT, LONGEST_RESTART_WAIT = 10.0, 300.0
 PROBE_TIMEOUT_SECONDS = 10.0

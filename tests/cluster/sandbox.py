@@ -22,7 +22,7 @@ from tests.support.processes import end_family
 
 BRIDGE = "pods"
 HOST = "10.77.0.1"
-# The first of the Services' addresses: what every pod takes for the API server's.
+# The first address of the Services: pods use it as the API server's.
 KUBERNETES = "172.20.0.1"
 _PREFIX_BITS = 16
 
@@ -56,7 +56,7 @@ class PodNetwork:
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(2))
 
     def __post_init__(self) -> None:
-        # Names of networks are files there; this mount is the test run's own.
+        # A network's name is a file in this folder, which is mounted for the test run only.
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
         _ip("link", "add", BRIDGE, "type", "bridge")
         _ip("address", "add", f"{HOST}/{_PREFIX_BITS}", "dev", BRIDGE)
@@ -107,7 +107,7 @@ class Sandbox:
 
     def kill(self) -> None:
         end_family(self.process)
-        # What outlived a first process that ended by itself.
+        # Processes that outlived the container's first process.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
@@ -123,7 +123,7 @@ def start(program: Program, network: PodInterface, folder: Path) -> Sandbox:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            # A group of its own: what it starts ends with it.
+            # Its own process group, so that its child processes end with it.
             start_new_session=True,
         )
     return Sandbox(process=process, log=folder / "log")
@@ -136,12 +136,12 @@ def _script(program: Program, box: Path) -> Iterator[str]:
     yield f"mount -t overlay overlay -o lowerdir=/,upperdir={layer},workdir={box}/work {root}"
     for folder in ("/proc", "/sys"):
         yield f"mount --rbind {folder} {root}{folder}"
-    # As in a container: only devices that every container has, and those of its mounts.
+    # Only the devices that every container has, and those of its mounts.
     yield f"mount -t tmpfs tmpfs {root}/dev && mkdir -m 1777 {root}/dev/shm"  # noqa: S108
     for name in ("full", "null", "random", "tty", "urandom", "zero"):
         yield f"touch {root}/dev/{name} && mount --bind /dev/{name} {root}/dev/{name}"
     yield f"ln -s /proc/self/fd {root}/dev/fd"
-    # An interpreter below somebody's home folder is there for every user.
+    # Every user must be able to run an interpreter below a home folder.
     for parent in Path(sys.executable).resolve().parents:
         yield f"chmod a+x {root}{parent}"
     for mount in sorted(program.mounts, key=lambda m: m.target):

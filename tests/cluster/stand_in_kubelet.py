@@ -22,7 +22,7 @@ from tests.cluster.sandbox import KUBERNETES, Mount, PodNetwork, Program
 from tests.cluster.volumes import NotThereError, Volumes
 
 STEP_SECONDS = 0.2
-# No pod has it: what nobody serves refuses connections, as a Service without endpoints does.
+# No pod has this address, so it refuses connections, like a Service without endpoints.
 NOBODY = "127.0.0.1"
 _ENTRY = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
@@ -89,12 +89,12 @@ class StandInKubelet:
                 self.volumes.of_pod(pod)
             run.step(pod)
         except NotThereError as error:
-            # A real kubelet says it in an event; nothing starts.
+            # A real kubelet reports it in an event, and starts nothing.
             self.trouble.append(f"{pod['metadata']['name']}: {error}")
             if "deletionTimestamp" in pod["metadata"]:
                 run.step(pod)
         except RefusedError:
-            # The pod went, or changed, between the look and the word.
+            # The pod was deleted or changed after it was read.
             pass
 
     def _forget(self, uid: str) -> None:

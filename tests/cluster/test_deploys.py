@@ -31,7 +31,7 @@ from tests.support.shared import shared_folder
 pytestmark = [pytest.mark.synth]
 
 BASE = "qwen3-32b"
-# Without a kubelet nothing has to end first.
+# There is no kubelet, so no pod has to end first.
 GONE_WITHIN_SECONDS = 60
 
 
@@ -40,12 +40,12 @@ def _drafted(name: str, model: str, window: int) -> dict[str, Any]:
     return {"name": name, "method": "fused_draft", "draft": draft, "window": window}
 
 
-# One stack of one name, deployed with each of these. `None`: another experiment under its name.
+# Each of these is deployed as the same stack. `None`: another experiment with its name.
 CHANGES: Mapping[str, Edit | None] = {
     "published": put("name", value=BASE),
     "one variant more": lambda data: data["variants"].append(_drafted("k5", "Qwen/Qwen3-1.7B", 5)),
     "another draft": put("variants", 1, value=_drafted("small", "Qwen/Qwen3-0.6B", 7)),
-    # One of its candidates is called as the published variant is.
+    # One of its candidates has the published variant's name.
     "a search": both(
         put("variants", value=[{"name": "baseline", "method": "none"}]),
         put(

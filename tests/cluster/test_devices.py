@@ -149,7 +149,7 @@ def test_with_nodes_each_server_gets_connected_devices(api: Api, joined: Nodes) 
     assert not set.intersection(*(set(devices) for devices in claims.values()))
     for devices in claims.values():
         assert len({_groups()[device] for device in devices}) == 1
-    # And the Job that waited for them, which no accelerator node gets.
+    # The Job that waited for the servers gets no accelerator node either.
     (measuring,) = are_placed(api, "load-generator", 1).values()
     assert node_of(measuring) in {"cpu-1", "cpu-2"}
 
@@ -178,7 +178,7 @@ def _ended(api: Api, variant: str) -> bool:
 
 @pytest.mark.parametrize(
     ("lacking", "reason"),
-    # A selector that asks for what is not there fails, and the scheduler stops at that.
+    # A selector fails if the attribute is missing, and the scheduler stops at that error.
     [(CONNECTED, "cannot allocate all claims"), ("instanceType", "no such key: instanceType")],
 )
 def test_devices_without_a_needed_attribute_are_not_taken(
@@ -197,7 +197,7 @@ def test_what_tolerates_nothing_keeps_off_the_accelerator_nodes(
     api: Api, nodes: Nodes, kinds: Mapping[str, NodeKind]
 ) -> None:
     """Jobs of the charts without their node selectors: only the taint keeps them off."""
-    # The canaries' volumes too: the scheduler looks at them before it looks at taints.
+    # The canaries' volumes too, because the scheduler checks them before taints.
     volumes = ("PersistentVolume", "PersistentVolumeClaim")
     wanted = ("Namespace", "ServiceAccount", *volumes)
     api.create(*(i for i in all_objects() if i["kind"] in wanted))

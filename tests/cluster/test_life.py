@@ -34,9 +34,9 @@ from tests.support.neuron import FITTING_DRIVER, compiled
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
-REQUESTS = 16  # of each variant and class, in rounds of 4 a case
+REQUESTS = 16  # per variant and class, in rounds of 4 per case
 VARIANTS = 2
-BLOCKS_A_ROUND = 2 * VARIANTS  # of each case one a variant
+BLOCKS_A_ROUND = 2 * VARIANTS  # one per variant and case
 ENGINE = "vllm"
 
 
@@ -67,7 +67,7 @@ def world(
     tmp_path: Path,
 ) -> Iterator[World]:
     path, assembly, templates = synthesis
-    # Programs of pods run as another user.
+    # The pods' programs run as another user.
     for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         parent.chmod(0o755)
     with new_world(plane, network, tmp_path, path, templates, assembly) as made:
@@ -110,7 +110,7 @@ def test_a_run_from_deploy_to_verdict_and_destroy(
     capsys.readouterr()
     where = f"s3://{world.cloud.bucket.results}/runs/{run.run_id}"
     assert main(["report", where, "--verbose"]) == 0
-    # By how much, and how sure, hangs on what else the machine does.
+    # The figures depend on the machine's other work.
     assert re.search(
         r"at c\d+, [a-z0-9.-]+: (cheaper per token|inconclusive)", capsys.readouterr().out
     )
@@ -132,13 +132,13 @@ def test_a_run_starts_stops_and_swaps_its_servers(world: World) -> None:
         *((1, "baseline", 0), (1, "qwen3-1.7b-k7", 1), (1, "control", 1)),
         *((2, "baseline", 1), (2, "qwen3-1.7b-k7", 0), (2, "control", 0)),
     }
-    # Its own name of each server, in its state and in its log.
+    # Each server's name in its state and in its log.
     states = {key.rpartition("/")[2] for key in world.keys("results") if "/serving/" in key}
     assert states == {f"{name}.json" for name in server_names(world.experiment)}
     assert "are in the bucket" in world.kubelet.log("slot1-vllm-baseline", ENGINE)
     world.until(lambda: not world.names_of("accelerator"))
     assert has_mail_with(world, "complete")
-    # As the deploy had them, for the next Job.
+    # The servers that the deploy started, for the next Job.
     eventually(lambda: running(world) == {e.server for e in endpoints_of(world, 1)})
     destroy(world)
 
@@ -183,7 +183,7 @@ def test_a_run_survives_the_loss_of_every_node(world: World) -> None:
     }
     assert set(pods.values()).isdisjoint(lost)
     assert len([key for key in world.keys("results") if "/journal/" in key]) >= 2
-    # What the first servers compiled the second ones loaded.
+    # The second servers loaded the graphs that the first ones compiled.
     assert "are in the bucket" in world.kubelet.log("vllm-", ENGINE)
     assert len(world.keys("artifacts", "_ARTIFACTS.json")) == VARIANTS
     destroy(world)
@@ -244,7 +244,7 @@ def test_a_search_resumes_its_candidate_after_lost_nodes(
     blocks = blocks_of(world)
     assert before <= {block.stem for block in blocks}
     assert set(Counter((b.case, b.variant, b.round) for b in blocks).values()) == {1}
-    # Not measured a second time: those of the first candidate are the first pod's.
+    # The first candidate's blocks are the first pod's: they are not measured again.
     assert {b.variant for b in blocks} == {"baseline", *search.order}
     world.until(lambda: not world.names_of("accelerator"))
     eventually(lambda: running(world) == {e.server for e in endpoints_of(world, 1)[:2]})
@@ -297,7 +297,7 @@ def test_a_broken_slot_costs_ten_minutes_at_most(
     assert not world.kubelet.says("vllm-", ENGINE, "is not in the bucket: compiling")
 
 
-# What a chart could say wrongly, all at once, and where it shows: every program is another one's.
+# Several mistakes of a chart at once, each in another program, where each must show.
 
 
 def wrong(item: Object) -> None:
@@ -327,7 +327,7 @@ def rename(entries: list[Object], key: str, old: str, new: str) -> None:
 
 def test_wrong_names_and_paths_of_a_chart_show(world: World) -> None:
     world.stack.edit = wrong
-    world.nodes_linger = True  # the Job's failure ends the run, before a server has said its own
+    world.nodes_linger = True  # the Job's failure ends the run before a server reports its failure
     world.deploy()
     for pod, container, log_text in (
         ("vllm-baseline", ENGINE, "ARTIFACT_KEY"),

@@ -29,7 +29,7 @@ ACCOUNTS = (
 SERVERS = names.server_names(resolved())
 VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")
 MORE = (("", "secrets"), ("", "pods/exec"), ("", "pods/log"), ("", "serviceaccounts/token"))
-# What Kubernetes lets everybody do who is known to it: ask who they are and what they may.
+# Every authenticated user may ask Kubernetes who it is and what its rights are.
 OF_EVERYBODY = {
     "create authorization.k8s.io/selfsubjectaccessreviews",
     "create authorization.k8s.io/selfsubjectrulesreviews",
@@ -84,7 +84,7 @@ def listed(plane: ControlPlane, account: str) -> set[str]:
     return {
         " ".join([verb, _group_first(row[0]), *_names(row)])
         for row in rows
-        # Rows that begin with an address are of addresses, such as /healthz.
+        # Rows that begin with a slash are rights for URLs, such as /healthz.
         if not row[0].startswith("[")
         for verb in row[-1].strip("[]").split()
     }

@@ -38,7 +38,7 @@ from tests.support.neuron import compiled, put_node
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 TURN_SECONDS = 0.6
-# Of the controller's clock, at each turn: a life takes minutes here and hours there.
+# Minutes of the controller's clock per turn: hours for it are minutes here.
 MINUTES_A_TURN = 0.2
 NEURON = "vllm-neuronx"
 PROGRAMS = f"{Path(sys.executable).parent}:/usr/bin:/bin"
@@ -244,13 +244,13 @@ def _images(folder: Path, aws: str, hub: LocalHub) -> Mapping[str, Image]:
     """Return the content of both images; their packages are those of this interpreter."""
     measuring, neuron = folder / "measuring-image", folder / "neuron-image"
     for file in source_files(MEASURING_IMAGE):
-        # With its bytecode, which each program of a pod would compile anew.
+        # With bytecode, because each program of a pod would compile it again.
         for path in (ROOT / file, Path(cache_from_source(str(ROOT / file)))):
             if path.exists():
                 copy = measuring / path.relative_to(ROOT)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, copy)
-    # Here the client waits for a core as long as the machine is busy: no request is excluded.
+    # No request is excluded, because on a busy machine the client waits for a core.
     for name, limit, lifted in (
         ("clock.py", f"MAX_WAIT_SHARE = {MAX_WAIT_SHARE}", "MAX_WAIT_SHARE = 1e9"),
         ("connections.py", "_MAX_AGE_NS = _NANOSECONDS", "_MAX_AGE_NS = 10**18"),

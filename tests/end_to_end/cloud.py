@@ -199,7 +199,7 @@ class Cloud:
         )
         return variables
 
-    # What S3 and EventBridge do
+    # The work of S3 and EventBridge
 
     def events(self) -> int:
         """Have EventBridge tell of every new object that a rule of the template lets through, the
@@ -398,7 +398,7 @@ class Cloud:
         }
         self._made_now = frozenset()
         body = json.dumps({"Resources": resources, "Outputs": outputs})
-        for logical, (part, _) in wanted.items():  # as in the real template; names follow from it
+        for logical, (part, _) in wanted.items():  # as in the real template; names depend on it
             body = body.replace(f'"{logical}"', f'"{part}{logical}"')
         cloudformation.create_stack(
             StackName=stack,

@@ -145,7 +145,7 @@ class Pod:
             "metadata.labels['batch.kubernetes.io/controller-uid']": str(
                 uuid.uuid5(uuid.NAMESPACE_OID, name)
             ),
-            # Each pod before this one has failed.
+            # Each earlier pod has failed.
             f"metadata.annotations['{FAILURES_ANNOTATION}']": str(self.number - 1),
             "metadata.name": self.name,
         }

@@ -94,7 +94,7 @@ def _move(env: Environment, bucket: str, key: str, kind: type[R], time: str) -> 
     return record
 
 
-# Where the real ones take too long: their records, put where they would.
+# Records of programs that would take too long here.
 
 
 def reports_of_canaries(env: Environment) -> None:

@@ -39,16 +39,16 @@ pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 # The best case of `plan`: node_start_minutes and image_pull_minutes of its assumptions.
 BOOT_MINUTES = 6
 REFUSED_LOAD_MINUTES = 30
-# What such a self-test takes by `plan`, and what a device that cannot work may cost.
+# The minutes of a failed self-test in `plan`, and the most that a broken device may cost.
 SELF_TEST_MINUTES, DEVICE_MINUTES = 2, 10
-# Of `start`, where its own limit is waited for.
+# The limit of `start` in tests that wait for it.
 SHORT_MINUTES = "0.01"
 CRASH_LOOP_MINUTES = 15
-# Of a vLLM that ends as soon as it can: Python's imports alone take it most of that.
+# A vLLM that ends at once takes this long, mostly for Python's imports.
 CRASH_MINUTES = 1.0
-# The kubelet's, before it starts a container that ended again: 10 s, 20 s, 40 s, ...
+# The kubelet's delays before it restarts a container: 10 s, 20 s, 40 s, ...
 FIRST_BACK_OFF_MINUTES = 10 / 60
-# What tests/pods/compiled_graphs/stand_in_vllm.py says when it crashes.
+# The error in the log when tests/pods/compiled_graphs/stand_in_vllm.py crashes.
 CRASHED = "RuntimeError: no"
 
 
@@ -129,7 +129,7 @@ def test_a_finished_run_ends_nodes_and_reaches_metrics(
     assert cloud.events() == 1
     assert cloud.desired_nodes == 0
     (mail,) = cloud.notifications()
-    # How sure, hangs on what else the machine does.
+    # Whether it is certain depends on the machine's other work.
     assert re.search("Speculation pays|No answer yet", mail)
     page = f"runs/{first_run.run_id}/report/report.html"
     assert f"s3://{cloud.bucket.results}/{page}" in mail

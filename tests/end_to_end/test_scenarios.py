@@ -58,4 +58,4 @@ def test_a_rerun_downloads_nothing_and_compiles_nothing(
     assert env.keys("artifacts") == list(first_run.contents["artifacts"])
 
 
-# What goes wrong
+# Failures

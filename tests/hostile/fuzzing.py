@@ -75,7 +75,7 @@ def _peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_PER_MIB
 
 
-# What no author means: numbers at their ends, text that is no text, wrong kinds, depth and length.
+# Values that no author means: extreme numbers, odd texts, wrong types, depth and length.
 NUMBERS = st.sampled_from(
     [0, -1, 1, 2**31, 2**63 - 1, 2**63, -(2**63) - 1, 10**18, 10**400, 0.0, -0.0, 1e-320, 1e308]
 )
@@ -111,7 +111,7 @@ VALUES = st.recursive(
     ),
     max_leaves=8,
 )
-# Numbers that a reader takes, and that are absurd: they get far.
+# Absurd numbers that readers accept.
 TAKEN = st.sampled_from(
     [
         *(0, 1, 2, 7, 8, 64, 1_000, 10_080, 86_400, 10_000_000, 2**40, 2**62, 253_402_300_799),

@@ -25,7 +25,7 @@ from tests.support.stream_server import (
     usage_event,
 )
 
-# What the requests of these tests ask for.
+# The output tokens that these tests request.
 OUTPUT_TOKENS = 64
 OK = "HTTP/1.1 200 OK\r\n"
 
@@ -441,7 +441,7 @@ def metrics(text: str) -> bytes:
     return whole("200 OK", text.encode())
 
 
-# Answers to /metrics of which nothing is read, by name.
+# Answers to /metrics without any usable value, by name.
 NOT_READ: dict[str, Answer] = {
     **{
         f"the value {value[:12]!r}": metrics(f"{GOOD}{DRAFTS} {value}\n")
@@ -481,7 +481,7 @@ NOT_READ: dict[str, Answer] = {
     "a line of braces": whole("200 OK", DRAFTS.encode() + b"{" + b"} 1 " * 900_000 + b"x"),
     "a reset": [Write(headed()), Reset()],
 }
-# Name, answer to /metrics, what is read.
+# Name, answer to /metrics, the values that are read.
 METRICS: Sequence[tuple[str, Answer, Mapping[str, float]]] = [
     ("a count", metrics(GOOD), {DRAFTS: 10.0}),
     ("a time stamp", metrics(f"{DRAFTS} 10 1795168800000\n"), {DRAFTS: 10.0}),

@@ -134,7 +134,7 @@ def errors(capsys: pytest.CaptureFixture[str]) -> Errors:
     return run
 
 
-# The first calls of these have the forms of answers that there are: XML, JSON, and S3's XML.
+# Their first calls cover all forms of answers: XML, JSON, and S3's XML.
 EVERY_PAGE = itertools.product(("stop", "logs", "report of a run"), PAGES)
 
 

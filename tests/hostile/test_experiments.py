@@ -64,7 +64,7 @@ def edited_files(draw: st.DrawFn) -> bytes:
     return yaml.dump(data, Dumper=Dumper, sort_keys=False).encode()
 
 
-# Quantities, given in every file or not: what the rules and the plan compute with.
+# Quantities with which the rules and the plan compute; a file may lack some.
 QUANTITIES = [
     *(
         place
@@ -96,7 +96,7 @@ def tuned_files(draw: st.DrawFn) -> bytes:
 
 
 TEXT_OF = {name: yaml.dump(data, Dumper=Dumper, sort_keys=False) for name, data in SHIPPED.items()}
-# What YAML gives a meaning to, and what no text has.
+# Characters with a meaning in YAML, and characters that no text has.
 SYNTAX = ["<<: *a", "&a ", "*a", "!!int ", "? ", "---\n", "%YAML 1.1\n---\n", "|2\n", "\\UFFFFFFFF"]
 DEPTH = ['"\\ud800"', "[" * 300, "{a: " * 300, "- " * 300]
 marks = st.sampled_from([*"&*!%@`{}[]:?-|>'\"#,~=\t\\\0\ufeff\x85\u2028\r", *SYNTAX, *DEPTH])

@@ -64,7 +64,7 @@ def deep(levels: int) -> dict[str, Any]:
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": deep(60)}}
 GOOD = json.dumps(ask("x")).encode()
-# Found once: form, bytes, words
+# Past failures: form, bytes, words of the message
 FOUND: dict[str, tuple[str, bytes, str]] = {
     "a line without an end": ("openai-jsonl", b'{"a": "' + b"x" * (40 * MIB), "longer than 16 MiB"),
     "a huge line among others": (

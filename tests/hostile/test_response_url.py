@@ -10,7 +10,7 @@ from tests.hostile.fuzzing import SCALARS, tries
 from tests.lambdas.capacity_controller.conftest import RESPONSE_URL, STACK_ID
 
 HOST = "cloudformation-custom-resource-response-useast2.s3.us-east-2.amazonaws.com"
-# What parsers of URLs disagree about.
+# Characters about which parsers of URLs disagree.
 DISPUTED = st.sampled_from(
     ["\n", "\t", "\r", "\\", "@", "#", "?", "/", "//", ":", ";", "%2f", "%00", "\x00", " ", "."]
 )

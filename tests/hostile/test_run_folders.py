@@ -219,7 +219,7 @@ def test_the_runs_that_are_changed_are_good_ones(tmp_path: Path, undrawn: None) 
         assert report(write(parts, tmp_path / str(prompts)))[0] == 0
 
 
-# Where, what is put there, and what is said; empty: there is a report.
+# The place, its new value, and words of the message; empty: there is a report.
 FOUND: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "no width asked for": (("run", "target_interval_width"), 0.0, ""),
     "a price that knows no variant": (("run", "price", "node_shares"), {}, ""),
@@ -247,7 +247,7 @@ def test_what_failed_once(name: str, tmp_path: Path) -> None:
     assert message in text
 
 
-# The file of a good run in which a key is there twice, and the key with another value.
+# A file of a good run, and the key that is repeated in it with another value.
 TWICE = {
     "run.json": '"run_id":"another",',
     "blocks/*.result.json": '"requests":[],',
@@ -442,7 +442,7 @@ def test_any_unfinished_run_gives_a_report_or_message(data: st.DataObject) -> No
         event(f"exit code {code}")
 
 
-# What is where in a folder that somebody else made, and what is written there.
+# A name in somebody else's folder, and the file that the command writes there.
 WRITES: dict[str, tuple[str, ...]] = {
     "report/report.html": ("--out",),
     "report/report.md": ("--out",),
@@ -570,7 +570,7 @@ def test_the_users_folder_may_be_a_link(tmp_path: Path) -> None:
     assert (run / "report" / "report.html").is_file()
 
 
-# What a result file that is listed may be instead, and what is said; empty: it is read.
+# What may replace a result file, and words of the message; empty: it is read.
 READS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
     "a link to a file that is no result": (
         lambda path, other: path.symlink_to(other),
@@ -596,6 +596,6 @@ def test_a_foreign_file_as_result_is_not_quoted(name: str, has_ended: bool, tmp_
     make(file, other)
     code, text = report(run)
     assert "secret" not in text
-    # Of a run that did not end, what is no file is no finished block.
+    # In an unfinished run, only a file is a finished block.
     assert code == (2 if has_ended or "no result" in name else 0)
     assert (message in text) == (code == 2)

@@ -51,10 +51,10 @@ from tests.support.stream_server import (
     usage_event,
 )
 
-# With the characters that JSON, URLs, HTML and shells write in another way.
+# With characters that JSON, URLs, HTML and shells escape.
 KEY = 'sk-proj-Zq7/Wm+3"Vt9\\Lx2&Bn5=Rd8<Ky4Fh6Js1Pc0'
 HUB_TOKEN = "hf_ZqWmVtLxBnRdKyFhJsPcTgQwErUiOp"
-# Nobody can guess the rest of a secret from so many of its characters.
+# This many characters of a secret do not disclose the rest.
 SHORT_CHARACTERS = 12
 OUTPUT_TOKENS = 4
 
@@ -142,7 +142,7 @@ ECHOES: dict[str, Callable[[str], Sequence[Step]]] = {
     ),
 }
 PROMPTS = [{"id": name, "prompt": name} for name in ECHOES]
-# A gate takes the last prompt.
+# The check before the run uses the last prompt.
 PLAIN = {"id": "plain", "prompt": "plain"}
 
 
@@ -199,7 +199,7 @@ def test_echoed_secrets_reach_no_file_of_measure(
     records = {record.prompt_id: record for record in run.blocks[0].requests}
     assert "[OPENAI_API_KEY]" in records["a body"].error_msg
     assert records["a count"].error_code == ERROR_BAD_STREAM
-    # Figures are of the true output, whose text alone is changed.
+    # The figures are the real ones; only the text is changed.
     output = records["an output"]
     true_text = f"Your key is {KEY}."
     assert output.output_sha256 == hashlib.sha256(true_text.encode()).hexdigest()
@@ -207,7 +207,7 @@ def test_echoed_secrets_reach_no_file_of_measure(
     transcripts = read_transcripts(folder, run.blocks)
     transcript = transcripts[output.request_id]
     assert transcript.text == "Your key is [OPENAI_API_KEY]."
-    # The ids of its tokens are the secret in another form.
+    # The token ids are another form of the secret.
     assert transcript.token_ids is None
     assert transcript.chunk_tokens == (1, 1, 1)
 
@@ -232,7 +232,7 @@ def models_with(text: str) -> list[Step]:
     return plain("200 OK", json.dumps({"data": [{"id": text}]}).encode())
 
 
-# What a server answers to each request, so that no run begins.
+# Answers to each request that prevent a run from beginning.
 REFUSALS: dict[str, Callable[[str], Sequence[Step]]] = {
     "each request": lambda key: refused(f"Incorrect API key provided: {key}"),
     "the list of models": lambda key: plain("200 OK", json.dumps({"data": [{"id": key}]}).encode()),
@@ -360,7 +360,7 @@ def test_what_kubernetes_echoes_is_in_no_reason(tmp_path: Path) -> None:
     assert leaks(KEY, str(failed.value)) == []
 
 
-# What a program that we start may do with the variables that it gets from us.
+# What a child process may do with the variables that it gets.
 SAYS = "import os, sys; sys.exit('Incorrect API key ' + os.environ['OPENAI_API_KEY'])"
 
 

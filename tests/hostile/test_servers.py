@@ -68,7 +68,7 @@ def undisturbed(work: Coroutine[Any, Any, T]) -> T:
             return await work
         finally:
             await asyncio.sleep(0)
-            gc.collect(1)  # what was made here and nobody looked at
+            gc.collect(1)  # exceptions that nobody retrieved
 
     with bounded():
         result = asyncio.run(run())
@@ -211,7 +211,7 @@ def test_counts_that_no_record_can_hold_are_nothing() -> None:
     )
 
 
-# Streams as some server may write them: whole events with anything in them, cut and mixed.
+# Streams of events with any content, cut and mixed.
 USAGE = st.one_of(
     VALUES, st.fixed_dictionaries({"completion_tokens": VALUES, "prompt_tokens": VALUES})
 )
@@ -273,7 +273,7 @@ def test_any_bytes_are_a_record(
 ) -> None:
     url, to_play = played
     body = b"".join(pieces)
-    # Half of the tries end somewhere in the middle.
+    # Half of the streams are cut.
     to_play[:] = [head, body if length % 2 else body[:length]]
 
     measure(url)

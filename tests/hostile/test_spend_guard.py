@@ -58,7 +58,7 @@ FAILURES: dict[str, Exception] = {
     "too deep": RecursionError("maximum recursion depth exceeded"),
     "no memory": MemoryError(),
 }
-# Reads without which the function can still know whose the nodes are.
+# Reads that do not decide whether the nodes are the experiment's.
 OPERATIONS = (
     "paginate",
     "describe_auto_scaling_groups",
@@ -281,7 +281,7 @@ def test_bytes_and_failures_alone_end_no_run(hostility: Hostility) -> None:
     hostility.breaking_off = {n: "timeout" for n in hostility.breaking_off if "run" not in n}
     hostility.failing_operations.pop("describe_capacity_reservations", None)
     aws = with_nodes_up()
-    # A marker that is another model's is our own document, and says that it is not staged.
+    # Another model's marker is a valid document: it means that the model is not staged.
     hostility.contents = {n: c for n, c in hostility.contents.items() if not _is_record(c)}
     aws.make_hostile(hostility)
     if "stop" in hostility.endless | set(hostility.breaking_off):

@@ -6,7 +6,7 @@ import sys
 
 from tests.conftest import ROOT
 
-# Long after any test has given up.
+# Longer than any test waits.
 PATIENCE_SECONDS = 60.0
 LOCKED = "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()"
 

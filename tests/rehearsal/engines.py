@@ -16,7 +16,7 @@ from rehearsal.engine_processes import EngineServer, process_servers
 from tests.conftest import ROOT
 
 PAIR = ROOT / "rehearsal/tiny_pair"
-# Of each request; half of what the shipped rehearsal asks for shows the same lesson.
+# Tokens per request: half of the shipped rehearsal's show the same.
 OUTPUT_TOKENS = 75
 
 # A run of the real pip takes half a second.

@@ -117,7 +117,7 @@ def test_healthy_server_serves_and_leaves_nothing(make_server: MakeServer, tmp_p
         log = server.log_path.read_text()
         expected = f"serve the-model --dtype=bfloat16 --host 127.0.0.1 --port {server.port}"
         assert expected in log
-        # Whoever reaches its sockets can command it.
+        # Anybody who can open its sockets can command it.
         (folder,) = re.findall(r"^sockets: (.*)$", log, re.MULTILINE)
         assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700
         assert len(Path(folder).name) < 12, "the address of a socket has 104 bytes"

@@ -17,9 +17,9 @@ from tests.support.blocks import make_block, make_failed_record, make_record, ma
 from tests.support.experiments import put, write_experiment
 from tests.support.readings import make_reading
 
-# No token of a prompt; so nothing is drafted until the output itself repeats.
+# No token is in a prompt, so nothing is drafted until the output repeats itself.
 IDS = (10**6, 10**6 + 1, 10**6 + 2, 10**6 + 3) * 4
-# Four of them are known when `a b` comes again: c d a b are drafted, and one more token follows.
+# When `a b` is repeated, c d a b are drafted, and one more token follows.
 STEPS = (1, 1, 1, 1, 1, 5, 5)
 NGRAM = {"method": "ngram", "window": 5}
 DRAFT = {"method": "draft_model", "window": 7, "draft": {"path": str(PAIR / "draft")}}

@@ -117,7 +117,7 @@ def test_the_real_server_answers_every_form_of_prompt(
     assert transcript.token_ids is not None
     assert len(transcript.token_ids) == record.number_output_tokens
     assert sum(transcript.chunk_tokens or ()) == record.number_output_tokens
-    # What prompts of a given length are made by is what the server counts them by.
+    # Prompts of a given length are made with the tokenizer by which the server counts them.
     base_url = servers.drafted_and_logging.base_url
     tokenizer = Tokenizer(base_url=base_url, shape=servers.shape, api_key=None)
     assert asyncio.run(tokenizer.count(prompt)) == record.number_input_tokens
@@ -217,7 +217,7 @@ def test_in_turn_and_two_runs_teach_the_same(
         assert structured is not None
         assert open_ended is not None
         assert structured.value < 1 < open_ended.value
-    # The server counts what the window and the tokens a step make of it.
+    # The server's counts agree with the window and the tokens per step.
     checks = [variant.acceptance for variant in in_turn.speculative]
     assert len(checks) == 2
     assert all(check.agrees for check in checks)

@@ -37,12 +37,12 @@ from tests.rehearsal.engines import OUTPUT_TOKENS, engine_python, stand_in_pip
 from tests.support.experiments import Edit, both, put, write_experiment
 from tests.support.stream_server import stream_server
 
-# What speculation is for each class, and the tokens of a step of the tiny pair.
+# The judgement for each class, and the tiny pair's tokens per step.
 LESSON: dict[str, tuple[Judgement, float]] = {
     "structured": (Judgement.CHEAPER, 8.0),
     "open_ended": (Judgement.MORE_EXPENSIVE, 1.1),
 }
-# Of a cost ratio's interval: a wider one is that of a machine which does other work.
+# The widest interval of a cost ratio on a machine without other work.
 WIDEST_QUIET = 0.3
 
 
@@ -102,7 +102,7 @@ def test_a_run_passes_files_queue_publisher_and_metrics(
     assert code == 0, output.err
     assert "publisher: 4 result files and the verdict into CloudWatch" in output.err
     assert "CloudWatch: TTFT of structured/c1/baseline" in output.err
-    # What the stand-ins cost is no part of this test.
+    # The stand-ins' costs are not tested here.
     assert output.out.startswith(("Decision: ", "No decision at c1: "))
     (folder,) = (tmp_path / "runs").iterdir()
     run = read_run(folder)
@@ -110,7 +110,7 @@ def test_a_run_passes_files_queue_publisher_and_metrics(
     assert run.result.status == "complete"
     published = judge(read_claims(ROOT / "experiments/claims/published.yaml"), make_facts(run))
     assert [verdict.answer for verdict in published] == ["not comparable"] * 7
-    # A machine that is busy spoils samples, and then a figure may be absent.
+    # On a busy machine samples are excluded, and a figure may be absent.
     reasons = ("neuron-2.26.1", "has no such figure", "no search")
     assert all(any(r in f.sentence for r in reasons) for f in published), published
 
@@ -264,7 +264,7 @@ def test_the_real_engine_gives_both_answers(
         assert acceptance is not None
         # The counters include accepted tokens that max_tokens cut off, so they lie a little above.
         assert drafted.value(TOKENS_PER_STEP) == pytest.approx(1 + 7 * acceptance, rel=0.08)
-        # Of greedy outputs: what else the machine does has no part in it.
+        # Greedy outputs do not depend on the machine's other work.
         assert 1 + 7 * acceptance == pytest.approx(tokens_per_step, rel=0.1)
         assert_lesson(run.blocks, Traffic.of(group), right)
 

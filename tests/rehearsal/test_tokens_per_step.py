@@ -32,7 +32,7 @@ N_GRAM = (
     '--speculative-config={"method":"ngram","num_speculative_tokens":5,"prompt_lookup_max":4,'
     '"prompt_lookup_min":2}'
 )
-# Each counts how often the engine ran, in a prefill too.
+# Each counter includes prefills.
 RUNS = re.compile(
     r"^(?:vllm:iteration_tokens_total_count|llamacpp:n_decode_total)(?:\{.*\})? (.+)$", re.MULTILINE
 )

@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 Edit = Callable[[dict[str, Any]], object]
 
 
-# Replaces the workload of the published experiment in tests: rounds of 8 at one load.
+# The published experiment's workload in tests: rounds of 8 at one load.
 ROUNDS = {
     "classes": [{"name": "structured"}, {"name": "open_ended"}],
     "concurrency": 4,

@@ -292,7 +292,7 @@ class FakeAws:
         self.texts.append(Message)
         return {"MessageId": str(len(self.sent))}
 
-    # What others do
+    # Actions of other programs
 
     def stage(
         self,

@@ -20,7 +20,7 @@ BUCKET = "cloudformation-custom-resource-response"
         ("cn-north-1", f"https://{BUCKET}-cnnorth1.s3.cn-north-1.amazonaws.com.cn/arn?X-Amz-x=y"),
         ("us-east-1", f"https://{BUCKET}-useast1.s3.amazonaws.com/arn%3Aaws?AWSAccessKeyId=A"),
         ("ap-southeast-2", f"https://{BUCKET}-apsoutheast2.s3-ap-southeast-2.amazonaws.com/arn"),
-        # The other forms of S3's addresses.
+        # Other forms of S3's URLs.
         ("us-east-2", f"https://{BUCKET}-useast2.s3.us-east-2.amazonaws.com/arn"),
         ("us-east-2", f"https://s3.us-east-2.amazonaws.com/{BUCKET}-useast2/arn"),
         ("us-gov-west-1", f"https://{BUCKET}-usgovwest1.s3.us-gov-west-1.amazonaws.com/arn"),

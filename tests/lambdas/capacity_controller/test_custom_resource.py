@@ -124,7 +124,7 @@ def test_another_job_has_its_own_deadline_and_spend(
     account.start(plans.make_plan(budget_usd=20.0))
     account.instances_follow()
     account.heartbeat(after=plans.HOUR)
-    account.now += plans.HOUR / 2  # up to the change of the Job it is the old one's
+    account.now += plans.HOUR / 2  # until the Job changes, node time is the old Job's
     account.mail()
     account.update(plans.make_plan(job_name=plans.OTHER_JOB, budget_usd=20.0))
     (mail,) = account.mail()

@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 from tests.lambdas.capacity_controller import conftest
 from tests.lambdas.capacity_controller.fakes import SETTINGS
 
-# They are only logged.
+# These reasons are only logged.
 NOT_MAILED = {"unknown"}
 
 

@@ -30,7 +30,7 @@ FILLED_IN = {
 TEXT = Template(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 CALLS, NOT_IN_MOTO = yaml.safe_load(TEXT.substitute(FILLED_IN)).values()
 STATE: dict[str, Any] = CALLS[0][2]
-# AWS gives these their values, or takes some time for it.
+# AWS sets the values of these fields, some of them later.
 OF_AWS = {"LastModified", "modifiedAt", "MessageId", "ScheduleArn", "name", "status"}
 
 
@@ -116,7 +116,7 @@ def test_every_fake_call_fits_boto3s_description() -> None:
             continue
         name, _ = aws.calls[-1]
         report = ParamValidator().validate(answer, fakes.model_of(service, name).output_shape)
-        # What the controller does not read is left out.
+        # Fields that the controller does not read are left out.
         wrong = re.sub(r"^Missing required .*\n?", "", report.generate_report(), flags=re.MULTILINE)
         assert wrong == ""
         done.add(method)

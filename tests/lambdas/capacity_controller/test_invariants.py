@@ -56,7 +56,7 @@ def gave_up(aws: FakeAws, deployment: Deployment) -> bool:
     return now or bool(deployment.servers.gave_up)
 
 
-# Nodes that are up stay: in a Capacity Block, and while a new Job's canary may still say something.
+# Nodes stay in a Capacity Block, and while a new Job's canary may still report.
 HELD = {"failed", "not begun", "no server", "silent", "gave up", "not staged"}
 HELD |= {"tokenizers", "canary"}
 

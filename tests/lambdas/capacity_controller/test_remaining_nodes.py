@@ -45,7 +45,7 @@ def test_instances_that_stay_72_hours_are_mailed(account: Account) -> None:
     mails = account.mail()
     assert [mail["subject"] for mail in mails] == [STAY] * 3
     figures = [re.search(r"(\S+) node hours .* (\S+) USD", mail["text"]) for mail in mails]
-    # Half an hour, then a day each; two nodes, at 10 USD a node and hour.
+    # After half an hour, then daily; two nodes, at 10 USD per node and hour.
     assert [match and match.groups() for match in figures] == [
         ("1.0", "10.00"),
         ("49.0", "490.00"),
@@ -206,7 +206,7 @@ def test_a_capacity_block_costs_nothing_more(account: Account) -> None:
 
 
 HOURS_OF_LIFE = [
-    # What stays, by hours since zero was decided; the hours at which a mail is due.
+    # The remaining instances by hours since the decision; the hours of the mails.
     ({0.0: 2, 1.0: 2, 24.4: 2, 24.5: 2}, [1.0]),
     ({0.0: 2, 0.5: 2, 24.4: 2, 24.5: 2, 48.5: 1, 48.6: 0}, [0.5, 24.5, 48.5, 48.6]),
     ({0.0: 2, 0.4: 0, 100.0: 0}, []),
@@ -226,7 +226,7 @@ def test_when_a_mail_is_due(instances: dict[float, int | None], due: list[float]
         observation = plans.make_observation(nodes=plans.make_nodes(instances=count))
         now = plans.NOW + hours * plans.HOUR
         step = transition(state, deployment, observation, now=now)
-        # A state is read by the next invocation from the bucket.
+        # The next invocation reads the state from the bucket.
         state = load_record(State, dump_record(step.state))
         mailed += [hours for one in step.notifications if one.subject in (STAY, GONE)]
     assert mailed == due

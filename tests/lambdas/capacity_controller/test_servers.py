@@ -99,7 +99,7 @@ def test_nodes_without_self_test_end_after_30_minutes(account: Account, nodes: i
     account.mail()
     pass_minutes(account, 28)
     assert account.desired == nodes
-    # A server has reported, and the measuring Job has not: this is told, and ends nothing.
+    # A server has reported and the Job has not: this is mailed, and ends nothing.
     assert [mail["subject"] for mail in account.mail()] == [
         "draftworth qwen3-32b: measuring Job is silent"
     ]

@@ -63,7 +63,7 @@ def test_a_malformed_file_alone_becomes_a_dead_letter(
     assert failures[0]["key"] == bad_key
     assert failures[0]["reason"].startswith("not a result file: not JSON")
 
-    chain.upload(bad)  # its own event goes unused
+    chain.upload(bad)  # the file's own event is dropped
     chain.handle({"Records": [{"messageId": dead["MessageId"], "body": dead["Body"]}]})
     assert chain.count(good) == 6, "both have the same dimensions"
 

@@ -108,7 +108,7 @@ def test_the_calls_have_every_figure_exactly_once(
     if seconds:
         tokens = sum(r.number_output_tokens or 0 for r in done)
         expected["OutputThroughput", minute(0)] = [4 * tokens / seconds]
-    # Each has the 30 chunks of `make_record`, of which the first holds a token.
+    # Each has the 30 chunks of `make_record`; the first has one token.
     counting = [r.number_output_tokens or 0 for r in done if r.excluded is None]
     if after_first := [tokens - 1 for tokens in counting if tokens > 1]:
         expected["TokensPerStep", minute(0)] = [sum(after_first) / (29 * len(after_first))]
@@ -128,7 +128,7 @@ def test_every_datum_has_its_unit_and_dimensions() -> None:
     }
     units = {datum["MetricName"]: datum["Unit"] for datum in data}
     assert units == {**named, **of_blocks, "Errors": "Count"}
-    stand_ins = {"AcceptanceRateEstimated"}  # of the blocks of servers without counters
+    stand_ins = {"AcceptanceRateEstimated"}  # for blocks of servers without counters
     assert {metric.name for metric in published()} == units.keys() | stand_ins
     for datum in data:
         assert datum["Dimensions"] == [

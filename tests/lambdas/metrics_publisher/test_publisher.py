@@ -124,7 +124,7 @@ def test_a_claim_with_a_lost_answer_stays_valid(aws: Aws) -> None:
     once = iter([True])
 
     def write_before(params: dict[str, Any], **_: Any) -> None:
-        # boto3's first try arrives, its answer does not: the second meets the object it wrote.
+        # The answer to boto3's first try is lost: the second try meets the object of the first.
         for _first in once:
             body = params["Body"]
             aws.s3.put_object(Bucket=BUCKET, Key=params["Key"], Body=io.BytesIO(body))

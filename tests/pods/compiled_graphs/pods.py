@@ -113,7 +113,7 @@ class Pod:
     def _process(
         self, arguments: list[str], environment: Mapping[str, str]
     ) -> Iterator[subprocess.Popen[str]]:
-        # Without what pip has installed, where the account is a real one's stand-in.
+        # Without pip's packages, so that the stand-in for boto3 is imported.
         python = [sys.executable, *(["-S"] if "PYTHONPATH" in self.aws else [])]
         path = {"PATH": f"{self.vllm.parent}:{os.environ['PATH']}"}
         with self.log.open("a") as log:

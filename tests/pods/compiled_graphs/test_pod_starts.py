@@ -60,7 +60,7 @@ def test_the_first_pod_compiles_and_later_starts_load(tmp_path: Path, s3: Any) -
     assert pods.what_is_not_whole(uploaded) == []
     assert {*pods.stored(s3, pods.RESULTS)} == {server_state_key(pods.SERVER)}
 
-    # Another container of the pod, and another pod.
+    # Another container of the pod, then another pod.
     again = pods.Pod(root=tmp_path / "again")
     again.scratch.rmdir()
     again.scratch = first.scratch
@@ -105,7 +105,7 @@ def test_a_given_up_servers_container_keeps_waiting(pod: pods.Pod) -> None:
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=HANGS_AFTER_SECONDS) == ENDED_BY_SIGTERM
-    # A container that is started in this pod all the same starts no server, and changes nothing.
+    # Another container in this pod starts no server, and changes nothing.
     with pod.server(TROUBLE="crash") as process:
         pod.says("given up by an earlier container")
         assert process.poll() is None
@@ -137,7 +137,7 @@ def children(process: subprocess.Popen[str]) -> list[int]:
 def test_a_killed_healthy_server_ends_its_container(pod: pods.Pod) -> None:
     with pod.server(TROUBLE="orphans") as process:
         pod.phase("healthy")
-        # What lost its parent was reaped.
+        # The orphans were reaped.
         pods.eventually(lambda: len(children(process)) == 1)
         os.kill(vllm_of(process), signal.SIGKILL)
         assert process.wait(timeout=HANGS_AFTER_SECONDS) == 128 + signal.SIGKILL

@@ -31,11 +31,11 @@ from tests.support.emulator import small_parts
 
 pytestmark = pytest.mark.emulator
 
-# In this thread, so that a kill is one.
+# In this thread, so that a kill ends the upload at once.
 TRANSFER = TransferConfig(
     multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
 )
-# A look for the manifest, two files (one in two parts), the manifest, a look at it.
+# GET of the manifest, two files (one in two parts), the manifest, GET of the manifest.
 REQUESTS = 8
 MANIFEST_REQUEST = REQUESTS - 2
 
@@ -56,7 +56,7 @@ class S3:
 
     def __post_init__(self) -> None:
         pods.make_buckets(self.client)
-        # The emulator answers in a handler of this event, between the two.
+        # The emulator answers in a handler of this event, between the two handlers here.
         self.client.meta.events.register_first("before-send.s3", self._before)
         self.client.meta.events.register_last("before-send.s3", self._after)
 

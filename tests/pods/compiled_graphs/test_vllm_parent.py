@@ -31,7 +31,7 @@ EACH = ["starting", "ended"]
 PROOF = "MISSES_ARE_FATAL"
 COMPILER = b"RuntimeError: neuronx-cc compilation failed with 70. Check compiler logs.\n"
 MISS = b"RuntimeError: VLLM_NEURON_DISABLE_WARMUP_COMPILE: local compile cache miss for key 0f.\n"
-# What says nothing about a graph: the log's last line and the exit code.
+# Failures that do not concern a graph: the log's last line and the exit code.
 FAULTS = {
     "driver": (b"RuntimeError: nrt_init failed: NRT_FAILURE (driver 2.29 refuses runtime)", 1),
     "mount": (b"OSError: [Errno 107] Transport endpoint is not connected: '/artifacts'", 1),
@@ -229,7 +229,7 @@ def test_an_unused_restored_cache_leads_to_compiling(
     record = read_record(order.scratch)
     assert record
     assert record.origin == "compiled", "once healthy, its graphs are this pod's to keep"
-    # And is not tried again in this pod.
+    # The restored cache is not tried again in this pod.
     assert live("unhit", order) == 137
     assert [PROOF in environment for environment in lives[1].started] == [False]
 

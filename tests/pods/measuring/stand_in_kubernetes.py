@@ -15,7 +15,7 @@ NAMESPACE = "draftworth"
 TOKEN = "a-token"
 _MERGE = "application/merge-patch+json"
 
-# A status with a body instead of the answer; `DROPPED`: the connection is closed; None: all well.
+# An error status with a body; `DROPPED`: a closed connection; None: no failure.
 Trouble = tuple[int, bytes] | None
 DROPPED: Trouble = (0, b"")
 

@@ -57,7 +57,7 @@ TIMELINES = {"plain": (1,) * 8, "window": (1, 4, 3), "one chunk": (8,), "long": 
 FAILURES = ("refused", "cut", "reset", "garbage", "stalls", "compressed", "counts", "endless")
 MIXED = tuple(TIMELINES) + FAILURES
 
-# What a clock decides; everything else must be equal.
+# Fields that depend on a clock; all others must be equal.
 CLOCKED = {
     "inter_token_latency_s",
     "ttft_s",

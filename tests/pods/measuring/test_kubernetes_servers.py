@@ -241,7 +241,7 @@ def test_changing_servers_uses_the_pods_own_variables(
     assert isinstance(made, KubernetesServers)
     assert made.api.url == "https://[fd00::1]:443"
     assert "vllm-baseline" in made.names
-    # Those that stay need none.
+    # Servers that never change need no access to Kubernetes.
     assert isinstance(servers_of(spec("http://x", cases=[case("a")]), {}, print), FixedServers)
 
 

@@ -42,9 +42,9 @@ from tests.support.stream_server import Request, Step, stream_server
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 DOCKERFILE = ROOT / "pods" / "measuring" / "Dockerfile"
-# What the image does not have, or what the program must not need.
+# Packages that the image lacks, or that the program must not need.
 NOT_IN_THE_POD = ("pydantic", "yaml", "aws_cdk", "cdk8s", "moto", "ray", "llmperf")
-# What the report takes, and measuring does not.
+# Packages that only the report needs.
 NOT_BEFORE_THE_REPORT = ("jinja2", "matplotlib", "rich")
 
 
@@ -143,7 +143,7 @@ def test_a_terminated_pod_leaves_its_run_to_another(
     program: Program, tmp_path: Path, undrawn: None
 ) -> None:
     """Terminated in its second block; the next pod measures that block, a third nothing."""
-    # A gate, the first block's warm-up and request, and the second block.
+    # The check before the run, the first block's warm-up and request, and the second block.
     answers = itertools.chain([healthy] * 3, [drained], itertools.repeat(healthy))
 
     def script(request: Request) -> Sequence[Step]:

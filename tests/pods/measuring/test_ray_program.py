@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(not PYTHON, reason="DRAFTWORTH_LLMPERF_PYTHON names no interpreter"),
 ]
 
-# Before the process gives up its actors, the started ones among them, and Ray.
+# The longest time until the process has ended its actors and Ray.
 END_SECONDS = 30
 
 
@@ -66,7 +66,7 @@ def test_a_terminated_pod_leaves_no_process_or_result(tmp_path: Path, moment: st
         process = start(tmp_path, spec_for(server.base_url, load_generator="llmperf"), **IN_A_JOB)
 
         def has_come() -> bool:
-            # A start that is too quick to be seen: its first request is as good a moment.
+            # If the start is too quick to be seen, the first request is as good a moment.
             if process.poll() is not None or any(r.method == "POST" for r in server.requests):
                 return True
             lines = () if moment == "request" else processes_of(process.pid)
@@ -78,5 +78,5 @@ def test_a_terminated_pod_leaves_no_process_or_result(tmp_path: Path, moment: st
 
     assert process.returncode == EXIT_INTERRUPTED, log
     assert list((tmp_path / "out").glob("*/run.json")) == []
-    # What Ray had just started ends by itself, a little later; in a pod with the container.
+    # Processes that Ray had just started end a little later; in a pod, with the container.
     eventually(lambda: all("<defunct>" in line for line in processes_of(process.pid)))

@@ -21,7 +21,7 @@ def sink(s3: Any) -> S3Sink:
 
 def test_a_file_is_never_overwritten(sink: S3Sink) -> None:
     sink.write("r1/run.json", b"first")
-    # The answer to a PUT may be lost: the second one finds the first one's object.
+    # If the answer to a PUT is lost, the second PUT finds the first one's object.
     sink.write("r1/run.json", b"first")
 
     with pytest.raises(SinkError, match="PreconditionFailed"):

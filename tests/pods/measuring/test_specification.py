@@ -31,7 +31,7 @@ BUCKET, KEY = "assets", "draftworth-x/0a.json"
 ADDRESS = f"s3://{BUCKET}/{KEY}"
 DATA = dump_record(spec_for("http://127.0.0.1:9"))
 OTHER_HASH = "0" * 64
-# Botocore's own tries at an endpoint where nothing listens, fewer.
+# Fewer of botocore's tries at an endpoint where nothing listens.
 ONE_TRY = {"AWS_MAX_ATTEMPTS": "1"}
 
 
@@ -59,13 +59,13 @@ def test_s3_and_files_are_read_alike(s3: Any, tmp_path: Path) -> None:
     assert read(str(tmp_path / "spec.json"), sha256(DATA)) == read()
 
 
-# What lies there with a hash that is not the announced one.
+# Contents whose hash is not the announced one.
 CHANGED = {
     "one byte more": DATA + b"\n",
     "another model": DATA.replace(b'"tiny"', b'"other"'),
     "nothing": b"",
 }
-# What lies there with its own hash, and is no run specification all the same.
+# Contents with the right hash that are no run specification.
 HOSTILE = {
     "nothing": b"",
     "cut off": DATA[:-20],

@@ -29,7 +29,7 @@ RIGHT = {
     "bytes": len(FILE),
     "sha256": hashlib.sha256(FILE).hexdigest(),
 }
-# Stands for the engine's interpreter, which converts a file into a folder.
+# Stands in for the engine's interpreter, which converts a file to a folder.
 CONVERTER = '#!/bin/sh\nmkdir "$3" && cp "$2" "$3/config.json"\n'
 
 
