@@ -204,7 +204,7 @@ def test_a_package_imports_only_what_it_may(package: str) -> None:
         (ACCOUNT, "from stacks.network import NetworkStack"),
     ],
 )
-def test_a_planted_violation_is_found(package: str, source: str) -> None:
+def test_a_planted_violation_is_reported(package: str, source: str) -> None:
     assert violations(package, source)
 
 
@@ -250,7 +250,7 @@ def test_every_room_has_a_floor_without_upward_arrows() -> None:
     assert all(order.index(other) < order.index(room) for room in ROOMS for other in ROOMS[room])
 
 
-def test_a_planted_arrow_between_rooms_is_found() -> None:
+def test_a_planted_arrow_between_rooms_is_reported() -> None:
     planted = "def f():\n    from draftworth.planning.timeline import forecast"
     assert imported_rooms(planted) - ROOMS["report"] == {"planning"}
 

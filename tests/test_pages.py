@@ -21,7 +21,7 @@ def test_a_page_names_files_that_exist(page: Path) -> None:
     assert missing(page.read_text(encoding="utf-8")) == []
 
 
-def test_a_file_that_is_missing_is_found() -> None:
+def test_a_missing_file_is_reported() -> None:
     assert missing("see `charts/app.py` and `charts/no_such_chart.py`") == [
         "charts/no_such_chart.py"
     ]

@@ -42,5 +42,5 @@ def test_every_threat_names_tests_that_exist() -> None:
         "| a threat | what holds | `tests/test_nothing.py::test_it` |",
     ],
 )
-def test_a_threat_without_its_test_is_found(row: str) -> None:
+def test_a_threat_without_its_test_is_reported(row: str) -> None:
     assert len(untested(f"{TABLE}\n\n| a | b | c |\n|---|---|---|\n{row}\n")) == 1

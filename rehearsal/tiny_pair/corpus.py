@@ -73,7 +73,7 @@ def _other_class(rng: random.Random) -> str:
 
 
 # By case: new values in the place of what `patterns` finds.
-OTHERS: dict[str, Callable[[random.Random], str]] = {
+NEW_VALUES: dict[str, Callable[[random.Random], str]] = {
     "repeat_line": lambda rng: f"Line: {_sentence(rng, rng.choice(['story', 'essay', 'letter']))}",
     "count": _other_count,
     "fixed_json": _other_object,
@@ -135,8 +135,8 @@ def structured_variations(prompts_dir: Path, rng: random.Random) -> Iterator[Exa
     prompts = [(case, p) for case in ANSWERS for p in _prompts(folder / f"{case}.jsonl")]
     while True:
         case, prompt = rng.choice(prompts)
-        match, other = _pattern_match(case, prompt), OTHERS[case](rng)
-        yield _structured(case, prompt[: match.start()] + other + prompt[match.end() :])
+        match, new_value = _pattern_match(case, prompt), NEW_VALUES[case](rng)
+        yield _structured(case, prompt[: match.start()] + new_value + prompt[match.end() :])
 
 
 def open_ended_variations(rng: random.Random) -> Iterator[Example]:

@@ -8,7 +8,7 @@ from charts.names import NAMESPACE
 from tests.cluster.api import KINDS, Api, Object, path_of_object
 
 # Kinds of which Kubernetes makes objects itself.
-OTHERS = (
+MADE_BY_CONTROLLERS = (
     "DeviceClass",
     "EndpointSlice",
     "Endpoints",
@@ -19,7 +19,7 @@ OTHERS = (
     "ResourceClaim",
     "ResourceSlice",
 )
-ASKED_FOR = tuple(kind for kind in KINDS if kind not in OTHERS)
+DEPLOYED_KINDS = tuple(kind for kind in KINDS if kind not in MADE_BY_CONTROLLERS)
 MADE_BY_KUBERNETES = {"ConfigMap kube-root-ca.crt", "ServiceAccount default"}
 REFERENCE = "reference"
 
@@ -54,7 +54,9 @@ _WRITTEN_IN = {
 
 
 def living(api: Api) -> dict[str, Object]:
-    items = {name(item): item for kind in ASKED_FOR for item in api.all(kind) if _is_ours(item)}
+    items = {
+        name(item): item for kind in DEPLOYED_KINDS for item in api.all(kind) if _is_ours(item)
+    }
     return {key: item for key, item in items.items() if key not in MADE_BY_KUBERNETES}
 
 

@@ -65,7 +65,7 @@ def deep(levels: int) -> dict[str, Any]:
 TOOL = {"type": "function", "function": {"name": "f", "parameters": deep(60)}}
 GOOD = json.dumps(ask("x")).encode()
 # Past failures: form, bytes, words of the message
-FOUND: dict[str, tuple[str, bytes, str]] = {
+PAST_FAILURES: dict[str, tuple[str, bytes, str]] = {
     "a line without an end": ("openai-jsonl", b'{"a": "' + b"x" * (40 * MIB), "longer than 16 MiB"),
     "a huge line among others": (
         "openai-jsonl",
@@ -112,8 +112,8 @@ FOUND: dict[str, tuple[str, bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize(("form", "data", "words"), FOUND.values(), ids=FOUND)
-def test_what_was_found_once(form: str, data: bytes, words: str) -> None:
+@pytest.mark.parametrize(("form", "data", "words"), PAST_FAILURES.values(), ids=PAST_FAILURES)
+def test_past_failures_stay_repaired(form: str, data: bytes, words: str) -> None:
     code, printed = run(data, form)
     assert words in printed
     assert code in (0, 2)

@@ -1,7 +1,7 @@
 """Any run folder gives a report, or one message that names the file.
 
-What failed once is a row of `FOUND`: what is changed in a good run (a path of keys into `run.json`
-or `blocks`), and what the report then says. Values that a record refuses by itself are rows of
+Each past failure is a row of `PAST_FAILURES`: a change to a good run (a path of keys into `run.json`
+or `blocks`), and words of the report about it. Values that a record refuses by itself are rows of
 `tests/draftworth/records`.
 """
 
@@ -220,7 +220,7 @@ def test_the_runs_that_are_changed_are_good_ones(tmp_path: Path, undrawn: None) 
 
 
 # The place, its new value, and words of the message; empty: there is a report.
-FOUND: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
+PAST_FAILURES: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "no width asked for": (("run", "target_interval_width"), 0.0, ""),
     "a price that knows no variant": (("run", "price", "node_shares"), {}, ""),
     "a step that took no time": (("blocks", 1, "requests", 0, "inter_token_latency_s"), 0, ""),
@@ -235,10 +235,10 @@ FOUND: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", PAST_FAILURES)
 @pytest.mark.usefixtures("undrawn")
 def test_what_failed_once(name: str, tmp_path: Path) -> None:
-    path, value, message = FOUND[name]
+    path, value, message = PAST_FAILURES[name]
     parts = copy.deepcopy(RUNS[6])
     fuzzing.at(parts, path[:-1])[path[-1]] = value
     agree(parts)

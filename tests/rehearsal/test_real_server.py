@@ -184,14 +184,14 @@ def test_a_prompt_is_logged_only_without_our_flag(servers: Servers) -> None:
 # `compare` and `measure` take the address of a server that runs already.
 
 PROMPTS = ("prompts/structured/count.jsonl", "prompts/open_ended/poem.jsonl")
-ASKED = (
+OPTIONS = (
     *("--model", "rehearsal", "--prompts", *(str(ROOT / path) for path in PROMPTS)),
     *("--requests-per-case", "2", "--rounds", "2", "--output-tokens", "150", "--fixed-length"),
 )
 
 
 def run(folder: Path, *words: str) -> RunFacts:
-    assert main([*words, *ASKED, "--out", str(folder)]) == 0
+    assert main([*words, *OPTIONS, "--out", str(folder)]) == 0
     (run_folder,) = folder.iterdir()
     return facts_of(read_run(run_folder), {})
 

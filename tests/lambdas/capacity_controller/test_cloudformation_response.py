@@ -27,7 +27,7 @@ BUCKET = "cloudformation-custom-resource-response"
         ("eusc-de-east-1", f"https://{BUCKET}-euscdeeast1.s3.eusc-de-east-1.amazonaws.eu/arn"),
     ],
 )
-def test_cloudformations_own_addresses_are_known(region: str, url: str) -> None:
+def test_cloudformations_own_addresses_are_accepted(region: str, url: str) -> None:
     assert is_cloudformations(url, STACK_ID.replace("us-east-2", region))
 
 

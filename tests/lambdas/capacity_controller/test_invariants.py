@@ -175,7 +175,7 @@ def test_one_event_after_the_other(operations: list[str]) -> None:
         max_size=12,
     )
 )
-def test_events_in_the_middle_of_others(
+def test_events_within_an_invocation(
     operations: list[tuple[str, int, list[str]]],
 ) -> None:
     """Between two calls of an invocation AWS changes, and other invocations run."""
@@ -287,9 +287,7 @@ RULES = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_controller_that_forgets_a_rule_is_found(
-    rule: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_rule_breaks_the_invariants(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> None:
         scenario = new_scenario()
         watch(scenario.aws)

@@ -194,7 +194,7 @@ def test_an_empty_mount_fails_with_the_next_step(place: Place) -> None:
     ],
     ids=["another prefix", "a file that is cut off", "artifacts that are not mounted"],
 )
-def test_a_mount_that_shows_something_else_is_found(
+def test_a_mount_with_other_content_fails(
     place: Place, damage: Callable[[Place], object], reason: str
 ) -> None:
     place.stage()

@@ -94,7 +94,7 @@ def test_private_and_missing_models_read_the_same(
         read(bench, token)
 
 
-def test_a_revision_that_is_not_there_is_told(bench: Bench) -> None:
+def test_a_missing_revision_is_reported(bench: Bench) -> None:
     with pytest.raises(UserInputError, match=f"{MODEL} at v9: .* no such revision"):
         bench.hub_client().describe("v9")
 
@@ -116,7 +116,7 @@ def test_a_hub_that_is_down_may_be_retried(bench: Bench, slept: list[float]) -> 
     assert slept == [2, 10, 30]
 
 
-def test_a_hub_that_cannot_be_reached_is_told(bench: Bench) -> None:
+def test_an_unreachable_hub_is_reported(bench: Bench) -> None:
     bench.hub.url = "http://127.0.0.1:9"
     with pytest.raises(HubUnreachableError, match="Connection refused"):
         read(bench)

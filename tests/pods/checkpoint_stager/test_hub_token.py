@@ -76,7 +76,7 @@ def test_a_refusal_may_be_tried_again(client: SecretsManagerClient, code: str) -
     assert failed.value.exit_code == 1
 
 
-def test_no_way_to_secrets_manager_is_told(client: SecretsManagerClient) -> None:
+def test_an_unreachable_secrets_manager_is_reported(client: SecretsManagerClient) -> None:
     def unreachable(**_: object) -> None:
         raise EndpointConnectionError(endpoint_url="https://secretsmanager.example.com")
 

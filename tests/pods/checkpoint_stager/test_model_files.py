@@ -163,20 +163,20 @@ def hub_file(data: bytes, *, lfs: bool, size: int | None = None) -> HubFile:
 
 
 @pytest.mark.parametrize("lfs", [True, False])
-def test_a_whole_file_is_known_by_its_sha256(tmp_path: Path, lfs: bool) -> None:
+def test_a_whole_file_has_its_sha256(tmp_path: Path, lfs: bool) -> None:
     (tmp_path / "a").write_bytes(b"weights")
     expected = hashlib.sha256(b"weights").hexdigest()
     assert checked_sha256(tmp_path / "a", hub_file(b"weights", lfs=lfs)) == expected
 
 
 @pytest.mark.parametrize("lfs", [True, False])
-def test_a_changed_byte_is_found(tmp_path: Path, lfs: bool) -> None:
+def test_a_changed_byte_is_an_error(tmp_path: Path, lfs: bool) -> None:
     (tmp_path / "a").write_bytes(b"weight5")
     with pytest.raises(CorruptFileError, match="downloaded with hash"):
         checked_sha256(tmp_path / "a", hub_file(b"weights", lfs=lfs))
 
 
-def test_a_short_file_is_found_by_its_size(tmp_path: Path) -> None:
+def test_a_short_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"weights")
     with pytest.raises(CorruptFileError, match="7 bytes were downloaded, the hub has 1,007"):
         checked_sha256(tmp_path / "a", hub_file(b"weights", lfs=True, size=1007))

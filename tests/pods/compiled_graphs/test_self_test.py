@@ -115,7 +115,7 @@ def test_a_device_that_cannot_work_fails(
         assert f"NRT: stand-in: {value}" in log
 
 
-def test_what_is_not_known_fails_nothing(examine: Examine, tmp_path: Path) -> None:
+def test_unknown_values_fail_nothing(examine: Examine, tmp_path: Path) -> None:
     """A driver without a version, and a file that is no library."""
     (tmp_path / "node" / "lib").mkdir(parents=True)
     (tmp_path / "node" / "lib" / "libnrt.so.1").write_bytes(b"")

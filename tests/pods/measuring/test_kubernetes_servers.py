@@ -30,14 +30,14 @@ from tests.pods.measuring.stand_in_kubernetes import (
 )
 
 HOMES = ("vllm-baseline", "vllm-k7")
-OTHERS = ("slot1-vllm-baseline", "slot0-vllm-k7")
-NAMES = (*HOMES, *OTHERS)
+SWAPPED = ("slot1-vllm-baseline", "slot0-vllm-k7")
+NAMES = (*HOMES, *SWAPPED)
 
 
 @pytest.fixture
 def kubernetes(tmp_path: Path) -> Iterator[StandInKubernetes]:
     """The Deployments as a deploy leaves them."""
-    made = StandInKubernetes(replicas={**dict.fromkeys(HOMES, 1), **dict.fromkeys(OTHERS, 0)})
+    made = StandInKubernetes(replicas={**dict.fromkeys(HOMES, 1), **dict.fromkeys(SWAPPED, 0)})
     with stand_in_kubernetes(tmp_path, made):
         yield made
 
@@ -69,9 +69,9 @@ def test_only_named_servers_run_after_others_stop(
     kubernetes: StandInKubernetes,
 ) -> None:
     for _ in range(2):  # the second call changes nothing
-        run_only(kubernetes, OTHERS)
-        assert running(kubernetes) == set(OTHERS)
-        assert kubernetes.requests == [*((n, 0) for n in HOMES), *((n, 1) for n in OTHERS)]
+        run_only(kubernetes, SWAPPED)
+        assert running(kubernetes) == set(SWAPPED)
+        assert kubernetes.requests == [*((n, 0) for n in HOMES), *((n, 1) for n in SWAPPED)]
         kubernetes.requests.clear()
 
 
@@ -88,17 +88,17 @@ def test_a_restart_waits_until_no_pod_is_left(
 def test_a_server_that_keeps_its_pod_is_named(kubernetes: StandInKubernetes) -> None:
     kubernetes.slow = 10**9
     with pytest.raises(ServersError, match=r"vllm-baseline, vllm-k7: still with pods 0.05 s after"):
-        run_only(kubernetes, OTHERS, stopped_within_seconds=0.05)
+        run_only(kubernetes, SWAPPED, stopped_within_seconds=0.05)
     assert not running(kubernetes)
 
 
-def test_what_passes_is_asked_again(kubernetes: StandInKubernetes) -> None:
+def test_passing_errors_are_retried(kubernetes: StandInKubernetes) -> None:
     troubles: list[Trouble] = [(409, status_of("modified")), (429, b""), (500, b"<html>")]
     passing = iter([*troubles, (503, b""), DROPPED])
     kubernetes.trouble = lambda number: next(passing, None) if number % 3 else None
-    run_only(kubernetes, OTHERS)
+    run_only(kubernetes, SWAPPED)
     assert next(passing, "all came") == "all came"
-    assert running(kubernetes) == set(OTHERS)
+    assert running(kubernetes) == set(SWAPPED)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_lasting_errors_end_after_limited_tries(
 ) -> None:
     kubernetes.trouble = lambda _: trouble
     with pytest.raises(ServersError, match=words):
-        run_only(kubernetes, OTHERS)
+        run_only(kubernetes, SWAPPED)
     assert kubernetes.requests == [(HOMES[0], 0)] * TRIES
 
 
@@ -136,22 +136,22 @@ def test_a_refusal_is_final_and_has_a_remedy(
 ) -> None:
     kubernetes.trouble = lambda _: trouble
     with pytest.raises(ServersError, match=words) as raised:
-        run_only(kubernetes, OTHERS)
+        run_only(kubernetes, SWAPPED)
     assert len(kubernetes.requests) == 1
     path = "/apis/apps/v1/namespaces/draftworth/deployments/vllm-baseline/scale"
     assert f"PATCH {kubernetes.url}{path} to 0 replicas: " in str(raised.value)
     assert len(str(raised.value)) < 1000
 
 
-def test_a_deployment_that_is_missing_is_said(kubernetes: StandInKubernetes) -> None:
+def test_a_missing_deployment_is_reported(kubernetes: StandInKubernetes) -> None:
     del kubernetes.replicas[HOMES[1]]
     with pytest.raises(ServersError, match=r'HTTP 404: .*"vllm-k7" not found; next: kubectl get'):
-        run_only(kubernetes, OTHERS)
+        run_only(kubernetes, SWAPPED)
 
 
 def test_the_token_is_read_again_at_each_request(kubernetes: StandInKubernetes) -> None:
     manager = servers(kubernetes)
-    asyncio.run(manager.run_only(endpoints(OTHERS), restart=False))
+    asyncio.run(manager.run_only(endpoints(SWAPPED), restart=False))
     (kubernetes.folder / "token").write_text("a-token-that-has-expired")
     with pytest.raises(ServersError, match="HTTP 401"):
         asyncio.run(manager.run_only(endpoints(HOMES), restart=False))
@@ -166,11 +166,11 @@ def test_a_server_with_another_certificate_gets_no_token(
         stand_in_kubernetes(folder, StandInKubernetes(replicas={})) as another,
         pytest.raises(ServersError, match="certificate verify failed"),
     ):
-        run_only(replace(another, folder=kubernetes.folder), OTHERS)
+        run_only(replace(another, folder=kubernetes.folder), SWAPPED)
     assert not another.requests
 
 
-def test_nobody_who_listens_is_said() -> None:
+def test_an_unreachable_kubernetes_is_reported() -> None:
     with pytest.raises(ServersError, match="cannot be read"):
         KubernetesApi(url="https://127.0.0.1:9", folder=Path("/nowhere")).scale("vllm-k7", 1)
 
@@ -180,7 +180,7 @@ def test_a_cancelled_run_leaves_its_servers_started(kubernetes: StandInKubernete
     kubernetes.slow = 20
 
     async def cancelled() -> None:
-        work = servers(kubernetes).run_only(endpoints(OTHERS), restart=True)
+        work = servers(kubernetes).run_only(endpoints(SWAPPED), restart=True)
         running = asyncio.ensure_future(work)
         await asyncio.to_thread(eventually, lambda: kubernetes.requests)
         running.cancel()
@@ -188,14 +188,14 @@ def test_a_cancelled_run_leaves_its_servers_started(kubernetes: StandInKubernete
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancelled())
-    assert running(kubernetes) == set(OTHERS)
+    assert running(kubernetes) == set(SWAPPED)
 
 
 def test_after_a_run_the_deployed_servers_run_again(
     kubernetes: StandInKubernetes,
 ) -> None:
     log: list[str] = []
-    run_only(kubernetes, OTHERS)
+    run_only(kubernetes, SWAPPED)
     run_spec = replace(changing_spec(), endpoints=tuple(endpoints(HOMES)))
     asyncio.run(run_deployed_servers(servers(kubernetes), run_spec, log.append))
     assert (running(kubernetes), log) == (set(HOMES), [])

@@ -359,7 +359,7 @@ def test_the_image_is_pinned_to_its_bytes() -> None:
         r" --hash=sha256:\w+",
     ],
 )
-def test_what_is_not_pinned_is_found(missing: str) -> None:
+def test_an_unpinned_source_is_reported(missing: str) -> None:
     texts = (re.sub(missing, "", file.read_text()) for file in (DOCKERFILE, REQUIREMENTS))
     assert what_may_change_in_the_image(*texts)
 

@@ -51,7 +51,7 @@ UNREADABLE = (
 )
 
 
-def test_what_cannot_be_read_is_said_once(s3: Any) -> None:
+def test_an_unreadable_state_is_logged_once(s3: Any) -> None:
     for data in UNREADABLE:
         log: list[str] = []
         put(s3, data)
