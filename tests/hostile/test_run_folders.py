@@ -1,8 +1,8 @@
 """Any run folder gives a report, or one message that names the file.
 
-Each past failure is a row of `PAST_FAILURES`: a change to a good run (a path of keys into `run.json`
-or `blocks`), and words of the report about it. Values that a record refuses by itself are rows of
-`tests/draftworth/records`.
+Each past failure is a row of `PAST_FAILURES`: a change to a good run (a path of keys into
+`run.json` or `blocks`), and words of the report about it. Values that a record refuses by itself
+are rows of `tests/draftworth/records`.
 """
 
 import contextlib
