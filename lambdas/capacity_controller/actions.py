@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from draftworth.records.codec import dump_text
 from draftworth.records.deployment import DEADLINE_SCHEDULE, CapacityPlan
-from lambdas.capacity_controller.clients import Clients
+from lambdas.capacity_controller.aws_clients import Clients
 from lambdas.capacity_controller.node_group import NodeGroup
 from lambdas.capacity_controller.settings import Settings
 from lambdas.s3_document import error_code

@@ -23,7 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from draftworth.records.controller_state import Deployment, Notification, State
 from draftworth.records.deployment import HEARTBEAT_MINUTES, STATE_KEY, CapacityPlan
 from lambdas.capacity_controller import actions
-from lambdas.capacity_controller.clients import Clients
+from lambdas.capacity_controller.aws_clients import Clients
 from lambdas.capacity_controller.decision import limits_reached
 from lambdas.capacity_controller.node_group import NodeGroup, node_group
 from lambdas.capacity_controller.notifications import Mail, of_mail

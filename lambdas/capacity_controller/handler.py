@@ -20,7 +20,7 @@ from draftworth.records.codec import load_record
 from draftworth.records.deployment import CapacityPlan
 from draftworth.untrusted import one_line
 from lambdas.capacity_controller import actions
-from lambdas.capacity_controller.clients import Clients
+from lambdas.capacity_controller.aws_clients import Clients
 from lambdas.capacity_controller.cloudformation_response import send_response
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.custom_resource import handle_request

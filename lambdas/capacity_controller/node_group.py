@@ -6,7 +6,7 @@ from typing import Any, Literal
 from botocore.exceptions import ClientError
 
 from draftworth.records.deployment import CapacityPlan
-from lambdas.capacity_controller.clients import Clients
+from lambdas.capacity_controller.aws_clients import Clients
 from lambdas.capacity_controller.launch_failures import Problem, problems_of
 from lambdas.capacity_controller.unknown import or_default
 from lambdas.s3_document import error_code

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from draftworth.records.controller_state import Deployment
 from draftworth.records.deployment import STOP_KEY
-from lambdas.capacity_controller.clients import Clients
+from lambdas.capacity_controller.aws_clients import Clients
 from lambdas.capacity_controller.node_group import NodeGroup, node_group
 from lambdas.capacity_controller.observed_run import ObservedRun, run_of
 from lambdas.capacity_controller.pod_reports import Canaries, Servers, canaries_of, servers_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from botocore.exceptions import ClientError
 
 from draftworth.records.deployment import CapacityPlan
-from lambdas.capacity_controller.clients import Clients
+from lambdas.capacity_controller.aws_clients import Clients
 from lambdas.s3_document import error_code
 
 _NO_BLOCK = {"InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"}

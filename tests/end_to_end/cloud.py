@@ -19,7 +19,7 @@ from typing import Any
 import boto3
 
 from draftworth.experiment.naming import PARTS, Names
-from lambdas.capacity_controller.clients import Clients
+from lambdas.capacity_controller.aws_clients import Clients
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.handler import handle
 from lambdas.capacity_controller.settings import load_settings

@@ -22,7 +22,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.controller_state import State
 from draftworth.records.deployment import STOP_KEY, CapacityPlan, ModelRef, canary_key
 from draftworth.records.servers import ServerState, server_state_key
-from lambdas.capacity_controller.clients import Clients
+from lambdas.capacity_controller.aws_clients import Clients
 from lambdas.capacity_controller.controller import Controller
 from lambdas.capacity_controller.settings import Settings
 from tests.lambdas.capacity_controller import plans

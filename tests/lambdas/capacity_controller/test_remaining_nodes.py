@@ -11,7 +11,7 @@ from moto import mock_aws
 
 from draftworth.records.codec import dump_record, dump_text, load_record
 from draftworth.records.controller_state import State
-from lambdas.capacity_controller.clients import Clients
+from lambdas.capacity_controller.aws_clients import Clients
 from lambdas.capacity_controller.remaining_nodes import ASK_AGAIN_SECONDS, MAIL_AFTER_SECONDS
 from lambdas.capacity_controller.transition import transition
 from tests.lambdas.capacity_controller import fakes, plans
