@@ -144,7 +144,7 @@ def _is_import_by_name(node: ast.Call) -> bool:
 
 
 def _module_of(parent: str, name: str) -> str:
-    """Return the module that a name is in; a module of ours is its own name."""
+    """Return the name in full if it is a module of ours, else the module that it is in."""
     path = ROOT.joinpath(*parent.split("."), name)
     is_module = path.is_dir() or path.with_suffix(".py").is_file()
     return f"{parent}.{name}" if parent.split(".")[0] in PACKAGES and is_module else parent
