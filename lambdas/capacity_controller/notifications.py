@@ -79,7 +79,16 @@ def of_decision(
         _facts(deployment, deadline_unix_s(deployment, observation)),
     ]
     subject = f"{size} {'node' if size == '1' else 'nodes'}, {decision.reason.replace('_', ' ')}"
+    run = observation.run
+    if decision.reason == "complete" and not isinstance(run, Unknown) and run.decision:
+        subject += f": {decision_in_subject(run.decision)}"
     return _notification(deployment.plan, subject, lines, now)
+
+
+def decision_in_subject(decision: str) -> str:
+    """Return the beginning of a verdict's decision for a subject, which has to be ASCII."""
+    first = decision.removeprefix("Decision: ").partition(". ")[0].rstrip(".")
+    return first.encode("ascii", "replace").decode()
 
 
 def _answer(observation: Observation) -> Iterator[str]:
@@ -87,6 +96,8 @@ def _answer(observation: Observation) -> Iterator[str]:
     if isinstance(run, Unknown) or not run.answer:
         return
     headline, *sentences = run.answer
+    if run.decision:
+        yield run.decision
     yield headline
     yield from (f"    {sentence}" for sentence in sentences)
     # The Job writes the report after run.json, so perhaps after this mail.

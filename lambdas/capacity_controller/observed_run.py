@@ -23,7 +23,9 @@ class ObservedRun:
     """The run of the deployed measuring Job; the texts are empty until the run is over.
 
     text: why the run failed, from its `run.json`. address: the run's folder, as `s3://...`.
-    answer: the sentences of a complete run's verdict, or why the verdict is not known.
+    decision: what a complete run's verdict says to serve, in one sentence; empty if the verdict is
+        not known, or of an earlier version. answer: the sentences of the verdict, the headline
+        first, or why the verdict is not known.
     measured_at_unix_s: when the newest result was written; None: there is none, or the run is over.
     """
 
@@ -31,6 +33,7 @@ class ObservedRun:
     run_id: str = ""
     text: str = ""
     address: str = ""
+    decision: str = ""
     answer: tuple[str, ...] = ()
     measured_at_unix_s: float | None = None
 
@@ -50,12 +53,15 @@ def run_of(s3: S3Client, bucket: str, job_name: str) -> ObservedRun:
             text = one_line(f"its {results.RUN_FILE} cannot be read: {error}")
             return ObservedRun(state="failed", run_id=run_id, text=text)
         if run is not None:
+            is_complete = run.status == "complete"
+            decision, answer = _verdict(s3, bucket, folder) if is_complete else ("", ())
             return ObservedRun(
                 state=run.status,
                 run_id=run_id,
                 text=one_line(run.reason),
                 address=one_line(f"s3://{bucket}/{folder.rstrip('/')}"),
-                answer=_answer(s3, bucket, folder) if run.status == "complete" else (),
+                decision=decision,
+                answer=answer,
             )
     if len(folders) > MAX_RUNS:
         raise ValueError(f"Job {job_name} has more than {MAX_RUNS} runs")
@@ -64,22 +70,24 @@ def run_of(s3: S3Client, bucket: str, job_name: str) -> ObservedRun:
     return ObservedRun(state="begun" if folders else "none", measured_at_unix_s=newest)
 
 
-def _answer(s3: S3Client, bucket: str, folder: str) -> tuple[str, ...]:
+def _verdict(s3: S3Client, bucket: str, folder: str) -> tuple[str, tuple[str, ...]]:
+    """Return the decision and the sentences of a run's verdict; without one, "" and why."""
     # The run is over with or without a verdict, so no error here may keep nodes up.
     try:
         verdict = read_record(Verdict, s3, bucket, f"{folder}{VERDICT_FILE}")
     except Exception as error:  # noqa: BLE001 - no object of another program ends the function
         why = str(error) or type(error).__name__
-        return (one_line(f"The verdict is not known here: {VERDICT_FILE} cannot be read: {why}"),)
+        unknown = f"The verdict is not known here: {VERDICT_FILE} cannot be read: {why}"
+        return "", (one_line(unknown),)
     if verdict is None:
-        return (f"The verdict is not known here: there is no {VERDICT_FILE}.",)
+        return "", (f"The verdict is not known here: there is no {VERDICT_FILE}.",)
     if verdict.run_id != folder.split("/")[-2]:
-        return (f"The verdict is not known here: {VERDICT_FILE} is another run's.",)
+        return "", (f"The verdict is not known here: {VERDICT_FILE} is another run's.",)
     sentences = (*(finding.sentence for finding in verdict.findings), *verdict.notes)
     quoted = tuple(one_line(sentence) for sentence in sentences[:QUOTED_LINES])
     if len(sentences) > QUOTED_LINES:
         quoted += (f"... and {len(sentences) - QUOTED_LINES} sentences more, in the report.",)
-    return (one_line(verdict.headline), *quoted)
+    return one_line(verdict.decision), (one_line(verdict.headline), *quoted)
 
 
 def _newest_result(s3: S3Client, bucket: str, folder: str) -> float | None:

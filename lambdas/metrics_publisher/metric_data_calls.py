@@ -49,7 +49,7 @@ class Plan:
 
     sha256: the hash of all calls, in hexadecimal: another grouping of the values has another hash.
     first_minute, last_minute: the first and last timestamp, in Unix seconds; None: no data.
-    words: a verdict's headline, then the sentences of its findings; empty for a block.
+    words: a verdict's decision and headline, then the sentences of its findings; empty for a block.
     """
 
     calls: tuple[Call, ...]
@@ -78,7 +78,8 @@ def plan_verdict(verdict: Verdict, *, written_at_unix_s: float) -> Plan:
             _dimensions(names),
         )
     )
-    words = (verdict.headline, *(finding.sentence for finding in verdict.findings))
+    headline = f"{verdict.decision} {verdict.headline}".lstrip()
+    words = (headline, *(finding.sentence for finding in verdict.findings))
     return replace(_plan(data, [minute] if findings else []), words=words)
 
 

@@ -11,8 +11,11 @@ from tests.lambdas.capacity_controller.plans import RUN_ID, make_verdict
 ADDRESS = f"s3://{RESULTS}/runs/{RUN_ID}"
 
 
-def mail_of(account: Account, *, verdict: bytes | None) -> list[str]:
-    """Return the lines of the mail about a run that ends with this verdict."""
+def mail_of(account: Account, *, verdict: bytes | None, subject: str = "") -> list[str]:
+    """Return the lines of the mail about a run that ends with this verdict.
+
+    subject: what the mail's subject says of it.
+    """
     started(account)
     account.instances_follow()
     if verdict is not None:
@@ -21,7 +24,7 @@ def mail_of(account: Account, *, verdict: bytes | None) -> list[str]:
     account.handle(RUN_EVENT)
     assert account.outcome == (0, "complete")
     (mail,) = account.mail()
-    assert mail["subject"] == "draftworth qwen3-32b: 0 nodes, complete"
+    assert mail["subject"] == "draftworth qwen3-32b: 0 nodes, complete" + subject
     return mail["text"].split("\n")
 
 
@@ -38,6 +41,13 @@ def test_the_mail_has_answer_sentences_and_report(
         "",
         "Accelerator nodes of qwen3-32b: 1 -> 0",
     ]
+
+
+def test_the_decision_stands_in_the_subject_and_first(account: Account) -> None:
+    decision = "Decision: serve k7 (wïndow 7). Speculation pays."
+    verdict = dump_record(make_verdict(decision=decision))
+    first, headline, *_ = mail_of(account, verdict=verdict, subject=": serve k7 (w?ndow 7)")
+    assert (first, headline) == (decision, make_verdict().headline)
 
 
 def test_a_long_answer_is_cut_with_a_count(

@@ -285,7 +285,7 @@ def test_the_largest_searchs_verdict_is_within_limits() -> None:
 
     assert [len(call) for call in plan.calls] == [3 * len(findings)]
     assert max(map(query_protocol_bytes, plan.calls)) < 1_000_000
-    assert plan.words[0] == verdict.headline
+    assert plan.words[0] == f"{verdict.decision} {verdict.headline}"
 
 
 def test_only_measured_candidates_of_a_search_are_published() -> None:

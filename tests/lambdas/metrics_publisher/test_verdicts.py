@@ -58,7 +58,7 @@ def test_a_verdicts_event_stores_and_logs_it(chain: Aws) -> None:
     assert chain.deliver() == {"batchItemFailures": []}
     assert len(read(chain, "traffic mix")["CostRatio"]) == 1
     (line,) = chain.log
-    assert line["verdict"] == VERDICT.headline
+    assert line["verdict"] == f"{VERDICT.decision} {VERDICT.headline}"
     assert line["findings"].startswith(f"{VERDICT.findings[0].sentence} | ")
 
 
