@@ -200,7 +200,7 @@ def assert_as_uninterrupted(folder: Path, uninterrupted: Run) -> Run:
     return run
 
 
-def test_the_design_stops_one_class_early_and_not_the_other(uninterrupted: Run) -> None:
+def test_the_design_stops_only_one_class_early(uninterrupted: Run) -> None:
     """What makes the other tests mean something: decisions that hang on the figures."""
     last = {
         name: max(b.round for b in uninterrupted.blocks if b.prompt_class == name)
@@ -210,7 +210,7 @@ def test_the_design_stops_one_class_early_and_not_the_other(uninterrupted: Run) 
     assert uninterrupted.result.interruptions == ()
 
 
-def test_a_run_killed_at_any_write_continues_as_if_it_had_not_been(
+def test_a_run_killed_at_any_write_continues_unchanged(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
     """Every seventh one: a block takes five, so each kind of file is the last one somewhere, and so
@@ -228,9 +228,7 @@ def test_a_run_killed_at_any_write_continues_as_if_it_had_not_been(
     assert last.endswith(VERDICT_FILE)
 
 
-def test_pods_that_each_live_for_a_few_writes_get_there_together(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
+def test_short_lived_pods_complete_a_run_together(healthy: StreamServer, tmp_path: Path) -> None:
     """Each ends with a block half written, after its transcript."""
     assert run_pod(runner(healthy.base_url, tmp_path / "whole", loads=LADDER))
     whole, folder, pods = read_run(tmp_path / "whole" / RUN_ID), tmp_path / "cut", 0
@@ -244,7 +242,7 @@ def test_pods_that_each_live_for_a_few_writes_get_there_together(
     assert {i.reason for i in run.result.interruptions} == {UNRECORDED_END}
 
 
-def test_a_run_killed_or_terminated_within_any_block_continues(
+def test_a_run_that_ends_within_any_block_continues(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
     """Every third block, terminated and killed in turn."""
@@ -266,9 +264,7 @@ def test_a_run_killed_or_terminated_within_any_block_continues(
         assert interruption.reason == (UNRECORDED_END if is_killed else TERMINATED)
 
 
-def test_what_is_derived_from_a_block_is_written_by_the_next_pod(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
+def test_the_next_pod_writes_a_blocks_derived_files(healthy: StreamServer, tmp_path: Path) -> None:
     sink = DyingSink(tmp_path, at=4)  # the first result file
     assert run_pod(runner(healthy.base_url, tmp_path, sink=sink)) is None
     stem = tmp_path / RUN_ID / "blocks" / "0001-structured-case-c2-baseline-r1"
@@ -297,7 +293,7 @@ def test_variants_loaded_together_are_loaded_together_again(
     assert run.blocks[0].requests == history(tmp_path).blocks[0].requests
 
 
-def test_a_pod_that_is_terminated_finishes_the_files_of_a_block(
+def test_a_terminated_pod_finishes_the_files_of_blocks(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     class SlowSink(FolderSink):
@@ -324,7 +320,7 @@ def test_a_pod_that_is_terminated_finishes_the_files_of_a_block(
     assert len(history(tmp_path).blocks) == 1
 
 
-def test_only_the_first_wait_has_less_than_the_deadline(tmp_path: Path) -> None:
+def test_only_the_first_wait_is_below_the_deadline(tmp_path: Path) -> None:
     """A run that has begun takes all there is (the first wait: `test_first_wait.py`)."""
     journal = Journal(
         entries=[],
@@ -349,7 +345,7 @@ def test_only_the_first_wait_has_less_than_the_deadline(tmp_path: Path) -> None:
     assert "deadline" in result.reason
 
 
-def test_a_run_that_cannot_be_recorded_is_not_measured(
+def test_a_run_that_cannot_be_recorded_measures_nothing(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     class FullSink(FolderSink):
@@ -364,7 +360,7 @@ def test_a_run_that_cannot_be_recorded_is_not_measured(
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG])
-def test_storage_that_is_full_ends_the_measuring_at_once_and_the_run_stays_open(
+def test_full_storage_ends_measuring_and_leaves_run_open(
     healthy: StreamServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """The twelfth write is of the second block."""
@@ -387,9 +383,7 @@ def test_storage_that_is_full_ends_the_measuring_at_once_and_the_run_stays_open(
     assert read_run(tmp_path / RUN_ID).result.status == "complete"
 
 
-def test_a_folder_that_becomes_a_link_ends_the_measuring_at_once_and_the_run_stays_open(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
+def test_a_folder_turned_link_leaves_the_run_open(healthy: StreamServer, tmp_path: Path) -> None:
     blocks, elsewhere = tmp_path / RUN_ID / "blocks", tmp_path / "elsewhere"
 
     async def linking() -> None:
@@ -407,9 +401,7 @@ def test_a_folder_that_becomes_a_link_ends_the_measuring_at_once_and_the_run_sta
     assert read_run(tmp_path / RUN_ID).result.status == "complete"
 
 
-def test_storage_that_is_full_ends_a_run_that_nobody_continues(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
+def test_full_storage_fails_a_run_nobody_continues(healthy: StreamServer, tmp_path: Path) -> None:
     class FullSink(FolderSink):
         def write(self, name: str, data: bytes) -> None:
             if "/blocks/" in name:
@@ -442,7 +434,7 @@ def test_the_deadline_counts_from_the_first_pod(healthy: StreamServer, tmp_path:
     assert len(read_run(tmp_path / RUN_ID).blocks) == measured_before
 
 
-def test_a_deadline_may_be_moved_while_the_run_lasts(healthy: StreamServer, tmp_path: Path) -> None:
+def test_a_deadline_may_move_during_the_run(healthy: StreamServer, tmp_path: Path) -> None:
     async def long() -> None:
         await asyncio.sleep(2.5)
 

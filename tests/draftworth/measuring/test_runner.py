@@ -169,7 +169,7 @@ def two_variants(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
     return folder / "test-1", read_run(folder / "test-1")
 
 
-def test_what_a_server_says_of_its_start_is_in_the_run(two_variants: tuple[Path, Run]) -> None:
+def test_a_servers_report_of_its_start_is_recorded(two_variants: tuple[Path, Run]) -> None:
     _, found = two_variants
     start = ServerStart(
         startup_s=900.5, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=1.6e10
@@ -224,7 +224,7 @@ def test_a_ladder_is_measured_rung_by_rung(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("load", "warmup", "halves"), [(ALONE, [8], []), (IN_PAIRS, [7, 8], ["count 7"])]
 )
-def test_prompts_follow_each_other_from_the_warm_up_to_the_fillers(
+def test_prompts_follow_in_order_from_warm_up_onwards(
     tmp_path: Path, load: Load, warmup: list[int], halves: list[str]
 ) -> None:
     with stream_server(server(1, 1)) as plain_server:
@@ -245,7 +245,7 @@ def test_prompts_follow_each_other_from_the_warm_up_to_the_fillers(
 
 
 @pytest.mark.parametrize("load", [ALONE, ConcurrencyLoad(concurrency=4)])
-def test_the_servers_histogram_has_the_requests_that_we_have(tmp_path: Path, load: Load) -> None:
+def test_the_servers_histogram_has_our_requests(tmp_path: Path, load: Load) -> None:
     with stream_server(histogram_server()) as timed:
         run(spec(timed.base_url, cases=[case("count")], loads=(load,)), tmp_path)
 
@@ -259,7 +259,7 @@ def test_the_servers_histogram_has_the_requests_that_we_have(tmp_path: Path, loa
 
 
 @pytest.mark.parametrize(("prefix", "known"), [("vllm", True), ("llamacpp", True), ("x", False)])
-def test_counters_are_read_under_the_prefix_of_each_engine(prefix: str, known: bool) -> None:
+def test_counters_are_read_under_each_engines_prefix(prefix: str, known: bool) -> None:
     texts = (COUNTERS.format(drafts=n, drafted=8 * n, accepted=4 * n) for n in (1, 3))
     before, after = (parse_metrics(text.replace("vllm:", f"{prefix}:")) for text in texts)
     added = SpeculationCounters(
@@ -280,7 +280,7 @@ def test_speculation_counters_are_the_difference_over_the_block(
     assert all(b.speculation is None for b in found.blocks if b.variant == "baseline")
 
 
-def test_raw_evidence_and_llmperfs_files_stand_beside_the_result_file(
+def test_evidence_and_llmperfs_files_accompany_the_result(
     two_variants: tuple[Path, Run],
 ) -> None:
     folder, found = two_variants
@@ -302,7 +302,7 @@ def test_raw_evidence_and_llmperfs_files_stand_beside_the_result_file(
     assert summary["results_ttft_s_quantiles_p99"] > 0
 
 
-def test_what_llmperf_calls_requests_per_minute_has_no_warm_up_in_it() -> None:
+def test_llmperfs_requests_per_minute_exclude_the_warm_up() -> None:
     """Two at a time that each take two seconds, whatever else the block's time was spent on."""
     records = tuple(make_record(n, end_to_end_latency_s=2.0) for n in range(4))
     block = make_block(
@@ -312,7 +312,7 @@ def test_what_llmperf_calls_requests_per_minute_has_no_warm_up_in_it() -> None:
     assert summary["results_num_completed_requests_per_min"] == pytest.approx(60)
 
 
-def test_failures_do_not_reduce_the_load_and_are_all_recorded(tmp_path: Path) -> None:
+def test_failures_keep_the_load_and_are_recorded(tmp_path: Path) -> None:
     healthy = server(1, 1)
 
     def every_other_fails(request: Request) -> Iterable[Step]:
@@ -343,7 +343,7 @@ class FlakySink:
         self._inner.write(name, data)
 
 
-def test_a_file_that_could_not_be_written_is_tried_again_and_then_named(tmp_path: Path) -> None:
+def test_a_failed_write_is_tried_again_and_reported(tmp_path: Path) -> None:
     with stream_server(server(1, 1)) as plain_server:
         given = spec(plain_server.base_url, cases=[case("count")])
         later = run(given, tmp_path / "a", FlakySink(tmp_path / "a", refusals=3))

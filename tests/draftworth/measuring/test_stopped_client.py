@@ -67,7 +67,7 @@ def over_the_first_token(stop: Stopping, go_on: Stopping) -> Iterator[Step]:
 
 
 @pytest.mark.parametrize("steps", [over_the_end, over_the_first_token])
-def test_a_request_in_which_the_client_was_stopped_is_excluded(
+def test_requests_during_which_the_client_stopped_are_excluded(
     steps: Callable[[Stopping, Stopping], Iterator[Step]],
 ) -> None:
     children: list[subprocess.Popen[str]] = []
@@ -98,7 +98,7 @@ def test_a_request_in_which_the_client_was_stopped_is_excluded(
 
 
 @pytest.mark.usefixtures("_every_request_counts")
-def test_a_stop_before_a_request_excludes_nothing_and_one_in_it_does() -> None:
+def test_only_stops_within_a_request_exclude_it() -> None:
     def stopped(_: Request) -> Iterator[Step]:
         yield Write(HEADERS)
         yield FIRST
@@ -114,7 +114,7 @@ def test_a_stop_before_a_request_excludes_nothing_and_one_in_it_does() -> None:
 @pytest.mark.usefixtures("_every_request_counts")
 @pytest.mark.parametrize(("slept_seconds", "is_excluded"), [(0.3, False), (90.0, True)])
 @pytest.mark.parametrize("platform", ["linux", "elsewhere"])
-def test_a_request_in_which_the_machine_slept_is_excluded(
+def test_requests_during_which_the_machine_slept_are_excluded(
     monkeypatch: pytest.MonkeyPatch, platform: str, slept_seconds: float, is_excluded: bool
 ) -> None:
     """Only the wall clock goes on in a sleep; an ordinary correction of it is shorter."""
