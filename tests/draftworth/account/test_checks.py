@@ -57,7 +57,7 @@ def results() -> dict[str, list[CheckResult]]:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_check_has_its_status_and_what_can_be_pasted_is_an_experiment(
+def test_a_checks_status_and_pasted_experiment_are_right(
     name: str, results: dict[str, list[CheckResult]]
 ) -> None:
     assert [result.status for result in results[name]] == [row["status"] for row in ROWS[name]]
