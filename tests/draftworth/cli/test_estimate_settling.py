@@ -58,7 +58,7 @@ def answer(low: float, high: float, *to_measure: int, outcome: str = "open") -> 
     return forecast.Conclusion(outcome=outcome, sentence="", about=about, to_measure=to_measure)  # type: ignore[arg-type]
 
 
-def test_a_card_of_the_same_servers_and_a_price_say_what_a_token_costs() -> None:
+def test_a_card_and_a_price_give_token_prices() -> None:
     load_ = EXPERIMENT.loads[0]
 
     found = token_prices(PRICED, card(plain(), drafted()))
@@ -69,7 +69,7 @@ def test_a_card_of_the_same_servers_and_a_price_say_what_a_token_costs() -> None
     assert found[load_.label].requests <= PRICED.spec.serving.max_num_seqs
 
 
-def test_another_server_random_times_or_no_price_leave_it_unknown() -> None:
+def test_other_servers_and_missing_prices_give_none() -> None:
     unpriced = changed_aws(EXPERIMENT, price=None)
     poisson = PoissonLoad(requests_per_second=1.0)
 
@@ -102,7 +102,7 @@ TOLD: dict[str, tuple[ResolvedExperiment, forecast.Conclusion, TokenPrice | None
 }
 
 
-def test_what_would_settle_it_and_what_it_can_save() -> None:
+def test_what_settles_it_and_what_it_saves() -> None:
     told = ""
     for name, (experiment, found, price, tokens_per_day) in TOLD.items():
         lines = settling(experiment, found, price=price, tokens_per_day=tokens_per_day)
