@@ -35,7 +35,7 @@ def card(*costs: StepCost, serving: ServingFacts | None = SERVING) -> StepCostCa
     return StepCostCard(run_id="r", experiment="x", serving=serving, costs=costs).sealed()
 
 
-def test_a_measured_window_costs_what_was_measured_load_by_load() -> None:
+def test_a_measured_window_costs_as_measured_per_load() -> None:
     at_one_load, at_four_loads = step_costs_of(
         card(
             cost("baseline", 0.045),
@@ -53,7 +53,7 @@ def test_a_measured_window_costs_what_was_measured_load_by_load() -> None:
     assert "measured at c4 in run r on neuron-2.26.1 with Qwen/Qwen3-1.7B" in at_four_loads.source
 
 
-def test_with_one_window_another_costs_as_much_or_its_part_of_the_tokens() -> None:
+def test_one_window_bounds_the_cost_of_another() -> None:
     costs = StepCosts(known={7: CostRange(low=2.0, high=2.2)}, source="")
 
     more, fewer = costs.of_window(14), costs.of_window(3)
@@ -63,7 +63,7 @@ def test_with_one_window_another_costs_as_much_or_its_part_of_the_tokens() -> No
     assert fewer.high == 2.2
 
 
-def test_between_two_windows_lies_a_line_and_beyond_them_it_goes_on() -> None:
+def test_two_windows_make_a_line_that_continues() -> None:
     costs = StepCosts(
         known={3: CostRange(low=1.3, high=1.5), 7: CostRange(low=1.9, high=2.3)}, source=""
     )
