@@ -49,7 +49,7 @@ def test_commits_are_compared_where_both_sides_know_them() -> None:
     assert difference == "target checkpoint: compiled for commit c0ffee, asked for commit decaf"
 
 
-def test_files_that_are_missing_or_of_another_size_are_named() -> None:
+def test_missing_files_and_other_sizes_are_named() -> None:
     assert MANIFEST.size_bytes == 5
     assert size_differences(MANIFEST, {"model.pt": 5, "weights/.done": 0, "more": 1}) == []
     assert size_differences(MANIFEST, {"model.pt": 4}) == [

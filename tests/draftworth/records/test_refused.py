@@ -42,7 +42,7 @@ CHANGES["RunResult"] += [
 CHANGES["SearchResult"].append({"results": [ONE, OTHER | {"cost_by_class": {"x": 1.0}}]})
 
 
-def test_what_is_no_record_of_its_kind_is_refused_by_key() -> None:
+def test_broken_records_are_refused_by_key() -> None:
     told = ""
     for record in GOOD:
         kind: type[Any] = type(record)
