@@ -36,7 +36,7 @@ def smallest(folder: Path, changes: Changes) -> ResolvedNeuron:
     return load_neuron(write_experiment(folder, edit))
 
 
-def test_it_has_twelve_keys_and_none_of_them_is_guessed(tmp_path: Path) -> None:
+def test_it_has_twelve_keys_none_of_them_guessed(tmp_path: Path) -> None:
     keys = [*leaves(SMALLEST)]
     assert len(keys) == 12
     for key in keys:

@@ -111,7 +111,7 @@ def problems_of(path: Path) -> tuple[Problem, ...]:
     return refused.value.problems
 
 
-def test_a_wrong_file_is_refused_by_its_rule_at_its_key(
+def test_each_wrong_file_breaks_its_rule_and_key(
     refused: dict[Row, tuple[Problem, ...]],
 ) -> None:
     told = {row: [(p.code, p.dotted_key) for p in found] for row, found in refused.items()}
