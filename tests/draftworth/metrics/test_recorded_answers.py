@@ -182,7 +182,7 @@ def times(count: int, counters: SpeculationCounters | None) -> SpeculationCounte
 
 
 @pytest.mark.parametrize("recorded", ALL, ids=lambda r: r.name)
-def test_the_ten_lines_and_the_tables_have_one_figure(recorded: Recorded) -> None:
+def test_the_ten_lines_and_tables_share_one_figure(recorded: Recorded) -> None:
     made = block_of(recorded)
     drafted = runs.make_drafted_block(
         2,
