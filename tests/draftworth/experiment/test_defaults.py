@@ -11,7 +11,7 @@ import yaml
 from draftworth.errors import ExperimentError, Key
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from tests.conftest import ROOT
-from tests.draftworth.experiment.test_rules import Changes, changed
+from tests.draftworth.experiment.changes import Changes, changed
 from tests.support.experiments import write_experiment
 
 GIVEN = yaml.safe_load(Path(__file__).with_name("smallest.yaml").read_text(encoding="utf-8"))
