@@ -1,4 +1,4 @@
-"""How a node release and the driver's chart are looked up; `checks.yaml` has the other checks."""
+"""How a node release and the driver's chart are looked up; `test_checks.py` has other checks."""
 
 import dataclasses
 import threading
