@@ -13,9 +13,9 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan, StoredFile
 from draftworth.records.codec import dump_record
 from tests.conftest import ROOT
-from tests.draftworth.cli.test_estimate import CLASSES, HalfRight
 from tests.draftworth.conftest import Ran
-from tests.draftworth.estimate.written_runs import write_answers
+from tests.draftworth.estimate.written_runs import CLASSES, write_answers
+from tests.support.readings import HalfRight
 
 pytestmark = pytest.mark.emulator
 URL = "s3://checkpoints/owner/draft/main"

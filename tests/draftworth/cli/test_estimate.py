@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +12,22 @@ import pytest
 
 from draftworth.analysis.likelihood_check import judged
 from draftworth.cli import estimate
-from draftworth.estimate.reader import Reader
 from draftworth.records import likelihoods
 from draftworth.records.acceptance_profile import load_profile, text_hash
 from draftworth.records.codec import dump_record
-from draftworth.records.readings import Output, Reading
 from tests.conftest import ROOT
-from tests.draftworth.cli.test_estimate_settling import card, drafted, plain
+from tests.draftworth.cli.step_cost_cards import card, drafted, plain
 from tests.draftworth.conftest import Ran
-from tests.draftworth.estimate.written_runs import HUB_EXPERIMENT, TINY_PAIR, write_answers
-from tests.draftworth.report.test_predicted import prediction
+from tests.draftworth.estimate.written_runs import CLASSES, HUB_EXPERIMENT, TINY_PAIR, write_answers
 from tests.rehearsal.engines import engine_python
-from tests.rehearsal.test_rehearsal import short_rehearsal
 from tests.support.blocks import make_run
 from tests.support.experiments import put, resolved, write_experiment
+from tests.support.predictions import prediction
 from tests.support.profiles import draft_of, write_profile_of
-from tests.support.readings import make_reading
+from tests.support.readings import HalfRight
+from tests.support.rehearsals import short_rehearsal
 
 REHEARSAL = ROOT / "experiments/rehearsal.yaml"
-CLASSES = ("structured", "open_ended")
 DRAFT = ROOT / "rehearsal/tiny_pair/draft"
 # Of the built run.
 RUN_ID = make_run().run_id
@@ -137,14 +133,6 @@ def test_an_unreadable_draft_is_refused_with_next_steps(tmp_path: Path, ran: Ran
     told = ran("estimate", short_rehearsal(tmp_path), "--out", tmp_path, code=2)
     assert "no answers lie beside its prompts" in told
     assert "--answers RUN" in told
-
-
-class HalfRight(Reader):
-    """Reads nothing: of ten tokens the draft would have said all but the fifth."""
-
-    def readings(self, model: Path, outputs: Sequence[Output], **_: Any) -> list[Reading]:
-        assert model.is_dir()
-        return [make_reading("1111011111", of=output) for output in outputs]
 
 
 @pytest.fixture

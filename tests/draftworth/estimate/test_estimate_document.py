@@ -13,8 +13,8 @@ from draftworth.estimate.forecast import DraftEstimate
 from draftworth.estimate.step_cost_sources import CostRange, StepCosts
 from draftworth.report.document import Document, document_lines
 from draftworth.report.writing import write_page
-from tests.draftworth.report.test_predicted import prediction
-from tests.draftworth.report.test_rendering import HOSTILE, Tags
+from tests.support.pages import HOSTILE, Tags
+from tests.support.predictions import prediction
 from tests.support.readings import make_reading
 from tests.support.snapshot import assert_snapshot
 

@@ -13,7 +13,7 @@ from draftworth.estimate.model_folders import check_model, shown
 from draftworth.records.codec import dump_record
 from draftworth.records.readings import Pass
 from tests.conftest import ROOT
-from tests.draftworth.estimate.test_teacher_forcing import settings
+from tests.draftworth.estimate.pass_settings import settings
 from tests.support.readings import make_output, make_reading
 
 DRAFT = ROOT / "rehearsal/tiny_pair/draft"

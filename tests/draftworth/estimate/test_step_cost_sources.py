@@ -1,34 +1,17 @@
 """Step costs of a card: measured windows, other windows, and cards that are refused."""
 
 import math
-from typing import Any
 
 import pytest
 
 from draftworth.errors import UserInputError
 from draftworth.estimate.step_cost_sources import CostRange, StepCosts, step_costs_of
 from draftworth.records.findings import StepCost, StepCostCard
-from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.servers import ServingFacts
 from tests.support.serving_facts import make_serving_facts
+from tests.support.step_costs import C4, cost
 
-C1, C4 = ConcurrencyLoad(concurrency=1), ConcurrencyLoad(concurrency=4)
 SERVING = make_serving_facts()
-
-
-def cost(variant: str, seconds: float, *, width: float = 0.1, load: Any = C1) -> StepCost:
-    return StepCost(
-        variant=variant,
-        load=load,
-        mean_context_tokens=300.0,
-        step_latency_s=seconds,
-        step_latency_low_s=seconds * (1 - width),
-        step_latency_high_s=seconds * (1 + width),
-        steps_by="chunks",
-        steps=1000,
-        requests=20,
-        tokens_per_step=4.0,
-    )
 
 
 def card(*costs: StepCost, serving: ServingFacts | None = SERVING) -> StepCostCard:

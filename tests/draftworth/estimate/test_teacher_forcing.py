@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from draftworth.records.codec import dump_record, load_record
-from draftworth.records.readings import Output, PassSettings, Reading
+from draftworth.records.readings import Output, Reading
 from tests.conftest import ROOT
+from tests.draftworth.estimate.pass_settings import DRAFT, TARGET, settings
 
 pytestmark = pytest.mark.engine
 
-TARGET, DRAFT = (ROOT / "rehearsal/tiny_pair" / name for name in ("target", "draft"))
 # What the tiny target answers, or might.
 TEXTS = ("1 2 3 4 5 6 7 8 9 10", "Roses are red, violets are blue")
 
@@ -74,18 +74,6 @@ def output(number: int, **overrides: Any) -> Output:
         "text": TEXTS[number % len(TEXTS)],
     }
     return Output(**{**fields, **overrides})
-
-
-def settings(folder: Path, model: Path = DRAFT, target: Path = TARGET) -> PassSettings:
-    return PassSettings(
-        model=str(model),
-        target=str(target),
-        folder=str(folder),
-        precision="auto",
-        temperature=1.0,
-        enable_thinking=False,
-        fixed_length=False,
-    )
 
 
 def read(

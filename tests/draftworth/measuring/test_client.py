@@ -23,7 +23,7 @@ from draftworth.measuring.event_stream import BadStreamError
 from draftworth.measuring.http import Head, Response
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import RequestRecord
-from tests.draftworth.measuring.specifications import shape
+from tests.draftworth.measuring.one_request import PROMPT, SHAPE, measure, play
 from tests.support.stream_server import (
     DONE,
     HEADERS,
@@ -31,7 +31,6 @@ from tests.support.stream_server import (
     Script,
     Sleep,
     Step,
-    StreamServer,
     Write,
     completion,
     event,
@@ -39,23 +38,6 @@ from tests.support.stream_server import (
     stream_server,
     usage_event,
 )
-
-SHAPE = shape(output_tokens=64, seed=3)
-PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "count"},))
-
-
-def measure(
-    script: Script, *, prompt: Prompt = PROMPT, timeout_seconds: float = 5.0, **client: Any
-) -> tuple[Measured, StreamServer]:
-    given = replace(SHAPE, timeout_seconds=timeout_seconds)
-    settings: dict[str, Any] = {"shape": given, "read_wait": lambda: 0, **client}
-    with stream_server(script) as server:
-        made = Client(base_url=server.base_url, **settings)
-        return asyncio.run(made.measure(prompt, request_id="r1", seed=0)), server
-
-
-def play(*steps: Step) -> Script:
-    return lambda _: steps
 
 
 def answered(*pieces: bytes | Sleep) -> Measured:

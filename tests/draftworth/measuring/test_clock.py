@@ -16,7 +16,7 @@ from draftworth.measuring.clock import UnixClock, unix_clock
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.records.reading import read_run
 from tests.conftest import ROOT
-from tests.draftworth.measuring.test_runner import case, run, server, spec
+from tests.support.stand_in_runs import case, run, server, spec
 from tests.support.stream_server import Request, Step, plain, stream_server
 
 HOURS_SECONDS = 5 * 3600.0

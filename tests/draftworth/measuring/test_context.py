@@ -14,7 +14,7 @@ from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.load_shapes import ConcurrencyLoad, Load
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import read_run
-from tests.draftworth.measuring.test_runner import case, run, server, spec
+from tests.support.stand_in_runs import case, run, server, spec
 from tests.support.stream_server import Request, Script, Step, plain, stream_server
 
 SYSTEM = {"role": "system", "content": "You are brief."}

@@ -16,10 +16,10 @@ from draftworth.records.findings import STEP_COSTS_FILE, VERDICT_FILE, Verdict, 
 from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE, BlockResult
 from draftworth.records.transcripts import Transcript
-from tests.draftworth.measuring.test_runner import case, run, server, spec
 from tests.draftworth.report.runs import make_run, with_control
 from tests.support.blocks import make_failed_record
 from tests.support.sinks import RefusingSink
+from tests.support.stand_in_runs import case, run, server, spec
 from tests.support.stream_server import stream_server
 
 

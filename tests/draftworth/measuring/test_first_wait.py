@@ -13,9 +13,9 @@ from draftworth.measuring.result_files import FolderSink
 from draftworth.records.reading import read_run
 from draftworth.records.results import RunResult
 from draftworth.records.servers import SelfTest, ServerState
-from tests.draftworth.measuring.test_runner import case, server, spec
 from tests.lambdas.capacity_controller.plans import make_given_up, make_server
 from tests.support.runners import make_runner
+from tests.support.stand_in_runs import case, server, spec
 from tests.support.stream_server import plain, stream_server
 
 LOADING = plain("503 Service Unavailable", b"")

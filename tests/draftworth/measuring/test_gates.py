@@ -22,7 +22,7 @@ from draftworth.records.servers import (
     SELF_TEST_LIMIT_MINUTES,
 )
 from tests.conftest import ROOT
-from tests.draftworth.measuring.test_runner import case, run, server, spec
+from tests.support.stand_in_runs import case, run, server, spec
 from tests.support.stream_server import (
     DONE,
     HEADERS,

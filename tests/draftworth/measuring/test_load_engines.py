@@ -12,8 +12,8 @@ from draftworth.measuring.load_engines import AsyncioEngine, Batch, Planned, Sen
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Prompt
 from draftworth.records.transcripts import Transcript
-from tests.draftworth.measuring.specifications import shape
 from tests.support.blocks import make_failed_record, make_record
+from tests.support.specifications import shape
 from tests.support.stream_server import Request, Step, completion, stream_server
 
 SHAPE = shape()

@@ -15,8 +15,8 @@ from draftworth.measuring.result_files import FolderSink
 from draftworth.records import results
 from draftworth.records.codec import load_record
 from draftworth.records.reading import read_run
-from tests.draftworth.measuring.test_runner import COUNTERS, case, spec
 from tests.support.runners import make_runner
+from tests.support.stand_in_runs import COUNTERS, case, spec
 from tests.support.stream_server import Request, Reset, Step, completion, plain, stream_server
 
 NOT_FOUND = plain("404 Not Found", b"")

@@ -1,35 +1,27 @@
 """A run that starts its servers again: what runs when, what is recorded, what a loss costs."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from draftworth.errors import DraftworthError
 from draftworth.measuring.result_files import FolderSink
-from draftworth.measuring.run_specification import Endpoint
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.reading import Run, read_run
-from tests.draftworth.measuring.specifications import endpoint, sampling, specification
-from tests.draftworth.measuring.test_resume import RUN_ID, FakeEngine, history, run_pod, terminate
+from tests.draftworth.measuring.fake_engine import (
+    RUN_ID,
+    FakeEngine,
+    RecordingServers,
+    history,
+    run_pod,
+    terminate,
+)
 from tests.support.runners import make_runner
+from tests.support.specifications import endpoint, sampling, specification
 from tests.support.stream_server import StreamServer
 
 FOUR_ROUNDS = sampling(min_requests=16, max_requests=16)
-
-
-class RecordingServers:
-    """Notes what is asked for; the calls with the numbers `failing` fail."""
-
-    def __init__(self, *, failing: Collection[int] = ()) -> None:
-        self.calls: list[tuple[tuple[str, ...], bool]] = []
-        self._failing = failing
-
-    async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        self.calls.append((tuple(e.server for e in endpoints), restart))
-        if len(self.calls) in self._failing:
-            raise DraftworthError("the API server answers HTTP 403")
 
 
 def run(

@@ -8,7 +8,7 @@ import pytest
 from draftworth.measuring.client import request_seed
 from draftworth.records.codec import INT64
 from draftworth.records.reading import read_run
-from tests.draftworth.measuring.test_runner import case, run, server, spec
+from tests.support.stand_in_runs import case, run, server, spec
 from tests.support.stream_server import StreamServer, stream_server
 
 SHAPE = spec("http://127.0.0.1:1", cases=[case("count")]).shape

@@ -6,7 +6,6 @@ the decisions that hang on the figures must be the same too.
 
 import asyncio
 import errno
-import hashlib
 import itertools
 import os
 import threading
@@ -18,47 +17,39 @@ from typing import Any
 import pytest
 
 from draftworth.files import write_file
-from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.clock import WallClock, unix_clock
 from draftworth.measuring.journal import (
     UNRECORDED_END,
-    History,
     Journal,
-    read_history,
 )
-from draftworth.measuring.load_engines import Batch, Planned, SentBatch
 from draftworth.measuring.result_files import FolderSink, Sink, SinkError, StorageFullError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import TERMINATED, Runner
 from draftworth.records import results
 from draftworth.records.codec import dump_record
 from draftworth.records.findings import VERDICT_FILE
-from draftworth.records.load_shapes import ConcurrencyLoad, Load
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.reading import Run, read_run
-from draftworth.records.transcripts import Transcript
-from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
-from tests.support.blocks import make_record
+from tests.draftworth.measuring.fake_engine import (
+    RUN_ID,
+    SPREAD,
+    FakeEngine,
+    KilledError,
+    history,
+    run_pod,
+    terminate,
+)
 from tests.support.runners import make_runner
+from tests.support.specifications import case, endpoint, sampling, specification
 from tests.support.stream_server import StreamServer, plain, stream_server
 
-RUN_ID = "llmperf-x-00000000-01234567"
 # Rounds go on to other prompts.
 REQUESTS, PROMPTS, MAX_ROUNDS = 4, 12, 4
-# How much the cost varies from prompt to prompt: the first class is known soon, the second not.
-SPREAD = {"structured": 0.01, "open_ended": 0.9}
 LADDER = tuple(ConcurrencyLoad(concurrency=n) for n in (2, 4))
 ONE = LADDER[:1]
 
 
 LLMPERF_SUFFIXES = (results.LLMPERF_RESPONSES_SUFFIX, results.LLMPERF_SUMMARY_SUFFIX)
-
-
-class KilledError(BaseException):
-    """The process is gone: nothing after this happens."""
-
-
-def terminate() -> None:
-    raise asyncio.CancelledError
 
 
 def spec(url: str, **overrides: Any) -> RunSpec:
@@ -72,42 +63,6 @@ def spec(url: str, **overrides: Any) -> RunSpec:
     }
     endpoints = tuple(endpoint(name, 0, base_url=f"{url}/{name}/..") for name in ("baseline", "k7"))
     return specification(endpoints, **{**fields, **overrides})
-
-
-class FakeEngine:
-    """Figures out of a hash; before call number `at`, something happens."""
-
-    def __init__(self, happen: Callable[[], object] | None = None, *, at: int = 0) -> None:
-        self.calls = 0
-        self._happen = happen
-        self._at = at
-
-    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> SentBatch:
-        is_gate = batch.measured[0].request_id.endswith("-gate")
-        self.calls += not is_gate
-        if self._happen and self.calls == self._at and not is_gate:
-            happening = self._happen()
-            if asyncio.iscoroutine(happening):
-                await happening
-        await asyncio.sleep(0)
-        answers = [self.answer(client, request, load) for request in batch.measured]
-        return SentBatch(measured=answers, others=(), fillers=0)
-
-    def answer(self, client: Client, request: Planned, load: Load) -> Measured:
-        prompt_class = request.prompt.messages[0]["content"]
-        drafted = "k7" in client.base_url
-        identity = f"{request.prompt.id} {drafted} {load.label}".encode()
-        draw = hashlib.sha256(identity).digest()[0] / 255 - 0.5
-        itl_s = (0.005 if drafted else 0.010) * (1 + SPREAD[prompt_class] * draw)
-        record = make_record(
-            request_id=request.request_id,
-            prompt_id=request.prompt.id,
-            inter_token_latency_s=itl_s,
-            end_to_end_latency_s=0.25 + 100 * itl_s,
-        )
-        return Measured(
-            record=record, transcript=Transcript(request_id=record.request_id, text="x")
-        )
 
 
 class DyingSink:
@@ -132,10 +87,6 @@ class DyingSink:
         raise KilledError
 
 
-def history(folder: Path) -> History:
-    return read_history(FolderSink(folder), RUN_ID)
-
-
 def runner(
     url: str,
     folder: Path,
@@ -156,14 +107,6 @@ def runner(
         wall_clock=wall_clock,
         deadline_poll_seconds=0.05,
     )
-
-
-def run_pod(made: Runner) -> results.RunResult | None:
-    """One pod's life; None when it was killed or terminated."""
-    try:
-        return asyncio.run(made.run())
-    except (KilledError, asyncio.CancelledError):
-        return None
 
 
 def measured_blocks(run: Run) -> list[tuple[str, int, str, str]]:

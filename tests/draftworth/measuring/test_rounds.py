@@ -10,7 +10,7 @@ from draftworth.analysis.summary import Group
 from draftworth.measuring import schedule
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.load_shapes import ConcurrencyLoad
-from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
+from tests.support.specifications import case, endpoint, sampling, specification
 
 C1, C2, C4 = (ConcurrencyLoad(concurrency=n) for n in (1, 2, 4))
 CLASS = frozenset({"structured"})

@@ -23,20 +23,19 @@ from draftworth.records.results import BlockResult, Limits, RunResult
 from draftworth.records.search_result import SEARCH_FILE, Search, SearchResult, read_search
 from draftworth.records.transcripts import Transcript
 from draftworth.speculation import steps_of
-from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
-from tests.draftworth.measuring.test_repetitions import RecordingServers
-from tests.draftworth.measuring.test_resume import (
+from tests.draftworth.measuring.fake_engine import (
     RUN_ID,
     FakeEngine,
+    RecordingServers,
     history,
     run_pod,
     terminate,
 )
-from tests.draftworth.measuring.test_spending import PRICE
 from tests.draftworth.searching.candidates import candidate
 from tests.support.blocks import make_failed_record, make_record
 from tests.support.readings import make_reading
 from tests.support.runners import make_runner
+from tests.support.specifications import PRICE, case, endpoint, sampling, specification
 from tests.support.stream_server import StreamServer
 
 TOKENS = 101

@@ -13,7 +13,7 @@ import pytest
 from draftworth.records.codec import load_record
 from draftworth.records.results import RequestRecord
 from tests.conftest import ROOT
-from tests.draftworth.measuring.test_client import measure, play
+from tests.draftworth.measuring.one_request import measure, play
 from tests.support.processes import end_family
 from tests.support.stream_server import (
     DONE,
@@ -36,7 +36,7 @@ CHILD = """
 import asyncio, sys
 from draftworth.measuring.client import Client
 from draftworth.records.codec import dump_text
-from tests.draftworth.measuring.test_client import PROMPT, SHAPE
+from tests.draftworth.measuring.one_request import PROMPT, SHAPE
 client = Client(base_url=sys.argv[1], shape=SHAPE)
 print(dump_text(asyncio.run(client.measure(PROMPT, request_id="r", seed=0)).record))
 """

@@ -22,11 +22,11 @@ from draftworth.metrics.definitions import TOKENS_PER_STEP
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
 from draftworth.report.brief import answer_of
-from tests.draftworth.measuring.specifications import shape
 from tests.draftworth.metrics.record_answer import AFTER, FOLDER
 from tests.draftworth.report import runs
 from tests.support.blocks import make_block
 from tests.support.present import present
+from tests.support.specifications import shape
 from tests.support.stream_server import HEADERS, Write, stream_server
 
 PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "Explain why the sea is salt."},))

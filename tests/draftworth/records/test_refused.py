@@ -13,12 +13,11 @@ import yaml
 
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.results import BlockResult
-from tests.draftworth.records.test_artifact_manifest import MANIFEST
-from tests.draftworth.records.test_staging import READY
+from tests.draftworth.records.good_records import MANIFEST, READY
 from tests.draftworth.report.searches import make_candidate_result, make_search_result
-from tests.draftworth.report.test_predicted import prediction
 from tests.lambdas.capacity_controller import plans
 from tests.support.blocks import make_block, make_record, make_run
+from tests.support.predictions import prediction
 from tests.support.snapshot import assert_snapshot
 
 GOOD = (

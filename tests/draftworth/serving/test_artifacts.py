@@ -17,7 +17,7 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.strict import StrictModel
 from draftworth.serving import dialects
-from tests.draftworth.serving.test_dialects import SERVED
+from tests.draftworth.serving.served import SERVED
 from tests.support.experiments import load_spec, resolved, with_rounds, write_experiment
 from tests.support.snapshot import assert_snapshot
 

@@ -19,7 +19,8 @@ from draftworth.serving.command import (
 )
 from draftworth.serving.dialects import artifact_inputs, serving_command
 from tests.conftest import ROOT
-from tests.support.experiments import DFLASH_HEAD, Edit, both, load_spec, put, write_experiment
+from tests.draftworth.serving.served import SERVED
+from tests.support.experiments import Edit, both, load_spec, put, write_experiment
 
 # vLLM refuses to start with the second one alone, so the baseline cannot have it.
 OF_SPECULATION = {"--speculative-config", PER_REQUEST_ACCEPTANCE} | {
@@ -39,32 +40,6 @@ def flag(command: ServingCommand, name: str) -> str:
     value = command.flags[f"--{name}"]
     assert value is not None
     return value
-
-
-def speculating(method: str, release: str, draft: str, window: int = 7) -> Edit:
-    target = "meta-llama/Llama-3.1-8B-Instruct" if "3.1-8B" in draft else "Qwen/Qwen3-32B"
-    return both(
-        put("variants", 1, "window", value=window),
-        put("release", value=release),
-        put("target", "model", value=target),
-        put("variants", 1, "method", value=method),
-        put("variants", 1, "draft", "model", value=draft),
-    )
-
-
-EAGLE3_HEAD = "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3"
-SERVED = {
-    "fused draft on 2.26.1": speculating("fused_draft", "neuron-2.26.1", "Qwen/Qwen3-1.7B"),
-    "eagle on 2.26.1": speculating("eagle", "neuron-2.26.1", "Qwen/Qwen3-1.7B"),
-    "eagle3 on 2.28.0": speculating("eagle3", "neuron-2.28.0", EAGLE3_HEAD),
-    "eagle3 on 2.31.1": speculating("eagle3", "neuron-2.31.1", EAGLE3_HEAD),
-    "eagle3 on 2.31.1, vLLM Neuron": speculating(
-        "eagle3", "neuron-2.31.1-vllm-0.21.0", EAGLE3_HEAD
-    ),
-    "eagle3 on 2.32.0": speculating("eagle3", "neuron-2.32.0", EAGLE3_HEAD),
-    "eagle3 on 2.33.0": speculating("eagle3", "neuron-2.33.0", EAGLE3_HEAD),
-    "dflash on 2.33.0": speculating("dflash", "neuron-2.33.0", DFLASH_HEAD, window=9),
-}
 
 
 def on_neuron(*edits: Edit) -> NeuronExperiment:

@@ -16,8 +16,8 @@ from draftworth.records.prompts import Prompt
 from draftworth.truth.request_log import RequestTruth, read_log
 from draftworth.truth.token_timeline import TRAPS, TimelineSpec, writes_of
 from draftworth.truth.trial import truth_server
-from tests.draftworth.measuring.specifications import shape
 from tests.support.present import present
+from tests.support.specifications import shape
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 # Both ends read one clock. What lies between a write and its stamp is the way through the kernel

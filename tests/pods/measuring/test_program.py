@@ -29,10 +29,10 @@ from draftworth.records.results import RUN_FILE, RunResult
 from draftworth.records.servers import server_state_key
 from pods.measuring.program import main
 from tests.conftest import ROOT
-from tests.draftworth.measuring.specifications import endpoint, sampling, shape, specification
 from tests.lambdas.capacity_controller.plans import make_given_up
 from tests.support.emulator import emulated_account
 from tests.support.shipped import lay_out
+from tests.support.specifications import endpoint, sampling, shape, specification
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
