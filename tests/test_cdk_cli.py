@@ -128,7 +128,7 @@ def test_an_experiment_is_one_stack_to_the_cli(listed: tuple[Done, Path]) -> Non
     assert (done.exit_code, done.said) == (0, f"{STACK}\n")
 
 
-def test_without_credentials_it_is_the_account_that_is_missing(
+def test_without_credentials_only_the_account_is_missing(
     listed: tuple[Done, Path], tmp_path: Path
 ) -> None:
     """And not the name of a stack."""

@@ -203,7 +203,7 @@ def names_worked_out(source: str) -> list[str]:
     return [ast.unparse(c) for c in by_name if not isinstance(c.args[0], ast.Constant)]
 
 
-def test_only_the_command_table_imports_by_a_name_that_is_worked_out() -> None:
+def test_only_the_command_table_imports_by_computed_name() -> None:
     files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
     by_file = {str(f.relative_to(ROOT)): names_worked_out(f.read_text()) for f in files}
     assert [file for file, calls in by_file.items() if calls] == [COMMAND_TABLE]
@@ -231,7 +231,7 @@ def test_a_deploy_imports_no_command(file: Path) -> None:
     assert not imported_rooms(file.read_text()) & {"cli"}
 
 
-def test_every_room_has_a_floor_and_no_arrow_leads_up() -> None:
+def test_every_room_has_a_floor_without_upward_arrows() -> None:
     found = {p.stem for p in (ROOT / "draftworth").glob("[a-z]*") if p.stem != "__pycache__"}
     assert found == set(ROOMS)
     order = list(ROOMS)
@@ -244,7 +244,7 @@ def test_a_planted_arrow_between_rooms_is_found() -> None:
 
 
 @pytest.mark.parametrize("room", STDLIB_ONLY)
-def test_what_pods_and_functions_run_is_standard_library_only(room: str) -> None:
+def test_deployed_programs_need_only_the_standard_library(room: str) -> None:
     for file in room_files(room):
         foreign = imported_names(file.read_text()) - set(sys.stdlib_module_names)
         assert foreign <= {"draftworth", *STDLIB_ONLY[room]}, file

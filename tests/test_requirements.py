@@ -20,7 +20,7 @@ def packages(file: Path) -> set[str]:
     return {re.sub(r"[-_.]+", "-", name).lower() for name in names}
 
 
-def test_each_set_holds_what_it_asks_for_and_no_package_is_in_two() -> None:
+def test_each_set_is_complete_and_shares_no_package() -> None:
     held: set[str] = set()
     for kind, lock in LOCKS.items():
         locked = packages(lock)

@@ -76,16 +76,14 @@ def run(installed: Path, program: str, *words: object, cwd: Path, code: int = 0)
     return done.stdout + done.stderr
 
 
-def test_the_wheel_has_the_domain_with_its_data_files_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_has_the_domain_with_its_data(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     files = (ROOT / "draftworth").rglob("*.*")
     assert {str(f.relative_to(ROOT)) for f in files if f.suffix != ".pyc"} <= names
     assert {name.split("/")[0] for name in names} == {"draftworth"}
 
 
-def test_every_module_is_imported_with_what_the_wheel_needs(
-    installed: Path, tmp_path: Path
-) -> None:
+def test_every_module_imports_with_the_wheels_requirements(installed: Path, tmp_path: Path) -> None:
     paths = (p.relative_to(ROOT).with_suffix("") for p in (ROOT / "draftworth").rglob("*.py"))
     modules = [".".join(path.parts).removesuffix(".__init__") for path in paths]
     code = f"import {', '.join(m for m in modules if not m.startswith(ELSEWHERE))}"
@@ -101,9 +99,7 @@ def server(*chunk_tokens: int) -> Script:
     return script
 
 
-def test_two_servers_are_compared_and_the_run_is_read_again(
-    installed: Path, tmp_path: Path
-) -> None:
+def test_servers_are_compared_and_the_run_read_again(installed: Path, tmp_path: Path) -> None:
     mails = tmp_path / "mails" / "inbox.jsonl"
     mails.parent.mkdir()
     mails.write_text("".join(json.dumps({"id": f"{n}", "prompt": "?"}) + "\n" for n in range(8)))
@@ -140,7 +136,7 @@ def test_an_estimate_takes_an_engine_that_is_there(installed: Path, tmp_path: Pa
     assert "--engine: given .engine-venv, allowed outside of a checkout: a virtual env" in told
 
 
-def test_it_is_called_by_its_name_and_plans_an_experiment(installed: Path, tmp_path: Path) -> None:
+def test_its_command_has_its_name_and_plans_experiments(installed: Path, tmp_path: Path) -> None:
     words = ("init", "mine.yaml", "--yes", "--prompts", ROOT / "prompts")
     run(installed, "draftworth", *words, cwd=tmp_path)
     assert "fused_draft" in run(installed, "draftworth", "plan", "mine.yaml", cwd=tmp_path)
@@ -162,7 +158,7 @@ def test_a_shell_completes_it(installed: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("extra", ["", *PROJECT["optional-dependencies"]])
-def test_ranges_begin_with_what_is_tested_and_end_before_the_next_major_version(
+def test_ranges_span_the_tested_to_next_major_version(
     extra: str,
 ) -> None:
     files = ("requirements.txt", "requirements/rehearsal.txt")

@@ -40,7 +40,7 @@ def test_a_constraint_on_another_request_does_not_apply() -> None:
     assert len(dra.allocate(claim, a_node("abc"))) == 2
 
 
-def test_a_selector_that_cannot_be_evaluated_is_an_error() -> None:
+def test_a_selector_without_a_value_is_an_error() -> None:
     misspelt = "device.attributes['neuron.aws.com'].instancetype == 'trn2.48xlarge'"
     with pytest.raises(CELEvalError):
         dra.allocate(a_claim(misspelt), a_node("aa"))
