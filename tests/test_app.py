@@ -28,7 +28,7 @@ def shipped_context() -> dict[str, Any]:
     return context
 
 
-def test_wrong_experiment_ends_in_its_problems_and_exit_code_2(
+def test_a_wrong_experiment_exits_with_2_and_problems(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write_experiment(tmp_path, put("serving", "lnk", value=2))
@@ -40,7 +40,7 @@ def test_wrong_experiment_ends_in_its_problems_and_exit_code_2(
     assert "did you mean 'lnc'" in said
 
 
-def test_a_cli_that_cannot_read_the_assembly_is_told_which_one_can() -> None:
+def test_a_cli_too_old_learns_which_one_fits() -> None:
     """What npm's `latest` says of itself."""
     versions = {"CDK_CLI_ASM_VERSION": "43.0.0", "CDK_CLI_VERSION": "3.0.0"}
     with pytest.raises(UserInputError) as refused:
@@ -50,7 +50,7 @@ def test_a_cli_that_cannot_read_the_assembly_is_told_which_one_can() -> None:
     assert "aws-cdk 2.1148.1" in str(refused.value)
 
 
-def test_a_cli_of_todays_schema_and_a_later_one_are_taken() -> None:
+def test_a_cli_of_todays_or_later_schema_passes() -> None:
     for version in (Manifest.version(), "99.0.0", ""):
         check_cli({"CDK_CLI_ASM_VERSION": version})
 
@@ -64,7 +64,9 @@ def test_a_cli_of_todays_schema_and_a_later_one_are_taken() -> None:
         ({"experiment": ""}, "-c experiment=: no file is named"),
     ],
 )
-def test_a_slip_of_the_key_takes_no_other_experiment(context: dict[str, str], message: str) -> None:
+def test_a_misspelt_context_key_selects_no_other_experiment(
+    context: dict[str, str], message: str
+) -> None:
     with pytest.raises(UserInputError, match=re.escape(message)):
         named_experiment({"@aws-cdk/core:some": True, **context})
 
@@ -77,7 +79,7 @@ def test_the_experiment_that_nobody_named_is_said(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("program", ["app.py", "draftworth"])
-def test_a_python_without_the_libraries_is_told_what_to_install(program: str) -> None:
+def test_a_python_without_libraries_learns_what_to_install(program: str) -> None:
     """`cdk.json` starts the `python3` of the PATH, whatever that is."""
     command = [sys.executable, "-I", "-S", str(ROOT / program)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -101,12 +103,12 @@ def synthesized(file: Path, folder: Path, **looked_up: Any) -> Path:
     return out
 
 
-def test_local_experiment_is_refused_with_the_command_that_runs_it(tmp_path: Path) -> None:
+def test_a_local_experiment_is_refused_with_its_command(tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match="make rehearse"):
         synthesized(ROOT / "experiments/rehearsal.yaml", tmp_path)
 
 
-def test_a_copy_of_the_drivers_chart_is_an_asset_and_of_the_version_that_is_pinned(
+def test_a_copied_driver_chart_has_the_pinned_version(
     tmp_path: Path,
 ) -> None:
     chart = tmp_path / "neuron-helm-chart"
@@ -131,7 +133,7 @@ def templates(folder: Path) -> str:
     return "".join(texts).replace(" ", "")
 
 
-def test_without_a_price_a_deploy_is_refused_and_a_destroy_is_not(tmp_path: Path) -> None:
+def test_without_a_price_only_a_deploy_is_refused(tmp_path: Path) -> None:
     file = write_experiment(tmp_path, drop("aws", "price"))
     folder = synthesized(file, tmp_path)
     assert f"draftworth price {file}" in report(folder)
@@ -154,7 +156,7 @@ def noted(file: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [text.removeprefix("note: ") for text in said if text.startswith("note: ")]
 
 
-def test_what_plan_notes_is_a_warning_of_the_synthesis(
+def test_what_plan_notes_is_a_synthesis_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = ROOT / "experiments/llama-3.1-8b-eagle3.yaml"
@@ -181,7 +183,7 @@ def test_an_experiment_without_notes_gives_no_warning(
     assert warnings(synthesized(file, tmp_path)) == []
 
 
-def test_with_a_price_that_was_looked_up_nothing_is_refused(tmp_path: Path) -> None:
+def test_with_a_looked_up_price_nothing_is_refused(tmp_path: Path) -> None:
     file = write_experiment(tmp_path, drop("aws", "price"))
     price = {"usd_per_hour": 15.09, "as_of": "2026-11-20", "source": "EC2 Spot price history"}
     folder = synthesized(file, tmp_path, **{PRICE_KEY: price})
@@ -189,7 +191,7 @@ def test_with_a_price_that_was_looked_up_nothing_is_refused(tmp_path: Path) -> N
     assert '\\"price_usd_per_node_hour\\":15.09' in templates(folder)
 
 
-def test_cdk_json_differs_from_the_librarys_advice_in_three_flags_and_validates() -> None:
+def test_cdk_json_differs_from_advice_in_three_flags() -> None:
     """Exports, should there be a second stack again; log groups that are there before their
     functions (`stacks/constructs/functions.py`); no usage data in templates."""
     flags = shipped_context()

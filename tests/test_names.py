@@ -1,8 +1,10 @@
-"""Names that say nothing of what they hold: no new local, parameter or function gets one."""
+"""Names: no empty words for what holds a value, and at most eight words for a test."""
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -50,3 +52,70 @@ def test_no_more_names_are_an_empty_word(word: str, counts: Counter[str]) -> Non
 )
 def test_a_planted_name_is_counted(source: str) -> None:
     assert "found" in bound_names(source)
+
+
+MOST_WORDS = 8
+# Where the paths begin of tests that have longer names today.
+LONGER_NAMES = ("tests/charts", "tests/draftworth", "tests/stacks", "tests/test_app.py")
+# Where the paths begin of modules that import from test modules today.
+IMPORTING_TESTS = ("tests/browser", "tests/charts", "tests/draftworth", "tests/stacks")
+
+
+def files_of_tests(*, but: tuple[str, ...]) -> list[Path]:
+    """Every module below `tests`, without those whose path begins with one of `but`."""
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    return [file for file in files if not file.relative_to(ROOT).as_posix().startswith(but)]
+
+
+def long_names(source: str) -> list[str]:
+    """Names of tests with more than eight words, `test` not counted."""
+    functions = (
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    tests = (function.name for function in functions if function.name.startswith("test_"))
+    return [name for name in tests if name.count("_") > MOST_WORDS]
+
+
+def imported_test_modules(source: str) -> list[str]:
+    """Test modules from which a module imports, in its text or in that of a child process."""
+    return re.findall(r"\b(?:from|import) +(tests(?:\.\w+)*\.test_\w+)", source)
+
+
+def test_a_test_has_at_most_eight_words() -> None:
+    files = files_of_tests(but=LONGER_NAMES)
+    assert len(files) > 100
+    assert {file.name: names for file in files if (names := long_names(file.read_text()))} == {}
+
+
+def test_a_planted_long_test_name_is_reported() -> None:
+    eight = "def test_one_two_three_four_five_six_seven_eight(): ..."
+    assert long_names(eight) == []
+    assert long_names(eight.replace("_eight", "_eight_nine")) != []
+
+
+def test_no_module_imports_from_a_test_module() -> None:
+    files = files_of_tests(but=(*IMPORTING_TESTS, "tests/test_names.py"))
+    assert len(files) > 100
+    sources = {
+        file.name: file.read_text() for file in (*files, *(ROOT / "benchmarks").rglob("*.py"))
+    }
+    assert {
+        file: modules
+        for file, source in sources.items()
+        if (modules := imported_test_modules(source))
+    } == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from tests.a.test_b import c",
+        "def f():\n    import tests.test_a",
+        'CHILD = """\nfrom tests.test_a import b\n"""',
+    ],
+)
+def test_a_planted_import_is_reported(source: str) -> None:
+    assert imported_test_modules(source)
+    assert not imported_test_modules(source.replace(".test_", "."))

@@ -40,7 +40,7 @@ def judged() -> list[JudgedRun]:
     return outcomes(CELL, RUNS)
 
 
-def test_the_interval_covers_the_truth_when_the_run_stops(judged: list[JudgedRun]) -> None:
+def test_intervals_cover_the_truth_when_runs_stop(judged: list[JudgedRun]) -> None:
     assert covering(judged) >= least_covering(RUNS)
 
 
@@ -88,7 +88,7 @@ def test_without_clustering_by_repetition_they_would_not(monkeypatch: pytest.Mon
     assert covering(outcomes(STARTS, 20)) < least_covering(20) - 2
 
 
-def test_few_repetitions_cover_what_is_true_of_them_and_no_more() -> None:
+def test_few_repetitions_cover_only_what_they_show() -> None:
     found = outcomes(replace(STARTS, repetitions=2), 25)
     assert sum(o.covers(o.truth) is True for o in found) >= least_covering(25)
     assert covering(found) < least_covering(25) - 4
@@ -119,11 +119,11 @@ def missed(runs: int) -> int:
     return sum(not low <= 1.0 <= high for low, high in known)
 
 
-def test_two_prompts_that_weigh_most_are_as_uncertain_as_two() -> None:
+def test_two_heaviest_prompts_are_as_uncertain_as_two() -> None:
     assert missed(25) <= 2
 
 
-def test_if_every_prompt_counted_the_same_they_would_not_be(
+def test_counting_prompts_equally_would_miss_the_truth(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def counted(strata: Sequence[Sequence[object]]) -> float:

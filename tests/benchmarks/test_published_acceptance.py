@@ -20,7 +20,7 @@ def test_one_measured_window_predicts_published_ones() -> None:
     assert covered(found) >= 0.95
 
 
-def test_with_the_same_acceptance_at_every_depth_long_windows_are_overstated() -> None:
+def test_constant_acceptance_overstates_long_windows() -> None:
     found = from_one_window(1.0)
     assert fmean(e.error for e in found if e.is_beyond) > 0.05
     assert covered(found) < 0.93

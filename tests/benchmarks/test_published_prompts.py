@@ -10,7 +10,7 @@ def test_the_prompts_are_those_of_the_description() -> None:
         assert (PUBLISHED / name).read_text(encoding="utf-8") == text
 
 
-def test_a_phrase_fills_the_tokens_that_the_instruction_leaves() -> None:
+def test_a_phrase_fills_the_instructions_remaining_tokens() -> None:
     files = dict(prompt_files(read_description()))
     # 37 tokens are left: four lines of 8 tokens, then five characters of the next line.
     phrases = "counting numbers from 1 \\n" * 4 + 'count"'

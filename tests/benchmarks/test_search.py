@@ -44,7 +44,7 @@ def test_there_are_scenarios_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_it_finds_the_best_and_measures_few_and_plan_says_how_many(kind: study.Kind) -> None:
+def test_it_finds_the_best_within_the_planned_measurements(kind: study.Kind) -> None:
     found = part(kind.name)
     assert len(found) >= 10
     assert right(found) >= 0.9
@@ -56,7 +56,7 @@ def test_it_finds_the_best_and_measures_few_and_plan_says_how_many(kind: study.K
     assert min(counts) >= len(planned.certain)
 
 
-def test_published_step_costs_alone_often_name_the_wrong_window(
+def test_published_step_costs_alone_often_mislead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The tests above can fail: here a search ends with the first that it measured."""

@@ -18,8 +18,8 @@ from draftworth.records.codec import load_record
 from draftworth.records.prompts import Case
 from tests.charts.rendering import all_objects
 from tests.conftest import ROOT
-from tests.rehearsal.test_rehearsal import short_rehearsal
 from tests.support.experiments import put, resolved, write_experiment
+from tests.support.rehearsals import short_rehearsal
 
 pytestmark = pytest.mark.synth
 

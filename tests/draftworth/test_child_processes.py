@@ -132,7 +132,7 @@ def test_a_killed_parent_leaves_no_child(source: str, children: Children, tmp_pa
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal is Linux's")
-def test_a_child_whose_parent_ended_before_it_could_ask_for_the_signal_ends_too(
+def test_a_child_ends_although_its_parent_ended_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:

@@ -43,7 +43,7 @@ def measured(ran: Ran, tmp_path: Path) -> Ran:
         (["plan"], "the following arguments are required: experiment"),
     ],
 )
-def test_wrong_usage_exits_with_two_and_says_what_is_allowed(
+def test_wrong_usage_exits_with_2_and_advice(
     argv: list[str], message: str, ran: Ran, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
@@ -51,7 +51,7 @@ def test_wrong_usage_exits_with_two_and_says_what_is_allowed(
     assert message in capsys.readouterr().err
 
 
-def test_plan_of_a_wrong_file_says_what_is_allowed(tmp_path: Path, ran: Ran) -> None:
+def test_plan_of_a_wrong_file_gives_advice(tmp_path: Path, ran: Ran) -> None:
     told = ran("plan", write_experiment(tmp_path, put("release", value="neuron-2.32.0")), code=2)
     assert "fused_draft needs release neuron-2.26.1" in told
     assert "Traceback" not in told
@@ -72,9 +72,7 @@ def test_measure_writes_a_run_and_prints_its_figures(
     assert "1 of 1 result files are missing" in ran("report", folder, code=2)
 
 
-def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
-    tmp_path: Path, measured: Ran
-) -> None:
+def test_measure_of_a_broken_server_keeps_the_files(tmp_path: Path, measured: Ran) -> None:
     def broken(request: Request) -> Sequence[Step]:
         ok = request.path == "/health"
         return plain("200 OK", b"") if ok else plain("500 Internal Server Error", b"boom")
@@ -87,7 +85,7 @@ def test_measure_of_a_broken_server_exits_with_one_and_keeps_the_files(
     assert (next(tmp_path.iterdir()) / "run.json").exists()
 
 
-def test_a_dead_address_is_told_before_there_is_a_run(tmp_path: Path, ran: Ran) -> None:
+def test_a_dead_address_is_reported_before_any_run(tmp_path: Path, ran: Ran) -> None:
     prompts = ROOT / "prompts" / "structured" / "count.jsonl"
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
@@ -108,9 +106,7 @@ def test_a_dead_address_is_told_before_there_is_a_run(tmp_path: Path, ran: Ran) 
         (["plan", "/"], "a folder. Give the path of a YAML file"),
     ],
 )
-def test_a_users_mistake_is_a_sentence_and_exit_code_two(
-    argv: list[object], message: str, ran: Ran
-) -> None:
+def test_a_users_mistake_is_a_sentence_with_2(argv: list[object], message: str, ran: Ran) -> None:
     assert message in ran(*argv, code=2)
 
 
@@ -124,13 +120,13 @@ def test_the_probe_of_an_output_folder_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not NO_FILES.is_dir(), reason="needs Linux's /proc")
-def test_a_rehearsal_is_told_before_an_engine_is_looked_for(tmp_path: Path, ran: Ran) -> None:
+def test_an_unwritable_rehearsal_looks_for_no_engine(tmp_path: Path, ran: Ran) -> None:
     told = ran("rehearse", "--out", NO_FILES, "--engine", tmp_path / "e", code=2)
     assert "/proc/self: no results can be written there" in told
     assert not (tmp_path / "e").exists()
 
 
-def test_a_key_is_sent_everywhere_and_a_server_that_wants_one_is_told_at_once(
+def test_a_key_is_sent_everywhere_or_reported_missing(
     measured: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def guarded(request: Request) -> Sequence[Step]:
@@ -153,9 +149,7 @@ def test_manifests_find_the_environments_own_node(
     assert (Path(os.environ["PATH"].split(os.pathsep)[0]) / "python").exists()
 
 
-def test_a_command_whose_library_is_not_installed_says_which(
-    monkeypatch: pytest.MonkeyPatch, ran: Ran
-) -> None:
+def test_a_command_names_its_missing_library(monkeypatch: pytest.MonkeyPatch, ran: Ran) -> None:
     """A deployer's environment has no emulated AWS, which the rehearsal takes."""
 
     def without_moto(name: str) -> None:

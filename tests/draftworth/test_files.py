@@ -22,29 +22,27 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.usefixtures("umask")
-def test_what_is_private_is_the_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
+def test_private_files_are_the_owners_whatever_the_umask(tmp_path: Path) -> None:
     path = write_file(tmp_path / "a" / "b" / "texts", b"x", root=tmp_path, private=True)
     modes = [mode(path), mode(path.parent), mode(path.parent.parent)]
     assert modes == [0o600, 0o700, 0o700]
 
 
-def test_what_is_published_has_the_modes_of_the_umask(tmp_path: Path) -> None:
+def test_public_files_have_the_modes_of_umask(tmp_path: Path) -> None:
     before = os.umask(0o022)
     path = write_file(tmp_path / "a" / "report.html", b"x", root=tmp_path)
     os.umask(before)
     assert (mode(path), mode(path.parent)) == (0o644, 0o755)
 
 
-def test_a_public_file_that_is_replaced_by_private_content_becomes_private(tmp_path: Path) -> None:
+def test_private_content_makes_a_public_file_private(tmp_path: Path) -> None:
     path = tmp_path / "texts"
     path.touch(0o644)
     assert mode(write_file(path, b"x", private=True)) == 0o600
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
-def test_a_link_is_replaced_or_refused_and_never_followed(
-    tmp_path: Path, *, overwrite: bool
-) -> None:
+def test_a_link_is_replaced_or_refused_never_followed(tmp_path: Path, *, overwrite: bool) -> None:
     other = tmp_path / "other"
     other.write_text("mine")
     path = tmp_path / "file"
@@ -59,7 +57,7 @@ def test_a_link_is_replaced_or_refused_and_never_followed(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "other"]
 
 
-def test_a_folder_that_is_a_link_is_refused_below_the_root_alone(tmp_path: Path) -> None:
+def test_a_linked_folder_is_refused_below_the_root(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="link is a link, allowed: a folder; next: remove the link"):
@@ -76,13 +74,13 @@ def test_a_name_that_leaves_the_root_is_refused(tmp_path: Path, name: str) -> No
     assert [path.name for path in tmp_path.rglob("*")] == ["root"]
 
 
-def test_a_folder_that_is_missing_is_made_below_a_root_alone(tmp_path: Path) -> None:
+def test_a_missing_folder_is_made_below_a_root(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         write_file(tmp_path / "new" / "file", b"")
     assert write_file(tmp_path / "new" / "file", b"", root=tmp_path / "new").exists()
 
 
-def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
+def test_an_unwritable_file_leaves_the_old_content(tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()
     with pytest.raises(IsADirectoryError):
         write_file(tmp_path / "file", b"new")

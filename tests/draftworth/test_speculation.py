@@ -24,13 +24,13 @@ def flags(hits: str) -> list[bool]:
         ("", 7, []),
     ],
 )
-def test_a_step_yields_what_is_accepted_and_one_token_more(
+def test_a_step_yields_accepted_tokens_and_one_more(
     hits: str, checked: int, steps: list[int]
 ) -> None:
     assert list(speculation.steps_of(flags(hits), checked=checked)) == steps
 
 
-def test_both_conventions_differ_by_the_drafts_that_are_checked() -> None:
+def test_conventions_differ_by_the_drafts_checked() -> None:
     """Window 3: NxD Inference checks 2 of its drafts, upstream vLLM all 3."""
     hits = flags("1110" * 100)
 
@@ -38,7 +38,7 @@ def test_both_conventions_differ_by_the_drafts_that_are_checked() -> None:
     assert fmean(speculation.steps_of(hits, checked=3)) == 4.0
 
 
-def test_steps_agree_with_the_formula_where_hits_are_independent() -> None:
+def test_steps_agree_with_formula_where_hits_are_independent() -> None:
     drawn = random.Random(7)
     hits = [drawn.random() < 0.8 for _ in range(200_000)]
 
@@ -60,7 +60,7 @@ def test_an_acceptance_is_a_share(acceptance: float) -> None:
         speculation.expected_tokens_per_step(acceptance, checked=3)
 
 
-def test_an_acceptance_may_fall_with_the_depth_and_is_never_above_one() -> None:
+def test_acceptance_may_fall_and_never_exceeds_one() -> None:
     falling = speculation.expected_tokens_per_step(0.8, checked=3, fall=0.5)
     assert falling == pytest.approx(1 + 0.8 + 0.8 * 0.4 + 0.8 * 0.4 * 0.2)
     assert speculation.expected_tokens_per_step(0.9, checked=2, fall=2.0) == pytest.approx(2.8)

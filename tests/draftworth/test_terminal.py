@@ -21,7 +21,7 @@ from tests.support.terminal import Terminal
 COMMANDS = "\x1b[2J\x1b]0;title\x07\x9b31m\u202eback\u2066\r\b\x00\ud800"
 
 
-def test_a_table_is_aligned_and_its_lines_end_without_blanks() -> None:
+def test_a_table_is_aligned_without_trailing_blanks() -> None:
     rows = [("one", "1.5", "a"), ("eleven", "10.0", "b")]
     assert list(table_lines(rows, ("name", "usd", "what"), numbers=(1,))) == [
         "name     usd  what",
@@ -34,7 +34,7 @@ def test_a_table_is_aligned_and_its_lines_end_without_blanks() -> None:
     ("stream", "no_color", "is_styled"),
     [(Terminal, "", True), (Terminal, "1", False), (io.StringIO, "", False)],
 )
-def test_a_styled_line_has_colour_in_a_terminal_alone(
+def test_a_styled_line_is_coloured_in_terminals_only(
     stream: type[io.StringIO], no_color: str, is_styled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
@@ -46,7 +46,7 @@ def test_a_styled_line_has_colour_in_a_terminal_alone(
     assert "serve \\x1b[2J it" in out.getvalue()
 
 
-def test_brackets_are_no_markup_and_long_cells_stay_in_one_line() -> None:
+def test_brackets_are_no_markup_and_cells_never_wrap() -> None:
     long = "word " * 400 + "[red]end[/red]"
     assert list(table_lines([("a", long)])) == [f"a  {long}"]
 
@@ -59,14 +59,14 @@ def test_a_cell_of_two_lines_keeps_its_column() -> None:
     ]
 
 
-def test_a_cell_with_control_characters_is_aligned_as_it_is_shown() -> None:
+def test_control_characters_in_cells_keep_the_alignment() -> None:
     assert list(table_lines([("\x1b[1m", "1"), ("a", "2")])) == ["\\x1b[1m  1", "a        2"]
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8", "cp437"])
 @settings(max_examples=30)
 @given(text=TEXTS | st.text() | st.just(COMMANDS))
-def test_whatever_is_printed_arrives_as_text_in_every_encoding(encoding: str, text: str) -> None:
+def test_whatever_is_printed_is_text_in_every_encoding(encoding: str, text: str) -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
     print(text, file=TextOnly(stream), flush=True)
@@ -89,7 +89,7 @@ def test_both_streams_are_themselves_again_afterwards(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == "\\x07\n"
 
 
-def test_names_of_a_run_do_not_command_the_terminal(
+def test_a_runs_names_do_not_command_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hostile = COMMANDS.replace("\ud800", "")
@@ -114,7 +114,7 @@ def test_errors_about_hostile_arguments_are_text(
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_without_the_characters_of_a_report_gets_escapes(
+def test_missing_characters_of_a_terminal_become_escapes(
     tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = write_run(make_run(experiment="日本語 🚀"), tmp_path / "run")

@@ -122,7 +122,7 @@ def test_a_secret_in_base64_is_replaced(user: str, encode: Callable[[bytes], byt
 
 
 @pytest.mark.usefixtures("_hidden")
-def test_a_line_is_cut_after_its_secrets_are_replaced() -> None:
+def test_secrets_are_replaced_before_a_line_is_cut() -> None:
     assert untrusted.one_line("x" * 30 + SECRET, characters=40) == "x" * 30 + "[KEY]"
     assert untrusted.one_line("x" * 2_000 + SECRET[:8] + "\n" * 9_000)[-9:] == "xxxxx ..."
 
@@ -151,11 +151,11 @@ def test_a_short_secret_is_none() -> None:
         ("ab" * 200, ("ab" * 199 + " ") * 500),
     ],
 )
-def test_many_quotes_take_no_time_that_grows_faster_than_the_text(secret: str, text: str) -> None:
+def test_many_quotes_take_no_more_than_linear_time(secret: str, text: str) -> None:
     untrusted.hide_secret("KEY", secret)
     with bounded():
         assert secret[-12:] not in untrusted.without_secrets(text)
 
 
-def test_half_of_a_surrogate_pair_becomes_a_question_mark() -> None:
+def test_half_a_surrogate_pair_becomes_a_question_mark() -> None:
     assert untrusted.encodable("a\ud800é") == "a?é"

@@ -23,9 +23,9 @@ from draftworth.measuring.client import request_body
 from draftworth.records.prompts import load_case
 from draftworth.untrusted import printable
 from tests.conftest import ROOT
-from tests.draftworth.measuring.specifications import shape
 from tests.hostile.fuzzing import SCALARS, TAKEN, TEXTS, VALUES, at, bounded, edit, places, tries
 from tests.support.experiments import shipped
+from tests.support.specifications import shape
 
 MAX_MESSAGE_CHARACTERS = 20_000
 NAMES = (

@@ -35,7 +35,6 @@ from draftworth.records.search_result import SEARCH_FILE
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.metric_data_calls import MAX_VALUES_PER_DATUM
 from lambdas.metrics_publisher.publisher import Publisher
-from tests.draftworth.measuring.specifications import specification
 from tests.draftworth.report.runs import make_run
 from tests.draftworth.report.searches import make_search_result, write_search
 from tests.hostile import fuzzing
@@ -47,6 +46,7 @@ from tests.support.blocks import (
     make_price,
     make_record,
 )
+from tests.support.specifications import specification
 
 # A run as JSON: `run` is run.json, `blocks` its result files, `transcripts` one list for each.
 Parts = dict[str, Any]

@@ -35,8 +35,8 @@ from pods.checkpoint_stager import program
 from pods.measuring.kubernetes_servers import KubernetesApi
 from tests.conftest import ROOT
 from tests.draftworth.conftest import Ran
-from tests.draftworth.measuring.specifications import shape
 from tests.support.certificates import new_authority
+from tests.support.specifications import shape
 from tests.support.stream_server import (
     DONE,
     HEADERS,

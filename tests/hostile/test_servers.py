@@ -25,8 +25,6 @@ from draftworth.records.prompts import Prompt
 from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.records.transcripts import Transcript, read_transcripts
-from tests.draftworth.measuring.specifications import shape
-from tests.draftworth.measuring.test_runner import case, server, spec
 from tests.hostile.fuzzing import VALUES, bounded, tries
 from tests.hostile.server_modes import (
     AT,
@@ -48,6 +46,8 @@ from tests.hostile.server_modes import (
 from tests.support.blocks import make_block
 from tests.support.certificates import new_authority
 from tests.support.runners import make_runner
+from tests.support.specifications import shape
+from tests.support.stand_in_runs import case, server, spec
 from tests.support.stream_server import DONE, HEADERS, Request, Step, stream_server
 
 PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "count"},))

@@ -31,10 +31,10 @@ from rehearsal.prediction_checks import Check, checks_of
 from rehearsal.rehearse import _fetched, _Rehearsal
 from rehearsal.trained import fetching
 from tests.conftest import ROOT
-from tests.draftworth.measuring.test_runner import server
 from tests.draftworth.report.runs import make_facts, make_run
-from tests.rehearsal.engines import OUTPUT_TOKENS, engine_python, stand_in_pip
-from tests.support.experiments import Edit, both, put, write_experiment
+from tests.rehearsal.engines import engine_python, stand_in_pip
+from tests.support.rehearsals import short_rehearsal
+from tests.support.stand_in_runs import server
 from tests.support.stream_server import stream_server
 
 # The judgement for each class, and the tiny pair's tokens per step.
@@ -44,23 +44,6 @@ LESSON: dict[str, tuple[Judgement, float]] = {
 }
 # The widest interval of a cost ratio on a machine without other work.
 WIDEST_QUIET = 0.3
-
-
-def short_rehearsal(folder: Path, *edits: Edit, requests: int = 1, rounds: int = 1) -> Path:
-    """The shipped rehearsal, shorter: a case a class; requests: of each case, in all rounds."""
-    return write_experiment(
-        folder,
-        both(
-            put("workload", "classes", 0, "cases", value=["count"]),
-            put("workload", "classes", 1, "cases", value=["poem"]),
-            put("workload", "output_tokens", value=OUTPUT_TOKENS),
-            put("workload", "requests_per_round", value=requests // rounds),
-            put("workload", "min_requests", value=requests),
-            put("workload", "max_requests", value=requests),
-            *edits,
-        ),
-        base="rehearsal",
-    )
 
 
 def rehearse_with_stand_ins(

@@ -22,9 +22,9 @@ from draftworth.planning.resolved import load
 from draftworth.records.prompts import Prompt, load_case
 from draftworth.records.results import BlockResult, RequestRecord
 from tests.conftest import ROOT
-from tests.draftworth.measuring.specifications import shape
 from tests.rehearsal.engines import engine_server, serve_together
 from tests.support.blocks import make_block
+from tests.support.specifications import shape
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 OUTPUT_TOKENS = 96

@@ -8,7 +8,7 @@ from draftworth.records.codec import load_record
 from draftworth.records.load_shapes import LoadGenerator
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.results import RUN_FILE, RunResult
-from tests.draftworth.measuring.specifications import endpoint, sampling, shape, specification
+from tests.support.specifications import endpoint, sampling, shape, specification
 from tests.support.stream_server import Request, Step, completion, plain
 
 IN_A_JOB = {

@@ -1,7 +1,10 @@
 """Makes readings and outputs, with defaults for the fields that a test does not set."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from draftworth.estimate.reader import Reader
 from draftworth.records.readings import Output, Reading
 
 
@@ -22,3 +25,11 @@ def make_reading(hits: str, *, of: Output | None = None, **fields: Any) -> Readi
     places = {name: getattr(output, name) for name in ("id", "prompt_class", "case", "prompt_id")}
     scores = {"log_likelihood": -1.0, "entropy": 1.0, "variance": 1.0}
     return Reading(**{**places, **scores, "hits": hits, **fields})
+
+
+class HalfRight(Reader):
+    """Reads nothing: of ten tokens the draft would have said all but the fifth."""
+
+    def readings(self, model: Path, outputs: Sequence[Output], **_: Any) -> list[Reading]:
+        assert model.is_dir()
+        return [make_reading("1111011111", of=output) for output in outputs]

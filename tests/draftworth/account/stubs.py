@@ -36,7 +36,7 @@ class Answer:
 
     @classmethod
     def of(cls, method: str, said: Mapping[str, Any] | str) -> Self:
-        """Return the answer of a row of `checks.yaml`: a text is an error's code."""
+        """Return the answer of a row of `checks/`: a text is an error's code."""
         if isinstance(said, str):
             return cls(method=method, error=said)
         return cls(method=method, response=said)

@@ -93,7 +93,7 @@ def listed(experiment: ResolvedNeuron, *, hours_later: float = 0) -> artifacts.L
     return listing
 
 
-def test_it_says_what_would_load_and_what_would_compile(s3: Any, tmp_path: Path, ran: Ran) -> None:
+def test_it_lists_which_graphs_load_and_which_compile(s3: Any, tmp_path: Path, ran: Ran) -> None:
     path, experiment = a_file(tmp_path)
     manifest = put_graph(s3, experiment, 0)
     text = ran("artifacts", path)
@@ -106,9 +106,7 @@ def test_it_says_what_would_load_and_what_would_compile(s3: Any, tmp_path: Path,
     assert text.endswith("\nnothing to remove\n")
 
 
-def test_only_run_removes_what_no_given_experiment_uses_and_keeps_the_rest(
-    s3: Any, tmp_path: Path, ran: Ran
-) -> None:
+def test_only_run_removes_graphs_that_no_experiment_uses(s3: Any, tmp_path: Path, ran: Ran) -> None:
     path, experiment = a_file(tmp_path)
     kept = put_graph(s3, experiment, 0)
     put_graph(s3, experiment, 0, key=UNUSED)
@@ -124,9 +122,7 @@ def test_only_run_removes_what_no_given_experiment_uses_and_keeps_the_rest(
     assert text.splitlines()[-1].startswith("removed ")
 
 
-def test_a_graph_that_another_given_experiment_uses_is_kept(
-    s3: Any, tmp_path: Path, ran: Ran
-) -> None:
+def test_a_graph_of_another_given_experiment_is_kept(s3: Any, tmp_path: Path, ran: Ran) -> None:
     one, _ = a_file(tmp_path / "one")
     other, with_window_5 = a_file(tmp_path / "other", put("variants", 1, "window", value=5))
     manifest = put_graph(s3, with_window_5, 1)
@@ -158,7 +154,7 @@ DAMAGES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("reason", DAMAGES)
-def test_a_graph_that_would_be_refused_is_told_with_the_reason_and_can_go(
+def test_a_refused_graph_is_listed_with_its_reason(
     s3: Any, tmp_path: Path, ran: Ran, reason: str
 ) -> None:
     path, experiment = a_file(tmp_path)
@@ -188,7 +184,7 @@ def stage_target(s3: Any, *, commit: str, model: str = TARGET.model) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"), [(b"{", "not JSON"), (b" " * (2**20 + 1), "more than 1,048,576 bytes")]
 )
-def test_a_manifest_that_cannot_be_read_is_refused_and_can_go(
+def test_an_unreadable_manifest_is_refused_and_can_go(
     s3: Any, tmp_path: Path, body: bytes, reason: str, ran: Ran
 ) -> None:
     path, experiment = a_file(tmp_path)
@@ -199,9 +195,7 @@ def test_a_manifest_that_cannot_be_read_is_refused_and_can_go(
     assert names(s3) == set()
 
 
-def test_an_upload_that_may_go_on_is_left_alone_and_an_old_one_goes(
-    s3: Any, tmp_path: Path
-) -> None:
+def test_a_recent_upload_stays_and_an_old_goes(s3: Any, tmp_path: Path) -> None:
     _, experiment = a_file(tmp_path)
     key, second = (variant.artifact_key for variant in experiment.variants)
     s3.put_object(Bucket=GRAPHS, Key=f"{key}/cut-off/model.pt", Body=b"g")
@@ -215,9 +209,7 @@ def test_an_upload_that_may_go_on_is_left_alone_and_an_old_one_goes(
     assert {removal.what for removal in removals} == {f"{key}/cut-off", f"{second}/second"}
 
 
-def test_an_experiment_that_was_never_deployed_has_no_bucket(
-    s3: Any, tmp_path: Path, ran: Ran
-) -> None:
+def test_an_experiment_never_deployed_has_no_bucket(s3: Any, tmp_path: Path, ran: Ran) -> None:
     path, _ = a_file(tmp_path, put("name", value="another"))
     told = "could not look up the outputs of the stack draftworth-another"
     assert told in ran("artifacts", path, code=1)
@@ -228,7 +220,7 @@ def test_a_local_experiment_has_no_compiled_graphs(experiments: Path, ran: Ran) 
     assert ran("artifacts", experiments / "rehearsal.yaml", code=2)
 
 
-def test_experiments_with_buckets_of_their_own_are_listed_one_by_one(
+def test_experiments_with_separate_buckets_are_listed_separately(
     s3: Any, tmp_path: Path, ran: Ran
 ) -> None:
     create_stack("draftworth-another", json.dumps(TEMPLATE).replace(GRAPHS, "more-graphs"))
@@ -244,9 +236,7 @@ def checked(path: Path) -> check.CheckResult:
     return deploy_prerequisites.compiled_graphs(situation(load_neuron(path)))
 
 
-def test_preflight_passes_graphs_that_would_be_served_and_fails_those_that_would_be_refused(
-    s3: Any, tmp_path: Path
-) -> None:
+def test_preflight_fails_graphs_that_would_be_refused(s3: Any, tmp_path: Path) -> None:
     path, experiment = a_file(tmp_path)
     put_graph(s3, experiment, 0)
     result = checked(path)
@@ -258,7 +248,7 @@ def test_preflight_passes_graphs_that_would_be_served_and_fails_those_that_would
     assert result.next_step.startswith(f"draftworth artifacts {path} --run")
 
 
-def test_preflight_before_the_first_deploy_finds_nothing_to_refuse(tmp_path: Path) -> None:
+def test_preflight_refuses_nothing_before_the_first_deploy(tmp_path: Path) -> None:
     with mock_aws():
         result = checked(a_file(tmp_path)[0])
     assert result.status == "pass"

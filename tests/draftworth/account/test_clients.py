@@ -35,7 +35,7 @@ def answer(code: str) -> ClientError:
         (boto.ProfileNotFound(profile="mine"), clients.AwsError, "aws configure list-profiles"),
     ],
 )
-def test_an_error_says_what_was_tried_where_and_what_to_do(
+def test_an_error_states_attempt_place_and_remedy(
     error: ClientError | BotoCoreError, kind: type[clients.AwsError], next_step: str
 ) -> None:
     told = clients.explanation(error, "list the things", region=REGION)
@@ -60,7 +60,7 @@ def test_the_advice_names_errors_that_botocore_has() -> None:
     assert [name for name in names if not any(hasattr(m, name) for m in modules)] == []
 
 
-def test_a_missing_thing_is_none_and_other_errors_are_raised() -> None:
+def test_a_missing_thing_is_none_other_errors_raise() -> None:
     def call(code: str) -> None:
         raise answer(code)
 
@@ -84,7 +84,7 @@ def test_a_listing_has_the_entries_of_every_page(s3: Any) -> None:
     assert list(clients.listed(s3, *unpaged, Bucket="results"))
 
 
-def test_tags_are_read_in_every_shape_that_services_have() -> None:
+def test_tags_are_read_in_every_services_shape() -> None:
     pairs = [{"Key": "a", "Value": "b"}]
     for carrier in ({"Tags": pairs}, {"TagSet": pairs}, {"tags": {"a": "b"}}, {"Tags": {"a": "b"}}):
         assert clients.tags_of(carrier) == {"a": "b"}

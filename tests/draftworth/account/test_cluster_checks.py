@@ -1,4 +1,4 @@
-"""How a node release and the driver's chart are looked up; `checks.yaml` has the other checks."""
+"""How a node release and the driver's chart are looked up; `test_checks.py` has other checks."""
 
 import dataclasses
 import threading
@@ -15,7 +15,7 @@ from tests.draftworth.account import stubs
 pytestmark = [pytest.mark.emulator]
 
 
-def test_a_pinned_release_is_asked_for_by_the_name_of_its_image() -> None:
+def test_a_pinned_release_is_requested_by_image_name() -> None:
     asked: list[str] = []
 
     def answer(**given: str) -> Any:
@@ -66,7 +66,7 @@ class Registry(BaseHTTPRequestHandler):
         ({"token": b"[" * 10_000_000}, "warn", "cannot be asked"),
     ],
 )
-def test_the_drivers_chart_is_looked_up_where_a_deploy_pulls_it(
+def test_driver_chart_is_looked_up_where_deploys_pull(
     monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any], status: str, found: str
 ) -> None:
     with HTTPServer(("127.0.0.1", 0), type("Handler", (Registry,), answers)) as server:

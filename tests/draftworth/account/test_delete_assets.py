@@ -30,7 +30,7 @@ def versions(s3: Any, bucket: str = ASSETS) -> list[str]:
     return sorted(v["Key"] for kind in ("Versions", "DeleteMarkers") for v in listed.get(kind, ()))
 
 
-def test_every_version_of_ours_goes_and_nothing_of_others(s3: Any, ran: Ran) -> None:
+def test_every_version_of_only_our_files_goes(s3: Any, ran: Ran) -> None:
     emulated_resources.upload_folder()
     others = ["a.zip", f"{STACK}-x/prompts.json", STACK]
     for key in others:
@@ -41,9 +41,7 @@ def test_every_version_of_ours_goes_and_nothing_of_others(s3: Any, ran: Ran) -> 
     assert "no file in a folder draftworth-qwen3-32b/" in ran("delete-assets", QWEN)
 
 
-def test_a_bucket_without_versions_and_another_qualifier_are_emptied_as_well(
-    s3: Any, ran: Ran
-) -> None:
+def test_unversioned_buckets_and_other_qualifiers_are_emptied(s3: Any, ran: Ran) -> None:
     name = f"cdk-team-1-assets-123456789012-{REGION}"
     emulated_resources.asset_bucket(name, versioned=False)
     s3.put_object(Bucket=name, Key=f"{STACK}/prompts.json", Body=b"x")
@@ -58,7 +56,7 @@ def test_more_than_one_batch_is_deleted(s3: Any, ran: Ran, monkeypatch: pytest.M
     assert versions(s3) == []
 
 
-def test_nothing_is_deleted_while_the_stack_that_reads_it_exists(s3: Any, ran: Ran) -> None:
+def test_nothing_is_deleted_while_its_stack_exists(s3: Any, ran: Ran) -> None:
     emulated_resources.upload_folder()
     emulated_resources.stack(STACK)
     before = versions(s3)
@@ -90,7 +88,7 @@ def test_what_s3_does_not_delete_is_told(monkeypatch: pytest.MonkeyPatch, ran: R
 
 
 @pytest.mark.parametrize("refusing", ["s3", "cloudformation"])
-def test_a_refused_call_is_told_with_the_right_that_is_missing(
+def test_a_refused_call_is_reported_and_deletes_nothing(
     monkeypatch: pytest.MonkeyPatch, ran: Ran, s3: Any, refusing: str
 ) -> None:
     emulated_resources.upload_folder()

@@ -1,4 +1,4 @@
-"""Bootstrap, the hub token and the CDK CLI; `checks.yaml` has other checks of a deploy."""
+"""Bootstrap, the hub token and the CDK CLI; `test_checks.py` has other checks of a deploy."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ def test_bootstrap_is_judged_by_its_version(account: None) -> None:
         assert deploy_prerequisites.bootstrap(situation()).status == status
 
 
-def test_a_qualifier_of_ones_own_has_a_parameter_of_its_own(account: None, tmp_path: Path) -> None:
+def test_another_qualifier_has_another_parameter(account: None, tmp_path: Path) -> None:
     default = f"/cdk-bootstrap/{deploy_prerequisites.DEFAULT_QUALIFIER}/version"
     assert default in deploy_prerequisites.bootstrap(situation(root=tmp_path)).found, "no checkout"
     context = {"@aws-cdk/core:bootstrapQualifier": "mine"}
@@ -47,7 +47,7 @@ def test_a_qualifier_of_ones_own_has_a_parameter_of_its_own(account: None, tmp_p
     )
 
 
-def test_a_secret_is_judged_by_whether_it_can_be_read_and_its_text_is_not_shown(
+def test_a_secret_is_read_but_never_printed(
     account: None,
 ) -> None:
     given = situation(experiment(hub_token_secret="hub"))

@@ -64,7 +64,7 @@ def test_an_empty_account_is_clean() -> None:
     assert (report.leftovers, report.unseen) == ((), ())
 
 
-def test_every_kind_of_thing_is_found_with_what_removes_it() -> None:
+def test_every_kind_is_listed_with_what_removes_it() -> None:
     for make in (*made.EVERY_KIND.values(), made.log_groups):
         make()
     report = look(scope(), resource_kinds.kinds())
@@ -79,7 +79,7 @@ def test_every_kind_of_thing_is_found_with_what_removes_it() -> None:
     assert [r for r in removals if not r.startswith(("aws ", "make destroy"))] == []
 
 
-def test_uploaded_files_are_counted_with_every_version_and_priced() -> None:
+def test_uploaded_files_are_priced_with_every_version() -> None:
     made.upload_folder()
     (folder,) = found("upload folder")
     assert folder.id == f"s3://{made.ASSETS}/draftworth-qwen3-32b/"
@@ -94,7 +94,7 @@ def test_uploaded_files_are_counted_with_every_version_and_priced() -> None:
     assert found("upload folder"), "old versions are left"
 
 
-def test_uploads_of_others_and_buckets_of_similar_names_are_not_ours() -> None:
+def test_other_uploads_and_similar_buckets_are_not_ours() -> None:
     s3 = boto3.client("s3", region_name=made.REGION)
     made.asset_bucket()
     for key in ("draftworth-qwen3-32b-x/a.json", "draftworth-qwen3-32b", "a.zip"):
@@ -105,7 +105,7 @@ def test_uploads_of_others_and_buckets_of_similar_names_are_not_ours() -> None:
     assert found("upload folder") == []
 
 
-def test_schedules_are_ours_by_their_group_and_by_their_name_in_the_default_group() -> None:
+def test_schedules_are_ours_by_group_or_name() -> None:
     made.one("schedule group")
     for group in (made.STACK, "default"):
         made.schedule(f"{made.STACK}-benchmarkDeadline1-X", group)
@@ -118,7 +118,7 @@ def test_schedules_are_ours_by_their_group_and_by_their_name_in_the_default_grou
     ]
 
 
-def test_things_of_another_experiment_with_a_similar_name_are_not_ours() -> None:
+def test_a_similarly_named_experiments_things_are_not_ours() -> None:
     for number in ("x-storageartifacts1", "storageartifacts2"):
         made.bucket(f"{made.STACK}-{number}-x", made.OTHERS_TAGS)
     made.role("draftworth-qwen3-32b-x-c-NodeRole1-X", made.OTHERS_TAGS)
@@ -137,12 +137,12 @@ def test_another_experiment_that_is_still_deployed_is_named() -> None:
     assert list(other_lines(scope(use=refusing))) == []
 
 
-def test_a_thing_whose_tags_are_lost_is_known_by_its_stacks_name() -> None:
+def test_a_thing_without_tags_is_ours_by_name() -> None:
     made.bucket("draftworth-qwen3-32b-storageartifacts1-x", {})
     assert [r.kind for r in found("bucket")] == ["bucket"]
 
 
-def test_a_stacks_name_is_not_confused_with_a_longer_one() -> None:
+def test_a_stacks_name_does_not_match_longer_ones() -> None:
     for name in ("", "-networkFlowLogGroup1-X", "-storagecheckpoints1-x"):
         assert of_stack("draftworth-x", f"draftworth-x{name}")
     assert of_stack("draftworth-x", "draftworth-x-CustomS3AutoDeleteObjects-X")
@@ -158,16 +158,14 @@ def test_a_stacks_name_is_not_confused_with_a_longer_one() -> None:
 
 @pytest.mark.parametrize("holds", ["checkpoints", "results"])
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_bucket_stays_on_purpose_only_where_the_experiment_says_so(
-    holds: str, keep: bool
-) -> None:
+def test_a_bucket_stays_only_where_the_experiment_wants(holds: str, keep: bool) -> None:
     made.holding(holds, key="runs/a/run.json")
     stays = {"checkpoints": not keep, "results": not keep} | {holds: keep}
     given = experiment(keep_checkpoints=stays["checkpoints"], keep_results=stays["results"])
     assert [bool(bucket.kept) for bucket in found("bucket", of=given)] == [keep]
 
 
-def test_results_of_several_deploys_stay_each_with_the_command_that_lists_its_runs() -> None:
+def test_kept_results_come_with_commands_that_list_runs() -> None:
     names = [made.holding("results", key="runs/a/run.json", number=n) for n in (1, 2)]
     artifacts = made.holding("artifacts")
     unlabelled = f"{made.STACK}-storageresults3-x"
@@ -190,7 +188,7 @@ def test_a_price_below_a_cent_is_not_nothing() -> None:
         assert row.split("?", 1)[1].removesuffix("b").strip() == text
 
 
-def test_a_results_bucket_without_a_run_is_said_to_be_of_no_use() -> None:
+def test_a_results_bucket_without_runs_is_reported_useless() -> None:
     made.holding("results", key="control/capacity.json")
     (bucket,) = found("bucket")
     assert "holds no run: of no use once its stack is gone" in bucket.kept
@@ -222,7 +220,7 @@ def reserved(**changes: Any) -> Scope:
     return scope(experiment("llama-3.1-8b-eagle3"), use=StubbedClients({"ec2": [answer]}))
 
 
-def test_a_bought_block_stays_on_purpose_and_an_ended_or_foreign_one_is_not_listed() -> None:
+def test_a_bought_block_stays_unless_ended_or_foreign() -> None:
     (block,) = leftovers.find(kind("capacity reservation"), reserved())
     assert "bought and paid in advance, ends 2026-11-21 15:00 UTC" in block.kept
     assert block.usd_per_month == 0
@@ -230,7 +228,7 @@ def test_a_bought_block_stays_on_purpose_and_an_ended_or_foreign_one_is_not_list
         assert not list(leftovers.find(kind("capacity reservation"), reserved(**changes)))
 
 
-def test_an_on_demand_reservation_with_our_tag_costs_what_its_instances_would() -> None:
+def test_an_on_demand_reservation_costs_what_instances_do() -> None:
     tags = [{"Key": "draftworth:experiment", "Value": "llama-3.1-8b-eagle3"}]
     given = reserved(ReservationType="default", Tags=tags)
     (one,) = leftovers.find(kind("capacity reservation"), given)
@@ -239,7 +237,7 @@ def test_an_on_demand_reservation_with_our_tag_costs_what_its_instances_would() 
     assert one.usd_per_month == pytest.approx(2 * block_price * 730)
 
 
-def test_what_costs_by_the_hour_is_told_by_the_month() -> None:
+def test_hourly_costs_are_reported_per_month() -> None:
     for kind_ in ("NAT gateway", "instance trn2.48xlarge", "volume"):
         made.one(kind_)
     usd = {r.kind: r.usd_per_month for r in found("instance", "NAT gateway", "volume")}
@@ -269,7 +267,7 @@ def test_interfaces_that_lambda_holds_are_waited_for() -> None:
 
 
 @pytest.mark.parametrize(("state", "count"), [("available", 1), ("deleted", 0)])
-def test_a_placement_group_is_found_until_it_is_deleted(state: str, count: int) -> None:
+def test_a_placement_group_is_listed_until_deleted(state: str, count: int) -> None:
     group = {"GroupName": "made-up", "State": state}
     answer = Answer(method="describe_placement_groups", response={"PlacementGroups": [group]})
     use = StubbedClients({"ec2": [answer]})
@@ -284,7 +282,7 @@ def test_an_instance_that_ends_is_no_leftover() -> None:
     assert found("instance") == []
 
 
-def test_a_refused_call_is_reported_and_the_account_is_not_called_clean() -> None:
+def test_an_account_with_refused_calls_is_not_clean() -> None:
     rows = resource_kinds.kinds()
     report = look(scope(use=refusing), rows)
     assert not report.clean
@@ -297,7 +295,7 @@ def test_a_refused_call_is_reported_and_the_account_is_not_called_clean() -> Non
         assert "next: allow" in reason
 
 
-def test_what_a_refused_listing_would_have_found_comes_from_the_index_of_tags() -> None:
+def test_the_tag_index_replaces_a_refused_listing() -> None:
     made.one("topic")
 
     def refusing(service: str, region: str, /) -> Any:
@@ -309,7 +307,7 @@ def test_what_a_refused_listing_would_have_found_comes_from_the_index_of_tags() 
     ]
 
 
-def test_the_table_names_functions_and_prices_that_exist_and_each_of_them() -> None:
+def test_the_table_names_exactly_the_existing_functions() -> None:
     def named(key: str) -> set[str]:
         return {getattr(row, key) for row in resource_kinds.kinds()} - {""}
 
@@ -333,7 +331,7 @@ def test_an_arn_is_read_as_kind_and_id() -> None:
         assert leftovers.parse_arn(arn) == parts
 
 
-def test_the_report_has_what_should_go_what_stays_and_what_was_not_seen() -> None:
+def test_the_report_has_removals_kept_and_unseen() -> None:
     gone = resource_kinds.Leftover(
         kind="volume",
         id="vol-1",
@@ -364,7 +362,7 @@ def test_the_report_has_what_should_go_what_stays_and_what_was_not_seen() -> Non
 
 
 @pytest.mark.parametrize(("make", "code"), [(lambda: None, 0), (lambda: made.one("volume"), 1)])
-def test_the_command_ends_in_1_only_when_something_unplanned_remains(
+def test_the_command_exits_with_1_for_unplanned_leftovers(
     make: Callable[[], object], code: int, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     make()
@@ -374,14 +372,14 @@ def test_the_command_ends_in_1_only_when_something_unplanned_remains(
     assert ("should be gone: nothing" in told) is (code == 0)
 
 
-def test_without_credentials_the_command_says_so_and_is_not_clean(
+def test_without_credentials_the_command_is_not_clean(
     monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     without_credentials(monkeypatch)
     assert "aws sso login" in ran("leftovers", QWEN, code=1)
 
 
-def test_a_duration_is_told_in_the_largest_unit_of_which_there_are_two() -> None:
+def test_a_duration_has_the_largest_unit_above_two() -> None:
     seconds = (0, 119, 2460, 3 * 3600, 47 * 3600, 12 * 86_400)
     texts = ["0 s", "119 s", "41 min", "3 h", "47 h", "12 days"]
     assert [duration_text(given) for given in seconds] == texts

@@ -62,7 +62,7 @@ def test_lines_say_when_who_and_what(agent: Agent, said: Said) -> None:
     assert re.fullmatch(r"\d{4}(-\d\d){2} \d\d(:\d\d){2}  vllm-baseline-x/vllm  INFO: ready", line)
 
 
-def test_only_our_pods_of_the_wanted_time_are_shown(agent: Agent, said: Said) -> None:
+def test_only_our_pods_within_the_time_are_printed(agent: Agent, said: Said) -> None:
     agent.write("old", ago_s=3700)
     agent.write("system", namespace_name="kube-system")
     agent.write("measuring", pod="llmperf-1")
@@ -75,7 +75,7 @@ def test_only_our_pods_of_the_wanted_time_are_shown(agent: Agent, said: Said) ->
         assert [line.split("  ")[-1] for line in said(*words)] == expected
 
 
-def test_what_a_container_writes_is_text_and_no_line_of_another(agent: Agent, said: Said) -> None:
+def test_a_containers_text_forges_no_other_line(agent: Agent, said: Said) -> None:
     agent.write("one\n2026-01-01 00:00:00  llmperf-1/x  forged\x1b[2J")
     first, second = said()
     assert first.endswith("one")
@@ -83,7 +83,7 @@ def test_what_a_container_writes_is_text_and_no_line_of_another(agent: Agent, sa
     assert "\x1b" not in second
 
 
-def test_what_is_no_record_of_a_pod_is_left_out(agent: Agent, said: Said) -> None:
+def test_messages_that_are_no_pods_record_are_skipped(agent: Agent, said: Said) -> None:
     messages = (" ", "no JSON", "[]", '{"log": "x"}', '{"kubernetes": 3}', '{"kubernetes": {}}')
     for message in (*messages, "[" * 5000):
         agent.raw(message)
@@ -92,7 +92,7 @@ def test_what_is_no_record_of_a_pod_is_left_out(agent: Agent, said: Said) -> Non
     assert line.endswith("after")
 
 
-def test_following_shows_each_line_once_also_a_late_one(
+def test_following_prints_each_line_once_even_late_ones(
     agent: Agent, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = iter([("third", 1.0), ("late", 5.0)])
@@ -112,7 +112,7 @@ def test_following_shows_each_line_once_also_a_late_one(
     assert [line.split("  ")[-1] for line in lines[:-1]] == ["first", "second", "third", "late"]
 
 
-def test_a_log_group_that_is_not_there_is_no_traceback(ran: Ran) -> None:
+def test_a_missing_log_group_is_no_traceback(ran: Ran) -> None:
     with mock_aws():
         told = ran("logs", QWEN, code=1)
     assert f"could not read the log group {GROUP}" in told

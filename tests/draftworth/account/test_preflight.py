@@ -34,7 +34,7 @@ from tests.support.experiments import changed
 pytestmark = [pytest.mark.emulator]
 
 
-def test_credentials_are_shown_by_account_and_name_and_the_region_must_be_enabled() -> None:
+def test_credentials_name_the_account_and_region_is_enabled() -> None:
     with mock_aws():
         result = credentials(situation())
         assert result.status == "pass"
@@ -47,7 +47,7 @@ def test_credentials_are_shown_by_account_and_name_and_the_region_must_be_enable
             assert region_enabled(situation(experiment(region=region))).status == status
 
 
-def test_the_account_is_asked_in_a_region_that_is_never_switched_off() -> None:
+def test_account_is_queried_in_an_always_enabled_region() -> None:
     given = situation(experiment(region="ap-east-1"))
     with mock_aws():
         credentials(given)
@@ -66,7 +66,7 @@ def test_only_a_commit_is_pinned() -> None:
         assert revisions(situation(given)).status == status
 
 
-def test_without_credentials_one_check_fails_and_the_rest_of_aws_is_skipped(
+def test_without_credentials_aws_checks_are_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     without_credentials(monkeypatch)
@@ -84,7 +84,7 @@ def test_without_credentials_one_check_fails_and_the_rest_of_aws_is_skipped(
     assert answers["gated models"].status == "pass"
 
 
-def test_a_profile_that_does_not_exist_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_that_does_not_exist_fails_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     result = preflight.result_of(GATES[0], dataclasses.replace(situation(), clients=clients.client))
     assert result.status == "fail"
@@ -92,7 +92,7 @@ def test_a_profile_that_does_not_exist_is_a_failed_check(monkeypatch: pytest.Mon
     assert "aws configure list-profiles" in result.next_step
 
 
-def test_checks_in_a_region_that_is_disabled_are_skipped() -> None:
+def test_checks_in_a_disabled_region_are_skipped() -> None:
     with mock_aws():
         answers = dict(results(situation(experiment(region="ap-east-1"))))
     assert answers["credentials"].status == "pass"
@@ -103,7 +103,7 @@ def test_checks_in_a_region_that_is_disabled_are_skipped() -> None:
 @pytest.mark.parametrize(
     "check", [c for c in (*GATES, *CHECKS) if c.asks_aws], ids=lambda check: check.name
 )
-def test_a_refusal_is_a_failed_check_with_its_reason(check: Check) -> None:
+def test_a_refusal_is_a_failed_check_with_reason(check: Check) -> None:
     """Whatever the check asks is denied: no error leaves the command as a traceback."""
     kind = "llama-3.1-8b-eagle3" if check.name == "capacity block" else "qwen3-32b"
     given = situation(experiment(kind, hub_token_secret="hub"))
@@ -114,7 +114,7 @@ def test_a_refusal_is_a_failed_check_with_its_reason(check: Check) -> None:
     assert "allow" in result.next_step
 
 
-def test_the_table_is_aligned_and_names_the_next_step_below() -> None:
+def test_the_table_is_aligned_with_next_steps_below() -> None:
     answers = [
         ("zone", passed("offered")),
         ("capacity block", CheckResult(status="fail", found="gone", next_step="buy one")),
@@ -128,7 +128,7 @@ def test_the_table_is_aligned_and_names_the_next_step_below() -> None:
     ]
 
 
-def test_what_can_be_taken_over_stands_below_the_table_as_yaml() -> None:
+def test_values_to_paste_stand_below_as_yaml() -> None:
     pins = ({"add_ons": {"a": "v1.0"}}, {"node_release": "1.35.6-20261112"})
     answers = [("a check", passed("it is so", paste={"pins": pin})) for pin in pins]
     assert list(paste_lines(answers)) == [
@@ -161,6 +161,6 @@ def test_only_a_failure_is_exit_code_1(
     assert for_programs == {"schema": "draftworth.preflight/1", "checks": [one]}
 
 
-def test_programs_answer_with_code_and_output_and_missing_ones_with_nothing() -> None:
+def test_programs_return_code_and_output_missing_ones_nothing() -> None:
     assert run_program(("sh", "-c", "echo out; echo err >&2; exit 3")) == (3, "out\nerr\n")
     assert run_program(("no-such-program-anywhere",)) is None

@@ -62,7 +62,7 @@ def test_spot_has_the_zones_price_of_now() -> None:
     assert clients.calls == [("us-east-2", "DescribeSpotPriceHistory")]
 
 
-def test_on_demand_has_the_price_lists_price_of_the_region() -> None:
+def test_on_demand_costs_the_regions_list_price() -> None:
     clients = virginia(
         products(
             product("us-east-2", "46.987"),
@@ -95,7 +95,7 @@ NO_LIST_PRICES = (
 )
 
 
-def test_a_price_that_aws_does_not_tell_is_an_error_with_a_next_step() -> None:
+def test_a_price_that_aws_withholds_is_an_error() -> None:
     on_demand = experiment(capacity={"kind": "on_demand"})
     for given, clients, answers in (
         (experiment(), ohio(*NO_SPOT_PRICES), NO_SPOT_PRICES),
@@ -107,7 +107,7 @@ def test_a_price_that_aws_does_not_tell_is_an_error_with_a_next_step() -> None:
             assert refused.value.next_step
 
 
-def test_a_price_list_that_is_none_is_an_error_and_no_traceback() -> None:
+def test_a_broken_price_list_is_no_traceback() -> None:
     texts = ("", "[]", "{", '{"a": NaN}', '{"a":' * 20_000)
     clients, given = virginia(*map(products, texts)), experiment(capacity={"kind": "on_demand"})
     for _ in texts:
@@ -115,7 +115,7 @@ def test_a_price_list_that_is_none_is_an_error_and_no_traceback() -> None:
             asked_price(given, clients, NOW)
 
 
-def test_a_price_is_asked_once_and_kept_beside_what_cdk_keeps(unpriced: ResolvedNeuron) -> None:
+def test_a_price_is_requested_once_and_kept(unpriced: ResolvedNeuron) -> None:
     CONTEXT_FILE.write_text('{"acknowledged-issue-numbers": [1]}')
     clients = ohio(spot(us_east_2c=["15.09"]), spot(us_east_2c=["20.00"]))
     first = kept_price(unpriced, again=False, clients=clients)
@@ -126,7 +126,7 @@ def test_a_price_is_asked_once_and_kept_beside_what_cdk_keeps(unpriced: Resolved
     assert json.loads(CONTEXT_FILE.read_text())[price_key(unpriced)]["usd_per_hour"] == 20.0
 
 
-def test_a_price_that_could_not_be_asked_again_stays(unpriced: ResolvedNeuron) -> None:
+def test_a_price_that_cannot_be_renewed_stays(unpriced: ResolvedNeuron) -> None:
     clients = ohio(spot(us_east_2c=["15.09"]), spot())
     kept_price(unpriced, again=False, clients=clients)
     before = CONTEXT_FILE.read_bytes()
@@ -136,7 +136,7 @@ def test_a_price_that_could_not_be_asked_again_stays(unpriced: ResolvedNeuron) -
 
 
 @pytest.mark.parametrize(("options", "said"), [([], False), (["--again"], True)])
-def test_a_stated_price_is_used_without_asking_and_again_says_how_to_have_another(
+def test_a_stated_price_needs_no_request(
     monkeypatch: pytest.MonkeyPatch, ran: Ran, options: Sequence[str], said: bool
 ) -> None:
     monkeypatch.setattr(price, "kept_price", None)
@@ -146,7 +146,7 @@ def test_a_stated_price_is_used_without_asking_and_again_says_how_to_have_anothe
     assert ("next: delete aws.price from" in told) is said
 
 
-def test_a_refusal_of_the_price_list_names_no_region_that_is_not_the_experiments() -> None:
+def test_a_price_list_refusal_names_no_other_region() -> None:
     with pytest.raises(AwsError) as told:
         asked_price(experiment(capacity={"kind": "on_demand"}), virginia(DENIED_LIST), NOW)
     assert "could not read the price of trn2.48xlarge in the Price List" in str(told.value)
@@ -159,7 +159,7 @@ def test_a_refusal_of_the_price_list_names_no_region_that_is_not_the_experiments
     ("answer", "code", "told"),
     [(spot(us_east_2c=["15.09"]), 0, "15.09 USD a node and hour"), (spot(), 1, "--find")],
 )
-def test_the_command_says_the_price_or_why_there_is_none(
+def test_the_command_prints_the_price_or_why_none(
     answer: Answer,
     code: int,
     told: str,

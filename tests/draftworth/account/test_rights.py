@@ -60,7 +60,7 @@ def test_a_purchase_would_be_seen(tmp_path: Path) -> None:
     assert {"purchase_capacity_block", "run_instances"} <= set(words(file)) & set(methods())
 
 
-def test_the_page_lists_the_rights_that_the_commands_need() -> None:
+def test_the_page_lists_rights_that_commands_need() -> None:
     known = methods()
     lines = "".join(f"{known[name]}\n" for name in sorted(called(), key=known.__getitem__))
     assert_block(ROOT / "docs/operations.md", "rights", f"```\n{lines}```\n")

@@ -24,9 +24,7 @@ def put_run(
     s3.put_object(Bucket=bucket, Key=key, Body=dump_record(make_run_result(run_id=name, **of)))
 
 
-def test_runs_are_listed_newest_first_each_with_the_command_that_shows_it(
-    s3: Any, ran: Ran
-) -> None:
+def test_runs_are_listed_newest_first_with_commands(s3: Any, ran: Ran) -> None:
     put_run(s3, "a-old", blocks=("x", "y"))
     failed = {"status": "failed", "reason": "no server"}
     put_run(s3, "b-new", started_at_unix_s=START_UNIX_S + HOUR, **failed)
@@ -48,7 +46,7 @@ def utc(unix_s: float) -> str:
     return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def test_a_run_that_is_not_over_is_listed_and_has_no_report_yet(s3: Any, ran: Ran) -> None:
+def test_an_unfinished_run_is_listed_without_report(s3: Any, ran: Ran) -> None:
     put_run(s3, "a")
     s3.put_object(Bucket="results", Key="runs/b/blocks/0001.result.json", Body=b"{}")
     text = ran("report", "s3://results")
@@ -57,9 +55,7 @@ def test_a_run_that_is_not_over_is_listed_and_has_no_report_yet(s3: Any, ran: Ra
     assert text.index("not over") < text.index("complete"), "S3 got its first file just now"
 
 
-def test_what_is_no_run_json_is_listed_with_the_reason_and_hides_no_other(
-    s3: Any, ran: Ran
-) -> None:
+def test_an_unreadable_run_is_listed_and_hides_none(s3: Any, ran: Ran) -> None:
     put_run(s3, "a")
     reasons = {
         b"[": "run.json: not JSON: ",
@@ -74,7 +70,7 @@ def test_what_is_no_run_json_is_listed_with_the_reason_and_hides_no_other(
     assert text.count("show: ") == 1
 
 
-def test_folders_with_names_that_no_run_has_are_counted_and_not_printed(s3: Any, ran: Ran) -> None:
+def test_folders_with_impossible_names_are_only_counted(s3: Any, ran: Ran) -> None:
     names = ["a b", "$(id)", "-x", ".x", "x" * 201, "\x1b[2J", "x;id"]
     for name in ("a", *names):
         put_run(s3, name)
@@ -84,7 +80,7 @@ def test_folders_with_names_that_no_run_has_are_counted_and_not_printed(s3: Any,
     assert [name for name in names if f"/{name}" in text] == []
 
 
-def test_a_reason_of_many_lines_is_one_line_of_text(s3: Any, ran: Ran) -> None:
+def test_a_reason_of_many_lines_becomes_one(s3: Any, ran: Ran) -> None:
     put_run(s3, "a", status="failed", reason="\x1b[2J\nshow: rm -rf /\n" + 1000 * "x")
     text = ran("report", "s3://results")
     assert "\x1b" not in text
@@ -92,9 +88,7 @@ def test_a_reason_of_many_lines_is_one_line_of_text(s3: Any, ran: Ran) -> None:
     assert max(map(len, text.splitlines())) < 300
 
 
-def test_more_runs_than_are_read_are_said_to_be_left_out(
-    s3: Any, monkeypatch: pytest.MonkeyPatch, ran: Ran
-) -> None:
+def test_a_list_above_its_limit_says_so(s3: Any, monkeypatch: pytest.MonkeyPatch, ran: Ran) -> None:
     monkeypatch.setattr(run_list, "MOST_RUNS", 2)
     for name in "abc":
         put_run(s3, name)
@@ -103,9 +97,7 @@ def test_more_runs_than_are_read_are_said_to_be_left_out(
     assert "more than 2 folders: these are the first by name" in text
 
 
-def test_a_folder_of_loose_files_is_not_read_for_ever(
-    s3: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_listing_gives_up_among_many_loose_files(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_list, "_MOST_PAGES", 1)
     for number in range(11):
         s3.put_object(Bucket="results", Key=f"runs/{number:04d}.txt", Body=b"")
@@ -120,14 +112,14 @@ def test_a_folder_of_loose_files_is_not_read_for_ever(
     assert "more than 1,000 folders" in last
 
 
-def test_a_run_at_the_top_of_its_bucket_is_a_run_and_no_list(s3: Any, ran: Ran) -> None:
+def test_a_run_at_its_buckets_top_is_reported(s3: Any, ran: Ran) -> None:
     body = dump_record(make_run_result(status="failed", reason="no server"))
     s3.put_object(Bucket="results", Key=RUN_FILE, Body=body)
     put_run(s3, "a")
     assert "no server" in ran("report", "s3://results")
 
 
-def test_a_place_without_runs_in_its_folder_of_runs_says_so(s3: Any, ran: Ran) -> None:
+def test_a_place_without_runs_says_so(s3: Any, ran: Ran) -> None:
     put_run(s3, "a", folder="archive/runs/")
     s3.put_object(Bucket="results", Key="half/blocks/0001.result.json", Body=b"{}")
     show = "show: draftworth report s3://results/archive/"
@@ -143,16 +135,14 @@ def test_a_place_without_runs_in_its_folder_of_runs_says_so(s3: Any, ran: Ran) -
         assert told in ran("report", place, code=code)
 
 
-def test_what_needs_one_run_is_refused_with_a_list(s3: Any, ran: Ran) -> None:
+def test_options_for_one_run_refuse_a_list(s3: Any, ran: Ran) -> None:
     with_values = (("--weights", "a=1"), ("--usd-per-hour", "a=1"), ("--limit", "a=1"))
     for option in (("--out", "x"), ("--against", "x"), ("--handover",), *with_values):
         text = ran("report", "s3://results", *option, code=2)
         assert f"{option[0]}: given with s3://results, which names many runs" in text
 
 
-def test_an_experiments_runs_are_those_of_all_its_results_buckets_and_no_others(
-    s3: Any, ran: Ran
-) -> None:
+def test_an_experiment_lists_all_its_results_buckets_only(s3: Any, ran: Ran) -> None:
     for number, name in ((1, "first"), (2, "second")):
         bucket = emulated_resources.holding("results", number=number)
         put_run(emulated_resources.client("s3"), name, bucket=bucket)

@@ -13,9 +13,9 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan, StoredFile
 from draftworth.records.codec import dump_record
 from tests.conftest import ROOT
-from tests.draftworth.cli.test_estimate import CLASSES, HalfRight
 from tests.draftworth.conftest import Ran
-from tests.draftworth.estimate.written_runs import write_answers
+from tests.draftworth.estimate.written_runs import CLASSES, write_answers
+from tests.support.readings import HalfRight
 
 pytestmark = pytest.mark.emulator
 URL = "s3://checkpoints/owner/draft/main"
@@ -69,7 +69,7 @@ def content(place: Path) -> dict[str, bytes]:
     return {path.relative_to(place).as_posix(): path.read_bytes() for path in files}
 
 
-def test_every_file_comes_into_a_folder_with_the_models_name(s3: Any, tmp_path: Path) -> None:
+def test_every_file_lands_in_the_models_folder(s3: Any, tmp_path: Path) -> None:
     stage(s3)
     said: list[str] = []
     place = downloaded(tmp_path, said=said)
@@ -84,9 +84,7 @@ def test_every_file_comes_into_a_folder_with_the_models_name(s3: Any, tmp_path: 
     assert downloaded(tmp_path) != place
 
 
-def test_what_is_whole_is_not_downloaded_again_and_half_of_a_file_is(
-    s3: Any, tmp_path: Path
-) -> None:
+def test_only_what_is_incomplete_is_downloaded_again(s3: Any, tmp_path: Path) -> None:
     stage(s3)
     place = downloaded(tmp_path)
     (place / WEIGHTS).write_bytes(b"half")
@@ -115,9 +113,7 @@ def test_nothing_is_written_through_a_link(s3: Any, tmp_path: Path) -> None:
     assert content(place) == FILES
 
 
-def test_another_content_than_the_marker_says_is_refused_and_not_kept(
-    s3: Any, tmp_path: Path
-) -> None:
+def test_content_that_contradicts_the_marker_is_refused(s3: Any, tmp_path: Path) -> None:
     stage(s3)
     put(s3, WEIGHTS, b"x" * len(FILES[WEIGHTS]))
 
@@ -151,7 +147,7 @@ FAILED = FailedModel(
         ),
     ],
 )
-def test_what_is_no_whole_checkpoint_is_told_with_the_next_step(
+def test_an_incomplete_checkpoint_is_refused_with_next_step(
     s3: Any, tmp_path: Path, markers: dict[str, bytes], said: str
 ) -> None:
     for name, body in markers.items():
@@ -163,15 +159,13 @@ def test_what_is_no_whole_checkpoint_is_told_with_the_next_step(
     assert content(tmp_path) == {}
 
 
-def test_an_address_of_no_folder_is_the_users_mistake(tmp_path: Path) -> None:
+def test_an_address_without_folder_is_the_users_mistake(tmp_path: Path) -> None:
     for url in ("s3://checkpoints", "s3://checkpoints/a/../b", "s3://"):
         with pytest.raises(UserInputError, match="allowed: s3://BUCKET/"):
             download_checkpoint(url, tmp_path, needs_weights=True, say=print)
 
 
-def test_a_file_that_went_and_a_folder_that_cannot_be_written_are_named(
-    s3: Any, tmp_path: Path
-) -> None:
+def test_missing_files_and_unwritable_folders_are_named(s3: Any, tmp_path: Path) -> None:
     stage(s3)
     (tmp_path / "file").write_text("")
     with pytest.raises(UserInputError, match=r"^--out: .*cannot be written: .*; next: free some"):
@@ -181,7 +175,7 @@ def test_a_file_that_went_and_a_folder_that_cannot_be_written_are_named(
         downloaded(tmp_path)
 
 
-def test_estimate_reads_a_draft_and_a_tokenizer_that_a_deploy_staged(
+def test_estimate_reads_a_staged_draft_and_tokenizer(
     s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     stage(s3, {path.name: path.read_bytes() for path in DRAFT.glob("*.*")})

@@ -28,7 +28,7 @@ def downloaded(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in files}
 
 
-def test_a_runs_files_lie_in_the_folder_as_below_the_prefix(s3: Any, tmp_path: Path) -> None:
+def test_the_folder_mirrors_the_files_below_the_prefix(s3: Any, tmp_path: Path) -> None:
     put(s3, *(f"runs/one/{name}" for name in RUN))
     expected = {name: f"runs/one/{name}" for name in RUN} | {results.RUN_FILE: END.decode()}
     for slash in ("", "/"):
@@ -37,23 +37,21 @@ def test_a_runs_files_lie_in_the_folder_as_below_the_prefix(s3: Any, tmp_path: P
         assert downloaded(folder) == expected
 
 
-def test_of_result_files_that_are_not_listed_only_the_names_come_along(
-    s3: Any, tmp_path: Path
-) -> None:
+def test_result_files_not_listed_come_as_empty(s3: Any, tmp_path: Path) -> None:
     put(s3, *RUN, "blocks/copy.result.json")
     download_run("s3://results", tmp_path)
     assert downloaded(tmp_path)["blocks/copy.result.json"] == ""
     assert downloaded(tmp_path)["blocks/a.result.json"] == "blocks/a.result.json"
 
 
-def test_nothing_is_downloaded_of_a_run_whose_end_cannot_be_read(s3: Any, tmp_path: Path) -> None:
+def test_a_run_with_unreadable_end_is_not_downloaded(s3: Any, tmp_path: Path) -> None:
     put(s3, *RUN)
     s3.put_object(Bucket="results", Key=results.RUN_FILE, Body=b"[" * 10_000)
     download_run("s3://results", tmp_path)
     assert {name for name, text in downloaded(tmp_path).items() if text} == {results.RUN_FILE}
 
 
-def test_an_object_larger_than_any_of_ours_is_refused(s3: Any, tmp_path: Path) -> None:
+def test_an_object_above_our_sizes_is_refused(s3: Any, tmp_path: Path) -> None:
     put(s3, *RUN)
     s3.put_object(Bucket="results", Key=results.RUN_FILE, Body=bytes(2**20 + 1))
     with pytest.raises(UserInputError, match=r"s3://results/run\.json: 1,048,577 bytes, allowed: "):

@@ -92,7 +92,7 @@ def keys() -> list[str]:
 
 
 @pytest.mark.parametrize(("block_node_seconds", "spent"), [(None, "4.30"), (86_400.0, "206.40")])
-def test_a_controller_that_does_not_act_ends_in_the_command_that_does(
+def test_an_idle_controller_is_replaced_by_printed_commands(
     account: None, slept: list[float], ran: Ran, block_node_seconds: float | None, spent: str
 ) -> None:
     """A Capacity Block costs all of its time, as in the controller's ledger."""
@@ -110,7 +110,7 @@ def test_a_controller_that_does_not_act_ends_in_the_command_that_does(
     assert STOP_KEY in keys()
 
 
-def test_nodes_that_only_drain_are_not_set_by_hand(
+def test_nodes_that_only_drain_get_no_command(
     account: None, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     node_group(0)
@@ -120,9 +120,7 @@ def test_nodes_that_only_drain_are_not_set_by_hand(
     assert "EKS drains them" in said
 
 
-def test_a_size_that_is_about_to_be_raised_is_waited_for(
-    account: None, slept: list[float], ran: Ran
-) -> None:
+def test_it_waits_for_a_size_about_to_rise(account: None, slept: list[float], ran: Ran) -> None:
     """The decision is noted before the size is set."""
     node_group(0)
     put_state(READABLE)
@@ -162,7 +160,7 @@ def test_the_state_of_an_earlier_version_is_read(version: str, deployed: stop.De
         READABLE.replace(b"1790000000.0", b"1e300"),
     ],
 )
-def test_a_state_that_cannot_be_read_hides_no_node(
+def test_an_unreadable_state_hides_no_node(
     body: bytes, deployed: stop.Deployment, ran: Ran
 ) -> None:
     assert body != READABLE

@@ -23,9 +23,7 @@ WRONG = {
 }
 
 
-def test_each_wrong_file_is_refused_with_the_place_and_what_is_allowed(
-    tmp_path: Path, ran: Ran
-) -> None:
+def test_each_wrong_file_is_refused_with_its_place(tmp_path: Path, ran: Ran) -> None:
     file, told = tmp_path / "claims.yaml", ""
     texts = {name: f"temperature: 0\nclaims:\n  - {claim}\n" for name, claim in WRONG.items()}
     for name, text in {**texts, "nothing": "", "no claims": "claims: []\n"}.items():
@@ -37,7 +35,7 @@ def test_each_wrong_file_is_refused_with_the_place_and_what_is_allowed(
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_claims_stand_before_the_answer_in_the_files_and_in_json(tmp_path: Path, ran: Ran) -> None:
+def test_claims_precede_the_answer_everywhere(tmp_path: Path, ran: Ran) -> None:
     folder = write_run(make_planted_run(), tmp_path / "run")
     told = ran("report", folder, "--claims", PUBLISHED, "--out", tmp_path / "out")
     assert told.startswith("Claims\nup to 3x faster decoding: reproduced: itl_speedup is 3.103 (")

@@ -87,14 +87,14 @@ def test_conditions_and_relations(overrides: dict[str, Any], words: str) -> None
     assert words in answered(make_planted_run(), claims_of(**overrides))[0][1]
 
 
-def test_of_servers_that_say_nothing_the_name_is_enough() -> None:
+def test_servers_without_description_match_by_name() -> None:
     run = make_planted_run(serving=None, class_weights={})
     by_name = claims_of(variant="k7", window=None, target="Qwen/Qwen3-32B")
     assert answered(run, by_name)[0][0] == "reproduced"
     assert "window is null, not 7" in answered(run, claims_of())[0][1]
 
 
-def test_requests_of_which_only_the_easy_ones_are_left_reproduce_nothing() -> None:
+def test_only_easy_requests_left_reproduce_nothing() -> None:
     run, failed = make_planted_run(), make_failed_record(7)
     some = (replace(b, requests=(*b.requests[:6], failed)) for b in run.blocks if b.variant == "k7")
     plain = (block for block in run.blocks if block.variant != "k7")
@@ -112,7 +112,7 @@ def test_requests_of_which_only_the_easy_ones_are_left_reproduce_nothing() -> No
         ({"value": 6, "windows": (4, 9)}, "windows is [4, 6, 8], not [4, 9]"),
     ],
 )
-def test_the_best_window_is_one_of_those_whose_costs_overlap(
+def test_best_window_may_be_any_with_overlapping_cost(
     overrides: dict[str, Any], words: str
 ) -> None:
     about = {

@@ -82,7 +82,7 @@ REFUSED: dict[Callable[[str], object], tuple[str, ...]] = {
 }
 
 
-def test_what_an_argument_refuses_is_told_without_a_secret() -> None:
+def test_refusals_of_arguments_show_no_secret() -> None:
     told = ""
     for check, texts in REFUSED.items():
         told += f"{check.__name__}\n"
@@ -155,7 +155,7 @@ needs_proc = pytest.mark.skipif(not NO_FILES.is_dir(), reason="needs Linux's /pr
 
 
 @pytest.mark.parametrize("out", ["file", "file/below", pytest.param(NO_FILES, marks=needs_proc)])
-def test_an_output_folder_that_cannot_be_written_is_told_before_measuring(
+def test_an_unwritable_output_folder_is_refused_before_measuring(
     measure: Measured, tmp_path: Path, out: str
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -165,7 +165,7 @@ def test_an_output_folder_that_cannot_be_written_is_told_before_measuring(
 
 
 @pytest.mark.parametrize("key", [f"{SECRET}\n", f"{SECRET}\r\nX: y", f"{SECRET} ", f"{SECRET}é"])
-def test_a_key_that_no_header_carries_is_refused_and_not_shown(
+def test_a_key_that_no_header_carries_stays_secret(
     measure: Measured, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
@@ -182,7 +182,7 @@ def prompt_file(folder: Path, prompt_class: str, case: str) -> Path:
 
 
 @pytest.mark.parametrize(("folder", "file"), [("x" * 65, "case"), ("class", "y" * 65)])
-def test_a_prompt_file_whose_name_makes_no_file_name_is_refused(
+def test_a_prompt_file_with_unusable_name_is_refused(
     measure: Measured, tmp_path: Path, folder: str, file: str
 ) -> None:
     told = measure.refused(prompts=prompt_file(tmp_path, folder, file))
@@ -193,7 +193,7 @@ def test_the_longest_names_that_are_allowed_make_files(measure: Measured, tmp_pa
     assert measure(prompts=prompt_file(tmp_path, "c" * 64, "f" * 64), name="n" * 64) == 0
 
 
-def test_an_endpoint_is_sampled_as_it_is_asked_to_be(measure: Measured, tmp_path: Path) -> None:
+def test_an_endpoint_is_sampled_as_the_options_say(measure: Measured, tmp_path: Path) -> None:
     assert measure(out=tmp_path / "greedy") == 0
     assert measure(temperature=0.7, seed=3) == 0
     _, greedy, _, sampled = (r.json for r in measure.requests if r.method == "POST")
@@ -228,7 +228,7 @@ def test_numbers_out_of_their_range_are_usage_errors(
     assert f"argument {name}: given '{value[:60]}" in capsys.readouterr().err
 
 
-def test_a_price_is_kept_with_where_it_comes_from(measure: Measured, tmp_path: Path) -> None:
+def test_a_price_is_kept_with_its_source(measure: Measured, tmp_path: Path) -> None:
     where = {"price_source": " a price list ", "price_as_of": "2026-03-01"}
     assert measure(out=tmp_path / "other", usd_per_hour=1.5) == 0
     assert measure(usd_per_hour=1.5, **where) == 0
@@ -243,7 +243,7 @@ def test_a_price_is_kept_with_where_it_comes_from(measure: Measured, tmp_path: P
     assert date.today() - date.fromisoformat(without.as_of) <= timedelta(days=1)
 
 
-def test_several_paths_of_prompts_are_measured_together_each_once(measure: Measured) -> None:
+def test_several_prompt_paths_are_measured_together_each_once(measure: Measured) -> None:
     others = str(ROOT / "prompts" / "open_ended" / "poem.jsonl")
     assert measure("--prompts", str(PROMPTS), others) == 0
     classes = {(b.prompt_class, b.case) for b in measure.run.blocks}

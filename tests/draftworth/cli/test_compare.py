@@ -254,7 +254,7 @@ def test_what_can_have_no_interval_is_told_first(compared: Compared) -> None:
 
 
 @pytest.mark.parametrize(("plain", "drafted"), [("m", "n"), ("n", "m-2026-11-01")])
-def test_servers_that_answer_as_different_models_get_no_decision(
+def test_servers_that_answer_as_different_models_are_undecided(
     compared: Compared, plain: str, drafted: str
 ) -> None:
     with ExitStack() as stack:
@@ -269,7 +269,7 @@ def test_servers_that_answer_as_different_models_get_no_decision(
     assert models == {"baseline": (plain,), "fast": (drafted,)}
 
 
-def test_servers_that_answer_under_one_other_name_get_a_note(compared: Compared) -> None:
+def test_servers_that_share_another_name_get_a_note(compared: Compared) -> None:
     with ExitStack() as stack:
         scripts = answers_as("m.gguf", *[1] * 8), answers_as("m.gguf", 4, 4)
         compared.servers = [stack.enter_context(stream_server(script)) for script in scripts]
@@ -296,7 +296,7 @@ def test_an_interrupted_comparison_tells_where_its_files_are(compared: Compared)
     assert f"\nFiles: {folder}\n" in output
 
 
-def test_a_model_that_a_server_does_not_serve_is_told_with_those_that_it_does(
+def test_an_unserved_model_is_refused_with_those_served(
     compared: Compared,
 ) -> None:
     output = compared("--baseline", "{}", "--variant", "a={}", model="n", code=2)

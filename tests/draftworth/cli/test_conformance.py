@@ -40,7 +40,7 @@ def _from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def test_a_client_that_is_right_is_right_in_every_figure(
+def test_a_right_client_is_right_in_every_figure(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     traps = ("several-tokens", "role-chunk", "merged-chunks", "keep-alive")
@@ -52,7 +52,7 @@ def test_a_client_that_is_right_is_right_in_every_figure(
     assert verdicts(capsys) == {(trap, figure): "right" for trap in traps for figure in figures}
 
 
-def test_a_client_that_takes_chunks_for_tokens_is_found_out(
+def test_a_client_that_counts_chunks_is_wrong(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     asked = ("--trap", "plain", "--trap", "several-tokens")
@@ -91,7 +91,7 @@ def test_a_command_that_fails_says_why(
     assert words in (shown.out if exit_code == 1 else shown.err)
 
 
-def test_the_server_logs_what_it_sent_and_stops_by_itself(tmp_path: Path) -> None:
+def test_the_server_logs_its_writes_and_stops(tmp_path: Path) -> None:
     log = tmp_path / "truth.jsonl"
     options = ("--trap", "role-chunk", "--log", str(log), "--requests", "1")
     command = (sys.executable, "-m", "draftworth", "truth-server", *options)
@@ -109,7 +109,7 @@ def test_the_server_logs_what_it_sent_and_stops_by_itself(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("options", [(), ("--timeline", '{"gap": 1}'), ("--timeline", "[]")])
-def test_the_server_overwrites_no_file_and_takes_no_other_timeline(
+def test_the_server_refuses_existing_logs_and_other_timelines(
     options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "truth.jsonl"

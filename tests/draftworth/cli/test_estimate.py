@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +12,22 @@ import pytest
 
 from draftworth.analysis.likelihood_check import judged
 from draftworth.cli import estimate
-from draftworth.estimate.reader import Reader
 from draftworth.records import likelihoods
 from draftworth.records.acceptance_profile import load_profile, text_hash
 from draftworth.records.codec import dump_record
-from draftworth.records.readings import Output, Reading
 from tests.conftest import ROOT
-from tests.draftworth.cli.test_estimate_settling import card, drafted, plain
+from tests.draftworth.cli.step_cost_cards import card, drafted, plain
 from tests.draftworth.conftest import Ran
-from tests.draftworth.estimate.written_runs import HUB_EXPERIMENT, TINY_PAIR, write_answers
-from tests.draftworth.report.test_predicted import prediction
+from tests.draftworth.estimate.written_runs import CLASSES, HUB_EXPERIMENT, TINY_PAIR, write_answers
 from tests.rehearsal.engines import engine_python
-from tests.rehearsal.test_rehearsal import short_rehearsal
 from tests.support.blocks import make_run
 from tests.support.experiments import put, resolved, write_experiment
+from tests.support.predictions import prediction
 from tests.support.profiles import draft_of, write_profile_of
-from tests.support.readings import make_reading
+from tests.support.readings import HalfRight
+from tests.support.rehearsals import short_rehearsal
 
 REHEARSAL = ROOT / "experiments/rehearsal.yaml"
-CLASSES = ("structured", "open_ended")
 DRAFT = ROOT / "rehearsal/tiny_pair/draft"
 # Of the built run.
 RUN_ID = make_run().run_id
@@ -49,7 +45,7 @@ def printed_estimates(output: str) -> Any:
 
 
 @pytest.mark.engine
-def test_the_broken_sampler_of_the_cpu_engine_is_caught_by_name(
+def test_the_cpu_engines_broken_sampler_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     """With a draft, vLLM 0.32.0 on CPU samples noise at temperature 0.8; without, it does not.
@@ -118,7 +114,7 @@ def test_the_shipped_answers_need_no_run(
     assert 0.4 < by_draft["hit_rate"] < 0.7
 
 
-def test_what_no_draft_can_read_is_refused_with_what_to_give(tmp_path: Path, ran: Ran) -> None:
+def test_an_unreadable_draft_is_refused_with_next_steps(tmp_path: Path, ran: Ran) -> None:
     told = ran("estimate", ROOT / "experiments/llama-3.1-8b-eagle3.yaml", code=2)
     assert "read the target's hidden states, which no text holds" in told
     target, answers = ("--target", TINY_PAIR / "target"), ("--answers", TINY_PAIR / "answers")
@@ -139,14 +135,6 @@ def test_what_no_draft_can_read_is_refused_with_what_to_give(tmp_path: Path, ran
     assert "--answers RUN" in told
 
 
-class HalfRight(Reader):
-    """Reads nothing: of ten tokens the draft would have said all but the fifth."""
-
-    def readings(self, model: Path, outputs: Sequence[Output], **_: Any) -> list[Reading]:
-        assert model.is_dir()
-        return [make_reading("1111011111", of=output) for output in outputs]
-
-
 @pytest.fixture
 def estimated(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> Ran:
     """Runs `estimate` of a run with a reader that reads nothing."""
@@ -161,7 +149,7 @@ def estimated(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> Ran:
 
 
 @pytest.mark.parametrize("draft", [None, "rehearsal/tiny_pair/draft", "link"])
-def test_the_experiments_own_draft_is_known_however_it_is_named(
+def test_the_experiments_draft_is_recognized_by_any_name(
     tmp_path: Path, estimated: Ran, draft: str | None
 ) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES)
@@ -199,9 +187,7 @@ def test_no_file_outside_of_the_run_is_written(tmp_path: Path, estimated: Ran, l
     assert likelihoods.read_predictions(run, RUN_ID)
 
 
-def test_answers_of_nowhere_are_refused_with_what_may_be_given(
-    tmp_path: Path, estimated: Ran
-) -> None:
+def test_missing_answers_are_refused_with_what_is_allowed(tmp_path: Path, estimated: Ran) -> None:
     error = estimated(tmp_path / "nowhere", code=2)
     assert "nowhere, where nothing is" in error
     assert "a folder with CLASS/CASE.jsonl" in error
@@ -220,9 +206,7 @@ def test_the_page_says_what_the_terminal_does(tmp_path: Path, estimated: Ran) ->
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["--card", "the run's own card"])
-def test_a_card_and_a_price_say_what_an_hour_settles_and_what_a_day_can_save(
-    tmp_path: Path, estimated: Ran, own: bool
-) -> None:
+def test_card_and_price_show_what_a_day_saves(tmp_path: Path, estimated: Ran, own: bool) -> None:
     classes = [c.name for c in resolved().spec.workload.classes]
     run = write_answers(tmp_path / "run", "Qwen/Qwen3-32B", of=HUB_EXPERIMENT, classes=classes)
     path = (run if own else tmp_path) / "step_costs.json"
@@ -250,9 +234,7 @@ def test_steps_of_sampled_outputs_are_not_compared(tmp_path: Path, estimated: Ra
     assert "as predicted" not in estimated(run)
 
 
-def test_windows_go_from_the_methods_least_to_15_and_to_the_experiments_own(
-    tmp_path: Path, estimated: Ran
-) -> None:
+def test_windows_range_to_15_and_the_experiments_window(tmp_path: Path, estimated: Ran) -> None:
     edit = put("variants", 1, "window", value=20)
     experiment = write_experiment(tmp_path, edit, base="rehearsal")
     run = write_answers(tmp_path / "run", of=experiment, classes=CLASSES)
@@ -290,9 +272,7 @@ def test_ngram_drafting_needs_no_model_and_no_engine(
     assert "outputs of class open_ended: given: none longer than one token" in told
 
 
-def test_a_draft_is_estimated_where_the_target_has_no_token_ids(
-    tmp_path: Path, estimated: Ran
-) -> None:
+def test_a_draft_is_estimated_without_the_targets_tokens(tmp_path: Path, estimated: Ran) -> None:
     target = tmp_path / "target"
     target.mkdir()
     for name in ("config.json", "tokenizer_config.json"):
@@ -305,9 +285,7 @@ def test_a_draft_is_estimated_where_the_target_has_no_token_ids(
     assert found["method"] == "draft_model"
 
 
-def test_the_profile_names_models_texts_and_every_window_once(
-    tmp_path: Path, estimated: Ran
-) -> None:
+def test_the_profile_names_models_texts_and_windows_once(tmp_path: Path, estimated: Ran) -> None:
     classes = [c.name for c in resolved().spec.workload.classes]
     run = write_answers(tmp_path / "run", "Qwen/Qwen3-32B", of=HUB_EXPERIMENT, classes=classes)
     draft = shutil.copytree(TINY_PAIR / "draft", tmp_path / "Qwen3-1.7B")
@@ -334,9 +312,7 @@ def test_the_profile_names_models_texts_and_every_window_once(
         assert why in refused
 
 
-def test_acceptance_that_somebody_measured_needs_no_output_and_no_model(
-    tmp_path: Path, ran: Ran
-) -> None:
+def test_measured_acceptance_needs_no_output_and_no_model(tmp_path: Path, ran: Ran) -> None:
     """Of heads too, which no text tells of: windows that all classes have, with a step cost."""
     head = draft_of("RedHatAI/head")
     head["classes"] = {"coding": head["classes"]["structured"][:3]}

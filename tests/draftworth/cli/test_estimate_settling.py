@@ -3,7 +3,6 @@
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,39 +10,22 @@ from draftworth.cli.estimate_settling import TokenPrice, settling, token_prices
 from draftworth.errors import UserInputError
 from draftworth.estimate import forecast, step_cost_sources
 from draftworth.experiment.aws import Capacity, Price
-from draftworth.planning import specify_run
 from draftworth.planning.prices import with_price
 from draftworth.planning.resolved import ResolvedExperiment, load
-from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.load_shapes import PoissonLoad
 from tests.conftest import ROOT
-from tests.draftworth.estimate.test_step_cost_sources import cost
-from tests.support.experiments import changed_aws, resolved
+from tests.draftworth.cli.step_cost_cards import (
+    EXPERIMENT,
+    card,
+    drafted,
+    plain,
+)
+from tests.support.experiments import changed_aws
 from tests.support.snapshot import assert_snapshot
-
-EXPERIMENT = resolved()
-BASELINE, DRAFTED = (variant.name for variant in EXPERIMENT.variants)
-LOAD = EXPERIMENT.loads[0]
-FACTS = specify_run.serving_facts(EXPERIMENT)
 
 # 36 USD x 0.5 / 3600 = 0.005 USD a second; 0.04 s of it for 4 tokens.
 PRICED = with_price(EXPERIMENT, Price(usd_per_hour=36.0, as_of=date(2026, 3, 15), source="made up"))
 PRICE = TokenPrice(usd_per_node_hour=36.0, node_share=0.5, step_s=0.040, requests=4)
-
-
-def plain(seconds: float = 0.040, **other: Any) -> StepCost:
-    """A step of the baseline, which yields a token."""
-    return replace(cost(BASELINE, seconds, **{"load": LOAD, **other}), tokens_per_step=1.0)
-
-
-def drafted(seconds: float = 0.080, **other: Any) -> StepCost:
-    """Four tokens a step."""
-    return cost(DRAFTED, seconds, **{"load": LOAD, **other})
-
-
-def card(*costs: StepCost, **facts: Any) -> StepCostCard:
-    serving = replace(FACTS, **facts)
-    return StepCostCard(run_id="r", experiment="x", serving=serving, costs=costs).sealed()
 
 
 def answer(low: float, high: float, *to_measure: int, outcome: str = "open") -> forecast.Conclusion:
@@ -58,7 +40,7 @@ def answer(low: float, high: float, *to_measure: int, outcome: str = "open") -> 
     return forecast.Conclusion(outcome=outcome, sentence="", about=about, to_measure=to_measure)  # type: ignore[arg-type]
 
 
-def test_a_card_of_the_same_servers_and_a_price_say_what_a_token_costs() -> None:
+def test_a_card_and_a_price_give_token_prices() -> None:
     load_ = EXPERIMENT.loads[0]
 
     found = token_prices(PRICED, card(plain(), drafted()))
@@ -69,7 +51,7 @@ def test_a_card_of_the_same_servers_and_a_price_say_what_a_token_costs() -> None
     assert found[load_.label].requests <= PRICED.spec.serving.max_num_seqs
 
 
-def test_another_server_random_times_or_no_price_leave_it_unknown() -> None:
+def test_other_servers_and_missing_prices_give_none() -> None:
     unpriced = changed_aws(EXPERIMENT, price=None)
     poisson = PoissonLoad(requests_per_second=1.0)
 
@@ -102,7 +84,7 @@ TOLD: dict[str, tuple[ResolvedExperiment, forecast.Conclusion, TokenPrice | None
 }
 
 
-def test_what_would_settle_it_and_what_it_can_save() -> None:
+def test_what_settles_it_and_what_it_saves() -> None:
     told = ""
     for name, (experiment, found, price, tokens_per_day) in TOLD.items():
         lines = settling(experiment, found, price=price, tokens_per_day=tokens_per_day)

@@ -44,7 +44,7 @@ def answer(request: Request) -> Sequence[Step]:
     return completion(2, 2, gap_seconds=0.001)
 
 
-def test_a_full_disk_ends_a_measurement_which_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_a_measurement_resumes_after_a_full_disk(tmp_path: Path) -> None:
     disk, kept, prompts = (tmp_path / name for name in ("disk", "kept", "inbox.jsonl"))
     disk.mkdir()
     kept.mkdir()

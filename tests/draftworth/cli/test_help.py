@@ -20,5 +20,5 @@ def test_help_lists_the_commands_by_group(
     assert ran(code=2) == text
 
 
-def test_every_command_is_in_exactly_one_group_of_the_help() -> None:
+def test_every_command_is_in_exactly_one_group() -> None:
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)

@@ -61,7 +61,7 @@ def write(folder: Path, *words: object, ask: init.Ask) -> NeuronExperiment:
     return loaded(init.write_experiment(given, ask))
 
 
-def test_what_is_typed_is_taken_and_what_a_flag_says_is_not_asked(tmp_path: Path) -> None:
+def test_typed_answers_are_taken_and_flags_ask_nothing(tmp_path: Path) -> None:
     asked: list[str] = []
     typed = {"--accelerator-budget-usd [80]: ": " 30 ", "--admin-arn []: ": ADMIN}
 
@@ -139,7 +139,7 @@ def test_a_run_says_what_is_measured_again(tmp_path: Path, ran: Ran, *, is_on_aw
     assert (spec.name, spec.aws.price) == ("x", None)
 
 
-def test_a_log_becomes_a_class_which_a_second_try_finds(
+def test_a_second_try_uses_the_logs_class(
     tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -169,7 +169,7 @@ def test_a_file_that_exists_is_kept(tmp_path: Path, ran: Ran) -> None:
     assert path.read_text() == "mine"
 
 
-def test_long_prompts_with_tools_get_room_and_a_parser(tmp_path: Path, ran: Ran) -> None:
+def test_long_prompts_with_tools_get_room_and_parser(tmp_path: Path, ran: Ran) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
     prompt = {"id": "1", "prompt": "é" * 2000, "max_tokens": 900, "tools": [tool]}
     (folder := tmp_path / "prompts" / "mine").mkdir(parents=True)

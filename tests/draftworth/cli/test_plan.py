@@ -85,7 +85,7 @@ def test_the_plan_for_programs(planned: Planned) -> None:
     assert len(local["notes"]) == 1
 
 
-def test_the_plan_of_the_first_deploy_fits_one_screen_and_begins_with_mix_and_cost(
+def test_the_first_deploys_plan_fits_one_screen(
     planned: Planned,
 ) -> None:
     text = planned(path=EXPERIMENTS / "smoke.yaml", with_=())
@@ -98,7 +98,7 @@ def test_the_plan_of_the_first_deploy_fits_one_screen_and_begins_with_mix_and_co
     assert "  aws.deadline_minutes ends the run in the worst case\n" in text
 
 
-def test_assumptions_are_replaced_and_what_is_compiled_is_only_loaded(planned: Planned) -> None:
+def test_assumptions_are_replaced_and_compiled_graphs_only_loaded(planned: Planned) -> None:
     assumed = ("--assume", "node_start_minutes=5", "--assume", "compile_minutes=30..90")
     text = planned(with_=("--verbose", *assumed, "--compiled", "baseline"))
     assert line(text, "* node start").split()[5:7] == ["5.0", "5.0"]
@@ -123,7 +123,7 @@ def test_a_wrong_option_is_reported_alone(
     assert printed.out == ""
 
 
-def test_an_experiment_of_this_machine_has_no_time_line(
+def test_a_local_experiment_has_no_time_line(
     planned: Planned, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = EXPERIMENTS / "rehearsal.yaml"
@@ -144,7 +144,7 @@ ROOM = both(
 @pytest.mark.parametrize(
     ("key", "value"), [("accelerator_budget_usd", 1), ("deadline_minutes", 15)]
 )
-def test_a_limit_below_the_best_case_is_refused_with_the_best_case(
+def test_a_limit_below_the_best_case_is_refused(
     planned: Planned,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -171,7 +171,7 @@ def block_of(**more: object) -> Edit:
     return put("aws", "capacity", value=block)
 
 
-def test_a_budget_that_does_not_end_a_capacity_block_is_not_refused(planned: Planned) -> None:
+def test_a_budget_never_refuses_a_capacity_block(planned: Planned) -> None:
     block = block_of(hours=48)
     assert "which are paid in any case" in planned(
         ROOM, block, put("aws", "accelerator_budget_usd", value=5)
@@ -330,7 +330,7 @@ def test_what_an_edit_adds_to_the_plan(
     assert_snapshot("\n".join(told).replace(str(tmp_path), "FOLDER"), SNAPSHOTS / name)
 
 
-def test_a_limit_of_what_the_note_says_is_enough(planned: Planned) -> None:
+def test_a_limit_as_the_note_says_is_enough(planned: Planned) -> None:
     """And the run then costs no more than it says."""
     text = planned(limits(deadline_minutes=100))
     needed = int(text.partition("the worst case needs ")[2].split()[0])
@@ -345,7 +345,7 @@ def test_a_limit_of_what_the_note_says_is_enough(planned: Planned) -> None:
     assert f"budget {usd + 0.01:.2f}" in line(text, "first run")
 
 
-def test_candidates_of_a_search_differ_in_draft_and_window_alone() -> None:
+def test_candidates_of_searches_differ_in_draft_and_window() -> None:
     """Or `plan` would be wrong to show one server for all."""
     experiment = resolved(SEARCH)
     first = experiment.first_candidate
@@ -357,7 +357,7 @@ def test_candidates_of_a_search_differ_in_draft_and_window_alone() -> None:
         assert variant.command.environment == first.command.environment
 
 
-def test_a_candidate_by_hand_of_another_method_has_its_own_command(planned: Planned) -> None:
+def test_a_candidate_of_another_method_has_its_command(planned: Planned) -> None:
     head = {"method": "eagle", "draft": {"model": "acme/eagle", "tokenizer_family": "qwen3"}}
     pair = [{**deepcopy(head), "name": f"head-k{n}", "window": n} for n in (3, 4)]
 
@@ -378,7 +378,7 @@ def test_what_is_all_certain_may_not_be_more(planned: Planned) -> None:
     assert not any(n in text for n in ("may be measured", "each further candidate", "search.stop"))
 
 
-def test_a_search_on_this_machine_has_candidates_and_no_time_line(planned: Planned) -> None:
+def test_a_local_search_has_candidates_without_time_line(planned: Planned) -> None:
     text = planned(path=EXPERIMENTS / "rehearsal-search.yaml")
     assert line(text, "certainly measured: ").endswith(": draft-k7")
     assert "10 more; simulated searches of the kind took 3.4 in all" in text

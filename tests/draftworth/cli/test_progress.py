@@ -23,7 +23,7 @@ def shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
     return stream.getvalue()
 
 
-def test_a_terminal_has_a_bar_with_the_blocks_and_the_time_left(
+def test_a_terminal_bar_has_blocks_and_time_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown(Terminal(), monkeypatch))
@@ -35,7 +35,7 @@ def test_a_pipe_has_plain_lines_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(io.StringIO(), monkeypatch) == "[block 8 of 32 to 112] \x1b[2J\n"
 
 
-def test_the_time_left_is_that_of_the_blocks_that_are_left() -> None:
+def test_time_left_is_that_of_the_remaining_blocks() -> None:
     assert time_left(PLANNED, 12, 10, 60.0) == ", 2 to 10 min left"
     assert time_left(PLANNED, 40, 40, 60.0) == ", 0 to 2 min left"
     assert time_left(PLANNED, 2, 0, 0.0) == ""

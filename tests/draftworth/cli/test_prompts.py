@@ -38,9 +38,7 @@ def write_log(folder: Path) -> Path:
     return path
 
 
-def test_it_says_what_was_written_and_what_was_left_out_and_nothing_of_a_text(
-    tmp_path: Path, ran: Ran
-) -> None:
+def test_it_reports_what_was_written_without_any_text(tmp_path: Path, ran: Ran) -> None:
     said = ran(*command(write_log(tmp_path)))
     assert SECRET not in said
     first, *lines = said.splitlines()
@@ -62,9 +60,7 @@ def test_it_says_what_was_written_and_what_was_left_out_and_nothing_of_a_text(
     assert "people wrote these texts" in lines[-1]
 
 
-def test_what_was_imported_is_a_class_of_an_experiment_and_of_measure_without_its_answers(
-    tmp_path: Path, ran: Ran
-) -> None:
+def test_imported_prompts_are_a_class_without_their_answers(tmp_path: Path, ran: Ran) -> None:
     ran(*command(write_log(tmp_path)))
     assert (tmp_path / "out" / "mine" / "answers" / "log.jsonl").exists()
     ran("init", tmp_path / "mine.yaml", "--yes", "--prompts", tmp_path / "out")
@@ -83,7 +79,7 @@ def test_what_was_imported_is_a_class_of_an_experiment_and_of_measure_without_it
         (["--format", "sharegpt"], "no prompt in 11 records of the form sharegpt"),
     ],
 )
-def test_wrong_input_ends_with_two_and_says_nothing_of_a_text(
+def test_wrong_input_exits_with_2_without_any_text(
     tmp_path: Path, ran: Ran, more: list[str], words: str
 ) -> None:
     said = ran(*command(write_log(tmp_path), *more), code=2)

@@ -63,7 +63,7 @@ def test_lines_end_where_json_lines_end(folder: Path, ran: Ran, line: str) -> No
     assert "+1.000" in ran("report", folder, "--score", program(for_each(line)))
 
 
-def test_a_program_may_write_notes_and_leave_its_input(folder: Path, ran: Ran) -> None:
+def test_a_program_may_write_notes_and_ignore_input(folder: Path, ran: Ran) -> None:
     text = """
 import sys
 sys.stdin.close()
@@ -96,7 +96,7 @@ def test_a_program_without_an_end_is_stopped(text: str, seconds: float, words: s
     assert "next: let it" in str(raised.value)
 
 
-def test_what_a_program_leaves_running_is_not_waited_for() -> None:
+def test_a_programs_leftover_processes_are_not_waited_for() -> None:
     """It holds the pipe of standard error open; its end is that of the program that started it."""
     left = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SILENT!r}], stdout=2)"
     text = f"{left}; sys.stdout.write('scores'); sys.stderr.write('words'); sys.exit(3)"
@@ -106,11 +106,11 @@ def test_what_a_program_leaves_running_is_not_waited_for() -> None:
         output_of(program(text), b"", limits)
 
 
-def test_limits_are_of_hours_for_a_run_of_hundreds_of_pairs() -> None:
+def test_hundreds_of_pairs_may_take_hours() -> None:
     assert limits_of(500) == Limits(seconds=30_600.0, output_bytes=500 * 2**16)
 
 
-def test_scores_of_both_sides_are_compared_with_an_interval(folder: Path, ran: Ran) -> None:
+def test_scores_are_compared_with_an_interval(folder: Path, ran: Ran) -> None:
     output = ran("report", folder, "--score", program(LONGER))
     scores = output.partition("Scores of the outputs")[2]
     structured, open_ended = (

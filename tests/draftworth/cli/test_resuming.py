@@ -145,9 +145,7 @@ def test_a_killed_measurement_is_reported_and_goes_on(servers: Servers, ran: Ran
     assert run.result.price.usd_per_node_hour == 2.1
 
 
-def test_a_run_without_a_finished_block_is_one_sentence_and_goes_on(
-    servers: Servers, ran: Ran
-) -> None:
+def test_a_run_without_finished_block_can_be_resumed(servers: Servers, ran: Ran) -> None:
     folder = servers.killed_comparison(block=1)
     output = ran("report", folder, code=2)
     assert output == (
@@ -158,7 +156,7 @@ def test_a_run_without_a_finished_block_is_one_sentence_and_goes_on(
     assert read_run(folder).result.status == "complete"
 
 
-def test_the_folder_has_all_that_is_needed_but_no_key_and_is_its_owners_alone(
+def test_the_folder_is_private_and_holds_no_key(
     servers: Servers,
 ) -> None:
     folder = servers.killed_comparison(block=2)
@@ -207,9 +205,7 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Servers], list[str]], str]] = {
 }
 
 
-def test_what_contradicts_the_recorded_run_is_refused_with_what_differs(
-    servers: Servers, ran: Ran
-) -> None:
+def test_contradictions_to_the_recorded_run_are_refused(servers: Servers, ran: Ran) -> None:
     folder = servers.killed_comparison(block=2)
     (servers.folder / "others").mkdir()
     (servers.folder / "others" / "inbox.jsonl").write_text(json.dumps(PROMPTS[0]) + "\n")
@@ -268,9 +264,7 @@ OF_ANYBODY: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
 }
 
 
-def test_a_specification_that_no_command_wrote_is_refused_before_any_request(
-    servers: Servers, ran: Ran
-) -> None:
+def test_a_foreign_specification_is_refused_before_any_request(servers: Servers, ran: Ran) -> None:
     folder = servers.killed_comparison(block=2)
     recorded = (folder / SPECIFICATION_FILE).read_text()
     requests_before = servers.requests
@@ -288,7 +282,7 @@ def test_a_specification_that_no_command_wrote_is_refused_before_any_request(
     assert servers.requests == requests_before
 
 
-def test_a_folder_that_is_a_link_is_refused_and_loses_nothing(servers: Servers, ran: Ran) -> None:
+def test_a_linked_folder_is_refused_and_loses_nothing(servers: Servers, ran: Ran) -> None:
     folder = servers.killed_comparison(block=2)
     requests_before = servers.requests
     for name in ("blocks", "journal", "interrupted"):
@@ -308,7 +302,7 @@ def test_a_folder_that_is_a_link_is_refused_and_loses_nothing(servers: Servers, 
     assert read_run(folder).result.status == "complete"
 
 
-def test_what_cannot_be_resumed_is_refused_with_the_next_step(servers: Servers, ran: Ran) -> None:
+def test_runs_that_cannot_resume_are_refused_with_reason(servers: Servers, ran: Ran) -> None:
     folder = servers.killed_comparison(block=2)
     assert "a run of compare, allowed: a run of measure" in ran(
         "measure", "--resume", folder, code=2
@@ -348,7 +342,7 @@ SENT = "which sends your OPENAI_API_KEY to"
         ("measure", KEY, False, False, ""),
     ],
 )
-def test_the_key_goes_to_another_machine_where_its_address_is_on_the_command_line(
+def test_the_key_goes_only_to_named_addresses(
     servers: Servers,
     ran: Ran,
     monkeypatch: pytest.MonkeyPatch,
@@ -387,7 +381,7 @@ def without_look_up(resolve: Callable[..., Any]) -> Callable[..., Any]:
     return resolved
 
 
-def test_without_resume_the_options_that_are_needed_are_named(ran: Ran) -> None:
+def test_missing_options_are_named_beside_resume(ran: Ran) -> None:
     output = ran("measure", "--base-url", "x", code=2)
     assert (
         "given without --out, --model, --prompts, allowed: with it; or --resume RUN alone" in output
@@ -396,7 +390,7 @@ def test_without_resume_the_options_that_are_needed_are_named(ran: Ran) -> None:
     assert "given without --baseline, --variant, --model, --prompts" in output
 
 
-def test_a_run_of_this_version_is_read_back_as_it_began(servers: Servers) -> None:
+def test_a_begun_run_is_read_back_as_begun(servers: Servers) -> None:
     folder = servers.killed_comparison(block=2)
     begun = read_begun_run(folder)
     assert [e.variant for e in begun.spec.endpoints] == ["baseline", "fast"]

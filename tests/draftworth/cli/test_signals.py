@@ -65,7 +65,7 @@ def wait_for_a_request(server: StreamServer) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_interrupts_a_command_unless_it_is_ignored(
+def test_a_signal_interrupts_commands_unless_ignored(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As `nohup` does it: a measurement outlives the terminal."""
@@ -87,7 +87,7 @@ def test_a_signal_interrupts_a_command_unless_it_is_ignored(
 
 
 @pytest.mark.parametrize("sigint", [signal.default_int_handler, signal.SIG_IGN])
-def test_a_measurement_that_gets_a_signal_ends_and_can_be_resumed(
+def test_a_measurement_ended_by_signals_can_be_resumed(
     server: StreamServer, tmp_path: Path, sigint: Any
 ) -> None:
     """Also in the background of a script, where SIGINT is ignored."""
@@ -114,7 +114,7 @@ def last_entry(folder: Path) -> Entry:
     return last
 
 
-def test_a_report_that_gets_a_signal_leaves_no_copy_of_the_run(tmp_path: Path) -> None:
+def test_a_report_ended_by_signals_leaves_no_copy(tmp_path: Path) -> None:
     with stream_server(lambda _: [Sleep(60.0)]) as s3:
         process = subprocess.Popen(
             [sys.executable, "-m", "draftworth", "report", "s3://results/runs/one"],

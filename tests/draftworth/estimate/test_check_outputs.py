@@ -59,7 +59,7 @@ def checked(reader: Known, run: Path, **overrides: Any) -> list[str]:
     return lines
 
 
-def test_sampled_outputs_are_read_by_the_target_as_they_were_drawn(tmp_path: Path) -> None:
+def test_the_target_reads_sampled_outputs_as_drawn(tmp_path: Path) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
     reader = Known(target=TARGET)
 
@@ -93,7 +93,7 @@ def test_greedy_outputs_are_read_as_the_model_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_where_the_target_is_a_tokenizer_alone_a_draft_reads_both_sides(
+def test_a_draft_reads_both_sides_without_target_weights(
     tmp_path: Path, temperature: float
 ) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES, temperature=temperature)
@@ -127,7 +127,7 @@ def said(run: Path, by_the_variant: str) -> Transcripts:
     }
 
 
-def test_of_the_same_outputs_a_draft_has_nothing_to_tell(tmp_path: Path) -> None:
+def test_a_draft_reads_no_identical_outputs(tmp_path: Path) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES)
     reader = Known(target=tokenizer_alone(tmp_path / "target"))
 
@@ -136,7 +136,7 @@ def test_of_the_same_outputs_a_draft_has_nothing_to_tell(tmp_path: Path) -> None
     assert not (run / likelihoods.LIKELIHOODS_FILE).exists()
 
 
-def test_where_the_target_does_not_fit_a_draft_reads_both_sides(
+def test_a_draft_replaces_a_target_too_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("draftworth.estimate.model_folders.fits", lambda _: False)
@@ -149,7 +149,7 @@ def test_where_the_target_does_not_fit_a_draft_reads_both_sides(
     assert {model for model, _ in reader.asked} == {DRAFT}
 
 
-def test_a_check_by_the_target_is_not_replaced_by_one_by_a_draft(tmp_path: Path) -> None:
+def test_a_drafts_check_does_not_replace_the_targets(tmp_path: Path) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
     checked(Known(target=TARGET), run)
     before = (run / likelihoods.LIKELIHOODS_FILE).read_bytes()
@@ -160,7 +160,7 @@ def test_a_check_by_the_target_is_not_replaced_by_one_by_a_draft(tmp_path: Path)
     assert (run / likelihoods.LIKELIHOODS_FILE).read_bytes() == before
 
 
-def test_an_error_of_reading_or_writing_is_a_line_of_progress(tmp_path: Path) -> None:
+def test_reading_and_writing_errors_become_progress_lines(tmp_path: Path) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
 
     assert checked(Unreadable(target=TARGET), run) == [

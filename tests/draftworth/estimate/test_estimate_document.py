@@ -13,8 +13,8 @@ from draftworth.estimate.forecast import DraftEstimate
 from draftworth.estimate.step_cost_sources import CostRange, StepCosts
 from draftworth.report.document import Document, document_lines
 from draftworth.report.writing import write_page
-from tests.draftworth.report.test_predicted import prediction
-from tests.draftworth.report.test_rendering import HOSTILE, Tags
+from tests.support.pages import HOSTILE, Tags
+from tests.support.predictions import prediction
 from tests.support.readings import make_reading
 from tests.support.snapshot import assert_snapshot
 
@@ -46,7 +46,7 @@ def with_classes(found: DraftEstimate, *names: str) -> DraftEstimate:
     return replace(found, acceptance=acceptance, weights=dict.fromkeys(names, 1.0))
 
 
-def test_the_sentence_comes_first_and_each_draft_has_its_loads_curves_and_predictions() -> None:
+def test_the_sentence_precedes_each_drafts_details() -> None:
     first = replace(estimate("a", "c1", outputs=2), settling=("What an hour settles.",))
     others = (estimate("a", "c4"), with_classes(estimate("b", None), "chat", "code"))
     text = "\n".join(document_lines(document_of("x", [first, *others])))
@@ -80,7 +80,7 @@ def test_the_answer_at_a_glance(
     assert document.plots[0].title == f"a at c1: {finding}"
 
 
-def test_the_page_has_every_plot_asks_nobody_and_names_are_no_markup(tmp_path: Path) -> None:
+def test_the_page_embeds_every_plot_and_escapes_names(tmp_path: Path) -> None:
     found = with_classes(estimate(HOSTILE, HOSTILE), HOSTILE, "chat")
     document = document_of(HOSTILE, [found, replace(found, draft="other")])
 
@@ -98,12 +98,12 @@ def test_the_page_has_every_plot_asks_nobody_and_names_are_no_markup(tmp_path: P
     assert not any(name.startswith("on") for _, attributes in elements for name in attributes)
 
 
-def test_a_page_that_cannot_be_written_is_the_users_mistake(tmp_path: Path) -> None:
+def test_an_unwritable_page_is_the_users_mistake(tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match=r"cannot be written: .*; give another file"):
         write_page(document_of("x", [estimate("a", None)]), tmp_path)
 
 
-def test_drafts_in_folders_of_one_name_are_told_apart_in_json() -> None:
+def test_json_distinguishes_drafts_in_folders_of_one_name() -> None:
     document = json.loads(json_text([estimate("a/draft", "c1"), estimate("b/draft", "c1")]))
     found = document["estimates"]
 

@@ -46,7 +46,7 @@ def forecasts(
     ).forecasts
 
 
-def test_a_draft_that_is_right_pays_and_the_sentence_says_up_to_which_step_cost() -> None:
+def test_a_good_draft_pays_up_to_some_cost() -> None:
     found = conclude(forecasts(readings(0.95), (0.1, 0.12)))
     said = found.sentence
 
@@ -69,7 +69,7 @@ def test_a_draft_that_is_never_right_cannot_pay() -> None:
     assert said.endswith("a step and gets 1.1")
 
 
-def test_where_the_step_decides_it_names_what_to_measure() -> None:
+def test_an_open_outcome_names_what_to_measure() -> None:
     found = conclude(forecasts(readings(0.6), (0.05, 0.6)))
 
     assert found.outcome == "open"
@@ -84,7 +84,7 @@ def test_where_the_step_decides_it_names_what_to_measure() -> None:
         ({2, 5}, "cannot be told from this card and these outputs: ", (2, 5)),
     ],
 )
-def test_a_window_that_the_card_measured_is_not_to_be_measured(
+def test_a_window_on_the_card_is_not_proposed(
     measured: set[int], said: str, to_measure: tuple[int, ...]
 ) -> None:
     open_ones = forecasts(readings(0.6), (0.05, 0.6), windows={2: 2, 5: 5})
@@ -97,7 +97,7 @@ def test_a_window_that_the_card_measured_is_not_to_be_measured(
     assert found.to_measure == to_measure
 
 
-def test_the_truth_lies_in_the_range_where_the_step_cost_does() -> None:
+def test_the_range_holds_the_truth() -> None:
     """With acceptance a, a token costs (1 + ck) (1 - a) / (1 - a^(k + 1))."""
     truth = (1 + 0.16 * 7) * (1 - 0.8) / (1 - 0.8**8)
 
@@ -107,7 +107,7 @@ def test_the_truth_lies_in_the_range_where_the_step_cost_does() -> None:
     assert found.breaks_even_at == pytest.approx((1 - 0.8**8) / (1 - 0.8), rel=0.05)
 
 
-def test_classes_count_by_their_part_of_the_output_tokens_and_have_their_own_cost() -> None:
+def test_classes_count_by_weight_and_have_own_costs() -> None:
     both = readings(0.95, prompt_class="good") + readings(0.05, prompt_class="bad")
     alone = {
         name: forecasts(both, (0.1, 0.1), weights={name: 1.0}, windows={7: 7})[0].cost_ratio
@@ -120,7 +120,7 @@ def test_classes_count_by_their_part_of_the_output_tokens_and_have_their_own_cos
     assert mix.class_cost_ratios == alone
 
 
-def test_the_interval_is_of_prompts_however_often_one_is_read() -> None:
+def test_the_interval_counts_each_prompt_once() -> None:
     few = readings(0.7, prompts=8)
     again = [replace(r, id=f"{r.id}/again") for r in few]
 

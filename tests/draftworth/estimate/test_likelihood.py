@@ -103,7 +103,7 @@ def deviation(sampler: Sampler, *, run: int = 0) -> float:
     return found.deviation
 
 
-def test_a_right_sampler_raises_no_more_false_alarms_than_are_promised() -> None:
+def test_a_right_sampler_raises_few_false_alarms() -> None:
     runs = 300
     limit = 2.576
     alarms = sum(abs(deviation(sampled(0.8), run=n)) > limit for n in range(runs))
@@ -125,7 +125,7 @@ def clustered(readings: list[Reading]) -> float:
     return sum(sums.values()) / math.sqrt(sum(x * x for x in sums.values()))
 
 
-def test_outputs_to_one_prompt_are_drawn_each_for_itself() -> None:
+def test_outputs_to_one_prompt_count_as_independent() -> None:
     """So the variance that the target gives is right. One that is estimated from prompts is no
     safer: four prompts hardly determine it, and no deviation can exceed the limit then."""
     runs = 300
@@ -141,9 +141,7 @@ def test_outputs_to_one_prompt_are_drawn_each_for_itself() -> None:
 
 
 @pytest.mark.parametrize(("temperature", "least", "most"), [(0.8, 0, 1), (0.9, 19, 20)])
-def test_a_temperature_that_is_off_by_a_tenth_is_caught_in_a_run_of_the_usual_size(
-    temperature: float, least: int, most: int
-) -> None:
+def test_a_temperature_off_by_a_tenth_is_caught(temperature: float, least: int, most: int) -> None:
     def is_caught(run: int) -> bool:
         numbers = range(run * REQUESTS, (run + 1) * REQUESTS)
         found = likelihood_of("k7", [read(n, sampled(temperature), tokens=LENGTH) for n in numbers])
@@ -168,7 +166,7 @@ def test_a_wrong_sampler_is_caught(sampler: Sampler, sign: int) -> None:
     assert (found.outputs, found.tokens) == (OUTPUTS, OUTPUTS * TOKENS)
 
 
-def test_where_nothing_is_left_to_chance_there_is_nothing_to_check() -> None:
+def test_without_chance_there_is_nothing_to_check() -> None:
     sure = read(1, sampled(0.8))
 
     assert likelihood_of("k7", [replace(sure, variance=0.0)]) is None
@@ -193,7 +191,7 @@ def greedy(number: int, farthest: float) -> Reading:
         ([3.0, 3.0], False),
     ],
 )
-def test_greedy_outputs_are_what_the_target_would_have_said_but_for_near_ties(
+def test_greedy_outputs_match_the_target_except_near_ties(
     farthest: list[float], right: bool
 ) -> None:
     found = greedy_likelihood_of("k7", [greedy(n, f) for n, f in enumerate(farthest)])
@@ -206,7 +204,7 @@ def test_greedy_outputs_are_what_the_target_would_have_said_but_for_near_ties(
     ) is not right
 
 
-def test_of_greedy_outputs_to_one_prompt_the_first_counts() -> None:
+def test_first_greedy_output_per_prompt_counts() -> None:
     again = [replace(greedy(n, 0.0 if n == 0 else 3.0), prompt_id="p") for n in range(9)]
     found = greedy_likelihood_of("k7", again)
 
@@ -215,7 +213,7 @@ def test_of_greedy_outputs_to_one_prompt_the_first_counts() -> None:
     assert greedy_likelihood_of("k7", []) is None
 
 
-def test_right_greedy_servers_raise_no_more_false_alarms_than_are_promised() -> None:
+def test_right_greedy_servers_raise_few_false_alarms() -> None:
     """Of one output in twenty the model that reads finds a token beyond a near tie."""
     runs, drawn = 500, random.Random(1)
     found = [
@@ -244,7 +242,7 @@ def by_draft(
     return found
 
 
-def test_under_a_draft_right_sides_raise_no_more_false_alarms_than_are_promised() -> None:
+def test_right_sides_raise_few_alarms_under_a_draft() -> None:
     runs = 300
     found = [by_draft(n, sampled(0.8), tokens=30, prompts=12) for n in range(runs)]
 
@@ -255,9 +253,7 @@ def test_under_a_draft_right_sides_raise_no_more_false_alarms_than_are_promised(
 
 
 @pytest.mark.parametrize(("sampler", "word"), [(noise, "less"), (sampled(0.1), "more")])
-def test_under_a_draft_outputs_of_another_distribution_are_caught(
-    sampler: Sampler, word: str
-) -> None:
+def test_a_draft_reveals_outputs_of_another_distribution(sampler: Sampler, word: str) -> None:
     found = by_draft(1, sampler)
 
     assert judged(found).is_the_targets is False
@@ -277,7 +273,7 @@ def in_class(name: str, readings: Sequence[Reading], *, more_likely: float = 0.0
     ]
 
 
-def test_what_two_classes_have_against_each_other_does_not_hide_a_fault() -> None:
+def test_opposite_classes_do_not_hide_a_fault() -> None:
     """Noise is less likely than texts that a draft knows, and more likely than unknown ones."""
     plain = [read(n, sampled(0.8)) for n in range(12)]
     baseline = [*in_class("known", plain), *in_class("unknown", plain)]
@@ -320,7 +316,7 @@ def test_too_few_prompts_are_not_called_equal() -> None:
     assert few.low is None
 
 
-def test_sides_without_a_prompt_in_common_are_not_compared() -> None:
+def test_sides_without_common_prompts_are_not_compared() -> None:
     one, other = [read(1, noise)], [read(2, noise)]
 
     assert draft_likelihoods_of("k7", one, other, draft="draft") == []

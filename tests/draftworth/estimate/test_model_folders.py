@@ -13,7 +13,7 @@ from draftworth.estimate.model_folders import check_model, shown
 from draftworth.records.codec import dump_record
 from draftworth.records.readings import Pass
 from tests.conftest import ROOT
-from tests.draftworth.estimate.test_teacher_forcing import settings
+from tests.draftworth.estimate.pass_settings import settings
 from tests.support.readings import make_output, make_reading
 
 DRAFT = ROOT / "rehearsal/tiny_pair/draft"
@@ -76,7 +76,7 @@ def test_what_is_read_already_is_there_without_torch(
     assert "draft: 1 output: read already" in capsys.readouterr().err
 
 
-def test_a_folder_is_shown_from_where_the_reader_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_printed_relative_to_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
     assert shown(DRAFT) == "rehearsal/tiny_pair/draft"

@@ -46,7 +46,7 @@ def found(
         ((1, 2, 2, 2), 2.0, 1, 0),
     ],
 )
-def test_the_steps_of_a_server_beside_the_predicted_ones(
+def test_predicted_steps_stand_beside_the_measured_ones(
     chunks: tuple[int, ...], measured: float, shown: int, same: int
 ) -> None:
     (prediction,) = found("110110", chunks)
@@ -56,7 +56,7 @@ def test_the_steps_of_a_server_beside_the_predicted_ones(
     assert (prediction.requests, prediction.shown, prediction.same_sequence) == (1, shown, same)
 
 
-def test_merged_chunks_show_no_steps_and_the_servers_own_count_is_taken() -> None:
+def test_merged_chunks_defer_to_the_servers_count() -> None:
     (prediction,) = found("110110", (1, 6), verification_steps=2, drafted_tokens=14)
 
     assert prediction.measured == 3.0
@@ -79,7 +79,7 @@ def test_what_cannot_be_compared_is_left_out(
 
 
 @pytest.mark.parametrize(("method", "asked"), [("draft_model", ["draft"]), ("eagle3", [])])
-def test_only_models_are_asked_what_they_would_have_said(
+def test_only_models_are_read_for_predictions(
     tmp_path: Path, method: str, asked: list[str]
 ) -> None:
     (tmp_path / "rehearsal").symlink_to(ROOT / "rehearsal")

@@ -58,7 +58,7 @@ def test_each_form_counts_the_targets_token_or_not() -> None:
     assert_snapshot(told, Path(__file__).parent / "snapshots" / "profile-forms.txt")
 
 
-def test_inferencex_lengths_have_the_targets_token_and_come_back(tmp_path: Path) -> None:
+def test_inferencex_lengths_survive_the_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "minimaxm3_eagle3_gqa.yaml"
     path.write_text(PUBLISHED)
     profile = read_profile(path)
@@ -109,7 +109,7 @@ def test_shares_by_position_come_back(tmp_path: Path, name: str, text: str) -> N
         ("a.json", " " * (LIMIT_BYTES + 1), f"more than {LIMIT_BYTES:,} bytes"),
     ],
 )
-def test_another_file_is_refused_with_what_may_be_given(
+def test_unusable_files_are_refused_with_what_is_allowed(
     tmp_path: Path, name: str, text: str, told: str
 ) -> None:
     (tmp_path / name).write_bytes(text.encode("latin-1"))
@@ -117,7 +117,7 @@ def test_another_file_is_refused_with_what_may_be_given(
         read_profile(tmp_path / name)
 
 
-def test_the_command_converts_and_asks_for_what_it_needs(tmp_path: Path, ran: Ran) -> None:
+def test_the_command_converts_and_demands_what_it_needs(tmp_path: Path, ran: Ran) -> None:
     path = tmp_path / "curve.yaml"
     path.write_text(PUBLISHED)
     ours = ran("profile", path)

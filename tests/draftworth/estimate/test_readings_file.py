@@ -53,7 +53,7 @@ def test_readings_are_their_owners_alone(written: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["no file", "empty", "the header"])
-def test_readings_replace_a_link_and_are_not_appended_to_what_it_names(
+def test_readings_replace_a_link_and_spare_its_target(
     written: Path, tmp_path: Path, content: str
 ) -> None:
     lines, other = written.read_bytes(), tmp_path / "other"

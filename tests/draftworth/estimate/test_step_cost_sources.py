@@ -1,41 +1,24 @@
 """Step costs of a card: measured windows, other windows, and cards that are refused."""
 
 import math
-from typing import Any
 
 import pytest
 
 from draftworth.errors import UserInputError
 from draftworth.estimate.step_cost_sources import CostRange, StepCosts, step_costs_of
 from draftworth.records.findings import StepCost, StepCostCard
-from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.servers import ServingFacts
 from tests.support.serving_facts import make_serving_facts
+from tests.support.step_costs import C4, cost
 
-C1, C4 = ConcurrencyLoad(concurrency=1), ConcurrencyLoad(concurrency=4)
 SERVING = make_serving_facts()
-
-
-def cost(variant: str, seconds: float, *, width: float = 0.1, load: Any = C1) -> StepCost:
-    return StepCost(
-        variant=variant,
-        load=load,
-        mean_context_tokens=300.0,
-        step_latency_s=seconds,
-        step_latency_low_s=seconds * (1 - width),
-        step_latency_high_s=seconds * (1 + width),
-        steps_by="chunks",
-        steps=1000,
-        requests=20,
-        tokens_per_step=4.0,
-    )
 
 
 def card(*costs: StepCost, serving: ServingFacts | None = SERVING) -> StepCostCard:
     return StepCostCard(run_id="r", experiment="x", serving=serving, costs=costs).sealed()
 
 
-def test_a_measured_window_costs_what_was_measured_load_by_load() -> None:
+def test_a_measured_window_costs_as_measured_per_load() -> None:
     at_one_load, at_four_loads = step_costs_of(
         card(
             cost("baseline", 0.045),
@@ -53,7 +36,7 @@ def test_a_measured_window_costs_what_was_measured_load_by_load() -> None:
     assert "measured at c4 in run r on neuron-2.26.1 with Qwen/Qwen3-1.7B" in at_four_loads.source
 
 
-def test_with_one_window_another_costs_as_much_or_its_part_of_the_tokens() -> None:
+def test_one_window_bounds_the_cost_of_another() -> None:
     costs = StepCosts(known={7: CostRange(low=2.0, high=2.2)}, source="")
 
     more, fewer = costs.of_window(14), costs.of_window(3)
@@ -63,7 +46,7 @@ def test_with_one_window_another_costs_as_much_or_its_part_of_the_tokens() -> No
     assert fewer.high == 2.2
 
 
-def test_between_two_windows_lies_a_line_and_beyond_them_it_goes_on() -> None:
+def test_two_windows_make_a_line_that_continues() -> None:
     costs = StepCosts(
         known={3: CostRange(low=1.3, high=1.5), 7: CostRange(low=1.9, high=2.3)}, source=""
     )

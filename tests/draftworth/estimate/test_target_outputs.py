@@ -36,7 +36,7 @@ def run_at(*lengths: int | None) -> Run:
     return Run(result=make_run(*blocks), blocks=blocks)
 
 
-def test_of_requests_of_one_prompt_the_first_that_has_a_text() -> None:
+def test_a_prompts_first_request_with_text_counts() -> None:
     block = make_block(
         variant="baseline",
         requests=(
@@ -67,7 +67,7 @@ def test_other_variants_and_changed_prompts_have_no_outputs() -> None:
     assert target_outputs.outputs_of_blocks([plain], transcripts, CASES, variant="baseline")
 
 
-def test_the_chat_template_gets_messages_and_tools_and_a_text_is_continued() -> None:
+def test_the_chat_template_gets_messages_and_tools() -> None:
     tool = {"type": "function", "function": {"name": "f"}}
     assert target_outputs.asked_of(Prompt(id="p", messages=(MESSAGE,), tools=(tool,)))["tools"] == (
         tool,
@@ -99,7 +99,7 @@ def test_classes_whose_outputs_have_one_token_are_named() -> None:
         )
 
 
-def test_a_run_with_prompts_made_for_its_loads_alone_says_so() -> None:
+def test_a_run_of_made_prompts_alone_is_refused() -> None:
     with pytest.raises(UserInputError, match=r"input_tokens of 512, 2,000.*next: measure with a"):
         target_outputs.outputs_of_run(run_at(2000, 512), {}, [])
 
@@ -124,12 +124,12 @@ def test_answers_to_other_cases_are_left_out(tmp_path: Path) -> None:
     assert target_outputs.given_outputs(load(EXPERIMENT), tmp_path).outputs == []
 
 
-def test_a_folder_that_is_neither_run_nor_answers_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_run_or_answers_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserInputError):
         target_outputs.given_outputs(load(EXPERIMENT), tmp_path)
 
 
-def test_a_class_without_answers_is_refused_before_any_pass(
+def test_a_class_without_answers_is_refused_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = write_answers(tmp_path / "run", "elsewhere/target/")
@@ -148,7 +148,7 @@ def test_a_class_without_answers_is_refused_before_any_pass(
         (HUB_EXPERIMENT, "Another/Qwen3-32B", ""),
     ],
 )
-def test_outputs_of_another_model_are_refused_with_both_names(
+def test_another_models_outputs_are_refused_with_both_names(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     experiment: Path,

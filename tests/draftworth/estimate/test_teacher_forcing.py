@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from draftworth.records.codec import dump_record, load_record
-from draftworth.records.readings import Output, PassSettings, Reading
+from draftworth.records.readings import Output, Reading
 from tests.conftest import ROOT
+from tests.draftworth.estimate.pass_settings import DRAFT, TARGET, settings
 
 pytestmark = pytest.mark.engine
 
-TARGET, DRAFT = (ROOT / "rehearsal/tiny_pair" / name for name in ("target", "draft"))
 # What the tiny target answers, or might.
 TEXTS = ("1 2 3 4 5 6 7 8 9 10", "Roses are red, violets are blue")
 
@@ -76,18 +76,6 @@ def output(number: int, **overrides: Any) -> Output:
     return Output(**{**fields, **overrides})
 
 
-def settings(folder: Path, model: Path = DRAFT, target: Path = TARGET) -> PassSettings:
-    return PassSettings(
-        model=str(model),
-        target=str(target),
-        folder=str(folder),
-        precision="auto",
-        temperature=1.0,
-        enable_thinking=False,
-        fixed_length=False,
-    )
-
-
 def read(
     call: Call, folder: Path, outputs: list[Output], *, model: Path = DRAFT, target: Path = TARGET
 ) -> tuple[int, str]:
@@ -104,9 +92,7 @@ def readings(folder: Path) -> list[Reading]:
     return [load_record(Reading, line) for line in lines]
 
 
-def test_each_output_is_read_once_and_an_interrupted_pass_goes_on(
-    call: Call, tmp_path: Path
-) -> None:
+def test_each_output_is_read_once_despite_interruptions(call: Call, tmp_path: Path) -> None:
     first, _ = read(call, tmp_path, [output(n) for n in range(4)])
     whole = file_of(tmp_path).read_bytes()
     for kept in (0, 30, len(whole) * 2 // 3):
@@ -125,7 +111,7 @@ def test_each_output_is_read_once_and_an_interrupted_pass_goes_on(
     assert "draft: 4 outputs: read already" in third
 
 
-def test_the_targets_own_token_ids_are_read_as_they_are(call: Call, tmp_path: Path) -> None:
+def test_the_targets_token_ids_are_read_unchanged(call: Call, tmp_path: Path) -> None:
     ids = (7, 8, 9, 10, 11)
 
     assert read(call, tmp_path, [output(0, token_ids=ids)])[0] == 0
@@ -148,7 +134,7 @@ def test_readings_of_another_pass_are_in_another_file(call: Call, tmp_path: Path
         assert len([*tmp_path.glob("*.readings.jsonl")]) == number
 
 
-def test_a_file_of_readings_that_was_changed_is_refused(call: Call, tmp_path: Path) -> None:
+def test_a_changed_file_of_readings_is_refused(call: Call, tmp_path: Path) -> None:
     assert read(call, tmp_path, [output(0)])[0] == 0
     data = file_of(tmp_path).read_bytes()
     file_of(tmp_path).write_bytes(data.replace(b'"model":"draft"', b'"model":"other"'))
@@ -159,7 +145,7 @@ def test_a_file_of_readings_that_was_changed_is_refused(call: Call, tmp_path: Pa
     assert "its first line is of another pass; next: remove it" in said
 
 
-def test_an_output_of_no_tokens_or_of_one_is_read(call: Call, tmp_path: Path) -> None:
+def test_outputs_of_none_or_one_token_are_read(call: Call, tmp_path: Path) -> None:
     ids = [(), (7,)]
 
     code, said = read(call, tmp_path, [output(n, token_ids=i) for n, i in enumerate(ids)])
@@ -203,7 +189,7 @@ def with_another_token(tokenizer: Path) -> None:
         ("model.safetensors", cut_off, "next: copy or download the folder again"),
     ],
 )
-def test_a_folder_that_is_no_draft_of_the_target_is_refused_in_a_sentence(
+def test_a_folder_without_a_fitting_draft_is_refused(
     call: Call, tmp_path: Path, name: str, damage: Callable[[Path], None], reason: str
 ) -> None:
     shutil.copytree(DRAFT, tmp_path / "draft")
@@ -224,7 +210,7 @@ def test_a_folder_that_is_no_draft_of_the_target_is_refused_in_a_sentence(
         ({"asked": {"prompt": ""}}, "o0: its prompt has no token, allowed: one or more"),
     ],
 )
-def test_tokens_that_no_model_can_read_are_refused_in_a_sentence(
+def test_unreadable_tokens_are_refused_in_a_sentence(
     call: Call, tmp_path: Path, overrides: dict[str, Any], reason: str
 ) -> None:
     code, said = read(call, tmp_path, [output(0, **overrides)])

@@ -31,7 +31,7 @@ def ids(folder: Path, asked: dict[str, Any], *, thinking: bool = False) -> list[
     return [*FolderTokenizer(folder).prompt_ids(output(asked), enable_thinking=thinking)]
 
 
-def test_known_ids_are_taken_and_others_made_from_the_text() -> None:
+def test_recorded_token_ids_precede_those_of_the_text() -> None:
     tokenizer = FolderTokenizer(TINY_PAIR / "target")
     made = [*tokenizer.output_ids(output({}))]
     assert len(made) > 3

@@ -15,6 +15,8 @@ from tests.support.blocks import make_block, make_record, make_run
 EXPERIMENT = ROOT / "experiments/rehearsal.yaml"
 TINY_PAIR = ROOT / "rehearsal/tiny_pair"
 HUB_EXPERIMENT = ROOT / "experiments/qwen3-32b.yaml"
+# The prompt classes of the shipped experiments.
+CLASSES = ("structured", "open_ended")
 
 
 def write_answers(

@@ -42,7 +42,7 @@ def assert_refused(path: Path, reason: str) -> None:
     assert reason in problem.reason
 
 
-def test_each_candidate_of_a_draft_has_its_tokens_a_step(tmp_path: Path) -> None:
+def test_each_candidate_has_its_tokens_per_step(tmp_path: Path) -> None:
     """NxD Inference checks one draft less than the window."""
     write_profile_of(tmp_path, {**draft_of(LARGE), "remark": "mine"})
     found = load_experiment(searched(tmp_path)).forecast
@@ -51,7 +51,7 @@ def test_each_candidate_of_a_draft_has_its_tokens_a_step(tmp_path: Path) -> None
     assert found["qwen3-1.7b-k15"] == dict.fromkeys(CLASSES, 4.5)
 
 
-def test_it_travels_to_the_search_that_is_of_one_token_a_step_or_more(tmp_path: Path) -> None:
+def test_it_reaches_the_search_with_plausible_values_only(tmp_path: Path) -> None:
     write_profile_of(tmp_path, draft_of(LARGE), draft_of(SMALL))
     search = present(load(searched(tmp_path)).search)
     assert search.forecast.keys() == {candidate.variant for candidate in search.candidates}
@@ -73,7 +73,7 @@ def test_the_temperature_is_the_workloads(tmp_path: Path, temperature: float | N
     assert_refused(searched(tmp_path), "it is of temperature 0.8, and this workload has 0")
 
 
-def test_what_an_estimate_prints_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_an_estimates_output_is_refused_with_advice(tmp_path: Path) -> None:
     (tmp_path / "profile.json").write_text('[{"target": "Qwen/Qwen3-32B", "draft_folder": "x"}]')
     told = "it is the output of `estimate --json`, which a search read before there were profiles"
     assert_refused(searched(tmp_path), f"{told}; next: `draftworth estimate")
@@ -87,12 +87,12 @@ def test_what_an_estimate_prints_is_refused_with_what_to_do(tmp_path: Path) -> N
         "Qwen3-0.6B/Qwen3-1.7B",
     ],
 )
-def test_a_draft_is_known_by_the_name_of_its_folder(tmp_path: Path, folder: str) -> None:
+def test_a_draft_is_recognized_by_its_folders_name(tmp_path: Path, folder: str) -> None:
     write_profile_of(tmp_path, draft_of(folder))
     assert "qwen3-1.7b-k3" in load_experiment(searched(tmp_path)).forecast
 
 
-def test_a_file_that_is_missing_is_refused_with_the_next_step(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_with_next_step(tmp_path: Path) -> None:
     said = "it cannot be read: No such file or directory; next: leave the key out, run `draftworth"
     assert_refused(searched(tmp_path), said)
 
@@ -147,7 +147,7 @@ def test_a_profile_of_another_target_is_refused(tmp_path: Path) -> None:
     assert_refused(searched(tmp_path), f"Qwen/Qwen3-8B, and this one is {TARGET}")
 
 
-def test_the_file_is_read_only_where_nothing_else_is_wrong(tmp_path: Path) -> None:
+def test_the_file_is_read_after_all_other_checks(tmp_path: Path) -> None:
     """What it should tell of follows from the rest of the experiment."""
     path = searched(tmp_path, put("search", "method", value="guesswork"))
     assert refused(path).dotted_key == "search.method"

@@ -28,7 +28,7 @@ def test_window_semantics_differ_between_releases(
     assert facts.max_tokens_per_step(window) == most
 
 
-def test_every_fact_has_a_source_and_every_neuron_release_an_image() -> None:
+def test_facts_have_sources_and_neuron_releases_have_images() -> None:
     for name, release in catalog().releases.items():
         assert release.sources, name
         on_neuron = release.platform == "neuron"
@@ -39,12 +39,12 @@ def test_every_fact_has_a_source_and_every_neuron_release_an_image() -> None:
             assert name.removeprefix("neuron-").partition("-")[0] in release.image
 
 
-def test_vllm_neuron_runs_with_two_physical_cores_in_a_logical_one() -> None:
+def test_vllm_neuron_needs_two_physical_cores_per_logical() -> None:
     for name, release in catalog().releases.items():
         assert release.lnc == ((2,) if release.dialect == "vllm_neuron" else None), name
 
 
-def test_heads_and_only_heads_name_a_target_of_the_catalogue_and_its_dialects() -> None:
+def test_only_heads_name_their_target_and_dialects() -> None:
     models = catalog().models
     dialects = {release.dialect for release in catalog().releases.values()}
     for name, facts in models.items():
@@ -55,7 +55,7 @@ def test_heads_and_only_heads_name_a_target_of_the_catalogue_and_its_dialects() 
         assert (facts.window is not None) == (facts.kind == "dflash_head"), name
 
 
-def test_no_release_serves_a_method_that_the_catalogue_calls_unserved() -> None:
+def test_no_release_serves_an_unserved_method() -> None:
     for method, unserved in catalog().unserved_methods.items():
         for name, release in catalog().releases.items():
             if unserved.platform in (None, release.platform):
@@ -70,5 +70,5 @@ def test_no_release_serves_a_method_that_the_catalogue_calls_unserved() -> None:
         ({"second_zone": "us-east-2f"}, "us-east-2f"),
     ],
 )
-def test_the_second_zone_is_the_files_or_another_one(given: dict[str, str], other: str) -> None:
+def test_the_second_zone_is_stated_or_another(given: dict[str, str], other: str) -> None:
     assert second_zone(changed_aws(resolved(), **given).spec.aws) == other

@@ -11,7 +11,7 @@ import yaml
 from draftworth.errors import ExperimentError, Key
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from tests.conftest import ROOT
-from tests.draftworth.experiment.test_rules import Changes, changed
+from tests.draftworth.experiment.changes import Changes, changed
 from tests.support.experiments import write_experiment
 
 GIVEN = yaml.safe_load(Path(__file__).with_name("smallest.yaml").read_text(encoding="utf-8"))
@@ -36,7 +36,7 @@ def smallest(folder: Path, changes: Changes) -> ResolvedNeuron:
     return load_neuron(write_experiment(folder, edit))
 
 
-def test_it_has_twelve_keys_and_none_of_them_is_guessed(tmp_path: Path) -> None:
+def test_it_has_twelve_keys_none_of_them_guessed(tmp_path: Path) -> None:
     keys = [*leaves(SMALLEST)]
     assert len(keys) == 12
     for key in keys:

@@ -13,7 +13,7 @@ from tests.support.experiments import both, put, resolved, write_experiment
 
 
 @pytest.mark.parametrize("path", ["a" * 300, "/".join(["a"] * 400), "loop"])
-def test_a_path_that_no_system_takes_is_a_problem(tmp_path: Path, path: str) -> None:
+def test_an_impossible_path_is_a_problem(tmp_path: Path, path: str) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     edits = {"qwen3-32b": ("workload", "prompts_dir"), "rehearsal": ("target", "path")}
     for base, key in edits.items():
@@ -41,7 +41,7 @@ def test_every_release_that_is_rented_refuses_to_sample() -> None:
     assert {name for name, r in releases if not r.refuses_sampling} == {"cpu-vllm-0.32.0"}
 
 
-def test_every_problem_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_all_problems_come_in_the_files_order(tmp_path: Path) -> None:
     path = write_experiment(
         tmp_path,
         both(
@@ -73,14 +73,14 @@ def test_a_file_without_a_mapping_is_refused(tmp_path: Path, text: str, given: s
     assert [problem.given for problem in refused.value.problems] == [given]
 
 
-def test_a_file_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
+def test_a_missing_file_is_answered_with_existing_ones(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("")
 
     with pytest.raises(UserInputError, match=r"no such file.*mine\.yaml"):
         load_experiment(tmp_path / "other.yaml")
 
 
-def test_the_first_deploy_has_the_published_servers_and_pins_everything() -> None:
+def test_the_first_deploy_pins_everything() -> None:
     smoke, published = resolved("smoke"), resolved("qwen3-32b")
     commands = [[variant.command for variant in e.variants] for e in (smoke, published)]
     assert commands[0] == commands[1]
@@ -110,7 +110,5 @@ def test_the_first_deploy_has_the_published_servers_and_pins_everything() -> Non
         ("a-" * 250 + "!", False),
     ],
 )
-def test_an_image_is_pinned_by_a_tag_other_than_latest_or_a_digest(
-    image: str, pinned: bool
-) -> None:
+def test_an_image_is_pinned_by_tag_or_digest(image: str, pinned: bool) -> None:
     assert is_pinned_image(image) is pinned

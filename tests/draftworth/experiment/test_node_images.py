@@ -59,7 +59,7 @@ def test_the_newest_release_that_fits_comes_first() -> None:
     }
 
 
-def test_known_node_releases_are_in_order_and_can_be_pinned() -> None:
+def test_listed_node_releases_are_ordered_and_pinnable() -> None:
     known = catalog().node_images.drivers
     days = [release.rpartition("-")[2] for release in known]
     assert days == sorted(set(days))
@@ -70,7 +70,7 @@ def test_known_node_releases_are_in_order_and_can_be_pinned() -> None:
 
 
 @pytest.mark.parametrize("name", ON_AWS)
-def test_a_shipped_experiment_pins_a_release_that_fits_or_needs_none(name: str) -> None:
+def test_shipped_experiments_pin_fitting_releases_or_need_none(name: str) -> None:
     pair = DriverAndRuntime.of(resolved(name).spec)
     assert pair.runtime
     needs_no_pin = not why_unfit(driver="9999.0", runtime=pair.runtime)

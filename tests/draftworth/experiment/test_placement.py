@@ -46,7 +46,7 @@ def numbers(repetitions: int, *, control: bool, variants: int = 2) -> dict[str, 
     return {v.name: [slot.number for slot in v.slots] for v in made.variants}
 
 
-def test_servers_stay_or_move_on_by_one_slot_so_that_no_two_want_the_same() -> None:
+def test_servers_move_by_slots_without_collisions() -> None:
     assert numbers(1, control=False) == {"baseline": [0], "qwen3-1.7b-k7": [1]}
     assert numbers(1, control=True) == {"baseline": [0, 1], "qwen3-1.7b-k7": [1]}
     assert numbers(2, control=False) == {"baseline": [0, 1], "qwen3-1.7b-k7": [1, 0]}
@@ -64,7 +64,7 @@ def test_servers_stay_or_move_on_by_one_slot_so_that_no_two_want_the_same() -> N
         (16, 1, tuple(range(16))),
     ],
 )
-def test_places_of_a_node_are_told_apart_by_one_device_each(
+def test_a_nodes_places_differ_by_one_device_each(
     tmp_path: Path, variants: int, slot_devices: int, devices: tuple[int, ...]
 ) -> None:
     placement = placed(tmp_path, variants=variants, slot_devices=slot_devices)

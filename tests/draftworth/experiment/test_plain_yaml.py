@@ -47,7 +47,7 @@ REFUSED: list[tuple[int | None, str]] = [
 ]
 
 
-def test_what_no_experiment_uses_is_refused_at_its_line() -> None:
+def test_unused_forms_of_yaml_are_refused_by_line() -> None:
     told = [refusal(text) for _, text in REFUSED]
     assert [problem.line for problem in told] == [line for line, _ in REFUSED]
     assert_words(told, "not_plain_yaml.txt")
@@ -66,7 +66,7 @@ def assert_words(problems: list[Problem], name: str) -> None:
     assert_snapshot(text, Path(__file__).with_name(name))
 
 
-def test_depth_and_number_are_allowed_up_to_the_limit() -> None:
+def test_depth_and_size_are_allowed_to_the_limit() -> None:
     assert source("[" * MAX_DEPTH + "]" * MAX_DEPTH).data
     entries = MAX_VALUES - 1  # the list is a value too
     assert len(source("- a\n" * entries).data) == entries

@@ -1,14 +1,19 @@
 """Wrong experiment files: which rule refuses each, at which key, and in which words.
 
-`wrong_files.yaml` has the files, as changes of shipped ones. `refused.txt` has the words: every
-problem of every file, read by people in a diff.
+`wrong_files/TOPIC.yaml` has the files, as changes of shipped ones: by the file that is changed and
+the rule that refuses it. A row is what is changed, in order: GONE removes a key, and the index
+after the last variant adds one; `variants[2..5]` adds one at each index, with the index in the
+place of INDEX. The last key of a row is the one that is refused, unless `refused` names another.
+
+`wrong_files/TOPIC.txt` has the words: every problem of every file, in the same order, read by
+people in a diff.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -18,19 +23,26 @@ from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.rules import workload_rules
 from draftworth.experiment.rules.registry import RULES, rule
 from tests.conftest import ROOT
-from tests.support.experiments import Edit, drop, put, write_experiment
+from tests.draftworth.experiment.changes import Changes, changed
+from tests.support.experiments import Edit, write_experiment
 from tests.support.snapshot import assert_snapshot
 
-# A part of a wrong file: what is changed, by key as problems name it (`variants[1].window`).
-Changes = dict[str, Any]
-FILES: dict[str, dict[str, Any]] = yaml.safe_load(
-    Path(__file__)
-    .with_name("wrong_files.yaml")
-    .read_text(encoding="utf-8")
-    .replace("TINY_PAIR", str(ROOT / "rehearsal" / "tiny_pair"))
+WRONG_FILES = Path(__file__).with_name("wrong_files")
+TOPICS = sorted(
+    file.stem for file in WRONG_FILES.glob("*.yaml") if file.stem not in {"parts", "allowed"}
 )
-TAKEN: dict[str, Changes] = FILES.pop("taken")
-del FILES["parts"]
+
+
+def read_changes(*names: str) -> dict[str, Any]:
+    """Read YAML files of the folder as one, in which a later one has the anchors of an earlier."""
+    text = "".join((WRONG_FILES / f"{name}.yaml").read_text(encoding="utf-8") for name in names)
+    read: dict[str, Any] = yaml.safe_load(
+        text.replace("TINY_PAIR", str(ROOT / "rehearsal" / "tiny_pair"))
+    )
+    return read
+
+
+ALLOWED: dict[str, Changes] = read_changes("allowed")
 TOOL = {"type": "function", "function": {"name": "weather"}}
 # The prompt classes of the rows, one line each.
 PROMPTS: dict[str, dict[str, object]] = {
@@ -44,40 +56,28 @@ PROMPTS: dict[str, dict[str, object]] = {
     "no-tool": {"prompt": "x", "tools": [TOOL], "tool_choice": "none"},
     "json": {"prompt": "x", "response_format": {"type": "json_object"}},
 }
-# base, rule, key, number of the row
-Row = tuple[str, str, str, int]
 
 
-def changed(changes: Mapping[str, Any]) -> Edit:
-    def edit(data: dict[str, Any]) -> None:
-        for name, value in each_of(changes):
-            parts = re.findall(r"[^.\[\]]+", name)
-            key = [int(part) if part.isdecimal() else part for part in parts]
-            if key[0] == "variants" and key[1:] == [len(data["variants"])]:
-                data["variants"].append(None)
-            (drop(*key) if value == "GONE" else put(*key, value=value))(data)
+class Row(NamedTuple):
+    """A wrong file: where its changes stand, which rule refuses it, and at which key."""
 
-    return edit
-
-
-def each_of(changes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each change, where a range of indices stands for one change per index."""
-    for name, value in changes.items():
-        if indices := re.fullmatch(r"variants\[(\d+)\.\.(\d+)\]", name):
-            for index in range(int(indices[1]), int(indices[2]) + 1):
-                text = json.dumps(value).replace('"INDEX"', str(index))
-                yield f"variants[{index}]", json.loads(text.replace("INDEX", str(index)))
-        else:
-            yield name, value
+    topic: str
+    base: str
+    code: str
+    number: int
+    key: str
 
 
 def rows() -> Iterator[tuple[Row, Edit]]:
-    for base, rules_of_base in FILES.items():
-        for code, changes_of_rule in rules_of_base.items():
-            for number, changes in enumerate(changes_of_rule, start=1):
-                rest = {key: value for key, value in changes.items() if key != "refused"}
-                key = changes.get("refused") or list(rest)[-1]
-                yield (base, code, key, number), changed(rest)
+    for topic in TOPICS:
+        files = read_changes("parts", topic)
+        del files["parts"]
+        for base, rules_of_base in files.items():
+            for code, changes_of_rule in rules_of_base.items():
+                for number, changes in enumerate(changes_of_rule, start=1):
+                    rest = {key: value for key, value in changes.items() if key != "refused"}
+                    key = changes.get("refused") or list(rest)[-1]
+                    yield Row(topic, base, code, number, key), changed(rest)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def refused(folder: Path) -> dict[Row, tuple[Problem, ...]]:
-    return {row: problems_of(write_experiment(folder, edit, base=row[0])) for row, edit in rows()}
+    return {row: problems_of(write_experiment(folder, edit, base=row.base)) for row, edit in rows()}
 
 
 def problems_of(path: Path) -> tuple[Problem, ...]:
@@ -111,17 +111,21 @@ def problems_of(path: Path) -> tuple[Problem, ...]:
     return refused.value.problems
 
 
-def test_a_wrong_file_is_refused_by_its_rule_at_its_key(
+def test_each_wrong_file_breaks_its_rule_and_key(
     refused: dict[Row, tuple[Problem, ...]],
 ) -> None:
-    told = {row: [(p.code, p.dotted_key) for p in found] for row, found in refused.items()}
-    assert {row: found for row, found in told.items() if row[1:3] not in found} == {}
+    places = {row: [(p.code, p.dotted_key) for p in problems] for row, problems in refused.items()}
+    assert [row for row in places if (row.code, row.key) not in places[row]] == []
 
 
-def test_the_words_of_every_problem(refused: dict[Row, tuple[Problem, ...]], folder: Path) -> None:
-    text = "\n".join("".join(map(words, problems)) for problems in refused.values())
+@pytest.mark.parametrize("topic", TOPICS)
+def test_the_words_of_every_problem(
+    topic: str, refused: dict[Row, tuple[Problem, ...]], folder: Path
+) -> None:
+    of_topic = [problems for row, problems in refused.items() if row.topic == topic]
+    text = "\n".join("".join(map(words, problems)) for problems in of_topic)
     text = text.replace(str(folder), "FOLDER").replace(str(ROOT), "ROOT")
-    assert_snapshot(text, Path(__file__).with_name("refused.txt"))
+    assert_snapshot(text, WRONG_FILES / f"{topic}.txt")
 
 
 def words(problem: Problem) -> str:
@@ -131,7 +135,7 @@ def words(problem: Problem) -> str:
 
 def test_every_rule_has_a_file_that_breaks_it() -> None:
     assert len(RULES) > 40
-    assert {*RULES} <= {code for (_, code, _, _), _ in rows()}
+    assert {*RULES} <= {row.code for row, _ in rows()}
 
 
 def test_every_code_that_a_page_shows_exists() -> None:
@@ -142,7 +146,7 @@ def test_every_code_that_a_page_shows_exists() -> None:
         code for page in pages for code in first_line.findall(page.read_text(encoding="utf-8"))
     }
     assert codes
-    assert codes <= {code for (_, code, _, _), _ in rows()}
+    assert codes <= {row.code for row, _ in rows()}
 
 
 def test_two_rules_with_one_code_are_refused() -> None:
@@ -150,6 +154,6 @@ def test_two_rules_with_one_code_are_refused() -> None:
         rule("one-load")(lambda _: iter(()))
 
 
-@pytest.mark.parametrize("changes", TAKEN.values(), ids=TAKEN)
-def test_what_is_just_allowed_is_taken(folder: Path, changes: Changes) -> None:
+@pytest.mark.parametrize("changes", ALLOWED.values(), ids=ALLOWED)
+def test_what_is_just_allowed_is_accepted(folder: Path, changes: Changes) -> None:
     assert load_experiment(write_experiment(folder, changed(changes))).cases

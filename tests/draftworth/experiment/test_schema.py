@@ -66,7 +66,7 @@ def test_what_each_key_may_have_is_told() -> None:
     assert values_in_words(NeuronExperiment, ("no", "such", "key")) == "a value"
 
 
-def test_an_entry_is_described_by_the_list_or_mapping_that_it_is_in() -> None:
+def test_an_entry_is_described_by_its_container() -> None:
     described = description(NeuronExperiment, ("aws", "pins", "add_ons", "vpc-cni"))
     assert described == description(NeuronExperiment, ("aws", "pins", "add_ons"))
     assert "EKS add-on to its version" in described

@@ -32,7 +32,7 @@ def names(experiment: Experiment) -> list[str]:
     return [variant.name for variant in experiment.served_variants]
 
 
-def test_a_search_with_a_method_that_takes_no_draft_is_refused(
+def test_a_method_without_drafts_cannot_be_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     methods = catalog().methods
@@ -48,7 +48,7 @@ def test_a_search_measures_once_without_being_told(tmp_path: Path) -> None:
     assert experiments.load_spec(ROOT / "experiments" / "qwen3-32b.yaml").repetitions == 2
 
 
-def test_what_is_a_variant_by_hand_too_is_that_variant(tmp_path: Path) -> None:
+def test_a_candidate_also_by_hand_is_that_variant(tmp_path: Path) -> None:
     found = names(searched(tmp_path, lambda data: data["variants"].append(BY_HAND)))
     assert found[:2] == ["baseline", "as-published"]
     assert "qwen3-1.7b-k7" not in found
@@ -71,7 +71,7 @@ def test_candidates_have_names_that_a_variant_may_have(draft: str, stem: str) ->
     assert len(f"{stem}-k{MAX_WINDOW}") <= MAX_NAME_LENGTH
 
 
-def test_a_problem_of_a_candidate_is_told_where_it_comes_from() -> None:
+def test_a_candidates_problem_is_reported_at_its_origin() -> None:
     place = {v.name: place for place, v in placed_variants(experiments.resolved(SEARCH).spec)}[
         "qwen3-0.6b-k9"
     ]
@@ -91,7 +91,7 @@ def test_a_problem_of_a_candidate_is_told_where_it_comes_from() -> None:
         (lambda data: data["variants"].append({**BY_HAND, "window": 13}), "as-published"),
     ],
 )
-def test_the_first_is_by_hand_or_near_what_is_published(
+def test_the_first_is_by_hand_or_near_published(
     tmp_path: Path, edit: experiments.Edit, first: str
 ) -> None:
     experiment = load(experiments.write_experiment(tmp_path, edit, base=SEARCH))
@@ -100,7 +100,7 @@ def test_the_first_is_by_hand_or_near_what_is_published(
     assert up == ["baseline", first]
 
 
-def test_one_candidate_of_each_draft_is_tried_on_a_cpu_node() -> None:
+def test_one_candidate_per_draft_is_a_canary() -> None:
     tried = [variant.name for variant in experiments.resolved(SEARCH).canaries]
     assert tried == ["baseline", "qwen3-1.7b-k8", "qwen3-0.6b-k3"]
     one_by_one = experiments.resolved("llama-3.1-8b-eagle3")
@@ -131,7 +131,7 @@ def test_no_published_prior_refuses_a_draft_by_itself() -> None:
             assert 1 + window * least < facts.max_tokens_per_step(window)
 
 
-def test_two_drafts_of_a_search_are_told_apart_by_size() -> None:
+def test_two_drafts_of_a_search_differ_by_size() -> None:
     found = present(experiments.resolved(SEARCH).search)
     assert len(found.candidates) == 26
     large, small = found.candidates[0], found.candidates[-1]

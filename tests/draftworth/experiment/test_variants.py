@@ -12,7 +12,7 @@ CLASS_ASKED_FOR = re.compile(r"isinstance\([^)]*\b(Baseline|AsShipped|\w*Specula
 @pytest.mark.parametrize(
     "room", ["draftworth", "charts", "stacks", "pods", "lambdas", "rehearsal", "benchmarks"]
 )
-def test_no_module_asks_for_the_class_of_a_variant(room: str) -> None:
+def test_no_module_tests_the_class_of_variants(room: str) -> None:
     files = [*(ROOT / room).rglob("*.py")]
     assert files
     assert [file.name for file in files if CLASS_ASKED_FOR.search(file.read_text())] == []

@@ -42,7 +42,7 @@ def holding(data: bytes) -> Make:
         (holding(b"name: \xc3"), "UTF-8"),
     ],
 )
-def test_what_cannot_be_read_is_one_sentence_at_once(
+def test_an_unreadable_file_is_refused_in_one_sentence(
     tmp_path: Path, make: Make, message: str
 ) -> None:
     with bounded(loops=5), pytest.raises(UserInputError, match=message) as refused:
@@ -51,13 +51,13 @@ def test_what_cannot_be_read_is_one_sentence_at_once(
     assert str(refused.value).isprintable()
 
 
-def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path) -> None:
+def test_byte_order_marks_and_windows_lines_are_read(tmp_path: Path) -> None:
     source = read_source(holding(b"\xef\xbb\xbfa: 1\r\nb: two\r\n")(tmp_path))
     assert source.data == {"a": 1, "b": "two"}
     assert source.lines["b",] == 2
 
 
-def test_three_hundred_unknown_keys_are_told_at_once_and_in_part(tmp_path: Path) -> None:
+def test_three_hundred_unknown_keys_are_reported_in_part(tmp_path: Path) -> None:
     path = write_experiment(
         tmp_path, lambda data: data["serving"].update({f"max_num_seq{n}": 4 for n in range(300)})
     )
@@ -70,7 +70,7 @@ def test_three_hundred_unknown_keys_are_told_at_once_and_in_part(tmp_path: Path)
     assert text.splitlines()[-1] == "and 280 more"
 
 
-def test_a_long_key_and_what_it_holds_are_cut(tmp_path: Path) -> None:
+def test_a_long_key_and_its_value_are_cut(tmp_path: Path) -> None:
     path = write_experiment(tmp_path, put("serving", "k" * 1_000, value="\N{SNOWMAN}" * 1_000))
     with pytest.raises(ExperimentError) as refused:
         load_experiment(path)

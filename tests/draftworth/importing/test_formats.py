@@ -32,7 +32,7 @@ def test_a_line_of_a_batch_is_its_body() -> None:
     assert found == Logged(line={"messages": ASKED, "max_tokens": 9}, answer=None)
 
 
-def test_the_answer_that_ends_a_chat_is_not_asked() -> None:
+def test_a_chats_final_answer_is_not_sent() -> None:
     found = openai_jsonl({"messages": [*ASKED, FOUR]})
     assert (found.line, found.answer) == ({"messages": ASKED}, "4")
 
@@ -54,12 +54,12 @@ def test_a_text_for_training_has_prompt_and_completion() -> None:
 @pytest.mark.parametrize(
     "response", [{"error": {}}, {"choices": []}, {"choices": [7]}, [], 7, "data: {}\n\n", ""]
 )
-def test_a_response_that_is_no_answer_leaves_the_question(response: object) -> None:
+def test_a_response_without_answer_leaves_the_question(response: object) -> None:
     found = openai_jsonl({"request": {"messages": ASKED}, "response": response})
     assert found == Logged(line={"messages": ASKED}, answer=None)
 
 
-def test_calls_of_tools_are_the_answer_as_a_measured_stream_has_them() -> None:
+def test_tool_calls_are_answers_as_in_measured_streams() -> None:
     message = {"role": "assistant", "content": None, "tool_calls": [CALL]}
     request = {"messages": ASKED, "tools": [CALL], "tool_choice": "auto"}
     found = openai_jsonl({"request": request, "response": {"choices": [{"message": message}]}})
@@ -67,7 +67,7 @@ def test_calls_of_tools_are_the_answer_as_a_measured_stream_has_them() -> None:
     assert found.line == request
 
 
-def test_what_a_response_leaves_empty_in_a_message_is_no_key_of_it() -> None:
+def test_empty_keys_of_a_responses_message_are_dropped() -> None:
     empty: dict[str, object] = {"refusal": None, "annotations": [], "function_call": None}
     history = [{**ASKED[0], **empty}, {**FOUR, **empty}, *ASKED]
     found = openai_jsonl({"messages": history})
@@ -125,7 +125,7 @@ def test_data_capture_of_a_text_to_continue() -> None:
     assert found == Logged(line=line, answer=" upon", notes=TEXT)
 
 
-def test_data_capture_without_a_readable_answer_keeps_the_question() -> None:
+def test_data_capture_without_answer_keeps_the_question() -> None:
     line = captured({"messages": ASKED}, None)
     for output in (None, 7, {"data": "4", "encoding": "CSV"}, {"data": "data: {}"}):
         line["captureData"]["endpointOutput"] = output
@@ -146,7 +146,7 @@ def test_sharegpt_is_the_first_question_and_its_answer() -> None:
         {"category": "math", "messages": [*ASKED, {"role": "user", "content": "and 3?"}]},
     ],
 )
-def test_speed_bench_is_the_first_turn_in_a_case_of_its_category(record: dict[str, Any]) -> None:
+def test_speed_bench_gives_first_turns_by_category(record: dict[str, Any]) -> None:
     found = speed_bench(record)
     assert (found.line, found.case) == ({"messages": ASKED}, "math")
     assert found.notes == ("of several turns, of which the first is taken",)
@@ -158,7 +158,7 @@ UNUSABLE = yaml.safe_load(Path(__file__).with_name("unusable.yaml").read_text())
 @pytest.mark.parametrize(
     ("form", "record", "words"), [(form, *row) for form, rows in UNUSABLE.items() for row in rows]
 )
-def test_what_cannot_be_used_is_counted_by_its_kind(
+def test_unusable_records_are_counted_by_kind(
     form: str, record: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(NotSendableError) as refused:

@@ -32,7 +32,7 @@ def do_import(folder: Path, records: list[Any], **changes: Any) -> Imported:
     return import_prompts(ImportOrder(**{**fields, **changes}), lambda records: None)
 
 
-def test_what_was_written_is_read_as_any_other_case(tmp_path: Path) -> None:
+def test_written_prompts_are_read_as_any_case(tmp_path: Path) -> None:
     first, again = chat("one?", "1", max_tokens=7), chat("one?", "eins")
     imported = do_import(tmp_path, [first, chat("é?\u2028"), {}, again, chat("3?", "3")])
 
@@ -51,7 +51,7 @@ def test_what_was_written_is_read_as_any_other_case(tmp_path: Path) -> None:
     )
 
 
-def test_the_same_question_with_another_limit_is_a_repeat_and_with_tools_is_none(
+def test_other_limits_make_a_repeat_other_tools_not(
     tmp_path: Path,
 ) -> None:
     tool = {"type": "function", "function": {"name": "f"}}
@@ -100,7 +100,7 @@ def test_a_prompt_longer_than_any_is_left_out(tmp_path: Path) -> None:
     )
 
 
-def test_more_than_a_prompt_file_can_hold_is_refused(
+def test_more_than_a_prompt_file_holds_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("draftworth.records.prompts.MAX_FILE_BYTES", 20_000)

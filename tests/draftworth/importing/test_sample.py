@@ -21,20 +21,20 @@ def names(sample: PromptSample) -> list[str]:
 LOG = [f"p{n}" for n in range(500)]
 
 
-def test_a_log_that_fits_is_taken_whole_in_its_order() -> None:
+def test_a_small_log_is_taken_whole_in_order() -> None:
     sample = sample_of(["b", "a", "b", "c", "a", "b"], 64)
     assert names(sample) == ["b", "a", "c"]
     assert (sample.repeats, sample.not_drawn) == (3, 0)
 
 
-def test_the_same_log_and_seed_give_the_same_prompts_in_any_order() -> None:
+def test_log_and_seed_decide_the_prompts_drawn() -> None:
     shuffled = random.Random(1).sample(LOG, len(LOG))
     first, again = sample_of(LOG, 20), sample_of(shuffled, 20)
     assert {*names(first)} == {*names(again)}
     assert {*names(first)} != {*names(sample_of(LOG, 20, seed=1))}
 
 
-def test_every_request_is_drawn_a_repeat_or_not_drawn() -> None:
+def test_every_request_is_drawn_repeated_or_not_drawn() -> None:
     log = [*LOG, *LOG[:100], *["p3"] * 50]
     sample = sample_of(log, 20)
     drawn = names(sample)

@@ -47,7 +47,7 @@ def test_an_empty_array_has_no_elements(tmp_path: Path, text: str) -> None:
     assert read(path) == []
 
 
-def test_a_folder_is_every_json_file_below_it_by_name(tmp_path: Path) -> None:
+def test_a_folder_yields_its_json_files_by_name(tmp_path: Path) -> None:
     for name in ("2026/11/02/b.jsonl", "2026/11/01/z.jsonl", "notes.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(json.dumps({"of": name}))
@@ -73,16 +73,14 @@ def test_a_folder_is_every_json_file_below_it_by_name(tmp_path: Path) -> None:
         ("[{}]".encode("utf-16"), "UTF-16; next: `iconv"),
     ],
 )
-def test_a_file_that_cannot_be_read_to_its_end_is_refused(
-    tmp_path: Path, data: bytes, words: str
-) -> None:
+def test_a_file_unreadable_to_its_end_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
     path = tmp_path / "log.json"
     path.write_bytes(data)
     with pytest.raises(PromptSetError, match=words):
         read(path)
 
 
-def test_what_is_not_there_and_an_empty_folder_are_told(tmp_path: Path) -> None:
+def test_missing_files_and_empty_folders_are_reported(tmp_path: Path) -> None:
     with pytest.raises(PromptSetError, match=r"none\.json: cannot be read: No such file"):
         read(tmp_path / "none.json")
     with pytest.raises(PromptSetError, match=r"no file below it that ends with \.jsonl or \.json"):

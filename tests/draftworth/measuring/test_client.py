@@ -23,7 +23,7 @@ from draftworth.measuring.event_stream import BadStreamError
 from draftworth.measuring.http import Head, Response
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import RequestRecord
-from tests.draftworth.measuring.specifications import shape
+from tests.draftworth.measuring.one_request import PROMPT, SHAPE, measure, play
 from tests.support.stream_server import (
     DONE,
     HEADERS,
@@ -31,7 +31,6 @@ from tests.support.stream_server import (
     Script,
     Sleep,
     Step,
-    StreamServer,
     Write,
     completion,
     event,
@@ -40,23 +39,6 @@ from tests.support.stream_server import (
     usage_event,
 )
 
-SHAPE = shape(output_tokens=64, seed=3)
-PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "count"},))
-
-
-def measure(
-    script: Script, *, prompt: Prompt = PROMPT, timeout_seconds: float = 5.0, **client: Any
-) -> tuple[Measured, StreamServer]:
-    given = replace(SHAPE, timeout_seconds=timeout_seconds)
-    settings: dict[str, Any] = {"shape": given, "read_wait": lambda: 0, **client}
-    with stream_server(script) as server:
-        made = Client(base_url=server.base_url, **settings)
-        return asyncio.run(made.measure(prompt, request_id="r1", seed=0)), server
-
-
-def play(*steps: Step) -> Script:
-    return lambda _: steps
-
 
 def answered(*pieces: bytes | Sleep) -> Measured:
     """What is measured of a stream of these events."""
@@ -64,7 +46,7 @@ def answered(*pieces: bytes | Sleep) -> Measured:
     return measure(play(*(p if isinstance(p, Sleep) else Write(p) for p in whole)))[0]
 
 
-def test_multi_token_chunks_are_counted_and_stamped_as_they_come() -> None:
+def test_chunks_of_many_tokens_are_counted_and_stamped() -> None:
     script = play(*completion(3, 8, 1, 8, gap_seconds=0.05, ttft_seconds=0.1))
 
     measured, server = measure(script)
@@ -108,7 +90,7 @@ TOLD = {
 }
 
 
-def test_what_the_server_says_of_a_requests_drafts_is_in_its_record() -> None:
+def test_record_holds_the_drafts_that_the_server_reports() -> None:
     record = measure(telling({"speculative_decoding": TOLD}))[0].record
     assert not record.failed
     assert (record.verification_steps, record.drafted_tokens, record.accepted_tokens) == (2, 14, 6)
@@ -144,7 +126,7 @@ OF_ANOTHER_FORM: list[object] = [None, [], "x", 7, {}, {"speculative_decoding": 
 @pytest.mark.parametrize(
     "metrics", [*({"speculative_decoding": TOLD | wrong} for wrong in WRONG), *OF_ANOTHER_FORM]
 )
-def test_what_cannot_be_of_drafts_is_not_there_and_fails_nothing(metrics: object) -> None:
+def test_draft_counts_that_make_no_sense_are_dropped(metrics: object) -> None:
     record = measure(telling(metrics))[0].record
     assert not record.failed
     assert record.number_output_tokens == 9
@@ -152,7 +134,7 @@ def test_what_cannot_be_of_drafts_is_not_there_and_fails_nothing(metrics: object
     assert record.tokens_per_step == 8.0, "by chunks"
 
 
-def test_role_only_and_empty_events_are_not_the_first_token() -> None:
+def test_role_only_and_empty_events_are_no_token() -> None:
     nothing = (event("", tokens=0, role="assistant"), event("", tokens=0))
     text = (event("a", tokens=1), event("b", tokens=2, finish="stop"))
     record = answered(*nothing, Sleep(0.15), *text).record
@@ -161,7 +143,7 @@ def test_role_only_and_empty_events_are_not_the_first_token() -> None:
     assert record.chunks == 2
 
 
-def test_a_chunk_with_tokens_but_no_text_yet_counts() -> None:
+def test_a_chunk_with_tokens_but_no_text_counts() -> None:
     """Half of a multi-byte character: decoded already, the text comes with the next chunk."""
     measured = answered(event("", tokens=1), event("é", tokens=2, finish="stop"))
     assert measured.transcript.chunk_tokens == (1, 1)
@@ -171,7 +153,7 @@ def test_a_chunk_with_tokens_but_no_text_yet_counts() -> None:
     ("totals", "source", "tokens_per_step"),
     [([usage_event(9)], "last_chunk", 8.0), ([], "none", None)],
 )
-def test_a_server_that_does_not_count_chunks_is_told_apart(
+def test_a_server_that_counts_no_chunks_is_recognized(
     totals: list[bytes], source: str, tokens_per_step: float | None
 ) -> None:
     chunks = (event("", role="assistant"), event("abc"), event("def", finish="length"))
@@ -184,7 +166,7 @@ def test_a_server_that_does_not_count_chunks_is_told_apart(
     assert measured.transcript.chunk_tokens is None
 
 
-def test_the_request_carries_the_shape_and_the_key_and_nothing_of_the_variant() -> None:
+def test_request_holds_shape_and_key_nothing_of_variant() -> None:
     _, server = measure(play(*completion(1, 1)), api_key="k")
 
     (request,) = server.requests
@@ -206,7 +188,7 @@ def asked(prompt: Prompt, **shape: object) -> dict[str, Any]:
     return found
 
 
-def test_a_prompt_with_its_own_most_tokens_is_asked_for_those_and_gets_no_more() -> None:
+def test_a_prompts_own_token_limit_is_enforced() -> None:
     own = replace(PROMPT, max_tokens=2)
     assert asked(own)["max_tokens"] == asked(own)["min_tokens"] == 2
     assert asked(PROMPT)["max_tokens"] == 64
@@ -214,7 +196,7 @@ def test_a_prompt_with_its_own_most_tokens_is_asked_for_those_and_gets_no_more()
     assert "completion_tokens: given 3" in measured.record.error_msg
 
 
-def test_tools_and_the_form_of_the_answer_are_sent_as_they_are() -> None:
+def test_tools_and_response_format_are_sent_unchanged() -> None:
     tool = {"type": "function", "function": {"name": "f", "x-own": [1, None]}}
     form = {"type": "json_object"}
     body = asked(replace(PROMPT, tools=(tool,), tool_choice="auto", response_format=form))
@@ -222,7 +204,7 @@ def test_tools_and_the_form_of_the_answer_are_sent_as_they_are() -> None:
     assert not {"tools", "tool_choice", "response_format"} & asked(PROMPT).keys()
 
 
-def test_a_text_to_continue_goes_to_completions_without_a_chat_template() -> None:
+def test_text_to_continue_goes_to_completions_without_template() -> None:
     steps: list[Step] = [
         Write(HEADERS),
         Write(continuation("Once", tokens=1)),
@@ -242,14 +224,14 @@ def test_a_text_to_continue_goes_to_completions_without_a_chat_template() -> Non
     assert measured.record.finish_reason == "length"
 
 
-def test_token_ids_are_asked_for_only_where_they_are_wanted_and_kept() -> None:
+def test_token_ids_are_requested_only_where_wanted() -> None:
     assert "return_token_ids" not in asked(PROMPT)
     assert asked(PROMPT, token_ids=True)["return_token_ids"] is True
     measured = answered(event("x", tokens=1, token_ids=[7]), event("x", tokens=3, token_ids=[8, 9]))
     assert measured.transcript.token_ids == (7, 8, 9)
 
 
-def test_token_ids_of_a_part_of_the_tokens_are_none() -> None:
+def test_token_ids_of_some_tokens_are_dropped() -> None:
     measured = answered(event("x", tokens=1, token_ids=[7]), event("x", tokens=3))
     assert not measured.record.failed
     assert measured.transcript.token_ids is None
@@ -287,7 +269,7 @@ def test_tool_calls_are_output() -> None:
         ("5", None),
     ],
 )
-def test_prompt_tokens_from_a_cache_are_in_the_record(details: object, cached: int | None) -> None:
+def test_prompt_tokens_from_a_cache_are_recorded(details: object, cached: int | None) -> None:
     usage = {"prompt_tokens": 11, "completion_tokens": 2, "prompt_tokens_details": details}
     last = event_of({"choices": [], "usage": usage})
     record = answered(event("a", tokens=1), event("b", tokens=2, finish="stop"), last).record
@@ -297,7 +279,7 @@ def test_prompt_tokens_from_a_cache_are_in_the_record(details: object, cached: i
     assert record.cached_input_tokens == cached
 
 
-def test_a_prompt_that_becomes_shorter_than_what_was_cached_of_it_has_no_count() -> None:
+def test_more_cached_tokens_than_prompt_tokens_are_dropped() -> None:
     long = {
         "prompt_tokens": 11,
         "completion_tokens": 1,
@@ -329,7 +311,7 @@ def continuation(text: str, *, tokens: int, finish: str | None = None) -> bytes:
 
 
 # What servers do at their worst: tests/hostile/server_modes.py.
-def test_an_answer_from_before_the_request_is_not_believed() -> None:
+def test_an_answer_older_than_its_request_fails() -> None:
     stream = client_module._Stream(lambda: None, 64)
     stream.on_head(Head(status=200))
     stream.on_body(event("a", tokens=1, finish="stop"), 5)
@@ -342,7 +324,7 @@ def test_an_answer_from_before_the_request_is_not_believed() -> None:
     )
 
 
-def test_an_exception_that_no_answer_should_bring_about_is_a_record_with_its_own_code(
+def test_an_unexpected_exception_is_recorded_under_its_code(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def defect(self: object, value: object, now_ns: int) -> None:
@@ -368,7 +350,7 @@ def test_what_ends_the_program_ends_a_request() -> None:
         asyncio.run(cancelled(server.base_url))
 
 
-def test_an_event_that_comes_byte_by_byte_costs_no_more_than_its_length() -> None:
+def test_an_event_in_single_bytes_costs_its_length() -> None:
     """Put together at each byte, its bytes would be copied 150,000 times."""
     reader = ChunkReader(64)
     began_seconds = time.process_time()
@@ -380,7 +362,7 @@ def test_an_event_that_comes_byte_by_byte_costs_no_more_than_its_length() -> Non
         reader.feed(b"x", 0)
 
 
-def test_a_request_that_timed_out_says_how_long_it_was_waited_for() -> None:
+def test_a_timeout_records_how_long_it_waited() -> None:
     """By the client's monotonic clock: here one that runs a thousand times as fast."""
     start_ns = time.perf_counter_ns()
     steps = (Write(HEADERS), Write(event("a", tokens=1)), Sleep(3))
@@ -405,7 +387,7 @@ def test_a_request_that_timed_out_says_how_long_it_was_waited_for() -> None:
         ([Write(b"HTTP/1.1 503 Busy\r\nContent-Length: 99\r\n\r\nbusy"), Sleep(9)], 3.0),
     ],
 )
-def test_a_request_that_failed_otherwise_says_how_long_it_took(
+def test_a_failed_request_records_how_long_it_took(
     steps: list[Step], least_s: float | None
 ) -> None:
     measured, _ = measure(play(*steps), timeout_seconds=3)
@@ -449,7 +431,7 @@ def measured_with_waits(
     return record
 
 
-def test_a_wait_while_tokens_came_excludes_a_sample_without_stamps(
+def test_without_stamps_waits_between_tokens_exclude_a_sample(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("draftworth.measuring.connections.sys.platform", "elsewhere")
@@ -465,7 +447,7 @@ def test_a_wait_while_tokens_came_excludes_a_sample_without_stamps(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")
 @pytest.mark.parametrize("waits_ns", [BEFORE_THE_FIRST, AFTER_THE_FIRST])
-def test_the_same_wait_is_counted_and_harmless_where_the_kernel_stamped(
+def test_with_kernel_stamps_the_same_wait_is_harmless(
     waits_ns: tuple[int, ...],
 ) -> None:
     script = play(*completion(1, 1, ttft_seconds=0.1, gap_seconds=0.2))
@@ -475,7 +457,7 @@ def test_the_same_wait_is_counted_and_harmless_where_the_kernel_stamped(
     assert record.run_queue_wait_s == pytest.approx(0.4)
 
 
-def test_tokens_that_were_read_together_after_a_wait_are_excluded() -> None:
+def test_tokens_read_together_after_a_wait_are_excluded() -> None:
     together = Write(event("a", tokens=1) + event("b", tokens=2, finish="stop"))
     script = play(Write(HEADERS), Sleep(0.1), together, Write(DONE))
     excluded = "client waited 400.0 ms for a core before the first token"

@@ -16,7 +16,7 @@ from draftworth.measuring.clock import UnixClock, unix_clock
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.records.reading import read_run
 from tests.conftest import ROOT
-from tests.draftworth.measuring.test_runner import case, run, server, spec
+from tests.support.stand_in_runs import case, run, server, spec
 from tests.support.stream_server import Request, Step, plain, stream_server
 
 HOURS_SECONDS = 5 * 3600.0
@@ -36,7 +36,7 @@ def jumping(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() + int(jump() * 1e9))
 
 
-def test_it_is_the_time_of_day_and_runs_with_the_monotonic_clock() -> None:
+def test_it_shows_time_of_day_and_runs_monotonically() -> None:
     assert unix_clock() == pytest.approx(time.time(), abs=60)
     before_ns, before = time.perf_counter_ns(), unix_clock()
     after, after_ns = unix_clock(), time.perf_counter_ns()
@@ -44,7 +44,7 @@ def test_it_is_the_time_of_day_and_runs_with_the_monotonic_clock() -> None:
 
 
 @pytest.mark.usefixtures("jumping")
-def test_a_jump_changes_no_duration_of_a_run_and_ends_no_wait(tmp_path: Path) -> None:
+def test_a_clock_jump_changes_no_duration_or_wait(tmp_path: Path) -> None:
     asked, healthy = itertools.count(), server(1, 1)
 
     def late(request: Request) -> Iterable[Step]:
@@ -66,14 +66,14 @@ def test_a_jump_changes_no_duration_of_a_run_and_ends_no_wait(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("jumping")
-def test_a_jump_does_not_make_the_wait_for_servers_longer(tmp_path: Path) -> None:
+def test_a_clock_jump_prolongs_no_wait_for_servers(tmp_path: Path) -> None:
     with stream_server(lambda _: LOADING) as loading:
         result = run(spec(loading.base_url, cases=[case("count")], deadline_s=0.3), tmp_path)
 
     assert "was not ready within 0.3 s" in result.reason
 
 
-def test_the_wall_clock_itself_would_end_the_wait_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wall_clock_itself_would_end_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     hours = itertools.count()
     monkeypatch.setattr(time, "time", lambda: next(hours) * 3600.0)
     with stream_server(lambda _: LOADING) as late:
@@ -88,7 +88,7 @@ def test_the_wall_clock_itself_would_end_the_wait_at_once(monkeypatch: pytest.Mo
     assert len(late.requests) == 1
 
 
-def test_another_process_of_this_machine_goes_on_with_the_same_anchor() -> None:
+def test_another_process_of_this_machine_keeps_the_anchor() -> None:
     anchored = UnixClock(unix_clock.anchor_ns - 10**18, unix_clock.machine)
     code = "import pickle, sys; print(pickle.load(sys.stdin.buffer).anchor_ns)"
     printed = subprocess.run(
@@ -107,7 +107,7 @@ def test_on_another_machine_it_is_that_machines_own(machine: str) -> None:
     assert pickle.loads(pickle.dumps(elsewhere)) == unix_clock  # noqa: S301
 
 
-def test_a_system_that_names_no_boot_gives_no_machine(
+def test_a_system_without_boot_id_has_no_machine(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(clock, "_BOOT_ID", tmp_path / "none")

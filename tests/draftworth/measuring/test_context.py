@@ -14,7 +14,7 @@ from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.load_shapes import ConcurrencyLoad, Load
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import read_run
-from tests.draftworth.measuring.test_runner import case, run, server, spec
+from tests.support.stand_in_runs import case, run, server, spec
 from tests.support.stream_server import Request, Script, Step, plain, stream_server
 
 SYSTEM = {"role": "system", "content": "You are brief."}
@@ -76,7 +76,7 @@ def tokens(prompt: Prompt) -> int:
 
 
 @pytest.mark.parametrize("length", [12, 100, 3000])
-def test_a_prompt_is_as_long_as_was_asked_for_and_no_longer(length: int) -> None:
+def test_a_prompt_has_the_requested_length_or_less(length: int) -> None:
     made = fitted([case("count", 8)], length)[length]
 
     for prompt in made.prompts:
@@ -85,7 +85,7 @@ def test_a_prompt_is_as_long_as_was_asked_for_and_no_longer(length: int) -> None
     assert [prompt.id for prompt in made.prompts] == [f"count-{i}" for i in range(8)]
 
 
-def test_padding_is_of_the_cases_other_prompts_and_the_question_stays_at_the_end() -> None:
+def test_padding_is_other_prompts_with_the_question_last() -> None:
     made = fitted([case("count", 3)], 60)[60]
 
     texts = [asked(prompt) for prompt in made.prompts]
@@ -134,7 +134,7 @@ def test_the_same_server_makes_the_same_prompts() -> None:
     assert fitted(cases, 100, 1000) == fitted(cases, 100, 1000)
 
 
-def test_no_more_prompts_are_made_than_a_run_can_send() -> None:
+def test_no_more_prompts_are_made_than_sent() -> None:
     assert len(fitted([case("count", 50)], 40, rounds=1)[40].prompts) == 4
 
 
@@ -196,7 +196,7 @@ def test_a_run_sends_each_length_to_every_variant(tmp_path: Path) -> None:
     assert {b.load.label for b in read_run(tmp_path / "test-1").blocks} == {"c1-i40", "c1-i400"}
 
 
-def test_a_server_that_does_not_count_ends_the_run_before_anything_is_measured(
+def test_a_server_without_tokenizer_ends_the_run_first(
     tmp_path: Path,
 ) -> None:
     def without_tokenize(request: Request) -> Iterable[Step]:

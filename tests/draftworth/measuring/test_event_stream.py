@@ -13,12 +13,12 @@ def events_of(*pieces: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("cut", range(5))
-def test_a_byte_order_mark_is_no_part_of_the_first_event(cut: int) -> None:
+def test_a_byte_order_mark_belongs_to_no_event(cut: int) -> None:
     stream = BOM + b"data: a\n\ndata: b\n\n"
     assert events_of(stream[:cut], stream[cut:]) == [b"a", b"b"]
 
 
-def test_a_byte_order_mark_in_single_bytes_is_ignored() -> None:
+def test_a_byte_order_mark_in_pieces_is_ignored() -> None:
     pieces = [bytes([byte]) for byte in BOM + b"data: a\r\n\r\n"]
     assert events_of(*pieces) == [b"a"]
 
@@ -26,5 +26,5 @@ def test_a_byte_order_mark_in_single_bytes_is_ignored() -> None:
 @pytest.mark.parametrize(
     "stream", [BOM + BOM + b"data: a\n\n", b"\n" + BOM + b"data: a\n\n", BOM[:2] + b"data: a\n\n"]
 )
-def test_only_one_whole_mark_at_the_start_is_ignored(stream: bytes) -> None:
+def test_only_one_whole_leading_mark_is_ignored(stream: bytes) -> None:
     assert events_of(stream, b"data: b\n\n") == [b"b"]

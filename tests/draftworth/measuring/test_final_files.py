@@ -16,10 +16,10 @@ from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE, BlockResult
 from draftworth.records.transcripts import Transcript
 from draftworth.report.sentences import verdict_of
-from tests.draftworth.measuring.test_runner import case, run, server, spec
 from tests.draftworth.report.runs import make_run, with_control
 from tests.support.blocks import make_failed_record
 from tests.support.sinks import RefusingSink
+from tests.support.stand_in_runs import case, run, server, spec
 from tests.support.stream_server import stream_server
 
 
@@ -30,7 +30,7 @@ def measured(sink: RefusingSink, *, variants: int = 2) -> str:
         return run(spec(*urls, cases=[case("count")]), sink.folder, sink).status
 
 
-def test_a_complete_run_has_its_verdict_just_before_its_end(tmp_path: Path) -> None:
+def test_the_verdict_is_written_before_the_runs_end(tmp_path: Path) -> None:
     sink = RefusingSink(tmp_path)
     assert measured(sink) == "complete"
     assert sink.written_in_run[-3:] == [VERDICT_FILE, STEP_COSTS_FILE, RUN_FILE]
@@ -61,7 +61,7 @@ def parted(folder: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> tuple[Ve
 
 
 @pytest.mark.parametrize(("most", "is_judged"), [(10_000, True), (100, False)])
-def test_the_verdict_of_the_end_knows_whose_answers_they_are_where_memory_is_enough(
+def test_verdict_compares_answers_where_memory_is_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, *, is_judged: bool
 ) -> None:
     verdict, told = parted(tmp_path, monkeypatch, most)
@@ -98,7 +98,7 @@ def test_a_run_that_failed_has_no_verdict(tmp_path: Path) -> None:
     assert VERDICT_FILE not in sink.written_in_run
 
 
-def test_a_run_of_one_endpoint_has_no_verdict_and_a_step_cost_card(tmp_path: Path) -> None:
+def test_one_endpoint_gets_a_card_but_no_verdict(tmp_path: Path) -> None:
     sink = RefusingSink(tmp_path)
     assert measured(sink, variants=1) == "complete"
     assert sink.written_in_run[-2:] == [STEP_COSTS_FILE, RUN_FILE]

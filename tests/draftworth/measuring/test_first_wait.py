@@ -13,9 +13,9 @@ from draftworth.measuring.result_files import FolderSink
 from draftworth.records.reading import read_run
 from draftworth.records.results import RunResult
 from draftworth.records.servers import SelfTest, ServerState
-from tests.draftworth.measuring.test_runner import case, server, spec
 from tests.lambdas.capacity_controller.plans import make_server, make_server_given_up
 from tests.support.runners import make_runner
+from tests.support.stand_in_runs import case, server, spec
 from tests.support.stream_server import plain, stream_server
 
 LOADING = plain("503 Service Unavailable", b"")
@@ -69,7 +69,7 @@ def run(
 
 
 @pytest.mark.parametrize(("earlier_seconds", "left_seconds"), [(None, 7800), (7000, 800)])
-def test_it_lasts_as_long_as_a_start_may_take_from_the_start_of_the_first_pod(
+def test_it_lasts_one_start_from_the_first_pod(
     tmp_path: Path, earlier_seconds: float | None, left_seconds: float
 ) -> None:
     """And not as long as the deadline."""
@@ -93,7 +93,7 @@ def test_it_lasts_as_long_as_a_start_may_take_from_the_start_of_the_first_pod(
     assert waited_seconds == pytest.approx(left_seconds, abs=ABOUT_SECONDS)
 
 
-def test_a_server_that_was_given_up_ends_the_run_at_once_with_its_reason(tmp_path: Path) -> None:
+def test_an_abandoned_server_ends_the_run_with_reason(tmp_path: Path) -> None:
     with stream_server(lambda _: LOADING) as late:
         result = run(tmp_path, late.base_url, state=lambda _: GIVEN_UP)
     assert result.status == "failed"
@@ -114,7 +114,7 @@ def test_a_server_that_was_given_up_ends_the_run_at_once_with_its_reason(tmp_pat
     ],
     ids=["of an earlier life", "only ended", "nothing known"],
 )
-def test_what_says_nothing_of_this_run_does_not_end_it(
+def test_states_of_other_runs_do_not_end_it(
     tmp_path: Path, state: ServerState | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_lifecycle, "STATE_SECONDS", 0.01)
@@ -125,7 +125,7 @@ def test_what_says_nothing_of_this_run_does_not_end_it(
     assert bool(result.self_tests) != is_of_earlier
 
 
-def test_what_the_pods_of_servers_found_on_their_nodes_is_in_the_run(tmp_path: Path) -> None:
+def test_self_tests_of_the_nodes_are_recorded(tmp_path: Path) -> None:
     """A server that is ready said it before the run began."""
     state = make_server(self_test=TEST, since_unix_s=STARTED_AT - 600)
     with stream_server(server(1, 1)) as ready:
@@ -133,7 +133,7 @@ def test_what_the_pods_of_servers_found_on_their_nodes_is_in_the_run(tmp_path: P
     assert (result.status, result.self_tests) == ("complete", {"vllm-baseline": TEST})
 
 
-def test_a_server_that_is_given_up_later_is_noticed(
+def test_a_server_that_is_abandoned_later_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_lifecycle, "STATE_SECONDS", 0.01)

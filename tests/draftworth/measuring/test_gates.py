@@ -22,7 +22,7 @@ from draftworth.records.servers import (
     SELF_TEST_LIMIT_MINUTES,
 )
 from tests.conftest import ROOT
-from tests.draftworth.measuring.test_runner import case, run, server, spec
+from tests.support.stand_in_runs import case, run, server, spec
 from tests.support.stream_server import (
     DONE,
     HEADERS,
@@ -60,7 +60,7 @@ def asked(requests: Sequence[Request]) -> int:
     return sum(request.method == "POST" for request in requests)
 
 
-def test_the_baseline_and_then_the_variant_answer_one_prompt(tmp_path: Path) -> None:
+def test_baseline_and_then_variant_answer_one_prompt(tmp_path: Path) -> None:
     with stream_server(server(1, 1, 1)) as a, stream_server(server(2, 1)) as b:
         given = spec(a.base_url, b.base_url, cases=[case("count"), case("repeat")])
         result = run(given, tmp_path)
@@ -96,7 +96,7 @@ def run_with(bad: Script, failing: str, folder: Path) -> tuple[RunResult, Sequen
     ],
 )
 @pytest.mark.parametrize("failing", ["baseline", "k7"])
-def test_a_server_without_an_answer_ends_the_run_after_one_request(
+def test_a_server_without_answer_ends_the_run_immediately(
     tmp_path: Path, failing: str, answer: Sequence[Step], said: str
 ) -> None:
     result, (a, b) = run_with(answering(*[answer] * 9), failing, tmp_path)
@@ -114,7 +114,7 @@ def test_a_server_without_an_answer_ends_the_run_after_one_request(
     assert len(result.gates) == int(failing == "k7")
 
 
-def test_a_parser_of_tool_calls_may_hold_the_first_tokens_back(tmp_path: Path) -> None:
+def test_a_tool_parser_may_hold_first_tokens_back(tmp_path: Path) -> None:
     tool = {"type": "function", "function": {"name": "find"}}
     prompts = tuple(replace(p, tools=(tool,)) for p in case("count").prompts)
     with stream_server(answering(EMPTY)) as a:
@@ -133,7 +133,7 @@ def test_a_fault_that_may_pass_is_tried_again(tmp_path: Path, failures: int, sta
 
 
 @pytest.mark.parametrize("failing", ["baseline", "k7"])
-def test_a_first_block_without_one_good_request_ends_the_run(tmp_path: Path, failing: str) -> None:
+def test_a_first_block_of_failures_ends_the_run(tmp_path: Path, failing: str) -> None:
     boom = plain("500 Internal Server Error", b"boom")
     result, _ = run_with(answering(completion(1), *[boom] * 99), failing, tmp_path)
 

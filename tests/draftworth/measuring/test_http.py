@@ -82,7 +82,7 @@ def fetch_while_asleep() -> tuple[Response, Arrival, int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")
-def test_bytes_that_a_busy_client_reads_late_have_the_time_at_which_they_came() -> None:
+def test_bytes_read_late_keep_their_time_of_arrival() -> None:
     response, (at_ns, data), written_ns = fetch_while_asleep()
 
     assert data == b"ab"
@@ -91,7 +91,7 @@ def test_bytes_that_a_busy_client_reads_late_have_the_time_at_which_they_came() 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")
-def test_the_kernel_stamps_the_first_bytes_of_every_connection() -> None:
+def test_kernel_stamps_the_first_bytes_of_every_connection() -> None:
     """It stamps only while a socket asks for it, and begins with a delay."""
     with stream_server(lambda _: plain("200 OK", b"ab")) as server:
         responses = []
@@ -102,7 +102,7 @@ def test_the_kernel_stamps_the_first_bytes_of_every_connection() -> None:
     assert all(response.kernel_stamped for response in responses)
 
 
-def test_without_the_kernels_times_they_are_late_and_the_response_says_so(
+def test_without_kernel_stamps_the_response_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("draftworth.measuring.connections.sys.platform", "elsewhere")
@@ -112,7 +112,7 @@ def test_without_the_kernels_times_they_are_late_and_the_response_says_so(
     assert (at_ns - written_ns) / 1e9 >= ASLEEP_SECONDS
 
 
-def test_what_is_readable_together_is_read_before_any_byte_is_parsed() -> None:
+def test_everything_readable_is_read_before_parsing_begins() -> None:
     ticks = itertools.count()
     log: list[tuple[str, int, int]] = []
 
@@ -135,7 +135,7 @@ def test_what_is_readable_together_is_read_before_any_byte_is_parsed() -> None:
     assert log == [("first a", 0, 3), ("first c", 2, 4), ("second b", 1, 5)]
 
 
-def test_bytes_that_came_with_the_end_of_the_connection_are_not_lost() -> None:
+def test_bytes_that_came_with_the_end_are_kept() -> None:
     received: list[bytes] = []
 
     async def run() -> None:
@@ -148,7 +148,7 @@ def test_bytes_that_came_with_the_end_of_the_connection_are_not_lost() -> None:
     assert received == [b"ab"]
 
 
-def test_a_request_larger_than_the_sockets_buffer_is_sent_whole() -> None:
+def test_a_request_above_the_sockets_buffer_is_whole() -> None:
     body = bytes(range(256)) * 40_000
     with stream_server(lambda _: plain("200 OK", b"ok")) as server:
         response, arrivals = fetch(server.base_url, body=body)
@@ -179,7 +179,7 @@ def nobody() -> Iterator[tuple[str, int]]:
 
 @pytest.mark.parametrize("dead", [no_room, nobody])
 @pytest.mark.parametrize("secure", [False, True])
-def test_the_next_address_is_tried_when_the_first_is_dead(
+def test_the_next_address_replaces_a_dead_one(
     own_tls: tuple[Path, ssl.SSLContext],
     monkeypatch: pytest.MonkeyPatch,
     dead: Callable[[], AbstractContextManager[tuple[str, int]]],
@@ -215,7 +215,7 @@ def own_tls(tmp_path: Path) -> Iterator[tuple[Path, ssl.SSLContext]]:
     tls_context.cache_clear()
 
 
-def test_tls_is_stamped_on_arrival_and_says_that_the_kernel_did_not(
+def test_tls_is_stamped_on_arrival_not_by_kernel(
     own_tls: tuple[Path, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority, context = own_tls
@@ -229,7 +229,7 @@ def test_tls_is_stamped_on_arrival_and_says_that_the_kernel_did_not(
     assert server.requests[0].body == b"{}"
 
 
-def test_an_authority_that_is_not_known_is_told_with_the_variable_that_names_it(
+def test_an_untrusted_authority_is_reported_with_its_variable(
     own_tls: tuple[Path, ssl.SSLContext],
 ) -> None:
     with (
@@ -254,7 +254,7 @@ def test_a_server_without_tls_is_a_connect_error() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_server_that_takes_no_connection_is_a_connect_error(
+def test_a_server_that_takes_no_connection_is_reported(
     monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
     """It accepts nothing: a TLS handshake waits, and so does one connection too many."""
@@ -299,7 +299,7 @@ NO_ADDRESS = "that is no address of a server"
         ("http://user:secret@a..b", "http://a..b: no host"),
     ],
 )
-def test_an_address_that_cannot_be_one_is_a_sentence(url: str, words: str) -> None:
+def test_an_impossible_address_is_reported_in_words(url: str, words: str) -> None:
     with pytest.raises(ConnectError) as caught:
         fetch(url)
 
@@ -307,14 +307,14 @@ def test_an_address_that_cannot_be_one_is_a_sentence(url: str, words: str) -> No
     assert str(caught.value).isprintable()
 
 
-def test_a_key_that_no_header_can_carry_is_refused_before_it_is_sent() -> None:
+def test_a_key_that_no_header_carries_is_refused() -> None:
     assert bearer("k") == {"Authorization": "Bearer k"}
     for key in ("a\r\nX: y", "a\n", "schl\u00fcssel", "\udc80"):
         with pytest.raises(UserInputError, match=r"OPENAI_API_KEY: .* allowed: printable ASCII"):
             bearer(key)
 
 
-def test_parts_of_bytes_that_came_together_are_in_order() -> None:
+def test_parts_that_came_together_are_in_order() -> None:
     """One write is read in several parts, and each part's time is worked out anew."""
     for _ in range(20):
         with stream_server(lambda _: [Write(HEADERS + b"a" * 900_000)]) as server:
@@ -325,7 +325,7 @@ def test_parts_of_bytes_that_came_together_are_in_order() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")
-def test_a_wall_clock_that_is_set_while_bytes_come_moves_no_time(
+def test_setting_the_wall_clock_moves_no_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By 0.3 s after the kernel's stamp: that would make the bytes older than the request."""
@@ -349,7 +349,7 @@ def test_a_wall_clock_that_is_set_while_bytes_come_moves_no_time(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")
-def test_bytes_that_are_read_too_late_have_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_read_too_late_have_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     limit_ns = int(ASLEEP_SECONDS / 4 * 1e9)
     monkeypatch.setattr("draftworth.measuring.connections._MAX_AGE_NS", limit_ns)
     response, _, _ = fetch_while_asleep()

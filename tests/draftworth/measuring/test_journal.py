@@ -46,13 +46,13 @@ ONE_POD = (
 )
 
 
-def test_the_parts_of_a_run_add_up_to_its_time() -> None:
+def test_a_runs_parts_add_up_to_its_time() -> None:
     time = journal.account(ONE_POD, ended_at_unix_s=120)
     assert (time.measuring_s, time.waiting_s, time.lost_s) == (20, 80, 5)
     assert time.idle_s == pytest.approx(120 - 20 - 80 - 5)
 
 
-def test_what_was_lost_with_the_servers_is_told_with_its_reason() -> None:
+def test_an_interruption_by_servers_has_losses_and_reason() -> None:
     (lost,) = journal.interruptions(ONE_POD)
     assert (lost.kind, lost.at_unix_s, lost.lost_s) == ("servers", 80, 5)
     assert (lost.blocks, lost.reason) == (("0002-b",), "gone")
@@ -60,7 +60,7 @@ def test_what_was_lost_with_the_servers_is_told_with_its_reason() -> None:
     assert journal.times_lost(ONE_POD, "a") == 0
 
 
-def test_a_pod_that_recorded_no_end_lost_all_since_its_last_entry() -> None:
+def test_a_pod_without_end_lost_its_last_work() -> None:
     entries = (*ONE_POD, entry("2 started", 200, 200, number=0), entry("2 measured", 210, 220))
     pod = journal.interruptions(entries)[-1]
     assert (pod.kind, pod.at_unix_s, pod.lost_s) == ("load generator", 112, 88)
@@ -70,7 +70,7 @@ def test_a_pod_that_recorded_no_end_lost_all_since_its_last_entry() -> None:
     assert time.measuring_s + time.waiting_s + time.lost_s + time.idle_s == pytest.approx(230)
 
 
-def test_a_pod_that_was_terminated_says_so_and_its_cut_block_is_lost() -> None:
+def test_a_terminated_pods_cut_block_is_lost() -> None:
     """From 112 on it measured a block that was cut off."""
     told = entry("1 ended", 150, 150, reason="drained")
     entries = (*ONE_POD, told, entry("2 started", 200, 200, number=0))
@@ -78,14 +78,14 @@ def test_a_pod_that_was_terminated_says_so_and_its_cut_block_is_lost() -> None:
     assert (pod.at_unix_s, pod.lost_s, pod.reason) == (150, 88, "drained")
 
 
-def test_a_clock_that_was_put_back_makes_no_negative_time() -> None:
+def test_a_clock_set_back_makes_no_negative_time() -> None:
     entries = (entry("1 started", 100, 100), entry("1 measured", 110, 90), entry("2 started", 5, 5))
     time = journal.account(entries, ended_at_unix_s=50)
     assert min(time.measuring_s, time.waiting_s, time.lost_s, time.idle_s) >= 0
 
 
 @pytest.mark.parametrize("hours", [0, -5])
-def test_a_pod_whose_clock_is_behind_makes_no_time_shorter(hours: int) -> None:
+def test_a_slow_clock_of_a_pod_shortens_nothing(hours: int) -> None:
     """30 s of the first pod, a gap of 100 s that a clock 5 hours behind hides, 20 s of the next."""
     behind = hours * 3600
     entries = (
@@ -102,7 +102,7 @@ def test_a_pod_whose_clock_is_behind_makes_no_time_shorter(hours: int) -> None:
     assert all(i.lost_s >= 0 for i in journal.interruptions(entries))
 
 
-def test_an_entry_survives_the_round_trip_and_names_itself() -> None:
+def test_an_entry_survives_the_round_trip() -> None:
     one = ONE_POD[3]
     assert load_record(journal.Entry, dump_record(one)) == one
     assert one.name == "journal/0001-0075-lost.json"
@@ -110,7 +110,7 @@ def test_an_entry_survives_the_round_trip_and_names_itself() -> None:
         load_record(journal.Entry, dump_record(one).replace(b"journal/2", b"journal/9"))
 
 
-def test_a_block_whose_pod_ended_before_its_entry_is_measured_time(tmp_path: object) -> None:
+def test_a_block_without_its_entry_is_measured_time(tmp_path: object) -> None:
     sink = FolderSink(tmp_path)  # type: ignore[arg-type]
     block = make_block(started_at_unix_s=50.0, ended_at_unix_s=60.0)
     sink.write("r/journal/0001-0000-started.json", dump_record(entry("1 started", 0, 0)))
@@ -122,7 +122,7 @@ def test_a_block_whose_pod_ended_before_its_entry_is_measured_time(tmp_path: obj
     assert history.attempt == 2
 
 
-def test_numbers_go_on_after_every_name_that_is_taken() -> None:
+def test_numbers_continue_after_every_name_in_use() -> None:
     taken = {
         "blocks/0003-x.result.json",
         "interrupted/0007-x.block.json",
@@ -133,7 +133,7 @@ def test_numbers_go_on_after_every_name_that_is_taken() -> None:
     assert journal.History().next_block == 1
 
 
-def test_a_run_belongs_to_the_job_of_its_pod() -> None:
+def test_a_run_belongs_to_its_pods_job() -> None:
     inside = {
         "DRAFTWORTH_JOB_NAME": "llmperf-qwen3-32b-0a1b2c3d",
         "DRAFTWORTH_JOB_UID": "6b1f5a8e-1111-2222-3333-444455556666",
@@ -143,7 +143,7 @@ def test_a_run_belongs_to_the_job_of_its_pod() -> None:
     assert job_run_id({**inside, "DRAFTWORTH_JOB_UID": ""}) is None
 
 
-def test_what_a_servers_last_start_said_counts_in_all_pods() -> None:
+def test_a_servers_last_start_counts_in_all_pods() -> None:
     first, second = ServerStart(startup_s=900.0), ServerStart(startup_s=60.0)
     entries = [
         replace(entry("1 measured", 1, 2), starts={"baseline": first, "k7": first}),
@@ -152,7 +152,7 @@ def test_what_a_servers_last_start_said_counts_in_all_pods() -> None:
     assert journal.server_starts(entries) == {"baseline": first, "k7": second}
 
 
-def test_names_are_those_of_whole_files_below_the_folder(tmp_path: Path) -> None:
+def test_sink_lists_whole_files_of_its_folder_only(tmp_path: Path) -> None:
     sink = FolderSink(tmp_path)
     sink.write("run/blocks/b.json", b"2")
     sink.write("run/a.json", b"1")
@@ -174,7 +174,7 @@ def test_a_name_that_is_taken_is_never_overwritten(tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "run").iterdir()] == ["a.json"]
 
 
-def test_what_is_not_there_is_told_by_its_path(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_by_its_path(tmp_path: Path) -> None:
     assert FolderSink(tmp_path / "nowhere").names("run") == []
     with pytest.raises(SinkError, match=r"a\.json: cannot be read: No such file"):
         FolderSink(tmp_path).read("a.json")

@@ -12,8 +12,8 @@ from draftworth.measuring.load_engines import AsyncioEngine, Batch, Planned, Sen
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Prompt
 from draftworth.records.transcripts import Transcript
-from tests.draftworth.measuring.specifications import shape
 from tests.support.blocks import make_failed_record, make_record
+from tests.support.specifications import shape
 from tests.support.stream_server import Request, Step, completion, stream_server
 
 SHAPE = shape()
@@ -107,7 +107,7 @@ def newest(names: Sequence[str]) -> str:
     return names[-1]
 
 
-def test_as_many_as_the_load_says_are_in_flight_from_the_warm_up_to_the_last_end() -> None:
+def test_in_flight_requests_match_the_load_throughout() -> None:
     load = ConcurrencyLoad(concurrency=3)
     hand, outcome, seen = ended_one_by_one(load, batch(warmup=3, measured=5), oldest)
 
@@ -128,7 +128,7 @@ def test_as_many_as_the_load_says_are_in_flight_from_the_warm_up_to_the_last_end
     assert hand.sent == ["warm-up 0", "measured 0", "measured 1"]
 
 
-def test_a_slow_measured_request_is_kept_company_by_fillers_in_turn() -> None:
+def test_fillers_accompany_a_slow_measured_request_in_turn() -> None:
     load = ConcurrencyLoad(concurrency=2)
 
     def another(names: Sequence[str]) -> str:
@@ -143,7 +143,7 @@ def test_a_slow_measured_request_is_kept_company_by_fillers_in_turn() -> None:
     assert ended == ["warm-up 0", "warm-up 1", "filler 0", "filler 1", "filler 2"]
 
 
-def test_a_warm_up_that_is_still_in_flight_at_the_end_is_cancelled() -> None:
+def test_a_warm_up_that_outlasts_measuring_is_cancelled() -> None:
     load = ConcurrencyLoad(concurrency=2)
     hand, outcome, _ = ended_one_by_one(load, batch(warmup=2, measured=2), newest)
 
@@ -152,7 +152,7 @@ def test_a_warm_up_that_is_still_in_flight_at_the_end_is_cancelled() -> None:
     assert len(outcome.measured) == 2
 
 
-def test_arrivals_at_random_times_go_on_until_the_last_measured_request_has_ended() -> None:
+def test_random_arrivals_continue_until_measured_requests_end() -> None:
     async def play() -> tuple[list[str], SentBatch]:
         hand = ByHand()
         load = PoissonLoad(requests_per_second=500.0)
@@ -171,7 +171,7 @@ def test_arrivals_at_random_times_go_on_until_the_last_measured_request_has_ende
     assert [m.record.request_id for m in outcome.others] == ["warm-up 0"]
 
 
-def test_arrivals_that_the_server_does_not_end_are_not_sent_without_end() -> None:
+def test_arrivals_pause_while_the_server_ends_nothing() -> None:
     """While nothing ends, no more are in flight than the block has without its fillers."""
 
     async def play() -> int:
@@ -190,7 +190,7 @@ def test_arrivals_that_the_server_does_not_end_are_not_sent_without_end() -> Non
     assert asyncio.run(play()) == 3
 
 
-def test_a_server_that_refuses_fillers_is_not_asked_again_and_again() -> None:
+def test_refused_fillers_are_not_repeated_without_end() -> None:
     async def play() -> SentBatch:
         both_slots = asyncio.Event()
         refused = 0
@@ -212,7 +212,7 @@ def test_a_server_that_refuses_fillers_is_not_asked_again_and_again() -> None:
     assert asyncio.run(play()).fillers == 2
 
 
-def test_a_run_that_is_cancelled_leaves_nothing_in_flight() -> None:
+def test_a_cancelled_run_leaves_nothing_in_flight() -> None:
     async def play() -> ByHand:
         hand, load = ByHand(), ConcurrencyLoad(concurrency=2)
         sending = asyncio.ensure_future(
@@ -273,7 +273,7 @@ def staggered(sent: Batch) -> Batch:
 
 
 @pytest.mark.parametrize("make", [staggered, lambda sent: sent])
-def test_a_server_sees_the_whole_load_at_every_measured_request(
+def test_a_server_sees_the_whole_load_while_measured(
     make: Callable[[Batch], Batch],
 ) -> None:
     server = WatchingServer(3, PATIENCE_SECONDS)
@@ -284,7 +284,7 @@ def test_a_server_sees_the_whole_load_at_every_measured_request(
     assert outcome.fillers >= 2
 
 
-def test_a_server_sees_it_fall_when_there_are_no_fillers() -> None:
+def test_a_server_sees_less_load_without_fillers() -> None:
     server = WatchingServer(3, 0.3)
     send(server, ConcurrencyLoad(concurrency=3), batch(warmup=3, measured=4, fillers=0))
 

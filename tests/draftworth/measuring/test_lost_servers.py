@@ -15,8 +15,8 @@ from draftworth.measuring.result_files import FolderSink
 from draftworth.records import results
 from draftworth.records.codec import load_record
 from draftworth.records.reading import read_run
-from tests.draftworth.measuring.test_runner import COUNTERS, case, spec
 from tests.support.runners import make_runner
+from tests.support.stand_in_runs import COUNTERS, case, spec
 from tests.support.stream_server import Request, Reset, Step, completion, plain, stream_server
 
 NOT_FOUND = plain("404 Not Found", b"")
@@ -81,9 +81,7 @@ def refusing_after(requests: int) -> Callable[[Request], Sequence[Step]]:
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-def test_a_server_that_wants_a_key_midway_fails_the_run_with_the_next_step(
-    tmp_path: Path, parallel: bool
-) -> None:
+def test_a_key_demanded_midway_fails_with_next_step(tmp_path: Path, parallel: bool) -> None:
     with stream_server(refusing_after(3)) as first, stream_server(Server()) as second:
         urls = first.base_url, second.base_url
         runner = make_runner(
@@ -118,7 +116,7 @@ def names(folder: Path, kind: str) -> list[str]:
     return sorted(path.name for path in (folder / "test-1" / kind).glob("*"))
 
 
-def test_a_block_whose_server_is_lost_is_measured_again(tmp_path: Path) -> None:
+def test_a_lost_servers_block_is_measured_again(tmp_path: Path) -> None:
     run(tmp_path, Server(4))  # two requests of warm-up, a measured one, and gone
     found = read_run(tmp_path / "test-1")
     (block,) = found.blocks
@@ -146,7 +144,7 @@ def test_a_block_whose_server_is_lost_is_measured_again(tmp_path: Path) -> None:
     assert evidence.run_id == found.result.run_id
 
 
-def test_requests_that_fail_at_a_healthy_server_are_failures_with_reasons(tmp_path: Path) -> None:
+def test_requests_that_fail_at_healthy_servers_are_recorded(tmp_path: Path) -> None:
     # Two in the middle: one of warm-up may come after the first measured one, and one more than
     # counts may come at the end.
     result = run(tmp_path, Server(4, away_for=2, healthy=True))
@@ -156,7 +154,7 @@ def test_requests_that_fail_at_a_healthy_server_are_failures_with_reasons(tmp_pa
     assert result.interruptions == ()
 
 
-def test_a_server_that_is_back_already_is_known_by_its_counters(tmp_path: Path) -> None:
+def test_counters_reveal_a_server_that_restarted(tmp_path: Path) -> None:
     result = run(tmp_path, Server(5, away_for=1, healthy=True, counts=True))
 
     (interruption,) = result.interruptions
@@ -173,7 +171,7 @@ def test_variants_loaded_together_are_lost_together(tmp_path: Path) -> None:
     assert [b.block for b in read_run(tmp_path / "test-1").blocks] == [3, 4]
 
 
-def test_a_block_that_ends_its_server_every_time_ends_the_run(tmp_path: Path) -> None:
+def test_a_block_that_keeps_ending_servers_fails(tmp_path: Path) -> None:
     # Each try: two requests of warm-up and four measured ones.
     result = run(tmp_path, Server(*range(4, 60, 6)))
 
@@ -184,7 +182,7 @@ def test_a_block_that_ends_its_server_every_time_ends_the_run(tmp_path: Path) ->
     assert len(result.interruptions) == MAX_LOSSES_OF_A_BLOCK
 
 
-def test_a_server_that_does_not_come_back_ends_the_run(tmp_path: Path) -> None:
+def test_a_server_that_stays_away_ends_the_run(tmp_path: Path) -> None:
     result = run(tmp_path, Server(3, away_for=10_000), deadline_s=0.3)
 
     assert result.status == "failed"

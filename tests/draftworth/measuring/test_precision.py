@@ -34,9 +34,7 @@ def asked(
 
 
 @pytest.mark.parametrize(("width", "enough"), [(0.3, True), (0.001, False)])
-def test_rounds_go_on_until_the_interval_was_narrow_enough_twice(
-    width: float, enough: bool
-) -> None:
+def test_rounds_continue_until_the_interval_is_narrow_twice(width: float, enough: bool) -> None:
     said: list[str] = []
     asking = rounds(spec(width=width), ALIKE, said)
     assert not asking.needs_no_more(GROUP, requests=24)
@@ -44,7 +42,7 @@ def test_rounds_go_on_until_the_interval_was_narrow_enough_twice(
     assert [line for line in said if "of the cost ratio is" in line] == (said if enough else [])
 
 
-def test_a_wide_interval_between_two_narrow_ones_is_counted_from_anew() -> None:
+def test_a_wide_interval_restarts_the_count() -> None:
     blocks = [*ALIKE]
     asking = rounds(spec(width=0.3), blocks)
     assert not asking.needs_no_more(GROUP, requests=24)
@@ -55,7 +53,7 @@ def test_a_wide_interval_between_two_narrow_ones_is_counted_from_anew() -> None:
     assert asking.needs_no_more(GROUP, requests=24)
 
 
-def test_a_run_stops_where_only_other_prompts_would_help_and_says_how_many() -> None:
+def test_it_stops_where_only_other_prompts_would_help() -> None:
     said: list[str] = []
     assert asked(DIFFERING, of=spec(), requests=64, said=said)
     (line,) = said
@@ -67,7 +65,7 @@ def test_but_not_before_every_prompt_was_sent() -> None:
     assert not asked(DIFFERING, of=spec(prompts=65), requests=64)
 
 
-def test_where_there_is_no_cost_a_run_goes_on_to_its_last_round() -> None:
+def test_without_a_cost_every_round_is_measured() -> None:
     load = PoissonLoad(requests_per_second=1.0)
     blocks = [replace(block, load=load) for block in ALIKE]
     group = replace(GROUP, load=load)
@@ -82,7 +80,7 @@ def test_what_is_missing_at_the_end_is_told() -> None:
     assert "more prompts would make the interval 1% wide" in line
 
 
-def test_a_run_stops_where_only_other_repetitions_would_help_and_says_how_many() -> None:
+def test_it_stops_where_only_other_repetitions_would_help() -> None:
     """Prompts are alike, starts of the servers are not: no round of the last one would help."""
     cell = replace(CELL, repetitions=4, between=0.3)
     run = PlantedRun(cell, 1)

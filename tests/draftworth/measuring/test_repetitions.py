@@ -1,35 +1,27 @@
 """A run that starts its servers again: what runs when, what is recorded, what a loss costs."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from draftworth.errors import DraftworthError
 from draftworth.measuring.result_files import FolderSink
-from draftworth.measuring.run_specification import Endpoint
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.reading import Run, read_run
-from tests.draftworth.measuring.specifications import endpoint, sampling, specification
-from tests.draftworth.measuring.test_resume import RUN_ID, FakeEngine, history, run_pod, terminate
+from tests.draftworth.measuring.fake_engine import (
+    RUN_ID,
+    FakeEngine,
+    RecordingServers,
+    history,
+    run_pod,
+    terminate,
+)
 from tests.support.runners import make_runner
+from tests.support.specifications import endpoint, sampling, specification
 from tests.support.stream_server import StreamServer
 
 FOUR_ROUNDS = sampling(min_requests=16, max_requests=16)
-
-
-class RecordingServers:
-    """Notes what is asked for; the calls with the numbers `failing` fail."""
-
-    def __init__(self, *, failing: Collection[int] = ()) -> None:
-        self.calls: list[tuple[tuple[str, ...], bool]] = []
-        self._failing = failing
-
-    async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        self.calls.append((tuple(e.server for e in endpoints), restart))
-        if len(self.calls) in self._failing:
-            raise DraftworthError("the API server answers HTTP 403")
 
 
 def run(
@@ -61,7 +53,7 @@ def what(run: Run) -> list[tuple[int, int, str, int | None]]:
     return [(b.repetition, b.round, b.variant, b.slot) for b in run.blocks]
 
 
-def test_every_block_says_its_repetition_and_slot_and_servers_start_again(
+def test_blocks_hold_repetition_and_slot_after_new_starts(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     servers = RecordingServers()
@@ -81,9 +73,7 @@ def test_every_block_says_its_repetition_and_slot_and_servers_start_again(
     assert found.result.shortened == ""
 
 
-def test_the_control_is_a_variant_of_the_run_and_both_its_servers_are_new(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
+def test_control_is_a_variant_on_two_new_servers(healthy: StreamServer, tmp_path: Path) -> None:
     """It takes the baseline's other slot from the variant that has it."""
     servers = RecordingServers()
     found = run(healthy.base_url, tmp_path, servers, repetitions=2, control=True)
@@ -109,7 +99,7 @@ def test_the_control_is_a_variant_of_the_run_and_both_its_servers_are_new(
         {"control": True, "sampling": sampling(max_requests=8)},
     ],
 )
-def test_a_run_continues_in_the_stage_it_was_at_without_a_restart(
+def test_a_run_continues_in_its_stage_without_restart(
     healthy: StreamServer, tmp_path: Path, asked: dict[str, Any]
 ) -> None:
     """Each stage has two rounds of two blocks."""
@@ -127,7 +117,7 @@ def test_a_run_continues_in_the_stage_it_was_at_without_a_restart(
         assert [restart for _, restart in servers.calls] == restarts, at
 
 
-def test_a_repetition_whose_servers_do_not_start_leaves_the_run_complete(
+def test_a_repetition_that_cannot_start_shortens_the_run(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     found = run(healthy.base_url, tmp_path, RecordingServers(failing=[2]), repetitions=2)
@@ -139,7 +129,7 @@ def test_a_repetition_whose_servers_do_not_start_leaves_the_run_complete(
     assert (tmp_path / RUN_ID / VERDICT_FILE).exists()
 
 
-def test_a_control_counts_although_a_later_repetition_ended_before_its_own(
+def test_a_control_counts_although_a_later_one_failed(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     servers = RecordingServers(failing=[3])
@@ -151,9 +141,7 @@ def test_a_control_counts_although_a_later_repetition_ended_before_its_own(
     assert found.result.max_tokens_per_step == {"baseline": 1, "k7": 8, "control": 1}
 
 
-def test_a_run_whose_first_servers_do_not_start_fails(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
+def test_a_run_fails_when_its_first_servers_do(healthy: StreamServer, tmp_path: Path) -> None:
     found = run(healthy.base_url, tmp_path, RecordingServers(failing=[1]), repetitions=2)
 
     assert found
@@ -162,9 +150,7 @@ def test_a_run_whose_first_servers_do_not_start_fails(
     assert found.result.shortened == ""
 
 
-def test_each_repetition_measures_other_prompts_while_there_are_some(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
+def test_each_repetition_measures_other_prompts(healthy: StreamServer, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"repetitions": 2, "sampling": sampling(min_requests=8, max_requests=8)}
     found = run(healthy.base_url, tmp_path, RecordingServers(), **asked)
 

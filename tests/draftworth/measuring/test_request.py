@@ -8,7 +8,7 @@ import pytest
 from draftworth.measuring.client import request_seed
 from draftworth.records.codec import INT64
 from draftworth.records.reading import read_run
-from tests.draftworth.measuring.test_runner import case, run, server, spec
+from tests.support.stand_in_runs import case, run, server, spec
 from tests.support.stream_server import StreamServer, stream_server
 
 SHAPE = spec("http://127.0.0.1:1", cases=[case("count")]).shape
@@ -19,7 +19,7 @@ def seeds_sent(asked: StreamServer) -> list[tuple[str, int]]:
     return [(body["messages"][0]["content"], body["seed"]) for body in bodies]
 
 
-def test_both_variants_are_sent_the_same_seeds_and_each_record_has_its_own(tmp_path: Path) -> None:
+def test_both_variants_get_the_same_recorded_seeds(tmp_path: Path) -> None:
     """In two rounds of a case of three prompts."""
     with stream_server(server(1, 1)) as plain, stream_server(server(2)) as drafting:
         given = spec(
@@ -61,6 +61,6 @@ def test_a_seed_is_one_that_any_server_takes(seed: int, place: int) -> None:
 
 
 @pytest.mark.parametrize("temperature", [-1.0, 0.001, 2.5])
-def test_a_temperature_that_servers_change_or_refuse_is_none(temperature: float) -> None:
+def test_a_temperature_that_servers_change_is_refused(temperature: float) -> None:
     with pytest.raises(ValueError, match=r"temperature: given .*, allowed: 0, or 0.01 to 2"):
         replace(SHAPE, temperature=temperature)

@@ -6,7 +6,6 @@ the decisions that hang on the figures must be the same too.
 
 import asyncio
 import errno
-import hashlib
 import itertools
 import os
 import threading
@@ -18,47 +17,39 @@ from typing import Any
 import pytest
 
 from draftworth.files import write_file
-from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.clock import WallClock, unix_clock
 from draftworth.measuring.journal import (
     UNRECORDED_END,
-    History,
     Journal,
-    read_history,
 )
-from draftworth.measuring.load_engines import Batch, Planned, SentBatch
 from draftworth.measuring.result_files import FolderSink, Sink, SinkError, StorageFullError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import TERMINATED, Runner
 from draftworth.records import results
 from draftworth.records.codec import dump_record
 from draftworth.records.findings import VERDICT_FILE
-from draftworth.records.load_shapes import ConcurrencyLoad, Load
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.reading import Run, read_run
-from draftworth.records.transcripts import Transcript
-from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
-from tests.support.blocks import make_record
+from tests.draftworth.measuring.fake_engine import (
+    RUN_ID,
+    SPREAD,
+    FakeEngine,
+    KilledError,
+    history,
+    run_pod,
+    terminate,
+)
 from tests.support.runners import make_runner
+from tests.support.specifications import case, endpoint, sampling, specification
 from tests.support.stream_server import StreamServer, plain, stream_server
 
-RUN_ID = "llmperf-x-00000000-01234567"
 # Rounds go on to other prompts.
 REQUESTS, PROMPTS, MAX_ROUNDS = 4, 12, 4
-# How much the cost varies from prompt to prompt: the first class is known soon, the second not.
-SPREAD = {"structured": 0.01, "open_ended": 0.9}
 LADDER = tuple(ConcurrencyLoad(concurrency=n) for n in (2, 4))
 ONE = LADDER[:1]
 
 
 LLMPERF_SUFFIXES = (results.LLMPERF_RESPONSES_SUFFIX, results.LLMPERF_SUMMARY_SUFFIX)
-
-
-class KilledError(BaseException):
-    """The process is gone: nothing after this happens."""
-
-
-def terminate() -> None:
-    raise asyncio.CancelledError
 
 
 def spec(url: str, **overrides: Any) -> RunSpec:
@@ -72,42 +63,6 @@ def spec(url: str, **overrides: Any) -> RunSpec:
     }
     endpoints = tuple(endpoint(name, 0, base_url=f"{url}/{name}/..") for name in ("baseline", "k7"))
     return specification(endpoints, **{**fields, **overrides})
-
-
-class FakeEngine:
-    """Figures out of a hash; before call number `at`, something happens."""
-
-    def __init__(self, happen: Callable[[], object] | None = None, *, at: int = 0) -> None:
-        self.calls = 0
-        self._happen = happen
-        self._at = at
-
-    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> SentBatch:
-        is_gate = batch.measured[0].request_id.endswith("-gate")
-        self.calls += not is_gate
-        if self._happen and self.calls == self._at and not is_gate:
-            happening = self._happen()
-            if asyncio.iscoroutine(happening):
-                await happening
-        await asyncio.sleep(0)
-        answers = [self.answer(client, request, load) for request in batch.measured]
-        return SentBatch(measured=answers, others=(), fillers=0)
-
-    def answer(self, client: Client, request: Planned, load: Load) -> Measured:
-        prompt_class = request.prompt.messages[0]["content"]
-        drafted = "k7" in client.base_url
-        identity = f"{request.prompt.id} {drafted} {load.label}".encode()
-        draw = hashlib.sha256(identity).digest()[0] / 255 - 0.5
-        itl_s = (0.005 if drafted else 0.010) * (1 + SPREAD[prompt_class] * draw)
-        record = make_record(
-            request_id=request.request_id,
-            prompt_id=request.prompt.id,
-            inter_token_latency_s=itl_s,
-            end_to_end_latency_s=0.25 + 100 * itl_s,
-        )
-        return Measured(
-            record=record, transcript=Transcript(request_id=record.request_id, text="x")
-        )
 
 
 class DyingSink:
@@ -132,10 +87,6 @@ class DyingSink:
         raise KilledError
 
 
-def history(folder: Path) -> History:
-    return read_history(FolderSink(folder), RUN_ID)
-
-
 def runner(
     url: str,
     folder: Path,
@@ -156,14 +107,6 @@ def runner(
         wall_clock=wall_clock,
         deadline_poll_seconds=0.05,
     )
-
-
-def run_pod(made: Runner) -> results.RunResult | None:
-    """One pod's life; None when it was killed or terminated."""
-    try:
-        return asyncio.run(made.run())
-    except (KilledError, asyncio.CancelledError):
-        return None
 
 
 def measured_blocks(run: Run) -> list[tuple[str, int, str, str]]:
@@ -200,7 +143,7 @@ def assert_as_uninterrupted(folder: Path, uninterrupted: Run) -> Run:
     return run
 
 
-def test_the_design_stops_one_class_early_and_not_the_other(uninterrupted: Run) -> None:
+def test_the_design_stops_only_one_class_early(uninterrupted: Run) -> None:
     """What makes the other tests mean something: decisions that hang on the figures."""
     last = {
         name: max(b.round for b in uninterrupted.blocks if b.prompt_class == name)
@@ -210,7 +153,7 @@ def test_the_design_stops_one_class_early_and_not_the_other(uninterrupted: Run) 
     assert uninterrupted.result.interruptions == ()
 
 
-def test_a_run_killed_at_any_write_continues_as_if_it_had_not_been(
+def test_a_run_killed_at_any_write_continues_unchanged(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
     """Every seventh one: a block takes five, so each kind of file is the last one somewhere, and so
@@ -228,9 +171,7 @@ def test_a_run_killed_at_any_write_continues_as_if_it_had_not_been(
     assert last.endswith(VERDICT_FILE)
 
 
-def test_pods_that_each_live_for_a_few_writes_get_there_together(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
+def test_short_lived_pods_complete_a_run_together(healthy: StreamServer, tmp_path: Path) -> None:
     """Each ends with a block half written, after its transcript."""
     assert run_pod(runner(healthy.base_url, tmp_path / "whole", loads=LADDER))
     whole, folder, pods = read_run(tmp_path / "whole" / RUN_ID), tmp_path / "cut", 0
@@ -244,7 +185,7 @@ def test_pods_that_each_live_for_a_few_writes_get_there_together(
     assert {i.reason for i in run.result.interruptions} == {UNRECORDED_END}
 
 
-def test_a_run_killed_or_terminated_within_any_block_continues(
+def test_a_run_that_ends_within_any_block_continues(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
     """Every third block, terminated and killed in turn."""
@@ -266,9 +207,7 @@ def test_a_run_killed_or_terminated_within_any_block_continues(
         assert interruption.reason == (UNRECORDED_END if is_killed else TERMINATED)
 
 
-def test_what_is_derived_from_a_block_is_written_by_the_next_pod(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
+def test_the_next_pod_writes_a_blocks_derived_files(healthy: StreamServer, tmp_path: Path) -> None:
     sink = DyingSink(tmp_path, at=4)  # the first result file
     assert run_pod(runner(healthy.base_url, tmp_path, sink=sink)) is None
     stem = tmp_path / RUN_ID / "blocks" / "0001-structured-case-c2-baseline-r1"
@@ -297,7 +236,7 @@ def test_variants_loaded_together_are_loaded_together_again(
     assert run.blocks[0].requests == history(tmp_path).blocks[0].requests
 
 
-def test_a_pod_that_is_terminated_finishes_the_files_of_a_block(
+def test_a_terminated_pod_finishes_the_files_of_blocks(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     class SlowSink(FolderSink):
@@ -324,7 +263,7 @@ def test_a_pod_that_is_terminated_finishes_the_files_of_a_block(
     assert len(history(tmp_path).blocks) == 1
 
 
-def test_only_the_first_wait_has_less_than_the_deadline(tmp_path: Path) -> None:
+def test_only_the_first_wait_is_below_the_deadline(tmp_path: Path) -> None:
     """A run that has begun takes all there is (the first wait: `test_first_wait.py`)."""
     journal = Journal(
         entries=[],
@@ -349,7 +288,7 @@ def test_only_the_first_wait_has_less_than_the_deadline(tmp_path: Path) -> None:
     assert "deadline" in result.reason
 
 
-def test_a_run_that_cannot_be_recorded_is_not_measured(
+def test_a_run_that_cannot_be_recorded_measures_nothing(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     class FullSink(FolderSink):
@@ -364,7 +303,7 @@ def test_a_run_that_cannot_be_recorded_is_not_measured(
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG])
-def test_storage_that_is_full_ends_the_measuring_at_once_and_the_run_stays_open(
+def test_full_storage_ends_measuring_and_leaves_run_open(
     healthy: StreamServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """The twelfth write is of the second block."""
@@ -387,9 +326,7 @@ def test_storage_that_is_full_ends_the_measuring_at_once_and_the_run_stays_open(
     assert read_run(tmp_path / RUN_ID).result.status == "complete"
 
 
-def test_a_folder_that_becomes_a_link_ends_the_measuring_at_once_and_the_run_stays_open(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
+def test_a_folder_turned_link_leaves_the_run_open(healthy: StreamServer, tmp_path: Path) -> None:
     blocks, elsewhere = tmp_path / RUN_ID / "blocks", tmp_path / "elsewhere"
 
     async def linking() -> None:
@@ -407,9 +344,7 @@ def test_a_folder_that_becomes_a_link_ends_the_measuring_at_once_and_the_run_sta
     assert read_run(tmp_path / RUN_ID).result.status == "complete"
 
 
-def test_storage_that_is_full_ends_a_run_that_nobody_continues(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
+def test_full_storage_fails_a_run_nobody_continues(healthy: StreamServer, tmp_path: Path) -> None:
     class FullSink(FolderSink):
         def write(self, name: str, data: bytes) -> None:
             if "/blocks/" in name:
@@ -442,7 +377,7 @@ def test_the_deadline_counts_from_the_first_pod(healthy: StreamServer, tmp_path:
     assert len(read_run(tmp_path / RUN_ID).blocks) == measured_before
 
 
-def test_a_deadline_may_be_moved_while_the_run_lasts(healthy: StreamServer, tmp_path: Path) -> None:
+def test_a_deadline_may_move_during_the_run(healthy: StreamServer, tmp_path: Path) -> None:
     async def long() -> None:
         await asyncio.sleep(2.5)
 

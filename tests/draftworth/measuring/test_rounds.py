@@ -10,7 +10,7 @@ from draftworth.analysis.summary import Group
 from draftworth.measuring import schedule
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.load_shapes import ConcurrencyLoad
-from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
+from tests.support.specifications import case, endpoint, sampling, specification
 
 C1, C2, C4 = (ConcurrencyLoad(concurrency=n) for n in (1, 2, 4))
 CLASS = frozenset({"structured"})
@@ -54,7 +54,7 @@ def test_all_is_enough_after_the_least_rounds() -> None:
     ]
 
 
-def test_more_rounds_go_where_the_interval_is_widest_until_the_budget_is_spent() -> None:
+def test_widest_intervals_get_the_budgets_rounds() -> None:
     said: list[str] = []
     widths = {("structured", "c1"): 3.0, ("structured", "c4"): 1e9}
     found = rounds_of(spec(loads=(C1, C2, C4), sampling=sampling(max_requests=40)), widths, said)
@@ -63,7 +63,7 @@ def test_more_rounds_go_where_the_interval_is_widest_until_the_budget_is_spent()
     assert said == ["structured at c1", "structured at c4"]
 
 
-def test_a_class_that_is_known_well_enough_gets_no_more() -> None:
+def test_a_class_with_narrow_interval_gets_no_more() -> None:
     cases = (case("structured"), case("open_ended"))
     found = rounds_of(spec(cases=cases), {("open_ended", "c1"): 1e9})
 
@@ -73,7 +73,7 @@ def test_a_class_that_is_known_well_enough_gets_no_more() -> None:
     ]
 
 
-def test_the_order_is_random_and_follows_from_the_run_the_round_and_the_case() -> None:
+def test_order_is_random_and_reproducible() -> None:
     (stage,) = schedule.stages(spec())
 
     def firsts(run_id: str, case: str = "count") -> str:
@@ -96,7 +96,7 @@ def test_each_repetition_has_its_part_of_the_budget() -> None:
     ]
 
 
-def test_a_control_gets_the_least_and_takes_nothing_of_the_budget() -> None:
+def test_a_control_gets_least_outside_the_budget() -> None:
     asked = spec(repetitions=2, control=True, sampling=sampling(max_requests=16))
     found = rounds_of(asked, {("structured", "c1"): 1e9})
 
@@ -105,7 +105,7 @@ def test_a_control_gets_the_least_and_takes_nothing_of_the_budget() -> None:
     assert len({r.number for r in found}) == len(found), "blocks of two rounds would be pairs"
 
 
-def test_a_repetition_goes_on_until_it_has_its_part_of_the_least() -> None:
+def test_a_repetition_lasts_until_its_part_is_measured() -> None:
     """However narrow: 20 requests at least are three rounds of four in each of two repetitions."""
     asked = spec(repetitions=2, sampling=sampling(min_requests=20, max_requests=40))
 
@@ -141,9 +141,7 @@ def test_a_budget_is_divided(
 
 
 @pytest.mark.parametrize(("repetitions", "control"), [(1, False), (2, False), (2, True)])
-def test_the_planned_blocks_are_those_of_the_shortest_and_of_the_longest_run(
-    repetitions: int, control: bool
-) -> None:
+def test_planned_blocks_are_those_of_extreme_runs(repetitions: int, control: bool) -> None:
     of = spec(
         loads=(C1, C2),
         repetitions=repetitions,
@@ -165,7 +163,7 @@ def slots(endpoints: Sequence[Endpoint]) -> list[tuple[str, int | None]]:
     return [(e.variant, e.slot) for e in endpoints]
 
 
-def test_two_variants_swap_their_slots_in_every_second_repetition() -> None:
+def test_two_variants_swap_slots_every_second_repetition() -> None:
     found = [*schedule.stages(spec(repetitions=3))]
 
     assert [slots(stage.measured) for stage in found] == [

@@ -1,32 +1,26 @@
 """The runner: order, files, failures; against real HTTP servers."""
 
-import asyncio
-import functools
 import gzip
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from draftworth.analysis.checks import server_check
-from draftworth.measuring.client import Client
 from draftworth.measuring.counters import (
     parse_metrics,
     restarted,
     server_start,
     speculation_between,
 )
-from draftworth.measuring.result_files import FolderSink, Sink, SinkError, llmperf_summary
-from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.measuring.result_files import FolderSink, SinkError, llmperf_summary
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
-from draftworth.records.prompts import Case, Prompt
 from draftworth.records.reading import Run, read_run
-from draftworth.records.results import RESULT_SUFFIX, RunResult, ServerStart, SpeculationCounters
-from tests.draftworth.measuring.specifications import sampling, shape, specification
+from draftworth.records.results import RESULT_SUFFIX, ServerStart, SpeculationCounters
 from tests.support.blocks import make_block, make_record
-from tests.support.runners import make_runner
+from tests.support.stand_in_runs import ALONE, COUNTERS, IN_PAIRS, case, run, server, spec
 from tests.support.stream_server import (
     Request,
     Script,
@@ -37,15 +31,6 @@ from tests.support.stream_server import (
     stream_server,
 )
 
-COUNTERS = """
-# TYPE vllm:spec_decode_num_drafts_total counter
-vllm:spec_decode_num_drafts_total{{engine="0"}} {drafts}.0
-vllm:spec_decode_num_draft_tokens_total{{engine="0"}} {drafted}.0
-vllm:spec_decode_num_accepted_tokens_total{{engine="0"}} {accepted}.0
-vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="0"}} 3.0
-"""
-
-
 # As vLLM Neuron writes them; what follows "HELP" is left out.
 START = """
 # TYPE vllm_neuron:startup_time_seconds gauge
@@ -55,25 +40,6 @@ vllm_neuron:compilation_time_seconds{{bucket_name="decode_b4",model_name="tiny"}
 vllm_neuron:model_load_time_seconds{{model_name="tiny"}} 20.0
 vllm_neuron:model_load_size_bytes{{model_name="tiny"}} 1.6e+10
 """
-
-
-def server(*chunk_tokens: int, counters: str | None = None, gap_seconds: float = 0.0) -> Script:
-    """A healthy server whose completions are chunks of so many tokens."""
-    asked = 0
-
-    def script(request: Request) -> Iterable[Step]:
-        nonlocal asked
-        if request.path == "/health":
-            return plain("200 OK", b"")
-        if request.path == "/metrics":
-            if counters is None:
-                return plain("404 Not Found", b"")
-            text = counters.format(drafts=10 * asked, drafted=70 * asked, accepted=35 * asked)
-            return plain("200 OK", text.encode(), "text/plain")
-        asked += 1
-        return completion(*chunk_tokens, gap_seconds=gap_seconds)
-
-    return script
 
 
 def histogram_server() -> Script:
@@ -99,63 +65,6 @@ def histogram_server() -> Script:
     return script
 
 
-def case(name: str, prompts: int = 3) -> Case:
-    return Case(
-        prompt_class="structured",
-        name=name,
-        prompts=tuple(
-            Prompt(id=f"{name}-{i}", messages=({"role": "user", "content": f"{name} {i}"},))
-            for i in range(prompts)
-        ),
-    )
-
-
-ALONE = ConcurrencyLoad(concurrency=1)
-IN_PAIRS = ConcurrencyLoad(concurrency=2)
-
-
-def spec(
-    *urls: str,
-    cases: Sequence[Case],
-    requests: int = 4,
-    deadline_s: float = 5.0,
-    max_rounds: int = 1,
-    target_width: float = 1.0,
-    loads: tuple[Load, ...] = (IN_PAIRS,),
-    parallel: bool = False,
-) -> RunSpec:
-    names = ("baseline", "k7")
-    return specification(
-        tuple(
-            Endpoint(variant=n, base_url=u, max_tokens_per_step=8, is_baseline=n == "baseline")
-            for n, u in zip(names, urls, strict=False)
-        ),
-        experiment="test",
-        shape=shape(output_tokens=8),
-        cases=tuple(cases),
-        loads=loads,
-        sampling=sampling(
-            requests_per_round=requests,
-            min_requests=requests,
-            max_requests=requests * max_rounds,
-            target_interval_width=target_width,
-            warmup_requests=1,
-        ),
-        parallel=parallel,
-        ready_deadline_seconds=deadline_s,
-    )
-
-
-def run(run_spec: RunSpec, folder: Path, sink: Sink | None = None) -> RunResult:
-    runner = make_runner(
-        run_spec,
-        sink or FolderSink(folder),
-        # The test's machine may be busy; excluded samples have tests of their own.
-        make_client=functools.partial(Client, read_wait=lambda: None),
-    )
-    return asyncio.run(runner.run())
-
-
 @pytest.fixture(scope="module")
 def two_variants(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
     """The folder of a run of two cases against two servers, one of which drafts."""
@@ -169,7 +78,7 @@ def two_variants(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
     return folder / "test-1", read_run(folder / "test-1")
 
 
-def test_what_a_server_says_of_its_start_is_in_the_run(two_variants: tuple[Path, Run]) -> None:
+def test_a_servers_report_of_its_start_is_recorded(two_variants: tuple[Path, Run]) -> None:
     _, found = two_variants
     start = ServerStart(
         startup_s=900.5, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=1.6e10
@@ -224,7 +133,7 @@ def test_a_ladder_is_measured_rung_by_rung(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("load", "warmup", "halves"), [(ALONE, [8], []), (IN_PAIRS, [7, 8], ["count 7"])]
 )
-def test_prompts_follow_each_other_from_the_warm_up_to_the_fillers(
+def test_prompts_follow_in_order_from_warm_up_onwards(
     tmp_path: Path, load: Load, warmup: list[int], halves: list[str]
 ) -> None:
     with stream_server(server(1, 1)) as plain_server:
@@ -245,7 +154,7 @@ def test_prompts_follow_each_other_from_the_warm_up_to_the_fillers(
 
 
 @pytest.mark.parametrize("load", [ALONE, ConcurrencyLoad(concurrency=4)])
-def test_the_servers_histogram_has_the_requests_that_we_have(tmp_path: Path, load: Load) -> None:
+def test_the_servers_histogram_has_our_requests(tmp_path: Path, load: Load) -> None:
     with stream_server(histogram_server()) as timed:
         run(spec(timed.base_url, cases=[case("count")], loads=(load,)), tmp_path)
 
@@ -259,7 +168,7 @@ def test_the_servers_histogram_has_the_requests_that_we_have(tmp_path: Path, loa
 
 
 @pytest.mark.parametrize(("prefix", "known"), [("vllm", True), ("llamacpp", True), ("x", False)])
-def test_counters_are_read_under_the_prefix_of_each_engine(prefix: str, known: bool) -> None:
+def test_counters_are_read_under_each_engines_prefix(prefix: str, known: bool) -> None:
     texts = (COUNTERS.format(drafts=n, drafted=8 * n, accepted=4 * n) for n in (1, 3))
     before, after = (parse_metrics(text.replace("vllm:", f"{prefix}:")) for text in texts)
     added = SpeculationCounters(
@@ -280,7 +189,7 @@ def test_speculation_counters_are_the_difference_over_the_block(
     assert all(b.speculation is None for b in found.blocks if b.variant == "baseline")
 
 
-def test_raw_evidence_and_llmperfs_files_stand_beside_the_result_file(
+def test_evidence_and_llmperfs_files_accompany_the_result(
     two_variants: tuple[Path, Run],
 ) -> None:
     folder, found = two_variants
@@ -302,7 +211,7 @@ def test_raw_evidence_and_llmperfs_files_stand_beside_the_result_file(
     assert summary["results_ttft_s_quantiles_p99"] > 0
 
 
-def test_what_llmperf_calls_requests_per_minute_has_no_warm_up_in_it() -> None:
+def test_llmperfs_requests_per_minute_exclude_the_warm_up() -> None:
     """Two at a time that each take two seconds, whatever else the block's time was spent on."""
     records = tuple(make_record(n, end_to_end_latency_s=2.0) for n in range(4))
     block = make_block(
@@ -312,7 +221,7 @@ def test_what_llmperf_calls_requests_per_minute_has_no_warm_up_in_it() -> None:
     assert summary["results_num_completed_requests_per_min"] == pytest.approx(60)
 
 
-def test_failures_do_not_reduce_the_load_and_are_all_recorded(tmp_path: Path) -> None:
+def test_failures_keep_the_load_and_are_recorded(tmp_path: Path) -> None:
     healthy = server(1, 1)
 
     def every_other_fails(request: Request) -> Iterable[Step]:
@@ -343,7 +252,7 @@ class FlakySink:
         self._inner.write(name, data)
 
 
-def test_a_file_that_could_not_be_written_is_tried_again_and_then_named(tmp_path: Path) -> None:
+def test_a_failed_write_is_tried_again_and_reported(tmp_path: Path) -> None:
     with stream_server(server(1, 1)) as plain_server:
         given = spec(plain_server.base_url, cases=[case("count")])
         later = run(given, tmp_path / "a", FlakySink(tmp_path / "a", refusals=3))

@@ -60,7 +60,7 @@ GOOD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", EXCLUDED)
-def test_a_wait_that_could_move_a_figure_excludes_it(name: str) -> None:
+def test_a_wait_that_could_move_figures_excludes_requests(name: str) -> None:
     waits, reason = EXCLUDED[name]
     assert reason in (exclusion_reason(**QUIET | waits) or "")
 

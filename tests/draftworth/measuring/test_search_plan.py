@@ -23,20 +23,19 @@ from draftworth.records.results import BlockResult, Limits, RunResult
 from draftworth.records.search_result import SEARCH_FILE, Search, SearchResult, read_search
 from draftworth.records.transcripts import Transcript
 from draftworth.speculation import steps_of
-from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
-from tests.draftworth.measuring.test_repetitions import RecordingServers
-from tests.draftworth.measuring.test_resume import (
+from tests.draftworth.measuring.fake_engine import (
     RUN_ID,
     FakeEngine,
+    RecordingServers,
     history,
     run_pod,
     terminate,
 )
-from tests.draftworth.measuring.test_spending import PRICE
 from tests.draftworth.searching.candidates import candidate
 from tests.support.blocks import make_failed_record, make_record
 from tests.support.readings import make_reading
 from tests.support.runners import make_runner
+from tests.support.specifications import PRICE, case, endpoint, sampling, specification
 from tests.support.stream_server import StreamServer
 
 TOKENS = 101
@@ -179,7 +178,7 @@ def test_it_finds_the_best_window_and_measures_few(whole: Whole) -> None:
     assert (whole.folder / RUN_ID / VERDICT_FILE).exists()
 
 
-def test_each_candidate_is_paired_with_the_baseline_of_its_own_minutes(whole: Whole) -> None:
+def test_each_candidate_is_paired_with_its_own_baseline(whole: Whole) -> None:
     blocks = read_run(whole.folder / RUN_ID).blocks
     by_round: dict[int, list[str]] = {}
     for block in blocks:
@@ -200,9 +199,7 @@ def test_what_was_expected_stands_beside_what_was_measured(whole: Whole) -> None
     assert best.cost.value == pytest.approx(truth, rel=0.01)
 
 
-def test_a_forecast_is_used_in_the_place_of_readings(
-    healthy: StreamServer, whole: Whole, tmp_path: Path
-) -> None:
+def test_a_forecast_replaces_readings(healthy: StreamServer, whole: Whole, tmp_path: Path) -> None:
     """It says the same, so the same candidates are measured, in the same order. Without both, a
     search goes by the steps that servers take: chunks of the stand-in show a mean, and no more."""
     spec = search_spec(healthy.base_url)
@@ -229,7 +226,7 @@ def test_a_forecast_is_used_in_the_place_of_readings(
     assert without.best
 
 
-def test_a_search_goes_on_with_the_candidate_it_was_at(
+def test_a_search_resumes_at_its_current_candidate(
     healthy: StreamServer, whole: Whole, tmp_path: Path
 ) -> None:
     """Cut off at every third block: each of a candidate's four is one of those."""
@@ -249,7 +246,7 @@ def test_a_search_goes_on_with_the_candidate_it_was_at(
         assert servers.calls == [(("baseline-0", f"{v}-1"), False) for v in left]
 
 
-def test_a_candidate_that_does_not_start_is_left_out(healthy: StreamServer, tmp_path: Path) -> None:
+def test_a_candidate_that_does_not_start_is_skipped(healthy: StreamServer, tmp_path: Path) -> None:
     result = run(search_spec(healthy.base_url), tmp_path, RecordingServers(failing=[2]))
     found = found_in(tmp_path)
     assert result
@@ -259,7 +256,7 @@ def test_a_candidate_that_does_not_start_is_left_out(healthy: StreamServer, tmp_
     assert len(found.order) >= 2
 
 
-def test_a_candidate_that_answers_nothing_is_left_out_and_a_baseline_ends_the_search(
+def test_silent_candidates_are_skipped_silent_baselines_end_search(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     result = run(search_spec(healthy.base_url), tmp_path / "candidate", mute="draft-k7")
@@ -276,7 +273,7 @@ def test_a_candidate_that_answers_nothing_is_left_out_and_a_baseline_ends_the_se
     assert {names for names, _ in servers.calls} == {("baseline-0", "draft-k7-1")}
 
 
-def test_a_candidate_whose_requests_fail_is_not_the_best(
+def test_a_candidate_with_failed_requests_is_not_best(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     result = run(search_spec(healthy.base_url), tmp_path, failing=BEST)
@@ -288,9 +285,7 @@ def test_a_candidate_whose_requests_fail_is_not_the_best(
     assert found.best != BEST
 
 
-def test_a_candidate_outside_the_limits_is_not_the_best(
-    healthy: StreamServer, tmp_path: Path
-) -> None:
+def test_a_candidate_outside_the_limits_is_not_best(healthy: StreamServer, tmp_path: Path) -> None:
     """A step of the first one takes 24 ms, and 8 tokens come with it."""
     limits = Limits(e2e_p95_s=0.05 + 100 * seconds_a_token("draft-k7") * 0.99)
     spec = replace(
@@ -306,7 +301,7 @@ def test_a_candidate_outside_the_limits_is_not_the_best(
 
 
 @pytest.mark.parametrize(("after", "status", "tried"), [(0, "failed", 2), (1, "complete", 3)])
-def test_where_nothing_starts_any_more_it_ends_with_what_it_has(
+def test_it_ends_where_nothing_starts_any_more(
     healthy: StreamServer, tmp_path: Path, after: int, status: str, tried: int
 ) -> None:
     servers = RecordingServers(failing=range(after + 1, 99))
@@ -325,7 +320,7 @@ def test_where_nothing_starts_any_more_it_ends_with_what_it_has(
         ({"hours": 1e-9}, False, "search.stop.last_start_hours is 1e-09"),
     ],
 )
-def test_it_begins_no_candidate_after_its_time_or_for_more_than_it_may_save(
+def test_it_begins_no_candidate_beyond_time_or_savings(
     healthy: StreamServer, tmp_path: Path, limits: dict[str, float], more: bool, why: str
 ) -> None:
     result = run(replace(search_spec(healthy.base_url, **limits), price=PRICE), tmp_path)

@@ -8,16 +8,8 @@ from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.search_plan import why_over
 from draftworth.records.results import Price
 from draftworth.searching.policy import SearchState
-from tests.draftworth.measuring.specifications import endpoint, specification
 from tests.draftworth.searching.candidates import search, state
-
-PRICE = Price(
-    usd_per_node_hour=36.0,
-    as_of="2026-11-01",
-    source="a test",
-    node_shares={"baseline": 0.5},
-    nodes=1,
-)
+from tests.support.specifications import PRICE, endpoint, specification
 
 
 def spec(price: Price | None = PRICE) -> RunSpec:

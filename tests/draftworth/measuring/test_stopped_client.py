@@ -13,7 +13,7 @@ import pytest
 from draftworth.records.codec import load_record
 from draftworth.records.results import RequestRecord
 from tests.conftest import ROOT
-from tests.draftworth.measuring.test_client import measure, play
+from tests.draftworth.measuring.one_request import measure, play
 from tests.support.processes import end_family
 from tests.support.stream_server import (
     DONE,
@@ -36,7 +36,7 @@ CHILD = """
 import asyncio, sys
 from draftworth.measuring.client import Client
 from draftworth.records.codec import dump_text
-from tests.draftworth.measuring.test_client import PROMPT, SHAPE
+from tests.draftworth.measuring.one_request import PROMPT, SHAPE
 client = Client(base_url=sys.argv[1], shape=SHAPE)
 print(dump_text(asyncio.run(client.measure(PROMPT, request_id="r", seed=0)).record))
 """
@@ -67,7 +67,7 @@ def over_the_first_token(stop: Stopping, go_on: Stopping) -> Iterator[Step]:
 
 
 @pytest.mark.parametrize("steps", [over_the_end, over_the_first_token])
-def test_a_request_in_which_the_client_was_stopped_is_excluded(
+def test_requests_during_which_the_client_stopped_are_excluded(
     steps: Callable[[Stopping, Stopping], Iterator[Step]],
 ) -> None:
     children: list[subprocess.Popen[str]] = []
@@ -98,7 +98,7 @@ def test_a_request_in_which_the_client_was_stopped_is_excluded(
 
 
 @pytest.mark.usefixtures("_every_request_counts")
-def test_a_stop_before_a_request_excludes_nothing_and_one_in_it_does() -> None:
+def test_only_stops_within_a_request_exclude_it() -> None:
     def stopped(_: Request) -> Iterator[Step]:
         yield Write(HEADERS)
         yield FIRST
@@ -114,7 +114,7 @@ def test_a_stop_before_a_request_excludes_nothing_and_one_in_it_does() -> None:
 @pytest.mark.usefixtures("_every_request_counts")
 @pytest.mark.parametrize(("slept_seconds", "is_excluded"), [(0.3, False), (90.0, True)])
 @pytest.mark.parametrize("platform", ["linux", "elsewhere"])
-def test_a_request_in_which_the_machine_slept_is_excluded(
+def test_requests_during_which_the_machine_slept_are_excluded(
     monkeypatch: pytest.MonkeyPatch, platform: str, slept_seconds: float, is_excluded: bool
 ) -> None:
     """Only the wall clock goes on in a sleep; an ordinary correction of it is shorter."""

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from draftworth.measuring.client import request_body
 from draftworth.records.prompts import Prompt
-from tests.draftworth.measuring.specifications import shape
+from tests.support.specifications import shape
 
 FOLDER = Path(__file__).parent / "recorded"
 AFTER = "# after\n"

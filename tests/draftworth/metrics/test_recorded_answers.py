@@ -22,11 +22,11 @@ from draftworth.metrics.definitions import TOKENS_PER_STEP
 from draftworth.records.prompts import Prompt
 from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
 from draftworth.report.brief import answer_of
-from tests.draftworth.measuring.specifications import shape
 from tests.draftworth.metrics.record_answer import AFTER, FOLDER
 from tests.draftworth.report import runs
 from tests.support.blocks import make_block
 from tests.support.present import present
+from tests.support.specifications import shape
 from tests.support.stream_server import HEADERS, Write, stream_server
 
 PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "Explain why the sea is salt."},))
@@ -182,7 +182,7 @@ def times(count: int, counters: SpeculationCounters | None) -> SpeculationCounte
 
 
 @pytest.mark.parametrize("recorded", ALL, ids=lambda r: r.name)
-def test_the_ten_lines_and_the_tables_have_one_figure(recorded: Recorded) -> None:
+def test_the_ten_lines_and_tables_share_one_figure(recorded: Recorded) -> None:
     made = block_of(recorded)
     drafted = runs.make_drafted_block(
         2,

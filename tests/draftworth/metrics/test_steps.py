@@ -117,14 +117,14 @@ COUNTED: dict[str, tuple[BlockResult, str | None, float | None]] = {
 
 
 @pytest.mark.parametrize("case", COUNTED)
-def test_steps_are_counted_by_the_first_source_that_has_them(case: str) -> None:
+def test_steps_come_from_the_first_source_with_any(case: str) -> None:
     made, by, per_step = COUNTED[case]
     count = steps.step_count([made])
     assert (count.by if count else None) == by
     assert steps.tokens_per_step([made]) == (per_step and pytest.approx(per_step))
 
 
-def test_of_several_blocks_each_counts_by_its_own_counters() -> None:
+def test_each_block_counts_by_its_own_counters() -> None:
     fewer = block(chunks=12, generated=3 * TOKENS, drafts=3 * 66, accepted=3 * 33)
     assert steps.tokens_per_step([fewer]) == pytest.approx(99 / 66)
     other = make_block(
@@ -139,7 +139,7 @@ def test_of_several_blocks_each_counts_by_its_own_counters() -> None:
     assert steps.tokens_per_step([fewer, other]) == pytest.approx(2 * 99 / (66 + 33))
 
 
-def test_one_block_without_counters_does_not_hide_what_the_others_show() -> None:
+def test_a_block_without_counters_hides_no_other() -> None:
     merged = block(chunks=12, most=16)
     (without,) = [
         make_block(
@@ -171,7 +171,7 @@ def test_classes_are_counted_by_themselves() -> None:
     assert present(steps.step_count([whole])).by == "chunks"
 
 
-def test_only_whole_blocks_have_tokens_per_step_by_counters() -> None:
+def test_only_whole_blocks_have_steps_by_counters() -> None:
     merged, whole = block(chunks=12), block(chunks=STEPS + 1)
     assert present(steps.step_count([merged])).tokens_per_step(merged.requests[0]) is None
     assert present(steps.step_count([whole])).tokens_per_step(whole.requests[0]) == 3.0

@@ -40,7 +40,7 @@ def ends(assumed: Assumptions, name: str) -> tuple[float, ...]:
     return tuple(assumed[name].at(case) for case in CASES)
 
 
-def test_two_numbers_are_written_as_one_where_they_are_the_same() -> None:
+def test_equal_bounds_are_written_as_one_number() -> None:
     assert f"{Bounds(2, 5.04):.1f}" == "2.0 to 5.0"
     assert f"{Bounds(2, 2):g}" == "2"
     assert f"{Bounds(1.96, 2.04):.1f}" == "2.0"
@@ -64,7 +64,7 @@ def test_two_numbers_are_written_as_one_where_they_are_the_same() -> None:
         lambda d: d["standing"].update(m7i=1.5),
     ],
 )
-def test_a_data_file_that_is_not_right_is_refused(edit: Callable[[dict[str, Any]], object]) -> None:
+def test_a_broken_data_file_is_refused(edit: Callable[[dict[str, Any]], object]) -> None:
     with pytest.raises(ValidationError):
         read_yaml(AssumptionData, edited(edit))
 
@@ -95,7 +95,7 @@ def test_the_time_line_reads_every_assumption() -> None:
     assert [n for n in assumption_data().assumptions if f'"{n}"' not in source] == []
 
 
-def test_a_speed_is_best_at_its_high_end_and_a_time_at_its_low_end() -> None:
+def test_speeds_are_best_high_and_times_low() -> None:
     assumed = replaced(
         assumption_data().assumptions, ["hub_gbit_per_s=1..5", "warm_up_minutes=1..5"]
     )
@@ -104,14 +104,14 @@ def test_a_speed_is_best_at_its_high_end_and_a_time_at_its_low_end() -> None:
     assert ends(assumed, "warm_up_minutes") == (1, 5)
 
 
-def test_what_is_published_for_a_target_replaces_the_general_value() -> None:
+def test_a_targets_published_value_replaces_the_general_one() -> None:
     data = assumption_data()
 
     assert ends(data.for_target("Qwen/Qwen3-32B"), "baseline_ms_per_token") == (45, 45)
     assert data.for_target("someone/else") == data.assumptions
 
 
-def test_a_user_replaces_an_assumption_by_a_number_or_a_range() -> None:
+def test_a_user_replaces_assumptions_by_number_or_range() -> None:
     shipped = assumption_data().assumptions
     texts = ("node_start_minutes=9", "compile_minutes=30..60", "node_start_minutes=5")
     assumed = replaced(shipped, (*texts, "warm_up_minutes = .5..1e1 "))
@@ -138,7 +138,7 @@ def test_a_user_replaces_an_assumption_by_a_number_or_a_range() -> None:
         ("hub_gbit_per_s=0", "from 0 (of a speed 0.001)"),
     ],
 )
-def test_a_value_that_cannot_be_is_refused_with_what_can(text: str, message: str) -> None:
+def test_an_impossible_value_is_refused_with_possible_ones(text: str, message: str) -> None:
     with pytest.raises(UserInputError, match="--assume: given") as error:
         replaced(assumption_data().assumptions, [text])
     assert message in str(error.value)
@@ -148,7 +148,7 @@ def test_the_document_shows_every_assumption() -> None:
     assert_block(DOCUMENT, "assumptions", table(assumption_rows(assumption_data())))
 
 
-def test_the_document_shows_what_is_paid_beside_the_accelerators() -> None:
+def test_the_document_lists_costs_beside_the_accelerators() -> None:
     data = assumption_data()
     rows = [
         (f"{count} x {what}", f"{price.usd:g}", price.as_of.isoformat(), price.source)
@@ -174,7 +174,7 @@ def test_the_document_shows_what_a_metric_costs() -> None:
     assert f"at most {month_usd / HOURS_A_MONTH * 5:.2f} USD in a run of five hours" in words
 
 
-def test_the_cpu_nodes_that_are_paid_are_the_clusters() -> None:
+def test_the_paid_cpu_nodes_are_the_clusters() -> None:
     assert assumption_data().standing[CPU_INSTANCE_TYPE] == CPU_NODES
 
 

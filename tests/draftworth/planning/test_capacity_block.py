@@ -23,7 +23,7 @@ def whole_node_each(experiment: ResolvedNeuron) -> ResolvedNeuron:
     return experiments.changed_in(experiment, "serving", slot_devices=16)
 
 
-def test_a_block_is_paid_whole_and_a_day_where_the_file_does_not_say() -> None:
+def test_a_block_without_hours_is_a_whole_day() -> None:
     block = block_of(QWEN)
     assert (block.hours, block.instances) == (24, 1)
     assert block.usd == pytest.approx(24 * 15.09)
@@ -40,7 +40,7 @@ def test_a_block_is_paid_whole_and_a_day_where_the_file_does_not_say() -> None:
         (experiments.on_small_nodes(experiments.resolved("llama-3.1-8b-eagle3")), 2, 2),
     ],
 )
-def test_a_block_has_one_two_four_or_eight_instances(
+def test_a_block_has_one_two_four_eight_instances(
     experiment: ResolvedNeuron, nodes: int, instances: int
 ) -> None:
     block = block_of(experiment)
@@ -49,7 +49,7 @@ def test_a_block_has_one_two_four_or_eight_instances(
     assert free_slots(experiment, instances) == room
 
 
-def test_the_idle_part_counts_hours_and_instances_that_no_run_uses() -> None:
+def test_the_idle_part_counts_unused_hours_and_instances() -> None:
     day = PaidBlock(hours=24, instances=4, nodes=3, usd_per_instance_hour=1)
     # Three of four nodes for a third of the day; for all of it; for longer than there is.
     used = (480, 1440, 9999)

@@ -29,9 +29,7 @@ def durations(assumed: Assumptions, of: ResolvedNeuron = QWEN, case: Case = "bes
         (PoissonLoad(requests_per_second=2), 15),
     ],
 )
-def test_a_block_is_its_warm_up_its_requests_and_what_is_done_between_blocks(
-    load: Load, expected: float
-) -> None:
+def test_a_block_is_warm_up_requests_and_overhead(load: Load, expected: float) -> None:
     assumed = replaced(
         BY_HAND, ["first_token_seconds=2", "baseline_ms_per_token=5", "block_overhead_seconds=1..9"]
     )
@@ -43,7 +41,7 @@ def test_a_block_is_its_warm_up_its_requests_and_what_is_done_between_blocks(
     assert worst.block_seconds(QWEN.baseline, load) == expected + 9
 
 
-def test_a_checkpoint_that_the_catalogue_does_not_know_has_an_assumed_size() -> None:
+def test_a_checkpoint_outside_the_catalogue_has_assumed_size() -> None:
     unknown = QWEN.spec.target.model_copy(update={"model": "someone/else"})
     assumed = replaced(BY_HAND, ["unknown_checkpoint_gib=6..60", f"hub_gbit_per_s={GBIT_PER_GIB}"])
 

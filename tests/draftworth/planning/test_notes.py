@@ -134,7 +134,7 @@ def codes(folder: Path, base: str, edit: Edit) -> list[Code]:
 
 
 @pytest.mark.parametrize("code", CASES)
-def test_a_rule_warns_of_one_setting_and_not_of_the_other(tmp_path: Path, code: Code) -> None:
+def test_a_rule_warns_of_one_setting_only(tmp_path: Path, code: Code) -> None:
     base, noted, not_noted = CASES[code]
     assert code in codes(tmp_path, base, noted)
     assert code not in codes(tmp_path, base, not_noted)

@@ -23,7 +23,7 @@ def unpriced(tmp_path: Path) -> ResolvedNeuron:
     return load_neuron(write_experiment(tmp_path, drop("aws", "price")))
 
 
-def test_an_experiment_without_a_price_loads_and_has_none(unpriced: ResolvedNeuron) -> None:
+def test_an_experiment_without_a_price_loads(unpriced: ResolvedNeuron) -> None:
     assert unpriced.price is None
     with pytest.raises(UserInputError, match="draftworth price"):
         _ = unpriced.node_price
@@ -31,7 +31,7 @@ def test_an_experiment_without_a_price_loads_and_has_none(unpriced: ResolvedNeur
         _ = unpriced.usd_per_hour
 
 
-def test_what_was_looked_up_is_the_price_with_its_date_and_source(
+def test_a_looked_up_price_has_date_and_source(
     unpriced: ResolvedNeuron,
 ) -> None:
     priced = prices.with_looked_up_price(unpriced, {KEY: SPOT}.get)
@@ -41,7 +41,7 @@ def test_what_was_looked_up_is_the_price_with_its_date_and_source(
     assert [v.artifact_key for v in priced.variants] == [v.artifact_key for v in unpriced.variants]
 
 
-def test_a_price_is_of_one_type_zone_and_way_of_buying(unpriced: ResolvedNeuron) -> None:
+def test_prices_are_per_type_zone_and_purchase(unpriced: ResolvedNeuron) -> None:
     assert prices.price_key(unpriced) == KEY
     others = (
         changed_aws(unpriced, availability_zone="us-east-2b"),
@@ -66,16 +66,14 @@ def test_a_price_is_of_one_type_zone_and_way_of_buying(unpriced: ResolvedNeuron)
         {"x" * 100_000: 1},
     ],
 )
-def test_what_is_no_price_is_refused_with_how_to_forget_it(
-    value: Any, unpriced: ResolvedNeuron
-) -> None:
+def test_broken_prices_are_refused_with_how_to_reset(value: Any, unpriced: ResolvedNeuron) -> None:
     with pytest.raises(UserInputError) as refused:
         prices.with_looked_up_price(unpriced, {KEY: value}.get)
     assert f"cdk context --reset '{KEY}'" in str(refused.value)
     assert len(str(refused.value)) < 1000
 
 
-def test_the_context_file_is_read_where_the_commands_run(
+def test_the_context_file_is_read_where_commands_run(
     unpriced: ResolvedNeuron, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -86,16 +84,14 @@ def test_the_context_file_is_read_where_the_commands_run(
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"a": NaN}', b"\xff", b" " * 2**21])
-def test_a_context_file_that_cannot_be_read_is_the_users_to_mend(
-    content: bytes, tmp_path: Path
-) -> None:
+def test_an_unreadable_context_file_is_the_users_mistake(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "cdk.context.json"
     path.write_bytes(content)
     with pytest.raises(UserInputError, match="cannot be read"):
         prices.context_values(path)
 
 
-def test_a_prohibitive_price_spends_the_budget_in_a_second(unpriced: ResolvedNeuron) -> None:
+def test_a_prohibitive_price_spends_the_budget_immediately(unpriced: ResolvedNeuron) -> None:
     priced = prices.with_prohibitive_price(unpriced)
     assert priced.usd_per_hour / 3600 >= priced.spec.aws.accelerator_budget_usd
     assert "no price is known" in priced.node_price.source
@@ -113,7 +109,7 @@ def test_a_prohibitive_price_spends_the_budget_in_a_second(unpriced: ResolvedNeu
         ("capacity_block", 2000, ""),
     ],
 )
-def test_a_price_is_asked_for_again_when_it_is_old(kind: str, age_days: int, said: str) -> None:
+def test_an_old_price_should_be_renewed(kind: str, age_days: int, said: str) -> None:
     today = date(2026, 11, 23)
     price = Price(usd_per_hour=8.6, as_of=today - timedelta(days=age_days), source="made up")
     capacity = Capacity.model_validate({"kind": kind})

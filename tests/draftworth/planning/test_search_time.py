@@ -83,7 +83,7 @@ def test_an_example_by_hand() -> None:
     ],
     ids=["none by hand", "the first by hand", "the second by hand", "a forecast"],
 )
-def test_one_candidate_of_each_draft_is_certain_but_with_a_forecast_the_first_alone(
+def test_a_forecast_reduces_what_is_certainly_measured(
     experiment: ResolvedNeuron, certain: list[str]
 ) -> None:
     """5 + 4 + 30 + 2.08 + 12 to 24, then 5; 44.04 to 56.04 more for the second."""
@@ -102,7 +102,7 @@ def test_one_candidate_of_each_draft_is_certain_but_with_a_forecast_the_first_al
     )
 
 
-def test_a_stop_lets_the_last_candidate_be_measured_to_its_end() -> None:
+def test_the_last_candidate_is_measured_despite_a_stop() -> None:
     """Two hours; by 60.08 minutes of them the first candidate is known, by 116.12 the second."""
     first = run(stopped(last_start_hours=2))
     # At 92.12 or 116.12 minutes one more begins, and no other.
@@ -113,7 +113,7 @@ def test_a_stop_lets_the_last_candidate_be_measured_to_its_end() -> None:
     assert first.billed_minutes.best == run().billed_minutes.best
 
 
-def test_a_stop_that_is_over_with_the_certain_candidates_lets_no_other_begin() -> None:
+def test_a_stop_after_certain_candidates_allows_no_other() -> None:
     """The first is known after 60.08 minutes at best, the second after 92.12."""
     first = run(stopped(last_start_hours=1.5))
     assert present(first.search).begun_in_all(first.searched_minutes).best == 2
@@ -132,7 +132,7 @@ def test_whichever_stop_is_first_counts(stop: dict[str, float], minutes: float) 
     assert present(run(stopped(**stop)).search).stop_minutes == pytest.approx(minutes)
 
 
-def test_without_a_stop_all_are_measured_and_graphs_that_are_there_are_not_compiled() -> None:
+def test_without_a_stop_all_candidates_are_measured() -> None:
     first = run(stopped())
     assert present(first.search).begun_in_all(first.searched_minutes).best == 26
     assert first.needed_minutes.worst == pytest.approx(first.minutes_of(26).worst)
@@ -155,7 +155,7 @@ stops = st.fixed_dictionaries(
 
 
 @given(stop=stops, longer=st.floats(min_value=0, max_value=200), second=st.booleans())
-def test_the_best_case_is_never_above_the_worst_and_a_longer_compile_never_cheaper(
+def test_best_never_exceeds_worst_nor_longer_compiles_save(
     stop: dict[str, Any], longer: float, second: bool
 ) -> None:
     experiment = stopped(**stop)

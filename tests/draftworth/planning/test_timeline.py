@@ -83,7 +83,7 @@ def test_a_second_run_neither_stages_nor_compiles() -> None:
     assert "compile baseline" not in second.limited.best.spans
 
 
-def test_one_graph_that_is_there_saves_nothing_while_another_compiles() -> None:
+def test_one_compiled_graph_saves_nothing_while_another_compiles() -> None:
     first = run(compiled=["baseline"])
 
     assert "compile baseline" not in first.limited.best.spans
@@ -91,7 +91,7 @@ def test_one_graph_that_is_there_saves_nothing_while_another_compiles() -> None:
     assert first.billed_minutes.best == pytest.approx(82.08)
 
 
-def test_the_deadline_counts_from_the_deploy_and_ends_what_is_billed() -> None:
+def test_the_deadline_counts_from_deploy_and_ends_billing() -> None:
     first = run(limited(QWEN, deadline_minutes=100))
 
     # 2.08 + 1 minutes of it pass before the launch, 5 follow it.
@@ -138,7 +138,7 @@ def test_repetitions_loads_and_a_divided_budget_by_hand() -> None:
     assert first.unlimited.worst.measured_minutes == pytest.approx(324)
 
 
-def test_one_round_each_is_followed_by_a_second_one_of_every_load() -> None:
+def test_first_rounds_precede_second_ones_of_every_load() -> None:
     experiment = changed(QWEN, workload=work(max_requests=64))
     first = run(experiment).unlimited
 
@@ -147,7 +147,7 @@ def test_one_round_each_is_followed_by_a_second_one_of_every_load() -> None:
     assert first.worst.spans["measure further"].minutes == pytest.approx(432)
 
 
-def test_a_control_starts_a_server_and_measures_the_baseline_twice() -> None:
+def test_a_control_measures_the_baseline_twice() -> None:
     experiment = changed(QWEN, repetitions=2, control=True, workload=work(max_requests=32))
     spans = run(experiment).unlimited.best.spans
 
@@ -192,7 +192,7 @@ any_run = st.fixed_dictionaries({"compiled": any_compiled, "second": st.booleans
 
 
 @given(experiment=any_limits, assumed=assumptions(), options=any_run)
-def test_the_best_case_is_never_above_the_worst_and_nodes_go_by_the_deadline(
+def test_best_never_exceeds_worst_nor_nodes_the_deadline(
     experiment: ResolvedNeuron, assumed: Assumptions, options: dict[str, Any]
 ) -> None:
     first = run(experiment, assumed=assumed, **options)
@@ -226,7 +226,7 @@ def test_a_longer_compile_never_makes_a_run_cheaper(
 
 
 @given(experiment=any_limits, assumed=assumptions(), graphs=any_compiled, more=any_compiled)
-def test_graphs_that_are_there_never_make_a_run_more_expensive(
+def test_compiled_graphs_never_make_a_run_dearer(
     experiment: ResolvedNeuron, assumed: Assumptions, graphs: set[str], more: set[str]
 ) -> None:
     without = run(experiment, assumed=assumed, compiled=graphs).billed_minutes
@@ -247,7 +247,7 @@ MEASURED = {
 }
 
 
-def test_the_shipped_experiments_fit_their_limits_in_the_worst_case(experiments: Path) -> None:
+def test_shipped_experiments_fit_their_limits_at_worst(experiments: Path) -> None:
     """The last deploy spends the whole request budget at the slowest load; the account was empty.
     The first deploy fits in the best case: it costs little, whatever happens."""
     for path in sorted(experiments.glob("*.yaml")):
@@ -277,12 +277,12 @@ def cut_at(minute: float) -> timeline.Schedule:
     return RUN.until([(minute, "deadline")])
 
 
-def test_nodes_are_billed_from_launch_to_release_and_not_before() -> None:
+def test_nodes_are_billed_from_launch_to_release() -> None:
     assert RUN.billed_minutes == 2 + 5 + 20 + 1
     assert RUN.measured_minutes == 20
 
 
-def test_a_limit_cuts_a_phase_and_releases_the_nodes() -> None:
+def test_a_limit_cuts_a_phase_and_releases_nodes() -> None:
     run = cut_at(27)
 
     assert run.ended_by == "deadline"

@@ -5,23 +5,10 @@ from typing import Any
 
 import pytest
 
-from draftworth.records.checkpoints import StoredFile
-from draftworth.records.graph_manifests import ArtifactManifest, differences, size_differences
+from draftworth.records.graph_manifests import differences, size_differences
+from tests.draftworth.records.good_records import INPUTS, MANIFEST
 
-INPUTS = {"image": "neuron:1", "window": 7, "target": {"model": "a/b", "revision": "main"}}
 OTHER = {"model": "a/b", "revision": "v2"}
-MANIFEST = ArtifactManifest(
-    key="0123",
-    inputs=INPUTS,
-    checkpoints={"target": "c0ffee"},
-    folder="0123/upload",
-    files=(
-        StoredFile(path="model.pt", size_bytes=5, sha256="0" * 64),
-        StoredFile(path="weights/.done", size_bytes=0, sha256="1" * 64),
-    ),
-    compile_seconds=1800.5,
-    uploaded_at_unix_s=1.0,
-)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +36,7 @@ def test_commits_are_compared_where_both_sides_know_them() -> None:
     assert difference == "target checkpoint: compiled for commit c0ffee, asked for commit decaf"
 
 
-def test_files_that_are_missing_or_of_another_size_are_named() -> None:
+def test_missing_files_and_other_sizes_are_named() -> None:
     assert MANIFEST.size_bytes == 5
     assert size_differences(MANIFEST, {"model.pt": 5, "weights/.done": 0, "more": 1}) == []
     assert size_differences(MANIFEST, {"model.pt": 4}) == [

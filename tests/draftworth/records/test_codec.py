@@ -57,7 +57,7 @@ DRAWING = Drawing(
 
 
 @pytest.mark.parametrize("data", [dump_record(DRAWING), dump_record(DRAWING, indent=1)])
-def test_a_record_is_read_back_as_it_was_written(data: bytes) -> None:
+def test_a_record_is_read_back_as_written(data: bytes) -> None:
     assert load_record(Drawing, data) == DRAWING
 
 
@@ -65,21 +65,21 @@ def test_a_record_is_read_back_as_it_was_written(data: bytes) -> None:
     ("written", "read"),
     [('"title"', '"hidden": {"deep": [1]}, "title"'), ('"side"', '"hidden": null, "side"')],
 )
-def test_a_key_that_a_later_version_wrote_is_ignored(written: str, read: str) -> None:
+def test_a_later_versions_key_is_ignored(written: str, read: str) -> None:
     assert load_record(Drawing, changed(written, read)) == DRAWING
 
 
-def test_a_field_that_an_earlier_version_did_not_write_has_its_default() -> None:
+def test_an_earlier_versions_missing_field_has_its_default() -> None:
     earlier = changed(',"frame":{"schema":"frame/1","width":7}', "")
     assert load_record(Drawing, earlier) == DRAWING
 
 
-def test_the_text_of_a_record_has_no_line_end() -> None:
+def test_a_records_text_has_no_line_end() -> None:
     assert dump_text(DRAWING).encode() + b"\n" == dump_record(DRAWING)
     assert load_record(Drawing, dump_text(DRAWING)) == DRAWING
 
 
-def test_a_number_of_a_float_field_is_a_float() -> None:
+def test_a_number_in_a_float_field_is_float() -> None:
     circle = load_record(Circle, b'{"kind": "circle", "radius": 3}')
     assert isinstance(circle.radius, float)
 
@@ -154,9 +154,7 @@ LOOSE = '{"number": 1, "whole": 1, "numbers": [1], "text": "t", "anything": 1}'
         ('"whole": 1', f'"whole": {json.dumps({str(n): n for n in range(10**4)})}', "given {"),
     ],
 )
-def test_bytes_of_any_kind_are_refused_in_a_few_words(
-    given: str, refused: str, message: str
-) -> None:
+def test_bytes_of_any_kind_are_refused_briefly(given: str, refused: str, message: str) -> None:
     assert load_record(Loose, LOOSE).number == 1.0
     for data in (LOOSE.replace(given, refused), LOOSE.replace(given, refused).encode()):
         with pytest.raises(RecordError, match=message) as raised:
@@ -164,20 +162,20 @@ def test_bytes_of_any_kind_are_refused_in_a_few_words(
         assert len(str(raised.value)) < 300
 
 
-def test_a_long_key_twice_is_refused_in_a_few_words() -> None:
+def test_a_long_key_twice_is_refused_briefly() -> None:
     long = f'"{"k" * 10**5}": 1, '
     with pytest.raises(RecordError, match=r"given the key 'kkk.* twice in one object") as raised:
         load_record(Loose, "{" + long * 2 + LOOSE[1:])
     assert len(str(raised.value)) < 300
 
 
-def test_an_object_of_any_other_keys_is_refused_in_a_few_words() -> None:
+def test_an_object_of_other_keys_is_refused_briefly() -> None:
     data = json.dumps({f"{n}" * 1000: n for n in range(1000)})
     with pytest.raises(RecordError, match="missing keys") as raised:
         load_record(Loose, data)
     assert len(str(raised.value)) < 3000
 
 
-def test_text_outside_of_ascii_may_be_written_in_either_form() -> None:
+def test_text_outside_of_ascii_has_two_forms() -> None:
     for text in ("\\ud83d\\ude00", "\U0001f600"):
         assert load_record(Loose, LOOSE.replace('"t"', f'"{text}"')).text == "\U0001f600"

@@ -27,7 +27,7 @@ WITH_SCHEMA = [file for file in FILES if b'"schema"' in (GOLDEN / file).read_byt
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
-def test_a_document_of_an_earlier_version_is_read_and_written_again(file: Path) -> None:
+def test_an_earlier_versions_document_survives_the_round_trip(file: Path) -> None:
     _, field, value = kind_of(file.relative_to(file.parts[0]).as_posix())
 
     records = records_of(GOLDEN / file)
@@ -61,7 +61,7 @@ def test_the_run_of_an_earlier_version_is_reported(
 
 
 @pytest.mark.parametrize("file", WITH_SCHEMA, ids=str)
-def test_a_document_of_another_major_version_or_without_a_key_is_refused(file: Path) -> None:
+def test_other_major_versions_and_missing_keys_are_refused(file: Path) -> None:
     kinds, _, _ = kind_of(file.relative_to(file.parts[0]).as_posix())
     value = codec.load_object(lines_of(GOLDEN / file)[0])
     changed = {**value, "schema": f"{value['schema']}0"}

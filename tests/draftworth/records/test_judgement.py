@@ -37,7 +37,7 @@ def texts_in(path: Path) -> Iterator[str]:
             yield node.value
 
 
-def test_each_text_is_a_literal_in_one_product_file() -> None:
+def test_each_text_is_literal_in_one_product_file() -> None:
     literals = {
         (str(path.relative_to(ROOT)), text)
         for folder in PRODUCT
@@ -47,7 +47,7 @@ def test_each_text_is_a_literal_in_one_product_file() -> None:
     assert literals - HEADINGS == {(HOME, text) for text in TEXTS}
 
 
-def test_ranks_are_the_order_in_which_a_headline_prefers_them() -> None:
+def test_ranks_are_the_order_of_headline_preference() -> None:
     assert [judgement.rank for judgement in Judgement] == [0, 1, 2, 3, 4, 5]
     assert Judgement.CHEAPER.rank < Judgement.INCONCLUSIVE.rank < Judgement.MORE_EXPENSIVE.rank
 
@@ -74,7 +74,7 @@ def test_a_file_has_the_text_and_reads_back() -> None:
 
 
 @pytest.mark.parametrize("value", [b'"cheap"', b"1", b"null", b"[1]", b'{"a":1}', b"true"])
-def test_any_other_value_is_refused_with_what_is_allowed(value: bytes) -> None:
+def test_any_other_value_is_refused_with_those_allowed(value: bytes) -> None:
     data = dump_record(FINDING).replace(b'"cheaper per token"', value)
     with pytest.raises(RecordError, match=r"judgement: given .*allowed: one of \('cheaper per"):
         load_record(Finding, data)

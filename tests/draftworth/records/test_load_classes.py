@@ -66,5 +66,5 @@ def test_code_that_asks_for_a_class_is_found(planted: str) -> None:
         "load == PoissonLoad(requests_per_second=1.0)",
     ],
 )
-def test_code_that_makes_a_load_or_asks_something_else_is_not(planted: str) -> None:
+def test_other_code_about_loads_is_not_matched(planted: str) -> None:
     assert not ASKS.search(planted)

@@ -19,7 +19,7 @@ def poisson(rate: float) -> Load:
     return PoissonLoad(requests_per_second=rate)
 
 
-def test_a_concurrency_is_at_least_one_and_a_rate_a_number_above_zero() -> None:
+def test_concurrencies_start_at_one_and_rates_above_zero() -> None:
     for in_flight in (0, -1):
         with pytest.raises(ValueError, match=rf"concurrency: given {in_flight}, allowed: 1 or mo"):
             concurrency(in_flight)
@@ -33,7 +33,7 @@ def test_a_concurrency_is_due_from_the_start() -> None:
     assert list(islice(load.due_seconds(1), 3)) == [0.0, 0.0, 0.0]
 
 
-def test_arrivals_are_random_at_the_mean_rate_and_the_same_for_a_seed() -> None:
+def test_arrivals_are_random_and_reproducible() -> None:
     due = list(islice(poisson(50).due_seconds(1), 2000))
     assert due == list(islice(poisson(50).due_seconds(1), 2000))
     assert due != list(islice(poisson(50).due_seconds(2), 2000))
@@ -51,7 +51,7 @@ def test_arrivals_are_random_at_the_mean_rate_and_the_same_for_a_seed() -> None:
         (poisson(2.5), 2, (1.0, 1.0)),
     ],
 )
-def test_a_warm_up_makes_the_load_whole_and_ends_one_by_one(
+def test_a_warm_up_fills_the_load_in_steps(
     load: Load, wanted: int, shares: tuple[float, ...]
 ) -> None:
     assert load.warmup_shares(wanted) == shares
@@ -70,7 +70,7 @@ def test_a_warm_up_makes_the_load_whole_and_ends_one_by_one(
         (1, 8, 8, 4, (8 + 8) * 5 / 4),
     ],
 )
-def test_a_block_is_as_long_as_each_of_its_equal_streams(
+def test_a_block_lasts_as_long_as_each_stream(
     warmup: int, requests: int, in_flight: int, seats: int, expected: float
 ) -> None:
     load = concurrency(in_flight)
@@ -85,7 +85,7 @@ def test_a_block_is_as_long_as_each_of_its_equal_streams(
         (1, 7, 100.0, 2 * 5),  # at once: two waves of four
     ],
 )
-def test_requests_at_random_times_take_their_arrival_or_their_decoding(
+def test_random_requests_take_their_arrival_or_decoding(
     warmup: int, requests: int, rate: float, expected: float
 ) -> None:
     load = poisson(rate)
@@ -93,7 +93,7 @@ def test_requests_at_random_times_take_their_arrival_or_their_decoding(
     assert seconds == expected
 
 
-def test_a_server_that_is_kept_full_has_a_cost_per_token_and_one_that_waits_has_none() -> None:
+def test_only_a_full_server_has_token_costs() -> None:
     load = concurrency(4)
     assert (load.has_cost_per_token, load.in_flight) == (True, 4)
     # Two requests of 3 s, each with a quarter of the server.
@@ -102,7 +102,7 @@ def test_a_server_that_is_kept_full_has_a_cost_per_token_and_one_that_waits_has_
     assert poisson(2.5).server_seconds([3.0, 3.0], span_seconds=9.0) == 9.0
 
 
-def test_loads_are_ordered_by_length_and_then_by_how_much_they_ask() -> None:
+def test_loads_are_ordered_by_length_then_demand() -> None:
     for small, large in ((concurrency(4), concurrency(16)), (poisson(0.5), poisson(2))):
         longer = replace(small, input_tokens=2000)
         assert sorted([longer, large, small], key=lambda load: load.order) == [small, large, longer]

@@ -43,7 +43,7 @@ def only_prompt(folder: Path, **line: object) -> Prompt:
     return prompt
 
 
-def test_a_chat_log_with_tools_is_kept_as_it_is(tmp_path: Path) -> None:
+def test_a_chat_log_with_tools_is_unchanged(tmp_path: Path) -> None:
     beside = {
         "tools": [TOOL],
         "tool_choice": {"type": "function", "function": {"name": "weather"}},
@@ -75,12 +75,12 @@ SHIPPED = [ROOT / "prompts" / name for name in ("structured", "open_ended")]
 
 
 @pytest.mark.parametrize("folder", [*SHIPPED, *sorted((ROOT / "prompts/workloads").iterdir())])
-def test_each_shipped_class_has_enough_prompts_for_an_interval(folder: Path) -> None:
+def test_shipped_classes_have_enough_prompts_for_intervals(folder: Path) -> None:
     cases = [load_case(file, prompt_class=folder.name) for file in folder.glob("*.jsonl")]
     assert sum(len(case.prompts) for case in cases) >= (32 if folder in SHIPPED else 8)
 
 
-def test_names_that_cannot_be_in_file_names_and_what_is_no_file_are_refused(tmp_path: Path) -> None:
+def test_unusable_names_and_non_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "folder.jsonl").mkdir()
     classes = ("../etc", "a/b", "", ".hidden", "a\nb", "größe", "x" * 65)
@@ -121,7 +121,7 @@ HOSTILE: dict[str, str | bytes] = {
 }
 
 
-def test_what_is_no_prompt_is_refused_in_one_short_message_at_once(tmp_path: Path) -> None:
+def test_broken_prompts_are_refused_briefly_at_once(tmp_path: Path) -> None:
     refused_rows = yaml.safe_load(Path(__file__).with_name("refused_prompts.yaml").read_text())
     unsendable = {
         str(change): json.dumps({"id": "a", "messages": [{"role": "user", **change}]})
@@ -148,7 +148,7 @@ def test_prompts_and_conversations_are_read_in_order(tmp_path: Path) -> None:
     assert parse(text, tmp_path) == ["b", "a"]
 
 
-def test_unusual_line_separators_inside_a_prompt_and_a_byte_order_mark_are_read(
+def test_unusual_separators_and_byte_order_marks_are_read(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "case.jsonl"
@@ -180,7 +180,7 @@ def test_a_prompt_may_have_no_answer(tmp_path: Path) -> None:
         ("no", r"chat\.jsonl:1: not JSON"),
     ],
 )
-def test_what_is_no_answer_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+def test_broken_answers_are_refused_with_their_line(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "chat.jsonl"
     path.write_text(text)
     with pytest.raises(PromptSetError, match=words):

@@ -37,7 +37,7 @@ def edit(file: Path, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["0001-copy", "0000-structured-count-c4-baseline-r1", "x y"])
-def test_a_stray_copy_is_named_and_counts_for_nothing(folder: Path, name: str) -> None:
+def test_a_stray_copy_is_named_but_not_counted(folder: Path, name: str) -> None:
     shutil.copy(results(folder)[0], folder / BLOCKS_FOLDER / f"{name}{RESULT_SUFFIX}")
     run = read_run(folder)
     assert run.blocks == make_run().blocks
@@ -52,12 +52,12 @@ def test_a_link_to_a_file_is_read(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "x/" * 3000])
-def test_a_folder_with_a_name_that_cannot_be_is_a_folder_without_a_run(name: str) -> None:
+def test_an_impossible_folder_name_holds_no_run(name: str) -> None:
     with pytest.raises(UserInputError, match=r"no run\.json there"):
         read_run(Path(name))
 
 
-def test_in_a_folder_of_runs_the_newest_is_named(folder: Path) -> None:
+def test_the_newest_of_a_folders_runs_is_named(folder: Path) -> None:
     old = write_run(make_run(), folder.parent / "older")
     os.utime(old / RUN_FILE, (1, 1))
     with pytest.raises(UserInputError) as refused:
@@ -124,7 +124,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-def test_what_is_no_run_is_refused_in_one_short_message_at_once(tmp_path: Path) -> None:
+def test_broken_runs_are_refused_briefly_at_once(tmp_path: Path) -> None:
     told = ""
     for number, (name, change) in enumerate(CHANGES.items()):
         folder = write_run(make_run(), tmp_path / str(number))

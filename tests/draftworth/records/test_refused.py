@@ -13,12 +13,11 @@ import yaml
 
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.results import BlockResult
-from tests.draftworth.records.test_artifact_manifest import MANIFEST
-from tests.draftworth.records.test_staging import READY
+from tests.draftworth.records.good_records import MANIFEST, READY
 from tests.draftworth.report.searches import make_candidate_result, make_search_result
-from tests.draftworth.report.test_predicted import prediction
 from tests.lambdas.capacity_controller import plans
 from tests.support.blocks import make_block, make_record, make_run
+from tests.support.predictions import prediction
 from tests.support.snapshot import assert_snapshot
 
 GOOD = (
@@ -42,7 +41,7 @@ CHANGES["RunResult"] += [
 CHANGES["SearchResult"].append({"results": [ONE, OTHER | {"cost_by_class": {"x": 1.0}}]})
 
 
-def test_what_is_no_record_of_its_kind_is_refused_by_key() -> None:
+def test_broken_records_are_refused_by_key() -> None:
     told = ""
     for record in GOOD:
         kind: type[Any] = type(record)

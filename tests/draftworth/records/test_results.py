@@ -63,7 +63,7 @@ def test_no_time_and_no_tokens_are_figures() -> None:
     assert load_record(results.BlockResult, dump_record(make_block(requests=(record,))))
 
 
-def test_a_block_of_the_most_requests_is_not_larger_than_any_that_is_read() -> None:
+def test_the_largest_block_is_within_the_read_limit() -> None:
     last = results.MAX_REQUESTS_PER_BLOCK - 1
     longest = make_failed_record(last, error_msg=one_line("🚀" * 500))
     one, two = (len(dump_record(make_block(requests=(longest,) * count))) for count in (1, 2))

@@ -71,7 +71,7 @@ def _reads_field(before: dict[str, Any], name: str, form: Any) -> bool:
     return name != bare if known is None else _reads(known, form)
 
 
-def test_a_record_reads_what_was_written_under_its_schema() -> None:
+def test_records_read_what_their_schema_wrote_before() -> None:
     forms = {record.schema: form_of(record) for record in RECORDS}
     before = yaml.safe_load(FORMS.read_text(encoding="utf-8")) if FORMS.exists() else {}
 
@@ -94,13 +94,13 @@ BEFORE = {"x": "int", "y?": [{"kind?": ["circle"], "radius": "float"}], "z?": ["
         {"z?": ["a"]},
     ],
 )
-def test_a_form_that_does_not_read_what_was_written_is_found(change: dict[str, Any]) -> None:
+def test_forms_that_cannot_read_earlier_ones_are_reported(change: dict[str, Any]) -> None:
     after = {**BEFORE, **change}
     assert unreadable({"a/1": BEFORE}, {"a/1": after}) == ["a/1"]
     assert unreadable({"a/1": BEFORE}, {"a/2": after}) == []
 
 
-def test_a_field_without_a_default_stays_one_that_was_always_written() -> None:
+def test_an_optional_field_cannot_become_required() -> None:
     assert unreadable({"a/1": {"x?": "int"}}, {"a/1": {"x": "int"}}) == ["a/1"]
 
 
@@ -112,5 +112,5 @@ def test_a_field_without_a_default_stays_one_that_was_always_written() -> None:
         {"y?": [{"kind?": ["circle"], "radius": "float", "colour?": "str"}]},
     ],
 )
-def test_a_form_that_reads_what_was_written_needs_no_other_schema(after: dict[str, Any]) -> None:
+def test_forms_that_read_earlier_ones_keep_their_schema(after: dict[str, Any]) -> None:
     assert unreadable({"a/1": BEFORE}, {"a/1": after}) == []

@@ -1,20 +1,8 @@
 """Markers of staged checkpoints."""
 
 from draftworth.records import checkpoints
+from tests.draftworth.records.good_records import READY
 from tests.support.experiments import resolved, with_third_variant
-
-READY = checkpoints.ReadyModel(
-    model="Qwen/Qwen3-32B",
-    revision="main",
-    commit="a" * 40,
-    files=(
-        checkpoints.StoredFile(path="config.json", size_bytes=728, sha256="1" * 64),
-        checkpoints.StoredFile(path="model.safetensors", size_bytes=3_000_000_000, sha256="2" * 64),
-    ),
-    tokenizer_fingerprint="3" * 64,
-    staged_at_unix_s=1_790_000_000.5,
-    staging_seconds=412.0,
-)
 
 
 def test_markers_lie_where_the_servers_mount_the_checkpoint() -> None:

@@ -38,16 +38,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(tokens=vocabularies)
-def test_the_form_a_vocabulary_is_stored_in_does_not_matter(
-    folder: Path, tokens: list[str]
-) -> None:
+def test_the_form_of_a_vocabulary_does_not_matter(folder: Path, tokens: list[str]) -> None:
     *plain, special = tokens
     added = {special: len(plain)}
     assert len({write(folder, form, plain, added) for form in FORMS}) == 1
 
 
 @given(tokens=vocabularies, data=st.data())
-def test_the_order_a_vocabulary_is_stored_in_does_not_matter(
+def test_the_order_of_a_vocabulary_does_not_matter(
     folder: Path, tokens: list[str], data: st.DataObject
 ) -> None:
     ids = {token: number for number, token in enumerate(tokens)}
@@ -73,7 +71,7 @@ def test_any_other_id_or_token_is_another_fingerprint(
     assert write(folder, form, plain, {}) != before
 
 
-def test_added_tokens_of_a_slow_tokenizer_may_stand_in_its_configuration(tmp_path: Path) -> None:
+def test_a_slow_tokenizers_added_tokens_have_two_places(tmp_path: Path) -> None:
     before = write(tmp_path, "slow", ["a"], {"<s>": 1})
     (tmp_path / "added_tokens.json").unlink()
     decoder = {"1": {"content": "<s>", "special": True}}

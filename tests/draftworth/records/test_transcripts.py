@@ -67,7 +67,7 @@ REFUSED = {
 }
 
 
-def test_what_is_no_transcript_of_the_block_is_refused_for_little(tmp_path: Path) -> None:
+def test_broken_transcripts_are_refused_without_much_memory(tmp_path: Path) -> None:
     chunks = ("1,", " ", "\n", "[", "9" * 1024)
     told, large = "", {f"32 MiB of {c[:2]!r}": compressed(of_one_request(c)) for c in chunks}
     for name, data in (large | REFUSED).items():

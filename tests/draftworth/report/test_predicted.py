@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,19 +10,7 @@ from draftworth.errors import UserInputError
 from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
 from tests.draftworth.report.runs import make_run, write_run
-
-
-def prediction(**overrides: Any) -> likelihoods.Prediction:
-    fields: dict[str, Any] = {
-        "variant": "k7",
-        "prompt_class": "structured",
-        "requests": 32,
-        "predicted": 7.9,
-        "measured": 7.8,
-        "shown": 30,
-        "same_sequence": 28,
-    }
-    return likelihoods.Prediction(**{**fields, **overrides})
+from tests.support.predictions import prediction
 
 
 def test_the_report_of_a_run_shows_what_was_predicted_of_it(

@@ -4,7 +4,6 @@ import io
 import re
 from contextlib import redirect_stdout
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +23,14 @@ from draftworth.terminal import TextOnly
 from tests.draftworth.report import runs
 from tests.draftworth.report.runs import LOST
 from tests.support.blocks import each_request, make_price
+from tests.support.pages import HOSTILE, Tags
 from tests.support.present import present
 from tests.support.snapshot import assert_snapshot
 from tests.support.terminal import Terminal
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 START = ServerStart(startup_s=900.0, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=2.0**34)
-HOSTILE = '<script>alert("x")</script> $\\frac$ | `k7` _[a](http://b)'
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-
-
-class Tags(HTMLParser):
-    """Elements and attributes of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
 
 
 def page_of(document: Document) -> str:

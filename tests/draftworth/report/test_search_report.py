@@ -25,14 +25,9 @@ from tests.draftworth.report.searches import (
     make_search_run,
     write_search,
 )
-from tests.draftworth.report.test_rendering import (
-    HOSTILE,
-    PNG_SIGNATURE,
-    SNAPSHOTS,
-    Tags,
-    page_of,
-)
+from tests.draftworth.report.test_rendering import PNG_SIGNATURE, SNAPSHOTS, page_of
 from tests.support.blocks import make_price
+from tests.support.pages import HOSTILE, Tags
 from tests.support.snapshot import assert_snapshot
 
 

@@ -25,7 +25,7 @@ def names(found: Iterable[Candidate]) -> list[str]:
 ONE, TWO = candidates("one", range(3, 16)), candidates("two", range(3, 16))
 
 
-def test_of_drafts_that_read_the_outputs_the_first_candidate_is_certain() -> None:
+def test_drafts_that_read_make_one_candidate_certain() -> None:
     found = extent_of(*ONE, *TWO)
     assert names(found.certain) == ["one-k7"]
     assert found.average == pytest.approx(5.2)
@@ -36,7 +36,7 @@ def test_of_drafts_that_read_the_outputs_the_first_candidate_is_certain() -> Non
 @pytest.mark.parametrize(
     ("heads", "reads", "average"), [(True, True, 6.1), (True, False, 6.1), (False, False, 6.0)]
 )
-def test_one_of_each_draft_is_certain_where_nothing_else_tells_its_tokens_a_step(
+def test_otherwise_one_candidate_per_draft_is_certain(
     heads: bool, reads: bool, average: float
 ) -> None:
     found = extent_of(*ONE, *TWO, heads=heads, reads=reads)
@@ -44,7 +44,7 @@ def test_one_of_each_draft_is_certain_where_nothing_else_tells_its_tokens_a_step
     assert found.average == pytest.approx(average)
 
 
-def test_a_draft_with_a_forecast_is_as_one_that_reads() -> None:
+def test_a_forecast_equals_reading_the_outputs() -> None:
     told = {c.variant: {"structured": 2.0} for c in TWO}
     some = extent(search(*ONE, *TWO, forecast=told), reads_outputs=False)
     assert names(some.certain) == ["one-k7"]
@@ -55,21 +55,21 @@ def test_a_draft_with_a_forecast_is_as_one_that_reads() -> None:
     assert both.average == pytest.approx(5.2)
 
 
-def test_what_is_asked_for_by_hand_is_certain_and_stands_for_its_draft() -> None:
+def test_candidates_by_hand_are_certain_for_their_draft() -> None:
     by_hand = candidates("one", [20, 21], asked=True)
     assert names(extent_of(*by_hand, *ONE).certain) == ["one-k20", "one-k21"]
     certain = extent_of(*by_hand, *ONE, *TWO, reads=False).certain
     assert names(certain) == ["one-k20", "one-k21", "two-k7"]
 
 
-def test_drafts_that_have_one_window_each_are_all_measured() -> None:
+def test_drafts_with_one_window_are_all_measured() -> None:
     found = extent_of(*(c for d in ("a", "b", "c") for c in candidates(d, [9])), heads=True)
     assert names(found.certain) == ["a-k9", "b-k9", "c-k9"]
     assert found.others == ()
     assert found.average == found.most == 3
 
 
-def test_an_average_search_is_between_what_is_certain_and_all() -> None:
+def test_average_lies_between_certain_and_all() -> None:
     assert extent_of(*candidates("one", [3, 5])).average == 2
     many = candidates("one", range(3, 9), asked=True)
     assert extent_of(*many, *ONE).average == 6

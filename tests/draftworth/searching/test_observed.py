@@ -44,7 +44,7 @@ def blocks(**drafted: float) -> list[BlockResult]:
     ]
 
 
-def test_the_baselines_time_is_split_at_its_first_token() -> None:
+def test_the_baselines_time_splits_at_its_first_token() -> None:
     found = class_times(blocks(structured=1.0, open_ended=4.0), TRAFFIC, "baseline")
     assert found.keys() == TRAFFIC.weights.keys()
     assert found["structured"].weight == 0.75
@@ -52,7 +52,7 @@ def test_the_baselines_time_is_split_at_its_first_token() -> None:
     assert found["structured"].decoding_s == pytest.approx(1.8 / 100)
 
 
-def test_a_cost_is_that_of_the_traffic_and_its_first_tokens_are_a_part_of_it() -> None:
+def test_a_cost_is_weighted_with_its_first_tokens() -> None:
     found = present(
         measured_of(
             blocks(structured=1.0, open_ended=4.0), TRAFFIC, variant="k7", baseline="baseline"
@@ -63,7 +63,7 @@ def test_a_cost_is_that_of_the_traffic_and_its_first_tokens_are_a_part_of_it() -
     assert 0 < found.deviation < 0.01
 
 
-def test_what_rounds_differ_by_is_its_error_and_what_prompts_differ_by_is_not() -> None:
+def test_rounds_that_differ_mean_error_prompts_do_not() -> None:
     unsteady = [
         block(name, variant, number, seconds=2.0 * (1.2 if number == 2 and variant == "k7" else 1))
         for number in (1, 2, 3, 4)
@@ -74,7 +74,7 @@ def test_what_rounds_differ_by_is_its_error_and_what_prompts_differ_by_is_not() 
     assert found.deviation > 0.02
 
 
-def test_a_variant_that_was_not_measured_has_no_cost() -> None:
+def test_a_variant_not_measured_has_no_cost() -> None:
     assert (
         measured_of(blocks(structured=1, open_ended=1), TRAFFIC, variant="k3", baseline="baseline")
         is None
@@ -90,7 +90,7 @@ def test_steps_are_known_by_the_servers_counters() -> None:
     assert found["structured"] == [0.8, 0.4, 0.2]
 
 
-def test_without_counters_the_mean_of_the_chunks_is_known() -> None:
+def test_without_counters_chunks_give_the_mean() -> None:
     """100 tokens in 30 chunks, 1 in the first: 99 / 29 a step."""
     own = blocks(structured=1, open_ended=1)
     assert longer_than(own, TRAFFIC, variant="k7", checked=7) == {}
@@ -102,12 +102,12 @@ def samples(*values: tuple[str, str, float]) -> list[Sample]:
     return [Sample(stratum="s", prompt=p, block=b, value=value) for p, b, value in values]
 
 
-def test_a_few_prompts_are_enough_for_the_deviation_between_blocks() -> None:
+def test_few_prompts_suffice_for_deviation_between_blocks() -> None:
     """The sums of the two blocks are 0.02 and -0.02; what the prompts differ by is no error."""
     repeated = samples(("a", "1", 1.01), ("b", "1", -0.99), ("a", "2", 0.99), ("b", "2", -1.01))
     assert deviation_between_rounds(repeated) == pytest.approx(0.04)
 
 
-def test_where_no_prompt_is_repeated_differences_of_prompts_count() -> None:
+def test_without_repeated_prompts_their_differences_count() -> None:
     once = samples(("a", "1", 0.3), ("b", "1", 0.1), ("c", "2", -0.1), ("d", "2", -0.3))
     assert deviation_between_rounds(once) == pytest.approx(0.8)

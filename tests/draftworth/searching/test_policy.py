@@ -22,7 +22,7 @@ def searched(at_first: SearchState, **overrides: float) -> SearchState:
     return found
 
 
-def test_it_names_the_best_window_without_measuring_most_of_them() -> None:
+def test_it_names_the_best_window_measuring_few() -> None:
     found = searched(state())
     assert cost(found.best.window) <= 1.03 * cost(BEST)
     assert 2 <= len(found.measured) <= 4
@@ -58,14 +58,14 @@ def test_one_measured_window_leaves_others_possible() -> None:
     assert max(f.chance for f in after.forecasts.values()) > least_chance(11)
 
 
-def test_what_was_asked_for_is_measured_whatever_the_others_show() -> None:
+def test_a_requested_candidate_is_measured_in_any_case() -> None:
     dear = candidate(12, "dear", is_asked_for=True)
     asked = search(*search().candidates, dear)
     due = state(5, 4, of=asked).next
     assert due == dear
 
 
-def test_a_head_that_was_not_measured_cannot_be_left_out() -> None:
+def test_a_head_not_measured_cannot_be_skipped() -> None:
     other = tuple(candidate(window, "other") for window in range(2, 13))
     asked = search(*search().candidates, *other, drafts_read_text=False)
     known = state(3, 4, 5, 9)

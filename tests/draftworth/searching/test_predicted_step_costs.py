@@ -6,13 +6,13 @@ from draftworth.searching.predicted_step_costs import first_candidate, step_cost
 from tests.draftworth.searching.candidates import candidate, search
 
 
-def test_before_anything_is_measured_a_step_costs_what_is_published() -> None:
+def test_unmeasured_steps_cost_what_is_published() -> None:
     found = step_costs_before(search(step_cost_per_draft=(0.1, 0.3)))
     assert found.means == pytest.approx([1 + 0.2 * window for window in range(2, 13)])
     assert found.deviation(10) > found.deviation(0) > 0.1
 
 
-def test_a_measured_window_says_more_of_its_neighbours_than_of_far_ones() -> None:
+def test_a_measured_window_informs_its_neighbours_most() -> None:
     asked = search()
     before = step_costs_before(asked)
     after = before.measured(5, before.means[5], variance=1e-4)
@@ -21,7 +21,7 @@ def test_a_measured_window_says_more_of_its_neighbours_than_of_far_ones() -> Non
 
 
 @pytest.mark.parametrize("tokens", [2, 4, 8, 16])
-def test_nothing_measured_below_a_jump_says_whether_there_is_one(tokens: int) -> None:
+def test_measurements_below_a_jump_reveal_no_jump(tokens: int) -> None:
     asked = search(*map(candidate, range(1, 18)))
     last = tokens - 2  # the window with so many tokens a step
     before = step_costs_before(asked)
@@ -31,7 +31,7 @@ def test_nothing_measured_below_a_jump_says_whether_there_is_one(tokens: int) ->
         assert after.deviation(last - 1) < 0.25
 
 
-def test_a_smaller_draft_is_expected_to_cost_less_and_learns_from_the_larger_one() -> None:
+def test_a_smaller_draft_learns_from_the_larger() -> None:
     asked = search(candidate(7), candidate(7, "small", draft_size=0.35))
     before = step_costs_before(asked)
     assert before.means[1] < before.means[0]
@@ -40,7 +40,7 @@ def test_a_smaller_draft_is_expected_to_cost_less_and_learns_from_the_larger_one
     assert 0.05 < after.deviation(1) < before.deviation(1)
 
 
-def test_first_comes_the_longest_window_with_eight_tokens_a_step() -> None:
+def test_the_longest_window_of_eight_tokens_leads() -> None:
     assert first_candidate(search().candidates).window == 7
     nxdi = [candidate(window, checked=window - 1) for window in range(3, 16)]
     assert first_candidate(nxdi).window == 8

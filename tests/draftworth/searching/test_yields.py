@@ -15,12 +15,12 @@ def longer(right: float, checked: int) -> dict[str, list[float]]:
     return {"structured": [right**n for n in range(1, checked + 1)]}
 
 
-def test_a_shorter_window_has_the_same_acceptance_at_each_depth() -> None:
+def test_a_shorter_window_has_the_same_acceptance() -> None:
     found = present(from_measured(candidate(3), {FIFTEEN: longer(0.8, 15)}))
     assert found.tokens["structured"] == pytest.approx(1 + 0.8 + 0.8**2 + 0.8**3)
 
 
-def test_beyond_the_longest_the_last_fall_goes_on_and_is_less_sure() -> None:
+def test_beyond_the_longest_the_last_fall_continues() -> None:
     found = from_measured(FIFTEEN, {SEVEN: longer(0.8, 7)})
     within = present(from_measured(candidate(3), {SEVEN: longer(0.8, 7)}))
     assert found
@@ -28,7 +28,7 @@ def test_beyond_the_longest_the_last_fall_goes_on_and_is_less_sure() -> None:
     assert found.deviation > within.deviation > 0
 
 
-def test_between_two_measured_windows_it_lies_between_what_both_say() -> None:
+def test_between_two_windows_it_lies_between_them() -> None:
     measured = {SEVEN: longer(0.7, 7), FIFTEEN: longer(0.8, 15)}
     found = present(from_measured(candidate(10), measured))
     low, high = (sum(right**n for n in range(11)) for right in (0.7, 0.8))
@@ -45,7 +45,7 @@ def test_another_draft_says_nothing() -> None:
     assert from_measured(candidate(7, "other"), {SEVEN: longer(0.8, 7)}) is None
 
 
-def test_what_is_off_at_one_window_is_off_at_those_beyond_it_alone() -> None:
+def test_errors_carry_over_to_longer_windows_only() -> None:
     measured = {SEVEN: longer(0.8, 7)}
     ten, twelve = (present(from_measured(candidate(w), measured)) for w in (10, 12))
     assert ten.together(twelve, same_draft=True) == pytest.approx(ten.deviation**2)
@@ -60,7 +60,7 @@ def means(*windows: int, right: float, fall: float) -> dict[Candidate, dict[str,
 
 
 @pytest.mark.parametrize(("right", "fall"), [(0.8, 0.95), (0.6, 1.0), (0.5, 1.05)])
-def test_the_mean_steps_of_two_windows_show_how_acceptance_falls(right: float, fall: float) -> None:
+def test_two_windows_means_show_how_acceptance_falls(right: float, fall: float) -> None:
     known = means(3, 7, right=right, fall=fall)
     for window in (3, 5, 7, 15):
         found = present(from_means(candidate(window), known))
@@ -77,7 +77,7 @@ def test_the_mean_steps_of_one_window_say_less() -> None:
     assert from_means(candidate(7, "other"), one) is None
 
 
-def test_one_window_in_which_nearly_all_is_accepted_is_not_contradicted() -> None:
+def test_near_complete_acceptance_is_not_contradicted() -> None:
     for mean in (6.0, 7.9, 8.0):
         known = {SEVEN: {"structured": mean}}
         tokens = [present(from_means(candidate(w), known)).tokens["structured"] for w in (6, 7, 8)]
@@ -85,7 +85,7 @@ def test_one_window_in_which_nearly_all_is_accepted_is_not_contradicted() -> Non
         assert tokens == sorted(tokens)
 
 
-def test_a_mean_that_no_step_can_have_means_that_all_or_none_are_accepted() -> None:
+def test_an_impossible_mean_accepts_all_or_none() -> None:
     for mean, tokens in ((20.0, 4.0), (0.5, 1.0)):
         found = present(from_means(candidate(3), {SEVEN: {"structured": mean}}))
         assert found.tokens["structured"] == pytest.approx(tokens)

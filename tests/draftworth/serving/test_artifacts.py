@@ -17,7 +17,7 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.strict import StrictModel
 from draftworth.serving import dialects
-from tests.draftworth.serving.test_dialects import SERVED
+from tests.draftworth.serving.served import SERVED
 from tests.support.experiments import load_spec, resolved, with_rounds, write_experiment
 from tests.support.snapshot import assert_snapshot
 
@@ -137,12 +137,12 @@ def keys(experiment: NeuronExperiment) -> tuple[str, ...]:
     )
 
 
-def test_every_field_of_an_experiment_is_in_one_of_the_tables() -> None:
+def test_every_experiment_field_is_in_one_table() -> None:
     tables = [*IN_THE_KEY, *NOT_IN_THE_KEY, *ADDS_VARIANTS]
     assert sorted(tables) == sorted(set(fields_of(NeuronExperiment)))
 
 
-def test_a_candidate_has_the_key_of_the_same_variant_by_hand() -> None:
+def test_candidates_and_variants_by_hand_share_keys() -> None:
     searched = {v.name: v.artifact_key for v in resolved("qwen3-32b-search").variants}
     by_hand = {v.name: v.artifact_key for v in resolved("qwen3-32b").variants}
     assert len(by_hand) == 2
@@ -168,7 +168,7 @@ def test_the_fields_are_found_through_lists_and_alternatives() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(NOT_IN_THE_KEY)), ANYTHING))
-def test_what_does_not_touch_the_graph_keeps_the_keys(changes: dict[str, Any]) -> None:
+def test_settings_outside_the_graph_keep_the_keys(changes: dict[str, Any]) -> None:
     changed = EXPERIMENT
     for path, value in changes.items():
         changed = with_value(changed, path, value)
@@ -198,9 +198,7 @@ ALL_OF_THEM = st.fixed_dictionaries(IN_THE_KEY)
 
 
 @given(ALL_OF_THEM, ALL_OF_THEM)
-def test_two_graphs_have_one_key_only_if_they_are_the_same(
-    one: dict[str, Any], other: dict[str, Any]
-) -> None:
+def test_equal_keys_mean_equal_graphs(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert (drafted_key(one) == drafted_key(other)) == (one == other)
     assert drafted_key(one) == drafted_key(dict(reversed(one.items())))
 
@@ -265,7 +263,7 @@ def dialects_changed_in_silence(before: dict[str, Any], after: dict[str, Any]) -
     ]
 
 
-def test_a_dialect_that_says_something_else_has_another_version(tmp_path: Path) -> None:
+def test_a_changed_dialect_has_a_new_version(tmp_path: Path) -> None:
     current = flags_by_dialect(tmp_path)
     if FLAGS_FILE.exists():
         before = yaml.safe_load(FLAGS_FILE.read_text(encoding="utf-8"))

@@ -19,7 +19,8 @@ from draftworth.serving.command import (
 )
 from draftworth.serving.dialects import artifact_inputs, serving_command
 from tests.conftest import ROOT
-from tests.support.experiments import DFLASH_HEAD, Edit, both, load_spec, put, write_experiment
+from tests.draftworth.serving.served import SERVED
+from tests.support.experiments import Edit, both, load_spec, put, write_experiment
 
 # vLLM refuses to start with the second one alone, so the baseline cannot have it.
 OF_SPECULATION = {"--speculative-config", PER_REQUEST_ACCEPTANCE} | {
@@ -39,32 +40,6 @@ def flag(command: ServingCommand, name: str) -> str:
     value = command.flags[f"--{name}"]
     assert value is not None
     return value
-
-
-def speculating(method: str, release: str, draft: str, window: int = 7) -> Edit:
-    target = "meta-llama/Llama-3.1-8B-Instruct" if "3.1-8B" in draft else "Qwen/Qwen3-32B"
-    return both(
-        put("variants", 1, "window", value=window),
-        put("release", value=release),
-        put("target", "model", value=target),
-        put("variants", 1, "method", value=method),
-        put("variants", 1, "draft", "model", value=draft),
-    )
-
-
-EAGLE3_HEAD = "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3"
-SERVED = {
-    "fused draft on 2.26.1": speculating("fused_draft", "neuron-2.26.1", "Qwen/Qwen3-1.7B"),
-    "eagle on 2.26.1": speculating("eagle", "neuron-2.26.1", "Qwen/Qwen3-1.7B"),
-    "eagle3 on 2.28.0": speculating("eagle3", "neuron-2.28.0", EAGLE3_HEAD),
-    "eagle3 on 2.31.1": speculating("eagle3", "neuron-2.31.1", EAGLE3_HEAD),
-    "eagle3 on 2.31.1, vLLM Neuron": speculating(
-        "eagle3", "neuron-2.31.1-vllm-0.21.0", EAGLE3_HEAD
-    ),
-    "eagle3 on 2.32.0": speculating("eagle3", "neuron-2.32.0", EAGLE3_HEAD),
-    "eagle3 on 2.33.0": speculating("eagle3", "neuron-2.33.0", EAGLE3_HEAD),
-    "dflash on 2.33.0": speculating("dflash", "neuron-2.33.0", DFLASH_HEAD, window=9),
-}
 
 
 def on_neuron(*edits: Edit) -> NeuronExperiment:
@@ -117,9 +92,7 @@ def flattened(value: dict[str, object]) -> list[tuple[str, object]]:
         ("dflash on 2.33.0", {*catalog().releases["neuron-2.33.0"].depends_on_speculation}),
     ],
 )
-def test_settings_with_a_default_that_depends_on_speculation_are_equal_on_both_sides(
-    name: str, settings: set[str]
-) -> None:
+def test_settings_that_depend_on_speculation_are_equal(name: str, settings: set[str]) -> None:
     experiment = served(name)
     plain, drafted = commands(experiment)
     for setting in experiment.release_facts.depends_on_speculation:
@@ -128,7 +101,7 @@ def test_settings_with_a_default_that_depends_on_speculation_are_equal_on_both_s
 
 
 @pytest.mark.parametrize("edit", SERVED.values(), ids=SERVED)
-def test_the_baseline_as_shipped_lacks_what_is_there_for_speculation_and_nothing_else(
+def test_the_shipped_baseline_lacks_only_speculations_settings(
     edit: Edit,
 ) -> None:
     experiment = on_neuron(edit, put("baseline_as_shipped", value=True))
@@ -158,7 +131,7 @@ def less(value: object, settings: set[str]) -> object:
     return value
 
 
-def test_a_setting_of_the_experiments_own_reaches_every_variant() -> None:
+def test_an_experiments_setting_reaches_every_variant() -> None:
     own = put("serving", "neuron_config", value={"sequence_parallel_enabled": True})
     experiment = on_neuron(own, put("baseline_as_shipped", value=True))
     command = serving_command(experiment, AsShipped())
@@ -171,7 +144,7 @@ def test_a_setting_of_the_experiments_own_reaches_every_variant() -> None:
     ("max_model_len", "output_tokens", "prompts"),
     [(1024, 600, 512), (1024, 512, 512), (1024, 1000, 128), (1024, 100, 1024), (100, 90, 100)],
 )
-def test_one_bucket_of_each_kind_holds_every_prompt_that_leaves_room_for_its_output(
+def test_one_bucket_holds_every_prompt_with_its_output(
     max_model_len: int, output_tokens: int, prompts: int
 ) -> None:
     plain, drafted = commands(
@@ -227,14 +200,12 @@ def test_what_holds_for_every_server(name: str) -> None:
         ("0.24.0", ("--no-enable-log-requests", "--enable-log-outputs")),
     ],
 )
-def test_a_server_that_logs_or_does_not_know_the_flag_is_found(
-    version: str, arguments: tuple[str, ...]
-) -> None:
+def test_servers_that_log_prompts_are_detected(version: str, arguments: tuple[str, ...]) -> None:
     command = ServingCommand(model="model", flags=dict.fromkeys(arguments), environment={})
     assert logging_prompts(command, version)
 
 
-def test_a_parser_of_tool_calls_is_given_to_every_variant(tmp_path: Path) -> None:
+def test_a_tool_call_parser_reaches_every_variant(tmp_path: Path) -> None:
     own = {"--enable-auto-tool-choice", "--tool-call-parser=hermes"}
     edit = put("serving", "tool_call_parser", value="hermes")
     for base in ("qwen3-32b", "llama-3.1-8b-eagle3"):
@@ -245,7 +216,7 @@ def test_a_parser_of_tool_calls_is_given_to_every_variant(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", SERVED)
-def test_a_server_outlasts_a_compilation_and_looks_for_no_efa_adapter(name: str) -> None:
+def test_a_server_outlasts_compilation_without_an_efa_adapter(name: str) -> None:
     experiment = served(name)
     inputs = artifact_inputs(experiment, experiment.variants[0])
     for command in commands(experiment):

@@ -173,7 +173,7 @@ EVENT = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"
 @given(transmissions())
 @example((EVENT + b"\r\n\r\n", [EVENT + b"\r", b"\n", b"\r", b"\n"], b"\r\n"))
 @example((EVENT + b"\r\r", [EVENT + b"\r", b"\r"], b"\r"))
-def test_any_line_ends_and_cuts_give_what_the_whole_body_gives(
+def test_line_ends_and_cuts_change_no_figure(
     transmission: tuple[bytes, list[bytes], bytes],
 ) -> None:
     body, pieces, end = transmission
@@ -190,7 +190,7 @@ def test_any_line_ends_and_cuts_give_what_the_whole_body_gives(
 
 
 @given(st.binary(min_size=1, max_size=60).filter(lambda data: data.strip() not in (b"", b"[DONE]")))
-def test_what_is_not_json_is_refused_with_its_beginning(data: bytes) -> None:
+def test_invalid_json_is_refused_with_its_beginning(data: bytes) -> None:
     line = data.replace(b"\n", b"?").replace(b"\r", b"?")
     try:
         if isinstance(json.loads(line), dict):
@@ -201,7 +201,7 @@ def test_what_is_not_json_is_refused_with_its_beginning(data: bytes) -> None:
         ChunkReader(1_000).feed(b"data: " + line + b"\n\n", 0)
 
 
-def test_a_plan_is_the_same_whenever_it_is_drawn() -> None:
+def test_a_plan_is_the_same_whenever_drawn() -> None:
     spec = TimelineSpec(chunk_tokens=(1, 8), jitter=0.3, seed=4)
 
     assert chunks_of(spec, 5) == chunks_of(spec, 5)

@@ -16,8 +16,8 @@ from draftworth.records.prompts import Prompt
 from draftworth.truth.request_log import RequestTruth, read_log
 from draftworth.truth.token_timeline import TRAPS, TimelineSpec, writes_of
 from draftworth.truth.trial import truth_server
-from tests.draftworth.measuring.specifications import shape
 from tests.support.present import present
+from tests.support.specifications import shape
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 # Both ends read one clock. What lies between a write and its stamp is the way through the kernel
@@ -68,9 +68,7 @@ def served(spec: TimelineSpec, folder: Path, requests: int) -> list[tuple[Measur
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_figures_over_http_are_the_truth_within_the_tolerance(
-    spec: TimelineSpec, tmp_path: Path
-) -> None:
+def test_figures_over_http_are_within_the_tolerance(spec: TimelineSpec, tmp_path: Path) -> None:
     pairs = served(spec, tmp_path, TRIES)
 
     for index, (ours, truth) in enumerate(pairs):
@@ -86,7 +84,7 @@ def test_figures_over_http_are_the_truth_within_the_tolerance(
     assert min(itl_errors) < TOLERANCE_MS / (spec.output_tokens - 8)
 
 
-def test_nothing_is_written_before_it_is_due_or_stamped_before_it_arrives(tmp_path: Path) -> None:
+def test_nothing_is_written_early_or_stamped_early(tmp_path: Path) -> None:
     [(ours, truth)] = served(SHORT, tmp_path, 1)
 
     assert all(write.written_ns >= write.due_ns for write in truth.writes)
@@ -128,7 +126,7 @@ def test_usage_comes_as_it_is_asked_for(
     assert "".join(e["choices"][0]["delta"]["content"] for e in events if e["choices"]) == "spe"
 
 
-def test_a_text_is_continued_where_other_load_generators_ask_for_it(quick_url: str) -> None:
+def test_a_text_is_continued_at_the_usual_address(quick_url: str) -> None:
     body = json.dumps({"prompt": "a text", "stream": True}).encode()
     request = urllib.request.Request(f"{quick_url}/v1/completions", body)
     with urllib.request.urlopen(request, timeout=HANGS_AFTER_SECONDS) as answer:
@@ -152,7 +150,7 @@ def test_a_request_that_is_none_is_refused(quick_url: str, body: bytes) -> None:
         urllib.request.urlopen(request, timeout=HANGS_AFTER_SECONDS)
 
 
-def test_a_client_that_leaves_is_not_a_complete_request(tmp_path: Path) -> None:
+def test_a_departed_clients_request_is_not_complete(tmp_path: Path) -> None:
     spec = TimelineSpec(output_tokens=50, ttft_seconds=0.0, gap_seconds=0.05)
     log = tmp_path / "log"
     with truth_server(spec, log) as url:
@@ -166,7 +164,7 @@ def test_a_client_that_leaves_is_not_a_complete_request(tmp_path: Path) -> None:
     assert read_log(log) == []
 
 
-def test_every_trap_has_the_same_tokens_and_is_another_stream() -> None:
+def test_every_trap_streams_the_same_tokens_differently() -> None:
     streams = {name: writes_of(trap.spec, 0, trap.spec.usage) for name, trap in TRAPS.items()}
 
     assert len(set(streams.values())) == len(TRAPS) == 8

@@ -25,7 +25,7 @@ from draftworth.measuring.client import (
 )
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from tests.conftest import ROOT
-from tests.draftworth.measuring.specifications import shape
+from tests.support.specifications import shape
 from tests.support.stream_server import (
     HEADERS,
     Request,

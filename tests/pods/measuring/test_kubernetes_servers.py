@@ -17,8 +17,6 @@ from pods.measuring.kubernetes_servers import (
     run_deployed_servers,
     servers_of,
 )
-from tests.draftworth.measuring.specifications import endpoint
-from tests.draftworth.measuring.test_runner import case, spec
 from tests.draftworth.searching.candidates import candidate, search
 from tests.pods.compiled_graphs.pods import eventually
 from tests.pods.measuring.stand_in_kubernetes import (
@@ -28,6 +26,8 @@ from tests.pods.measuring.stand_in_kubernetes import (
     stand_in_kubernetes,
     status_of,
 )
+from tests.support.specifications import endpoint
+from tests.support.stand_in_runs import case, spec
 
 HOMES = ("vllm-baseline", "vllm-k7")
 SWAPPED = ("slot1-vllm-baseline", "slot0-vllm-k7")

@@ -27,7 +27,7 @@ from draftworth.records.prompts import Prompt
 from pods.measuring import engine_choice
 from pods.measuring.engine_choice import open_engine
 from pods.measuring.ray_engine import RayEngine, actors_needed, lost_request, why_not_llmperf
-from tests.draftworth.measuring.specifications import endpoint, sampling, shape, specification
+from tests.support.specifications import endpoint, sampling, shape, specification
 
 SHAPE = shape(output_tokens=2)
 CLIENT = Client(base_url="http://127.0.0.1:9", shape=SHAPE)

@@ -82,7 +82,7 @@ def test_the_whole_answer() -> None:
     snapshot.assert_snapshot(text, Path(__file__).parent / "snapshots/found.txt")
 
 
-def test_a_block_costs_its_whole_price_and_spot_the_hours_of_the_plan() -> None:
+def test_blocks_cost_their_price_and_spot_planned_hours() -> None:
     found = only_ohio(
         blocks(block("us-east-2b", "1716.48", count=2)),
         spot(us_east_2c=["9.00"]),
@@ -94,7 +94,7 @@ def test_a_block_costs_its_whole_price_and_spot_the_hours_of_the_plan() -> None:
     assert prices["capacity_block"] == pytest.approx(35.76)
 
 
-def test_a_block_is_asked_for_in_lengths_and_numbers_of_nodes_that_are_sold() -> None:
+def test_blocks_are_requested_in_sizes_that_are_sold() -> None:
     """Whole days, then whole weeks; forty minutes of them are not the plan's."""
     said: list[tuple[int, int]] = []
     (region,) = StubbedClients({"ec2": [blocks()] * 5}).regions("us-east-2")
@@ -108,7 +108,7 @@ def test_a_block_is_asked_for_in_lengths_and_numbers_of_nodes_that_are_sold() ->
     assert said == [(24, 1), (24, 2), (48, 4), (504, 8), (672, 1)]
 
 
-def test_a_block_says_what_of_it_is_used_and_what_is_cut() -> None:
+def test_a_block_states_what_is_used_and_cut() -> None:
     sold = (block("us-east-2b", "858.24", hours=hours) for hours in (24, 3))
     long, short = (offers.block_offer(each, "us-east-2", NEED, NOW).use for each in sold)
     assert long == "1.0 to 4.0 of 24.0 h; 19.3 to 22.3 h free for more runs"
@@ -119,12 +119,12 @@ def hindrances(found: find.Found) -> dict[str, str]:
     return {offer.zone: offer.hindrance for offer in found.offers}
 
 
-def test_an_offer_above_the_quota_is_not_one_for_now() -> None:
+def test_an_offer_above_the_quota_is_hindered() -> None:
     found = only_ohio(blocks(), spot(us_east_2c=["9.00"]), quotas=(0,))
     assert hindrances(found) == {"us-east-2c": "quota L-6B0D517C is 0 vCPU, 192 needed"}
 
 
-def test_zones_that_eks_refuses_or_that_are_none_are_not_for_now() -> None:
+def test_zones_that_eks_refuses_are_hindered() -> None:
     clients = StubbedClients(
         us_east_1={
             "ec2": [
@@ -144,7 +144,7 @@ def test_zones_that_eks_refuses_or_that_are_none_are_not_for_now() -> None:
 
 
 @pytest.mark.parametrize("error", [DENIED, "RequestLimitExceeded"])
-def test_what_one_question_does_not_give_leaves_the_others(error: str) -> None:
+def test_an_unanswered_question_leaves_the_other_answers(error: str) -> None:
     bad = Answer(method="describe_capacity_block_offerings", error=error)
     found = only_ohio(bad, spot(us_east_2c=["9.00"]))
     assert [offer.kind for offer in found.offers] == ["spot"]
@@ -165,14 +165,14 @@ READ_KEYS = WHOLE.keys() - {"InstanceType", "CapacityBlockDurationHours", "Curre
         *({k: v for k, v in WHOLE.items() if k != key} for key in sorted(READ_KEYS)),
     ],
 )
-def test_an_offering_that_cannot_be_read_is_a_line(bad: dict[str, Any]) -> None:
+def test_an_unreadable_offering_becomes_a_line(bad: dict[str, Any]) -> None:
     found = find.Found()
     read = partial(offers.block_offer, bad, "us-east-2", NEED, NOW)
     assert found.attempt("us-east-2", "Capacity Blocks", read) is None
     assert len(found.unknown) == 1
 
 
-def test_one_offering_that_cannot_be_read_hides_no_other() -> None:
+def test_an_unreadable_offering_hides_no_other() -> None:
     found = only_ohio(blocks(block("us-east-2b", "free"), block("us-east-2c", "858.24")), spot())
     assert [offer.zone for offer in found.offers] == ["us-east-2c"]
     assert "'free' as a price" in found.unknown[0].reason
@@ -181,7 +181,7 @@ def test_one_offering_that_cannot_be_read_hides_no_other() -> None:
 @pytest.mark.parametrize(
     "told", [products("{"), Answer(method="get_products", error="AccessDeniedException")]
 )
-def test_without_a_price_list_everything_else_is_still_told(told: Answer) -> None:
+def test_without_a_price_list_the_rest_is_listed(told: Answer) -> None:
     clients = StubbedClients(
         us_east_2=ohio(blocks(), spot(us_east_2c=["9.00"])), us_east_1={"pricing": [told]}
     )
@@ -195,7 +195,7 @@ def test_a_price_in_another_currency_is_not_compared() -> None:
     assert hindrances(found) == {"us-east-2b": "its price is in EUR"}
 
 
-def test_a_region_that_does_not_answer_in_time_is_a_line_and_no_end(
+def test_a_silent_region_becomes_a_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The clock stands until the first region has answered, and then is at the end.
@@ -245,7 +245,7 @@ def test_what_is_pasted_is_an_experiment_that_loads(tmp_path: Path) -> None:
     assert (spec.aws.price.usd_per_hour, spec.aws.price.as_of) == (15.09, NOW.date())
 
 
-def test_a_pasted_block_asks_for_the_id_of_the_purchase(tmp_path: Path) -> None:
+def test_a_pasted_block_demands_the_purchases_id(tmp_path: Path) -> None:
     found = only_ohio(blocks(block("us-east-2b", "858.24")), spot())
     pasted = first_yaml(list(find.found_lines(found, NEED)))
     path = experiments.write_experiment(tmp_path, lambda data: data["aws"].update(pasted))
@@ -253,14 +253,14 @@ def test_a_pasted_block_asks_for_the_id_of_the_purchase(tmp_path: Path) -> None:
         loading.load_experiment(path)
 
 
-def test_the_need_is_the_plans_without_deadline_and_budget() -> None:
+def test_the_need_ignores_deadline_and_budget() -> None:
     short = experiment(deadline_minutes=1, accelerator_budget_usd=1.0)
     assert offers.Need.of(short) == offers.Need.of(experiment())
     assert offers.Need.of(experiment()).nodes == 1
     assert offers.Need.of(experiment()).minutes.best > 30
 
 
-def test_regions_that_are_not_enabled_are_told_and_not_asked() -> None:
+def test_disabled_regions_are_listed_but_not_queried() -> None:
     """A type may be sold in such a region alone."""
     states = {
         "eu-west-3": "opt-in-not-required",
@@ -285,7 +285,7 @@ def test_regions_that_are_not_enabled_are_told_and_not_asked() -> None:
         assert len(offerings) == 2
 
 
-def test_arguments_that_do_not_fit_are_exit_code_2(
+def test_arguments_that_do_not_fit_exit_with_2(
     capsys: pytest.CaptureFixture[str], ran: Ran
 ) -> None:
     assert "--find" in ran("preflight", QWEN, "--regions", "us-east-2", code=2)
@@ -295,7 +295,7 @@ def test_arguments_that_do_not_fit_are_exit_code_2(
 
 
 @pytest.mark.parametrize(("count", "code"), [(1, 0), (0, 1)])
-def test_the_exit_code_says_whether_something_can_be_bought(
+def test_exit_code_tells_whether_anything_is_for_sale(
     count: int, code: int, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     listed = only_ohio(blocks(), spot(us_east_2c=["9.00"])).offers[:count]

@@ -5,6 +5,7 @@ from typing import Any
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.prompts import Case, Prompt
+from draftworth.records.results import Price
 
 
 def endpoint(variant: str, slot: int, **overrides: Any) -> Endpoint:
@@ -69,3 +70,13 @@ def specification(endpoints: tuple[Endpoint, ...], **overrides: Any) -> RunSpec:
         "ready_deadline_seconds": None,
     }
     return RunSpec(**{**fields, **overrides})
+
+
+# 36 USD an hour of a node, of which the baseline has half: 0.005 USD per second.
+PRICE = Price(
+    usd_per_node_hour=36.0,
+    as_of="2026-11-01",
+    source="a test",
+    node_shares={"baseline": 0.5},
+    nodes=1,
+)

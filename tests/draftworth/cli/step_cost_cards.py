@@ -1,0 +1,29 @@
+"""Cards of step costs of the shipped experiment."""
+
+from dataclasses import replace
+from typing import Any
+
+from draftworth.planning import specify_run
+from draftworth.records.findings import StepCost, StepCostCard
+from tests.support.experiments import resolved
+from tests.support.step_costs import cost
+
+EXPERIMENT = resolved()
+BASELINE, DRAFTED = (variant.name for variant in EXPERIMENT.variants)
+LOAD = EXPERIMENT.loads[0]
+FACTS = specify_run.serving_facts(EXPERIMENT)
+
+
+def plain(seconds: float = 0.040, **other: Any) -> StepCost:
+    """A step of the baseline, which yields a token."""
+    return replace(cost(BASELINE, seconds, **{"load": LOAD, **other}), tokens_per_step=1.0)
+
+
+def drafted(seconds: float = 0.080, **other: Any) -> StepCost:
+    """Four tokens a step."""
+    return cost(DRAFTED, seconds, **{"load": LOAD, **other})
+
+
+def card(*costs: StepCost, **facts: Any) -> StepCostCard:
+    serving = replace(FACTS, **facts)
+    return StepCostCard(run_id="r", experiment="x", serving=serving, costs=costs).sealed()

@@ -1,0 +1,91 @@
+"""Pods of a run whose figures come from a hash in the place of servers."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from draftworth.errors import DraftworthError
+from draftworth.measuring.client import Client, Measured
+from draftworth.measuring.journal import History, read_history
+from draftworth.measuring.load_engines import Batch, Planned, SentBatch
+from draftworth.measuring.result_files import FolderSink
+from draftworth.measuring.run_specification import Endpoint
+from draftworth.measuring.runner import Runner
+from draftworth.records import results
+from draftworth.records.load_shapes import Load
+from draftworth.records.transcripts import Transcript
+from tests.support.blocks import make_record
+
+RUN_ID = "llmperf-x-00000000-01234567"
+# How much the cost varies from prompt to prompt: the first class is known soon, the second not.
+SPREAD = {"structured": 0.01, "open_ended": 0.9}
+
+
+class KilledError(BaseException):
+    """The process is gone: nothing after this happens."""
+
+
+def terminate() -> None:
+    raise asyncio.CancelledError
+
+
+class FakeEngine:
+    """Figures out of a hash; before call number `at`, something happens."""
+
+    def __init__(self, happen: Callable[[], object] | None = None, *, at: int = 0) -> None:
+        self.calls = 0
+        self._happen = happen
+        self._at = at
+
+    async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> SentBatch:
+        is_gate = batch.measured[0].request_id.endswith("-gate")
+        self.calls += not is_gate
+        if self._happen and self.calls == self._at and not is_gate:
+            happening = self._happen()
+            if asyncio.iscoroutine(happening):
+                await happening
+        await asyncio.sleep(0)
+        answers = [self.answer(client, request, load) for request in batch.measured]
+        return SentBatch(measured=answers, others=(), fillers=0)
+
+    def answer(self, client: Client, request: Planned, load: Load) -> Measured:
+        prompt_class = request.prompt.messages[0]["content"]
+        drafted = "k7" in client.base_url
+        identity = f"{request.prompt.id} {drafted} {load.label}".encode()
+        draw = hashlib.sha256(identity).digest()[0] / 255 - 0.5
+        itl_s = (0.005 if drafted else 0.010) * (1 + SPREAD[prompt_class] * draw)
+        record = make_record(
+            request_id=request.request_id,
+            prompt_id=request.prompt.id,
+            inter_token_latency_s=itl_s,
+            end_to_end_latency_s=0.25 + 100 * itl_s,
+        )
+        return Measured(
+            record=record, transcript=Transcript(request_id=record.request_id, text="x")
+        )
+
+
+def history(folder: Path) -> History:
+    return read_history(FolderSink(folder), RUN_ID)
+
+
+def run_pod(made: Runner) -> results.RunResult | None:
+    """One pod's life; None when it was killed or terminated."""
+    try:
+        return asyncio.run(made.run())
+    except (KilledError, asyncio.CancelledError):
+        return None
+
+
+class RecordingServers:
+    """Notes what is asked for; the calls with the numbers `failing` fail."""
+
+    def __init__(self, *, failing: Collection[int] = ()) -> None:
+        self.calls: list[tuple[tuple[str, ...], bool]] = []
+        self._failing = failing
+
+    async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
+        self.calls.append((tuple(e.server for e in endpoints), restart))
+        if len(self.calls) in self._failing:
+            raise DraftworthError("the API server answers HTTP 403")

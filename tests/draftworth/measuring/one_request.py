@@ -1,0 +1,27 @@
+"""One request of the client to a server that plays a script."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from draftworth.measuring.client import Client, Measured
+from draftworth.records.prompts import Prompt
+from tests.support.specifications import shape
+from tests.support.stream_server import Script, Step, StreamServer, stream_server
+
+SHAPE = shape(output_tokens=64, seed=3)
+PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "count"},))
+
+
+def measure(
+    script: Script, *, prompt: Prompt = PROMPT, timeout_seconds: float = 5.0, **client: Any
+) -> tuple[Measured, StreamServer]:
+    given = replace(SHAPE, timeout_seconds=timeout_seconds)
+    settings: dict[str, Any] = {"shape": given, "read_wait": lambda: 0, **client}
+    with stream_server(script) as server:
+        made = Client(base_url=server.base_url, **settings)
+        return asyncio.run(made.measure(prompt, request_id="r1", seed=0)), server
+
+
+def play(*steps: Step) -> Script:
+    return lambda _: steps

@@ -1,0 +1,100 @@
+"""Runs of short experiments against stand-in servers of one machine."""
+
+import asyncio
+import functools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from draftworth.measuring.client import Client
+from draftworth.measuring.result_files import FolderSink, Sink
+from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.records.load_shapes import ConcurrencyLoad, Load
+from draftworth.records.prompts import Case, Prompt
+from draftworth.records.results import RunResult
+from tests.support.runners import make_runner
+from tests.support.specifications import sampling, shape, specification
+from tests.support.stream_server import Request, Script, Step, completion, plain
+
+COUNTERS = """
+# TYPE vllm:spec_decode_num_drafts_total counter
+vllm:spec_decode_num_drafts_total{{engine="0"}} {drafts}.0
+vllm:spec_decode_num_draft_tokens_total{{engine="0"}} {drafted}.0
+vllm:spec_decode_num_accepted_tokens_total{{engine="0"}} {accepted}.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="0"}} 3.0
+"""
+
+
+def server(*chunk_tokens: int, counters: str | None = None, gap_seconds: float = 0.0) -> Script:
+    """A healthy server whose completions are chunks of so many tokens."""
+    asked = 0
+
+    def script(request: Request) -> Iterable[Step]:
+        nonlocal asked
+        if request.path == "/health":
+            return plain("200 OK", b"")
+        if request.path == "/metrics":
+            if counters is None:
+                return plain("404 Not Found", b"")
+            text = counters.format(drafts=10 * asked, drafted=70 * asked, accepted=35 * asked)
+            return plain("200 OK", text.encode(), "text/plain")
+        asked += 1
+        return completion(*chunk_tokens, gap_seconds=gap_seconds)
+
+    return script
+
+
+def case(name: str, prompts: int = 3) -> Case:
+    return Case(
+        prompt_class="structured",
+        name=name,
+        prompts=tuple(
+            Prompt(id=f"{name}-{i}", messages=({"role": "user", "content": f"{name} {i}"},))
+            for i in range(prompts)
+        ),
+    )
+
+
+ALONE = ConcurrencyLoad(concurrency=1)
+IN_PAIRS = ConcurrencyLoad(concurrency=2)
+
+
+def spec(
+    *urls: str,
+    cases: Sequence[Case],
+    requests: int = 4,
+    deadline_s: float = 5.0,
+    max_rounds: int = 1,
+    target_width: float = 1.0,
+    loads: tuple[Load, ...] = (IN_PAIRS,),
+    parallel: bool = False,
+) -> RunSpec:
+    names = ("baseline", "k7")
+    return specification(
+        tuple(
+            Endpoint(variant=n, base_url=u, max_tokens_per_step=8, is_baseline=n == "baseline")
+            for n, u in zip(names, urls, strict=False)
+        ),
+        experiment="test",
+        shape=shape(output_tokens=8),
+        cases=tuple(cases),
+        loads=loads,
+        sampling=sampling(
+            requests_per_round=requests,
+            min_requests=requests,
+            max_requests=requests * max_rounds,
+            target_interval_width=target_width,
+            warmup_requests=1,
+        ),
+        parallel=parallel,
+        ready_deadline_seconds=deadline_s,
+    )
+
+
+def run(run_spec: RunSpec, folder: Path, sink: Sink | None = None) -> RunResult:
+    runner = make_runner(
+        run_spec,
+        sink or FolderSink(folder),
+        # The test's machine may be busy; excluded samples have tests of their own.
+        make_client=functools.partial(Client, read_wait=lambda: None),
+    )
+    return asyncio.run(runner.run())

@@ -1,0 +1,23 @@
+"""Step costs as a run measures them."""
+
+from typing import Any
+
+from draftworth.records.findings import StepCost
+from draftworth.records.load_shapes import ConcurrencyLoad
+
+C1, C4 = ConcurrencyLoad(concurrency=1), ConcurrencyLoad(concurrency=4)
+
+
+def cost(variant: str, seconds: float, *, width: float = 0.1, load: Any = C1) -> StepCost:
+    return StepCost(
+        variant=variant,
+        load=load,
+        mean_context_tokens=300.0,
+        step_latency_s=seconds,
+        step_latency_low_s=seconds * (1 - width),
+        step_latency_high_s=seconds * (1 + width),
+        steps_by="chunks",
+        steps=1000,
+        requests=20,
+        tokens_per_step=4.0,
+    )

@@ -1,0 +1,30 @@
+"""Snapshots are for people, who read at most 200 lines of text."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+MOST_LINES = 200
+# Longer today.
+LONGER = {"tests/draftworth/report/snapshots/report.md"}
+
+
+def longer_texts(folder: Path) -> set[Path]:
+    """Files of prose below a folder that have more than `MOST_LINES` lines."""
+    texts = (path for end in ("txt", "md") for path in folder.rglob(f"*.{end}"))
+    return {path for path in texts if len(path.read_text("utf-8").splitlines()) > MOST_LINES}
+
+
+def test_no_text_is_longer_than_200_lines() -> None:
+    assert [*(ROOT / "tests").rglob("*.txt")]
+    assert {p.relative_to(ROOT).as_posix() for p in longer_texts(ROOT / "tests")} <= LONGER
+
+
+@pytest.mark.parametrize(("lines", "is_longer"), [(200, False), (201, True)])
+def test_a_planted_long_text_is_reported(lines: int, is_longer: bool, tmp_path: Path) -> None:
+    text = tmp_path / "words.txt"
+    text.write_text("word\n" * lines)
+
+    assert longer_texts(tmp_path) == ({text} if is_longer else set())
