@@ -1,9 +1,9 @@
 """Writes files whole, and never through a link.
 
 A folder may come from somebody else, with links in it to files elsewhere. So each file is written
-under a temporary name and then gets its own name, which replaces a link instead of following it,
-and a folder below `root` that is a link is refused. What holds prompts or answers is written
-`private`: nobody but the owner may read it, whatever the umask.
+under a temporary name and then renamed, which replaces a link instead of following it. A folder
+below `root` that is a link is refused. Files with prompts or answers are written `private`: only
+their owner may read them, whatever the umask.
 """
 
 import errno
@@ -28,9 +28,9 @@ def write_file(
 ) -> Path:
     """Write a file, so that no reader sees a part of it, and return its path.
 
-    root: the folder below which no folder may be a link; it and those below it are made if they
-        are missing. None: the file's own folder, which must exist.
-    private: the file and the folders that are made below `root` are for their owner alone.
+    root: the folder below which no folder may be a link; `root` and the folders below it are made
+        if they are missing. None: the file's own folder, which must exist.
+    private: only the owner may read the file and the folders that are made below `root`.
     overwrite: whether a file with this name is replaced.
     OSError: it cannot be written, a folder is a link, or the name is taken.
     """

@@ -26,9 +26,9 @@ REQUESTS_NOT_LOGGED = "--no-enable-log-requests"
 NO_GENERATION_DEFAULTS: Flags = {"--generation-config": "vllm"}
 SPECULATIVE_CONFIG = "--speculative-config"
 PER_REQUEST_ACCEPTANCE = "--per-request-spec-decode-metrics"
-# vLLM from 0.13 on waits 600 s for its engine by default. While the engine starts, that limit does
-# not count yet; with an open change (vllm-project/vllm, pull request 50039) it would, and end a
-# compilation. vLLM 0.9.1 does not know the variable and ignores it.
+# vLLM 0.13 and later wait 600 s for the engine by default. The limit does not apply while the
+# engine starts; with an open change (vllm-project/vllm, pull request 50039) it would apply then,
+# and end a compilation. vLLM 0.9.1 ignores the variable.
 ENGINE_READY_TIMEOUT: Mapping[str, str] = {
     "VLLM_ENGINE_READY_TIMEOUT_S": str(60 * COMPILE_LIMIT_MINUTES)
 }
@@ -99,7 +99,7 @@ class NeuronDialect:
         """Return the flags that all variants share and that affect the graph or the scheduler."""
         return {}
 
-    def own_flags(
+    def variant_flags(
         self, experiment: NeuronExperiment, variant: Variant, config: dict[str, Any]
     ) -> Flags:
         raise NotImplementedError
@@ -125,7 +125,7 @@ class NeuronDialect:
                 **common_flags(experiment),
                 "--port": str(SERVING_PORT),
                 "--tensor-parallel-size": str(experiment.tensor_parallel_size),
-                **self.own_flags(experiment, variant, config),
+                **self.variant_flags(experiment, variant, config),
             },
             environment={
                 "NEURON_LOGICAL_NC_CONFIG": lnc,
@@ -147,9 +147,12 @@ def _kept(
 
 
 def speculation_flags(
-    experiment: Experiment, variant: Variant, draft: str = ModelPaths().draft, **own: Any
+    experiment: Experiment,
+    variant: Variant,
+    draft: str = ModelPaths().draft,
+    **dialect_settings: Any,
 ) -> Flags:
-    """Return `--speculative-config` with draft, window and the dialect's `own` settings.
+    """Return `--speculative-config` with draft, window and `dialect_settings`.
 
     draft: the path of the draft's folder. If the release has a flag to count each request's
     accepted drafts, that flag is added. A variant without speculation gets neither of the two.
@@ -159,7 +162,7 @@ def speculation_flags(
     settings = {
         **variant.engine_settings(draft),
         "num_speculative_tokens": variant.window,
-        **own,
+        **dialect_settings,
     }
     counts = experiment.release_facts.per_request_acceptance
     counted = {PER_REQUEST_ACCEPTANCE: "summary"} if counts else {}

@@ -38,7 +38,7 @@ class VllmNeuron(vllm.NeuronDialect):
             }
         return flags
 
-    def own_flags(
+    def variant_flags(
         self, experiment: NeuronExperiment, variant: Variant, config: dict[str, Any]
     ) -> vllm.Flags:
         return {

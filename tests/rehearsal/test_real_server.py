@@ -14,12 +14,12 @@ import pytest
 from draftworth.cli import main
 from draftworth.decision.facts import RunFacts, facts_of
 from draftworth.decision.run_comparison import elsewhere
-from draftworth.measuring.client import Client, Measured
-from draftworth.measuring.context import Tokenizer
+from draftworth.measuring.prompt_lengths import Tokenizer
 from draftworth.measuring.run_specification import RequestShape
+from draftworth.measuring.streamed_request import Client, Measured
 from draftworth.planning.resolved import load
 from draftworth.records.prompts import Prompt, load_case
-from draftworth.records.reading import read_run
+from draftworth.records.run_folder import read_run
 from draftworth.serving import command
 from rehearsal.engine_processes import EngineServer
 from tests.conftest import ROOT

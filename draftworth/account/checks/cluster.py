@@ -29,13 +29,15 @@ _RELEASE = re.compile(r"\d+\.\d+\.\d+-\d{8}")
 
 def control_plane_zones(situation: check.Situation) -> check.CheckResult:
     """Check that the account has the experiment's two zones and that EKS accepts them."""
-    given, ids = situation.experiment.spec.aws, zone_ids(situation.here)
-    problems = [*_zone_problems(given, ids)]
+    settings, ids = situation.experiment.spec.aws, zone_ids(situation.here)
+    problems = [*_zone_problems(settings, ids)]
     if problems:
-        found, next_steps = zip(*problems, strict=True)
-        return check.failed("; ".join(found), "; ".join(next_steps))
-    told = (f"{zone} ({ids[zone]})" for zone in (given.availability_zone, aws.second_zone(given)))
-    return check.passed(f"EKS accepts {' and '.join(told)}")
+        reasons, next_steps = zip(*problems, strict=True)
+        return check.failed("; ".join(reasons), "; ".join(next_steps))
+    words = (
+        f"{zone} ({ids[zone]})" for zone in (settings.availability_zone, aws.second_zone(settings))
+    )
+    return check.passed(f"EKS accepts {' and '.join(words)}")
 
 
 def zone_ids(region: Region) -> dict[str, str]:
@@ -50,16 +52,16 @@ def zone_ids(region: Region) -> dict[str, str]:
     }
 
 
-def _zone_problems(given: aws.Aws, ids: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _zone_problems(settings: aws.Aws, ids: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     fit = [name for name in sorted(ids) if ids[name] not in REFUSED_ZONE_IDS]
     for key, zone in (
-        ("availability_zone", given.availability_zone),
-        ("second_zone", aws.second_zone(given)),
+        ("availability_zone", settings.availability_zone),
+        ("second_zone", aws.second_zone(settings)),
     ):
         if zone in fit:
             continue
-        others = [name for name in fit if name != given.availability_zone]
-        next_step = f"set aws.{key} to {' or '.join(others) or 'a zone of another region'}"
+        alternatives = [name for name in fit if name != settings.availability_zone]
+        next_step = f"set aws.{key} to {' or '.join(alternatives) or 'a zone of another region'}"
         if zone in ids:
             yield (
                 f"EKS accepts no subnet in {zone}, which is {ids[zone]} for this account",
@@ -85,8 +87,10 @@ def add_ons(situation: check.Situation) -> check.CheckResult:
     """Check that EKS has each add-on for this Kubernetes version, and S3 driver v2 or later."""
     versions = {name: _versions(situation, name) for name in aws.ADD_ONS}
     pinned = situation.experiment.spec.aws.pins.add_ons
-    known = {(name, found["addonVersion"]) for name in aws.ADD_ONS for found in versions[name]}
-    gone = [f"{name} {version}" for name, version in pinned.items() if (name, version) not in known]
+    offered = {
+        (name, version["addonVersion"]) for name in aws.ADD_ONS for version in versions[name]
+    }
+    gone = [f"{name} {pin}" for name, pin in pinned.items() if (name, pin) not in offered]
     if gone:
         return check.failed(
             f"EKS no longer has {', '.join(gone)}", "leave these pins out, and see what there is"
@@ -101,17 +105,17 @@ def add_ons(situation: check.Situation) -> check.CheckResult:
             "choose another region",
         )
     paste = {"pins": {"add_ons": defaults}}
-    found = (
+    words = (
         f"{len(pinned)} pinned, the others by default; {aws.S3_ADD_ON} {defaults[aws.S3_ADD_ON]}"
     )
     if _major(defaults[aws.S3_ADD_ON]) >= OLDEST_S3_DRIVER:
-        return check.passed(found, paste=paste)
+        return check.passed(words, paste=paste)
     newer = max((v["addonVersion"] for v in versions[aws.S3_ADD_ON]), key=_numbers)
     if _major(newer) < OLDEST_S3_DRIVER:
-        return check.failed(f"{found}; v{OLDEST_S3_DRIVER} is needed", "choose another region")
+        return check.failed(f"{words}; v{OLDEST_S3_DRIVER} is needed", "choose another region")
     defaults[aws.S3_ADD_ON] = newer
     return check.failed(
-        f"{found}; v{OLDEST_S3_DRIVER} is needed, for pods that read S3 with their own credentials",
+        f"{words}; v{OLDEST_S3_DRIVER} is needed, for pods that read S3 with their own credentials",
         f"set aws.pins.add_ons.{aws.S3_ADD_ON} to {newer}",
         paste=paste,
     )
@@ -153,24 +157,28 @@ def node_image(situation: check.Situation) -> check.CheckResult:
     releases = {image: v if _RELEASE.fullmatch(v) else "" for image, v in values.items()}
     todays = min(releases.values(), key=_numbers) if all(releases.values()) else None
     pair = DriverAndRuntime.of(situation.experiment.spec, todays)
-    told = ", ".join(f"{image} {release or 'unknown'}" for image, release in releases.items())
+    todays_words = ", ".join(
+        f"{image} {release or 'unknown'}" for image, release in releases.items()
+    )
     reason = f" ({pair.why_unfit})" if pair.why_unfit else ""
-    found = f"{pair.words}{reason}; today's: {told}"
+    pair_words = f"{pair.words}{reason}; today's: {todays_words}"
     doubt = _doubt(situation, pinned, releases)
     if pair.judgement == FITS and not doubt:
         how = "pinned to" if pinned else "a deploy today gets"
-        return check.passed(f"{how} {found}", paste={} if pinned else _pin(todays))
+        return check.passed(f"{how} {pair_words}", paste={} if pinned else _pin(todays))
     fitting = next((r for r in pair.fitting_releases() if _is_there(situation, r)), None)
     if pair.why_unfit:
         return check.failed(
-            found,
+            pair_words,
             f"set aws.pins.node_release to {fitting}"
             if fitting
             else "choose a later `release`: EKS has no node image that is known to fit this one",
             paste=_pin(fitting),
         )
     next_step = f"nothing, or pin {fitting}" if fitting else "nothing: no other is known to fit"
-    return check.warned(f"{doubt}: {found}" if doubt else found, next_step, paste=_pin(fitting))
+    return check.warned(
+        f"{doubt}: {pair_words}" if doubt else pair_words, next_step, paste=_pin(fitting)
+    )
 
 
 def _pin(release: str | None) -> dict[str, Any]:

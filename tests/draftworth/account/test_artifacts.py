@@ -250,11 +250,14 @@ def test_preflight_passes_graphs_that_would_be_served_and_fails_those_that_would
     path, experiment = a_file(tmp_path)
     put_graph(s3, experiment, 0)
     result = checked(path)
-    assert (result.status, result.found) == ("pass", "1 of 2 variants load, the others compile")
+    assert (result.status, result.observation) == (
+        "pass",
+        "1 of 2 variants load, the others compile",
+    )
     put_graph(s3, experiment, 0, inputs={"window": 5})
     result = checked(path)
     assert result.status == "fail"
-    assert result.found.startswith("would be refused: baseline: ")
+    assert result.observation.startswith("would be refused: baseline: ")
     assert result.next_step.startswith(f"draftworth artifacts {path} --run")
 
 
@@ -262,4 +265,4 @@ def test_preflight_before_the_first_deploy_finds_nothing_to_refuse(tmp_path: Pat
     with mock_aws():
         result = checked(a_file(tmp_path)[0])
     assert result.status == "pass"
-    assert result.found == "nothing is deployed yet: first starts compile"
+    assert result.observation == "nothing is deployed yet: first starts compile"

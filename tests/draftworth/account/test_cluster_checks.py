@@ -75,7 +75,7 @@ def test_the_drivers_chart_is_looked_up_where_a_deploy_pulls_it(
         result = cluster.neuron_chart(stubs.situation())
         server.shutdown()
     assert result.status == status
-    assert found in result.found
+    assert found in result.observation
     assert ("-c neuron-chart=FOLDER" in result.next_step) == (status != "pass")
     # Nobody answers any more.
     assert cluster.neuron_chart(stubs.situation()).status == "warn"

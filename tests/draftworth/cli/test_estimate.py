@@ -13,13 +13,13 @@ import pytest
 
 from draftworth.analysis.likelihood_check import judged
 from draftworth.cli import estimate
-from draftworth.estimate.reader import Reader
+from draftworth.estimate.run_teacher_forcing import Reader
 from draftworth.records import likelihoods
 from draftworth.records.acceptance_profile import load_profile, text_hash
 from draftworth.records.codec import dump_record
 from draftworth.records.readings import Output, Reading
 from tests.conftest import ROOT
-from tests.draftworth.cli.test_estimate_settling import card, drafted, plain
+from tests.draftworth.cli.test_estimate_next_steps import card, drafted, plain
 from tests.draftworth.conftest import Ran
 from tests.draftworth.estimate.written_runs import HUB_EXPERIMENT, TINY_PAIR, write_answers
 from tests.draftworth.report.test_predicted import prediction

@@ -7,9 +7,9 @@ import pytest
 
 from draftworth.errors import UserInputError
 from draftworth.estimate.step_cost_sources import CostRange, StepCosts, step_costs_of
-from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.servers import ServingFacts
+from draftworth.records.step_costs import StepCost, StepCostCard
 from tests.support.serving_facts import make_serving_facts
 
 C1, C4 = ConcurrencyLoad(concurrency=1), ConcurrencyLoad(concurrency=4)
@@ -54,7 +54,7 @@ def test_a_measured_window_costs_what_was_measured_load_by_load() -> None:
 
 
 def test_with_one_window_another_costs_as_much_or_its_part_of_the_tokens() -> None:
-    costs = StepCosts(known={7: CostRange(low=2.0, high=2.2)}, source="")
+    costs = StepCosts(by_window={7: CostRange(low=2.0, high=2.2)}, source="")
 
     more, fewer = costs.of_window(14), costs.of_window(3)
     assert more.low == 2.0
@@ -65,7 +65,7 @@ def test_with_one_window_another_costs_as_much_or_its_part_of_the_tokens() -> No
 
 def test_between_two_windows_lies_a_line_and_beyond_them_it_goes_on() -> None:
     costs = StepCosts(
-        known={3: CostRange(low=1.3, high=1.5), 7: CostRange(low=1.9, high=2.3)}, source=""
+        by_window={3: CostRange(low=1.3, high=1.5), 7: CostRange(low=1.9, high=2.3)}, source=""
     )
 
     assert costs.of_window(5).low == pytest.approx(1.6)

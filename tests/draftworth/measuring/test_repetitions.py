@@ -10,7 +10,7 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.records.findings import VERDICT_FILE
-from draftworth.records.reading import Run, read_run
+from draftworth.records.run_folder import Run, read_run
 from tests.draftworth.measuring.specifications import endpoint, sampling, specification
 from tests.draftworth.measuring.test_resume import RUN_ID, FakeEngine, history, run_pod, terminate
 from tests.support.runners import make_runner

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from draftworth.files import write_file
-from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.clock import WallClock, unix_clock
 from draftworth.measuring.journal import (
     UNRECORDED_END,
@@ -30,11 +29,12 @@ from draftworth.measuring.load_engines import Batch, Planned, SentBatch
 from draftworth.measuring.result_files import FolderSink, Sink, SinkError, StorageFullError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import TERMINATED, Runner
+from draftworth.measuring.streamed_request import Client, Measured
 from draftworth.records import results
 from draftworth.records.codec import dump_record
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load_shapes import ConcurrencyLoad, Load
-from draftworth.records.reading import Run, read_run
+from draftworth.records.run_folder import Run, read_run
 from draftworth.records.transcripts import Transcript
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
 from tests.support.blocks import make_record
@@ -91,7 +91,7 @@ class FakeEngine:
                 await happening
         await asyncio.sleep(0)
         answers = [self.answer(client, request, load) for request in batch.measured]
-        return SentBatch(measured=answers, others=(), fillers=0)
+        return SentBatch(measured=answers, unmeasured=(), fillers=0)
 
     def answer(self, client: Client, request: Planned, load: Load) -> Measured:
         prompt_class = request.prompt.messages[0]["content"]

@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 
 from draftworth.analysis.checks import server_check
-from draftworth.measuring.client import Client
-from draftworth.measuring.counters import (
+from draftworth.measuring.result_files import FolderSink, Sink, SinkError, llmperf_summary
+from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.measuring.server_counters import (
     parse_metrics,
     restarted,
     server_start,
     speculation_between,
 )
-from draftworth.measuring.result_files import FolderSink, Sink, SinkError, llmperf_summary
-from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.measuring.streamed_request import Client
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Case, Prompt
-from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RESULT_SUFFIX, RunResult, ServerStart, SpeculationCounters
+from draftworth.records.run_folder import Run, read_run
 from tests.draftworth.measuring.specifications import sampling, shape, specification
 from tests.support.blocks import make_block, make_record
 from tests.support.runners import make_runner

@@ -13,7 +13,7 @@ import pytest
 from draftworth.records.codec import load_record
 from draftworth.records.results import RequestRecord
 from tests.conftest import ROOT
-from tests.draftworth.measuring.test_client import measure, play
+from tests.draftworth.measuring.test_streamed_request import measure, play
 from tests.support.processes import end_family
 from tests.support.stream_server import (
     DONE,
@@ -34,9 +34,9 @@ STOPPED_SECONDS = 1.2
 # A child that measures one request to the address in its arguments, and prints the record.
 CHILD = """
 import asyncio, sys
-from draftworth.measuring.client import Client
+from draftworth.measuring.streamed_request import Client
 from draftworth.records.codec import dump_text
-from tests.draftworth.measuring.test_client import PROMPT, SHAPE
+from tests.draftworth.measuring.test_streamed_request import PROMPT, SHAPE
 client = Client(base_url=sys.argv[1], shape=SHAPE)
 print(dump_text(asyncio.run(client.measure(PROMPT, request_id="r", seed=0)).record))
 """
