@@ -18,7 +18,7 @@ from draftworth.records.run_folder import Run, read_run
 from draftworth.records.servers import Decoding, ServingFacts
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.sentences import headline, winner_to_export
-from draftworth.serving.command import Flags
+from draftworth.serving.server_command import Flags
 from draftworth.untrusted import one_line
 
 

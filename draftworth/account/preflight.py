@@ -13,7 +13,7 @@ from pathlib import Path
 
 from draftworth import errors, terminal
 from draftworth.account import clients, printing
-from draftworth.account.checks import capacity, check, cluster, deploy_prerequisites, money
+from draftworth.account.checks import capacity, check, cluster_needs, deploy_prerequisites, money
 from draftworth.account.checks.check import Check, CheckResult, Situation, failed, skipped
 from draftworth.account.market import find, offers
 from draftworth.experiment.strict_model import PATTERNS
@@ -32,11 +32,11 @@ CHECKS: Sequence[Check] = (
     Check(name="zone", run=capacity.zone_offering),
     Check(name="quota", run=capacity.vcpu_quota),
     Check(name="capacity block", run=capacity.capacity_block),
-    Check(name="control plane", run=cluster.control_plane_zones),
-    Check(name="cpu nodes", run=cluster.cpu_nodes),
-    Check(name="add-ons", run=cluster.add_ons),
-    Check(name="node image", run=cluster.node_image),
-    Check(name="driver chart", run=cluster.neuron_chart, asks_aws=False),
+    Check(name="control plane", run=cluster_needs.control_plane_zones),
+    Check(name="cpu nodes", run=cluster_needs.cpu_nodes),
+    Check(name="add-ons", run=cluster_needs.add_ons),
+    Check(name="node image", run=cluster_needs.node_image),
+    Check(name="driver chart", run=cluster_needs.neuron_chart, asks_aws=False),
     Check(name="bootstrap", run=deploy_prerequisites.bootstrap),
     Check(name="stacks", run=deploy_prerequisites.existing_stacks),
     Check(name="stopped", run=deploy_prerequisites.not_stopped),

@@ -14,9 +14,9 @@ from draftworth.account.market import offers
 from draftworth.account.printing import print_lines
 from draftworth.errors import DraftworthError
 from draftworth.experiment.aws import Price
-from draftworth.files import write_file
 from draftworth.planning import prices
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from draftworth.safe_writing import write_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,8 +20,8 @@ from draftworth.planning.resolved import (
 from draftworth.planning.timeline import RunForecast
 from draftworth.records.search_result import Search
 from draftworth.searching.candidate_count import STUDY, Extent
-from draftworth.serving.command import ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command
+from draftworth.serving.server_command import ModelPaths, ServingCommand
 
 
 def plan_text(

@@ -24,7 +24,6 @@ from draftworth.errors import DraftworthError
 from draftworth.estimate.model_folders import can_read, printed_path
 from draftworth.estimate.run_teacher_forcing import Reader
 from draftworth.estimate.target_outputs import TargetOutputs, all_outputs, outputs_of_blocks
-from draftworth.files import write_file
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
@@ -32,6 +31,7 @@ from draftworth.records.readings import Output, Reading
 from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcripts
 from draftworth.report.reasons import answers_words
+from draftworth.safe_writing import write_file
 
 # At most this share of a correct server's outputs has a token beyond a near tie. The share is above
 # 0 because the server and the model in this check round differently.

@@ -12,7 +12,6 @@ from draftworth.estimate.run_tokenizing import TargetTokenizer
 from draftworth.estimate.target_outputs import TargetOutputs, read_target_outputs
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
-from draftworth.files import write_file
 from draftworth.metrics.steps import StepCount, step_count
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal
 from draftworth.records import likelihoods
@@ -21,6 +20,7 @@ from draftworth.records.readings import Reading, Replayed
 from draftworth.records.results import RequestRecord
 from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcripts
+from draftworth.safe_writing import write_file
 
 
 def predict(

@@ -15,10 +15,10 @@ from typing import Any
 import yaml
 
 from draftworth.errors import UserInputError
-from draftworth.files import write_file
 from draftworth.measuring.server_counters import DRAFTS, parse_metrics, speculation_between
 from draftworth.records import acceptance_profile
 from draftworth.records.codec import RecordError, dump_record, load_value
+from draftworth.safe_writing import write_file
 from draftworth.untrusted import TooLargeError, one_line, read_file
 
 # By form, the templates of one window's text: without acceptance by position, and with it.

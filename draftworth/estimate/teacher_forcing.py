@@ -16,9 +16,9 @@ from pathlib import Path
 
 from draftworth.errors import DraftworthError, UserInputError, counted
 from draftworth.estimate.process_limits import limited
-from draftworth.files import write_file
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.readings import Output, Pass, PassSettings, Reading, TokenLimits
+from draftworth.safe_writing import write_file
 from draftworth.untrusted import open_file
 
 _TOKENIZER_FILES = (

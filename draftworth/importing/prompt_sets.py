@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.errors import PromptSetError
-from draftworth.files import write_file
 from draftworth.importing.chat_log import Logged
 from draftworth.importing.json_objects import Record, records_of
 from draftworth.importing.log_formats import FORMATS
 from draftworth.records import prompts
 from draftworth.records.chat import NotSendableError
+from draftworth.safe_writing import write_file
 from draftworth.untrusted import MIB
 
 MAX_CASES = 100

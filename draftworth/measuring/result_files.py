@@ -17,12 +17,12 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from draftworth.analysis.statistics import quantile
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.files import write_file
 from draftworth.measuring.streamed_request import Measured
 from draftworth.metrics import definitions
 from draftworth.records import results
 from draftworth.records.codec import dump_json, dump_record
 from draftworth.records.transcripts import Transcript, dump_transcripts
+from draftworth.safe_writing import write_file
 from draftworth.untrusted import TooLargeError, read_file
 
 P = ParamSpec("P")

@@ -20,7 +20,7 @@ from draftworth.records.search_result import Candidate, Search
 from draftworth.searching.candidate_count import Extent, extent
 from draftworth.searching.next_candidate import first_candidate
 from draftworth.serving import dialects
-from draftworth.serving.command import ServingCommand
+from draftworth.serving.server_command import ServingCommand
 
 # The assumed `step_cost_per_draft` of a method without published figures, lowest and highest.
 _UNKNOWN_STEP_COST = (0.0, 0.5)

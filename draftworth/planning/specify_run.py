@@ -9,7 +9,7 @@ from draftworth.measuring import run_specification
 from draftworth.planning import resolved
 from draftworth.records.results import Limits
 from draftworth.records.servers import Decoding, ServingFacts
-from draftworth.serving.command import served_model_name
+from draftworth.serving.server_command import served_model_name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.variants import Variant
-from draftworth.serving import command as vllm
+from draftworth.serving import server_command as vllm
 
 # The engine's smallest bucket, in tokens.
 _LEAST_BUCKET = 128

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from draftworth.files import write_file
 from draftworth.measuring.clock import WallClock, unix_clock
 from draftworth.measuring.journal import (
     UNRECORDED_END,
@@ -36,6 +35,7 @@ from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load_shapes import ConcurrencyLoad, Load
 from draftworth.records.run_folder import Run, read_run
 from draftworth.records.transcripts import Transcript
+from draftworth.safe_writing import write_file
 from tests.draftworth.measuring.specifications import case, endpoint, sampling, specification
 from tests.support.blocks import make_record
 from tests.support.runners import make_runner

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.files import write_file
+from draftworth.safe_writing import write_file
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o177])
