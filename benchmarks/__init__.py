@@ -1,1 +1,1 @@
-"""Measures draftworth itself: its client, verdict, search, CDK synthesis and metrics publisher."""
+"""Scripts that measure draftworth: its client, verdict, search, CDK synthesis and publisher."""

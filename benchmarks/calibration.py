@@ -33,7 +33,7 @@ from draftworth.report.sentences import rare_sentences
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedRun:
-    """This is the verdict of a simulated run at one load, and how many rounds the load had.
+    """The verdict of a simulated run at one load, and how many rounds the load had.
 
     truth: the true cost ratio, averaged over the repetitions that were measured.
     """
@@ -77,8 +77,8 @@ def outcomes(cell: Cell, runs: int, *, processes: int = 1) -> list[JudgedRun]:
     if processes == 1:
         return [*chain.from_iterable(planted_run(cell, seed) for seed in seeds)]
     with ProcessPoolExecutor(processes) as pool:
-        found = pool.map(partial(planted_run, cell), seeds, chunksize=10)
-        return [*chain.from_iterable(found)]
+        judged = pool.map(partial(planted_run, cell), seeds, chunksize=10)
+        return [*chain.from_iterable(judged)]
 
 
 TABLES: Mapping[str, Any] = yaml.safe_load(
@@ -97,29 +97,29 @@ def cells_of(table: str) -> Iterator[Cell]:
             yield Cell(**settings | {"name": ", ".join(names)})
 
 
-def _share_of(name: Judgement, found: Sequence[JudgedRun]) -> float:
-    return fmean(o.comparison.judgement == name for o in found)
+def _share_of(name: Judgement, judged: Sequence[JudgedRun]) -> float:
+    return fmean(o.comparison.judgement == name for o in judged)
 
 
-def _coverage(cell: Cell, found: Sequence[JudgedRun]) -> float:
-    # An interval that is not known claims nothing.
-    return fmean(o.covers(cell.cost_ratio) is not False for o in found)
+def _coverage(cell: Cell, judged: Sequence[JudgedRun]) -> float:
+    # A run without an interval is not counted as wrong.
+    return fmean(o.covers(cell.cost_ratio) is not False for o in judged)
 
 
-def _says_so(found: Sequence[JudgedRun]) -> str:
+def _warning_share(judged: Sequence[JudgedRun]) -> str:
     """Return the share of the conclusive verdicts that warn of rare events they may have missed."""
-    decided = [o.comparison for o in found if o.comparison.judgement != Judgement.INCONCLUSIVE]
+    decided = [o.comparison for o in judged if o.comparison.judgement != Judgement.INCONCLUSIVE]
     return f"{fmean('may miss' in rare_sentences(c) for c in decided):.3f}" if decided else "-"
 
 
-def _width(found: Sequence[JudgedRun]) -> str:
-    ratios = [o.comparison.cost_ratio for o in found]
+def _width(judged: Sequence[JudgedRun]) -> str:
+    ratios = [o.comparison.cost_ratio for o in judged]
     widths = sorted((r.relative_width if r else None) or float("inf") for r in ratios)
     return f"{widths[len(widths) // 2]:.0%}"
 
 
-def _figure(answer: Callable[[JudgedRun], bool | None]) -> Column:
-    return lambda _, found: f"{fmean(answer(o) is True for o in found):.3f}"
+def _figure(holds: Callable[[JudgedRun], bool | None]) -> Column:
+    return lambda _, judged: f"{fmean(holds(o) is True for o in judged):.3f}"
 
 
 def _judged(name: Judgement) -> Column:
@@ -142,11 +142,11 @@ COLUMNS: Mapping[str, Column] = {
     "slots": lambda c, _: f"{c.slots:.0%}",
     "between": lambda c, _: f"{c.between:.0%}",
     "control": lambda c, _: "yes" if c.control else "no",
-    "rounds": lambda _, found: f"{fmean(o.rounds for o in found):.1f}",
-    "width": lambda _, found: _width(found),
-    "covers": lambda c, found: f"{_coverage(c, found):.3f}",
+    "rounds": lambda _, judged: f"{fmean(o.rounds for o in judged):.1f}",
+    "width": lambda _, judged: _width(judged),
+    "covers": lambda c, judged: f"{_coverage(c, judged):.3f}",
     "covers these": _figure(lambda o: o.covers(o.truth)),
-    "covers any": lambda c, found: f"{_coverage(c, found):.3f}",
+    "covers any": lambda c, judged: f"{_coverage(c, judged):.3f}",
     "cheaper": _judged(Judgement.CHEAPER),
     "same": _judged(Judgement.NO_DIFFERENCE),
     "more": _judged(Judgement.MORE_EXPENSIVE),
@@ -154,7 +154,7 @@ COLUMNS: Mapping[str, Column] = {
     "false TTFT": _figure(lambda o: o.comparison.ttft_unchanged),
     "and p95": _figure(lambda o: o.comparison.ttft_p95_unchanged),
     "and clear": _figure(lambda o: o.comparison.clears_floor),
-    "says so": lambda _, found: _says_so(found),
+    "says so": lambda _, judged: _warning_share(judged),
 }
 
 
@@ -172,16 +172,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         table = Table(*headings, box=None)
         results = []
         for cell in cells_of(name):
-            found = measure(cell)
-            results.append((cell, found))
-            table.add_row(*(COLUMNS[heading](cell, found) for heading in headings))
+            judged = measure(cell)
+            results.append((cell, judged))
+            table.add_row(*(COLUMNS[heading](cell, judged) for heading in headings))
         console.print(table)
-        summary, *lines = _told(results)
+        summary, *lines = _summary_lines(results)
         console.print("\n".join([f"{arguments.runs} runs a cell. {summary}", *lines]))
     return 0
 
 
-# What is asked: the least coverage; by true ratio, the most that "cheaper" may be said falsely.
+# The targets: the least coverage and, by true ratio, the largest share of false verdicts "cheaper".
 _LEAST_COVERAGE = 0.93
 _MOST_FALSE = {1.0: 0.03, BOUNDARY: 0.045}
 
@@ -192,13 +192,16 @@ def _why_unseen(cell: Cell) -> str:
     return cell.unseen or (starts if few and (cell.between or cell.slots) else "")
 
 
-def _told(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> Iterator[str]:
-    """Yield a table's summary and a line for each cell (row) that misses `_LEAST_COVERAGE` or
-    `_MOST_FALSE`. Cells that miss them for a known reason (`_why_unseen`) are only counted."""
+def _summary_lines(results: Iterable[tuple[Cell, Sequence[JudgedRun]]]) -> Iterator[str]:
+    """Yield a table's summary, and a line for each cell (row) that misses a target.
+
+    The targets are `_LEAST_COVERAGE` and `_MOST_FALSE`. Cells that miss them for a known reason
+    (`_why_unseen`) are only counted.
+    """
     coverage, false, missed = [], [], []
     unseen: Counter[str] = Counter()
-    for cell, found in results:
-        covers, wrong = _coverage(cell, found), _share_of(Judgement.CHEAPER, found)
+    for cell, judged in results:
+        covers, wrong = _coverage(cell, judged), _share_of(Judgement.CHEAPER, judged)
         is_reached = covers >= _LEAST_COVERAGE and wrong <= _MOST_FALSE.get(cell.cost_ratio, 1.0)
         if why := _why_unseen(cell):
             unseen[why] += not is_reached

@@ -68,8 +68,8 @@ def tried(client: str, spec: TimelineSpec, streams: int, requests: int) -> Trial
 
 def figures_of(trial: Trial) -> dict[str, float]:
     """Return a client's figures by name; an error is the client's figure minus the true one."""
-    ttft_ms, true_ttft_ms = trial.told("ttft_ms"), trial.true("ttft_ms")
-    itl_ms = statistics.median(trial.told("itl_ms"))
+    ttft_ms, true_ttft_ms = trial.reported("ttft_ms"), trial.true("ttft_ms")
+    itl_ms = statistics.median(trial.reported("itl_ms"))
     late_ms = [late * 1e3 for truth in trial.truths for late in truth.lateness_s]
     queued_ms = [(truth.handled_ns - truth.arrived_ns) / 1e6 for truth in trial.truths]
     by_prompt = {truth.prompt: truth for truth in trial.truths}
@@ -113,8 +113,8 @@ def table(clients: Sequence[str], spec: TimelineSpec, streams: int, requests: in
     for client in clients:
         try:
             figures = figures_of(tried(client, spec, streams, requests))
-            said = (words.format(**figures) for words in COLUMNS.values())
-            cells = [words.replace("+nan / +nan; nan%", "-") for words in said]
+            texts = (words.format(**figures) for words in COLUMNS.values())
+            cells = [text.replace("+nan / +nan; nan%", "-") for text in texts]
         except DraftworthError as error:
             cells = [f"left out: {error}".replace("|", "/")[:160], *[""] * (len(COLUMNS) - 1)]
         lines.append([CLIENTS[client]["title"], *cells])

@@ -1,4 +1,4 @@
-"""Mutation testing counts how many planted defects in important files are caught by their tests.
+"""Mutation testing: counts how many planted defects in important files their tests catch.
 
     make mutants            a sample of each file's mutants, the same one each time
     make mutants ARGS="--of codec --sample 400"
@@ -33,15 +33,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--of", choices=SUBJECTS, nargs="+", default=[*SUBJECTS])
     parser.add_argument("--sample", type=int, default=SAMPLE, help="mutants of each file")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         clone = Path(scratch) / "draftworth"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
         (clone / "node_modules").symlink_to(ROOT / "node_modules")
         print("| file | mutants | tried | caught |\n|---|---|---|---|", flush=True)
-        for name in given.of:
+        for name in arguments.of:
             about = SUBJECTS[name]
-            row = _row(about["file"], about["tests"], clone, Path(scratch), given.sample)
+            row = _row(about["file"], about["tests"], clone, Path(scratch), arguments.sample)
             print(row, flush=True)
 
 
@@ -71,14 +71,17 @@ def _mutants_of(file: str, tests: Sequence[str], clone: Path, scratch: Path) -> 
 
 
 def _thin_out(session: Path, sample: int) -> tuple[int, int]:
-    """Delete all but a sample of the mutants in cosmic-ray's database; return (found, kept)."""
+    """Delete all but a sample of the mutants in cosmic-ray's database.
+
+    Return the number of mutants before, and the number of those that are kept.
+    """
     with sqlite3.connect(session) as database:
-        found = database.execute(
+        rows = database.execute(
             "select job_id from mutation_specs where operator_name not like ? and "
             "operator_name != ? order by operator_name, occurrence",
             LEFT_OUT,
         )
-        jobs = [job for (job,) in found]
+        jobs = [job for (job,) in rows]
         kept = random.Random(SEED).sample(jobs, min(sample, len(jobs)))  # noqa: S311 (no secret)
         marks = ",".join("?" * len(kept))
         database.execute(f"delete from work_items where job_id not in ({marks})", kept)  # noqa: S608

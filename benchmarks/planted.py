@@ -37,16 +37,16 @@ _BLOCK_ERROR, _REQUEST_ERROR, _LENGTH_SPREAD, _TTFT_SPREAD = 0.03, 0.02, 0.4, 0.
 _MEAN_TOKENS, _PREFILL_S = 300, 0.05
 FAILURE_FACTOR, _PERIOD_DEVIATION = 2.0, 0.1
 _BASELINE_S_PER_TOKEN, _TTFT_S, _TIMEOUT_S = 0.02, 0.2, 300.0
-# All requests begin then: at one load, what the verdict reads of a request is how long it took.
+# All requests begin at this time. The verdict depends on the durations of requests alone.
 _START_UNIX_S = 1_795_168_800.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Holds the known truth of simulated runs and the disturbances that are added to it.
+    """The known truth of simulated runs, and the disturbances that are added to it.
 
-    name: what is special about this cell, in words.
-    unseen: why a run of ordinary size cannot show what is special; empty if it can.
+    name: the special property of this cell, in words.
+    unseen: why a run of ordinary size cannot show this property; empty if it can.
     cost_ratio: the variant's cost divided by the baseline's, averaged over prompts.
     gains: (factor, probability): each prompt's cost ratio is proportional to one of these factors;
         empty: the cost ratios are log-normal.
@@ -132,8 +132,11 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class PlantedPrompt:
-    """A prompt. tokens: number of output tokens. ttft_factor: factor on the TTFT of baseline and
-    variant. cost_ratio, ttft_ratio: the variant's cost and TTFT divided by the baseline's."""
+    """A simulated prompt.
+
+    tokens: number of output tokens. ttft_factor: factor on the TTFT of baseline and variant.
+    cost_ratio, ttft_ratio: the variant's cost and TTFT divided by the baseline's.
+    """
 
     id: str
     tokens: int
@@ -165,8 +168,10 @@ class PlantedRun:
 
     def measure(self) -> None:
         spec = planted_spec(self.cell)
-        own = [*stages(spec)]
-        for turn in Rounds(spec=spec, progress=lambda _: None, blocks=self.blocks, stages=own):
+        all_stages = [*stages(spec)]
+        for turn in Rounds(
+            spec=spec, progress=lambda _: None, blocks=self.blocks, stages=all_stages
+        ):
             self.add(turn)
 
     def add(self, turn: Round) -> None:
@@ -242,8 +247,10 @@ def _start(cell: Cell, generator: random.Random) -> float:
 
 
 def _rare(event: tuple[float, float], generator: random.Random) -> float:
-    """Return a random factor whose mean is 1. `event` is (share, times): in this share of all
-    calls, the factor is `times` as large as in the others."""
+    """Return a random factor whose mean is 1.
+
+    event: (share, times): in this share of all calls, the factor is `times` as large as otherwise.
+    """
     share, times = event
     if not share:
         return 1.0
@@ -337,16 +344,18 @@ def _failed(prompt: PlantedPrompt, error_code: int) -> RequestRecord:
 
 def _together(cell: Cell, sent: Iterator[RequestRecord]) -> Iterator[RequestRecord]:
     """Yield a block's measured requests, with the latencies of a server that they share."""
-    known: list[RequestRecord] = []
+    records: list[RequestRecord] = []
 
     def decoding_s() -> Iterator[float]:
         for record in sent:
-            known.append(record)
+            records.append(record)
             yield record.end_to_end_latency_s or 0.0
 
     measured = cell.sampling.requests_per_round
-    found = served(decoding_s(), prefill_s=_PREFILL_S, in_flight=cell.in_flight, measured=measured)
-    for record, (ttft_s, e2e_s) in zip(known[cell.in_flight :], found, strict=False):
+    latencies = served(
+        decoding_s(), prefill_s=_PREFILL_S, in_flight=cell.in_flight, measured=measured
+    )
+    for record, (ttft_s, e2e_s) in zip(records[cell.in_flight :], latencies, strict=False):
         tokens = record.number_output_tokens or 0
         yield replace(
             record,

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from draftworth.records.search_result import Candidate
-from draftworth.searching.yields import from_means
+from draftworth.searching.predicted_tokens_per_step import from_means
 
 FALLS = tuple(hundredths / 100 for hundredths in range(88, 101))
 _NORMAL_95 = 1.96
@@ -35,9 +35,9 @@ Curve = Mapping[int, float]
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionError:
-    """The error of a prediction for one window, log(predicted / published), and the standard
-    deviation that the prediction claims for this error.
+    """The error of a prediction for one window.
 
+    error: log(predicted / published). deviation: the standard deviation that the prediction claims.
     is_beyond: whether the window is longer than every window from which it was predicted.
     """
 
@@ -50,35 +50,42 @@ class PredictionError:
 def curves() -> Mapping[str, Sequence[Curve]]:
     """Read the published curves (tokens per step by window), by model family, such as `kimi`."""
     file = Path(__file__).with_name("published_acceptance.json")
-    found: dict[str, list[Curve]] = {}
-    for told in json.loads(file.read_text(encoding="utf-8"))["curves"]:
-        curve = {int(k): v for k, v in told["tokens_per_step_by_window"].items()}
-        found.setdefault(told["model"].partition("-")[0], []).append(curve)
-    return found
+    by_family: dict[str, list[Curve]] = {}
+    for published in json.loads(file.read_text(encoding="utf-8"))["curves"]:
+        curve = {int(k): v for k, v in published["tokens_per_step_by_window"].items()}
+        by_family.setdefault(published["model"].partition("-")[0], []).append(curve)
+    return by_family
 
 
 def errors(curve: Curve, *, measured: int, usual_fall: float) -> Iterator[PredictionError]:
-    """Predict the tokens per step of a curve's windows from each choice of `measured` other
-    windows, and yield the predictions' errors. usual_fall: see `from_means`."""
+    """Yield the errors of predictions of a curve's windows from other windows.
+
+    measured: from how many other windows each is predicted; all choices of them are tried.
+    usual_fall: see `from_means`.
+    """
     for windows in combinations(curve, measured):
         means = {_candidate(w): {_CLASS: curve[w]} for w in windows}
         for window in curve.keys() - set(windows):
-            found = from_means(_candidate(window), means, usual_fall=usual_fall)
-            if found:
+            prediction = from_means(_candidate(window), means, usual_fall=usual_fall)
+            if prediction:
                 yield PredictionError(
-                    error=math.log(found.tokens[_CLASS] / curve[window]),
-                    deviation=found.deviation,
+                    error=math.log(prediction.tokens[_CLASS] / curve[window]),
+                    deviation=prediction.deviation,
                     is_beyond=window > max(windows),
                 )
 
 
 def fitted_fall(left_out: str = "") -> float:
-    """Return the `usual_fall` (see `from_means`) whose predictions from one measured window have
-    the least mean absolute error, for all families but `left_out`."""
-    known = [curve for family, own in curves().items() if family != left_out for curve in own]
+    """Return the `usual_fall` (see `from_means`) that fits all families but `left_out` best.
+
+    With it, predictions from one measured window have the least mean absolute error.
+    """
+    other_curves = [
+        curve for family, of_family in curves().items() if family != left_out for curve in of_family
+    ]
 
     def mean_error(fall: float) -> float:
-        every = (e for curve in known for e in errors(curve, measured=1, usual_fall=fall))
+        every = (e for curve in other_curves for e in errors(curve, measured=1, usual_fall=fall))
         return fmean(abs(e.error) for e in every)
 
     return min(FALLS, key=mean_error)
@@ -96,13 +103,15 @@ def main() -> None:
     falls = {family: fitted_fall(family) for family in curves()}
     for measured in (1, 2, 3):
         by_family = {
-            family: [e for c in own for e in errors(c, measured=measured, usual_fall=falls[family])]
-            for family, own in curves().items()
+            family: [
+                e for c in of_family for e in errors(c, measured=measured, usual_fall=falls[family])
+            ]
+            for family, of_family in curves().items()
         }
-        by_family["all"] = [e for own in by_family.values() for e in own]
-        for family, own in by_family.items():
+        by_family["all"] = [e for of_family in by_family.values() for e in of_family]
+        for family, of_family in by_family.items():
             for where, is_beyond in (("up to the longest", False), ("beyond", True)):
-                some = [e for e in own if e.is_beyond == is_beyond]
+                some = [e for e in of_family if e.is_beyond == is_beyond]
                 table.add_row(str(measured), family, where, *_cells(some))
     Console(width=120).print(table)
     print(f"usual fall, fitted to all families: {fitted_fall():.2f}")

@@ -30,8 +30,10 @@ def prompt_files(description: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _prompt(description: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the instruction and as many lines as `prompt_tokens` allows. The last line has as many
-    characters as tokens are left, because llmperf cuts the line so."""
+    """Return the instruction and as many lines as `prompt_tokens` allows.
+
+    The last line is cut to as many characters as tokens are left, as llmperf cuts it.
+    """
     prompt: str = description["instruction"]
     left = description["prompt_tokens"] - description["instruction_tokens"]
     for line in cycle(lines):

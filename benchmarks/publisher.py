@@ -46,7 +46,7 @@ class MemoryAws:
         return {"Body": io.BytesIO(self.data), "ETag": "etag", "LastModified": written}
 
     def put_object(self, **_: object) -> dict[str, Any]:
-        """Accept every claim on a file (an object): there is no other publisher here."""
+        """Accept every claim on a file, because there is no other publisher here."""
         return {"ETag": "etag"}
 
     def put_metric_data(self, **_: object) -> None:
@@ -105,8 +105,11 @@ def _request(index: int, started_at_unix_s: float, rng: random.Random) -> Reques
 
 
 def publish(requests: int, seconds_per_request: float) -> tuple[float, float, float, int, int, int]:
-    """Publish a result file. Return its size in MB, the seconds, these seconds divided by those for
-    parsing only its JSON, the CloudWatch calls, and the RSS (KiB) before and at its peak."""
+    """Publish a result file, and return what that took.
+
+    The values are: the file's size in MB, the seconds, these seconds divided by those for parsing
+    only its JSON, the CloudWatch calls, and the RSS (KiB) before and at its peak.
+    """
     block = block_of(requests, seconds_per_request)
     data = dump_record(block)
     aws: Any = MemoryAws(block.key, data)
@@ -140,8 +143,8 @@ def main() -> int:
     )
     print("|---|---|---|---|---|---|")
     for spacing in options.seconds_per_request:
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as own_process:
-            case = own_process.submit(publish, options.requests, spacing)
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            case = pool.submit(publish, options.requests, spacing)
         file_mb, seconds, ratio, calls, before, most = case.result()
         met &= calls <= TARGET_CALLS
         memory = f"{before / 1024:.0f} to {most / 1024:.0f}"

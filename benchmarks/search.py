@@ -27,22 +27,22 @@ from rich.table import Table
 
 from draftworth.analysis.clustering import Sample
 from draftworth.records.search_result import Candidate, Search
-from draftworth.searching.observed import deviation_between_rounds
-from draftworth.searching.policy import ClassTimes, MeasuredCandidate, SearchState
-from draftworth.searching.yields import Yield, from_means, from_measured
+from draftworth.searching.measurements import deviation_between_rounds
+from draftworth.searching.next_candidate import ClassTimes, MeasuredCandidate, SearchState
+from draftworth.searching.predicted_tokens_per_step import Yield, from_means, from_measured
 
 WINDOWS = 13
 FIRST_WINDOW = 3
 WITHIN = 0.03
 TARGET = 0.95
 PROMPTS, TOKENS = 16, 200
-# The second draft's size divided by the first's; the deviation of its cost factor's logarithm.
+# The second draft's size divided by the first's; the standard deviation of log(its cost factor).
 SECOND_SIZE, SIZE_DEVIATION = 0.35, 0.2
 # Standard deviation of a measured cost's logarithm; share of tokens that a forecast gets wrong.
 MEASURING_DEVIATION = 0.0125
 NUMERICS = 0.003
-# Each class is measured in so many blocks of so many requests. Standard deviation of the logarithm
-# of a prompt's own cost: it is the same for all candidates.
+# In each class, BLOCKS blocks of REQUESTS requests are measured. Prompts differ in cost: log(cost)
+# has this standard deviation over prompts, which is the same for all candidates.
 BLOCKS, REQUESTS = 4, 8
 PROMPTS_DIFFER = 0.2
 # A head's probability of a right token is multiplied by this per earlier token of the step.
@@ -138,7 +138,7 @@ class Scenario:
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        # A jump at two tokens shows only beside the shortest window that there is.
+        # A jump at two tokens can be seen only if the shortest possible window is a candidate.
         first = 1 + self.unchecked if 2 in self.device.jump_at else FIRST_WINDOW
         return tuple(
             Candidate(
@@ -169,8 +169,8 @@ class SearchOutcome:
     measured, candidates: number of measured candidates, and of all candidates.
     sureness: the probability, as the search states it, that no candidate is cheaper than the chosen
         one by more than `WITHIN`. true: whether this is so by the true costs.
-    near: the number of candidates that cost at most `WITHIN` more than the lowest cost. found:
-        whether one of these was measured, or the baseline has the lowest cost.
+    near: the number of candidates that cost at most `WITHIN` more than the lowest cost.
+    has_good_one: whether one of these was measured, or the baseline has the lowest cost.
     """
 
     kind: str
@@ -182,7 +182,7 @@ class SearchOutcome:
     sureness: float
     true: bool
     near: int
-    found: bool
+    has_good_one: bool
 
     @property
     def is_right(self) -> bool:
@@ -199,7 +199,7 @@ def planted_search(scenario: Scenario, seed: int) -> SearchOutcome:
         _drawn, scenario.text, reads_text=kind.reads_text, prompts=kind.prompts, fall=kind.fall
     )
     drafts = {c.draft: drafted(c.draft, run) for c in candidates}
-    others = {c.draft: drafted(c.draft, -1 - run) for c in candidates}
+    new_drafts = {c.draft: drafted(c.draft, -1 - run) for c in candidates}
     step_costs = {
         c: scenario.device.step_cost(c, 1.0 if c.draft == "draft0" else second)
         * (1 + rng.gauss(0, UNEVEN))
@@ -207,7 +207,7 @@ def planted_search(scenario: Scenario, seed: int) -> SearchOutcome:
     }
     # The true costs, without a measurement error.
     truth = {c: _cost(step_costs[c], drafts[c.draft], c.checked) for c in candidates}
-    new = {c: _cost(step_costs[c], others[c.draft], c.checked) for c in candidates}
+    new = {c: _cost(step_costs[c], new_drafts[c.draft], c.checked) for c in candidates}
     state = _searched(scenario, drafts, truth, rng)
     lowest, chosen = min(1.0, *truth.values()), state.best
     within = [c for c, cost in truth.items() if cost <= (1 + WITHIN) * lowest]
@@ -222,7 +222,7 @@ def planted_search(scenario: Scenario, seed: int) -> SearchOutcome:
         sureness=state.sureness,
         true=1 / (1 + regret) >= 1 - WITHIN,
         near=len(within),
-        found=lowest == 1 or any(c in state.measured for c in within),
+        has_good_one=lowest == 1 or any(c in state.measured for c in within),
     )
 
 
@@ -250,18 +250,18 @@ def _searched(
     )
     while due := state.next:
         measured[due] = _measured(truth[due], kind.prompts, rng)
-        known = forecast or _yields(scenario, drafts, measured)
-        state = replace(state, measured={**measured}, yields=known)
+        yields = forecast or _yields(scenario, drafts, measured)
+        state = replace(state, measured={**measured}, yields=yields)
     return state
 
 
 def _cost(step_cost: float, draft: "Draft", checked: int) -> float:
     total = sum(t.weight * (t.first_s + t.decoding_s) for t in BASELINE.values())
-    own = sum(
+    with_draft = sum(
         t.weight * (t.first_s * 1.2 + t.decoding_s * step_cost / draft.mean(name, checked))
         for name, t in BASELINE.items()
     )
-    return own / total
+    return with_draft / total
 
 
 def _measured(truth: float, prompts: int, rng: random.Random) -> MeasuredCandidate:
@@ -277,10 +277,10 @@ def _measured(truth: float, prompts: int, rng: random.Random) -> MeasuredCandida
         for number in range(BLOCKS):
             of_block = rng.gauss(0, noise * math.sqrt(BLOCKS))
             for index in range(number * REQUESTS, (number + 1) * REQUESTS):
-                found = of_block + rng.gauss(0, noise * math.sqrt(BLOCKS * REQUESTS))
-                error += weight * found / (BLOCKS * REQUESTS)
+                noisy = of_block + rng.gauss(0, noise * math.sqrt(BLOCKS * REQUESTS))
+                error += weight * noisy / (BLOCKS * REQUESTS)
                 prompt = index % prompts
-                value = weight * (found + differ[prompt] - mean) / (BLOCKS * REQUESTS)
+                value = weight * (noisy + differ[prompt] - mean) / (BLOCKS * REQUESTS)
                 block, of = f"{name}/{number}", f"{name}/{prompt}"
                 parts.append(Sample(stratum=name, prompt=of, block=block, value=value))
     return MeasuredCandidate(
@@ -293,14 +293,16 @@ def _measured(truth: float, prompts: int, rng: random.Random) -> MeasuredCandida
 def _yields(
     scenario: Scenario, drafts: Mapping[str, "Draft"], measured: Iterable[Candidate]
 ) -> dict[Candidate, Yield]:
-    own = {c: drafts[c.draft] for c in measured}
+    measured_drafts = {c: drafts[c.draft] for c in measured}
     if scenario.kind.has_counters:
-        longer = {c: {n: d.longer_than(n, c.checked) for n in WEIGHTS} for c, d in own.items()}
-        told = partial(from_measured, longer_than=longer)
+        longer = {
+            c: {n: d.longer_than(n, c.checked) for n in WEIGHTS} for c, d in measured_drafts.items()
+        }
+        predict = partial(from_measured, longer_than=longer)
     else:
-        means = {c: {n: d.mean(n, c.checked) for n in WEIGHTS} for c, d in own.items()}
-        told = partial(from_means, means=means)
-    return {c: found for c in scenario.candidates if (found := told(c))}
+        means = {c: {n: d.mean(n, c.checked) for n in WEIGHTS} for c, d in measured_drafts.items()}
+        predict = partial(from_means, means=means)
+    return {c: prediction for c in scenario.candidates if (prediction := predict(c))}
 
 
 def _luck(text: Text, right: float, rng: random.Random) -> Iterator[float]:
@@ -330,24 +332,24 @@ class Draft:
         self.mean = cache(self._mean)
 
     def _steps(self, prompt_class: str, checked: int) -> list[int]:
-        found = []
+        steps = []
         for accepted in self._accepted[prompt_class]:
             position = 0
             while position < TOKENS:
-                found.append(1 + min(checked, accepted[position]))
-                position += found[-1]
-        return found
+                steps.append(1 + min(checked, accepted[position]))
+                position += steps[-1]
+        return steps
 
     def _mean(self, prompt_class: str, checked: int) -> float:
         return fmean(self._steps(prompt_class, checked))
 
     def _longer_than(self, prompt_class: str, checked: int) -> list[float]:
         counts, steps = Counter(self._steps(prompt_class, checked)), 0
-        found = []
+        shares = []
         for tokens in range(checked + 1, 1, -1):
             steps += counts[tokens]
-            found.append(steps / counts.total())
-        return found[::-1]
+            shares.append(steps / counts.total())
+        return shares[::-1]
 
 
 def _draft_model(text: Text, prompts: int, rng: random.Random) -> Draft:
@@ -364,7 +366,7 @@ def _draft_model(text: Text, prompts: int, rng: random.Random) -> Draft:
         for name, right in text.right
     }
     served = {
-        name: [[hit != (rng.random() < NUMERICS) for hit in own] for own in outputs]
+        name: [[hit != (rng.random() < NUMERICS) for hit in output] for output in outputs]
         for name, outputs in hits.items()
     }
     return Draft(_runs(served), forecast=Draft(_runs(hits)))
@@ -373,10 +375,12 @@ def _draft_model(text: Text, prompts: int, rng: random.Random) -> Draft:
 def _runs(hits: Mapping[str, Sequence[Sequence[bool]]]) -> Accepted:
     """Return how many hits follow each position before the next miss or the end of the output."""
 
-    def of_output(own: Sequence[bool]) -> list[int]:
-        return [*accumulate(own[-2::-1], lambda run, hit: run + 1 if hit else 0, initial=0)][::-1]
+    def of_output(output: Sequence[bool]) -> list[int]:
+        return [*accumulate(output[-2::-1], lambda run, hit: run + 1 if hit else 0, initial=0)][
+            ::-1
+        ]
 
-    return {name: [of_output(own) for own in outputs] for name, outputs in hits.items()}
+    return {name: [of_output(output) for output in outputs] for name, outputs in hits.items()}
 
 
 def _head(text: Text, prompts: int, fall: float, rng: random.Random) -> Draft:
@@ -410,8 +414,10 @@ def _drawn(
     rng = random.Random(random.Random(f"{text.name}/{draft}/{run}").random())  # noqa: S311
     # The second draft is right less often.
     factor = 1 if draft == "draft0" else 0.9
-    own = replace(text, right=tuple((n, r * factor) for n, r in text.right))
-    return _draft_model(own, prompts, rng) if reads_text else _head(own, prompts, fall, rng)
+    of_draft = replace(text, right=tuple((n, r * factor) for n, r in text.right))
+    return (
+        _draft_model(of_draft, prompts, rng) if reads_text else _head(of_draft, prompts, fall, rng)
+    )
 
 
 def outcomes(runs: int, processes: int) -> list[SearchOutcome]:
@@ -423,20 +429,22 @@ def outcomes(runs: int, processes: int) -> list[SearchOutcome]:
 
 # By heading: a function from the searches of a row to the text in the table.
 COLUMNS: Mapping[str, Callable[[Sequence[SearchOutcome]], str]] = {
-    "searches": lambda own: str(len(own)),
-    "within 3%": lambda own: f"{fmean(o.is_right for o in own):.1%}",
-    "worst": lambda own: f"{max(o.regret for o in own):.1%}",
-    "for new prompts": lambda own: f"{fmean(o.for_new <= WITHIN for o in own):.1%}",
-    "measured": lambda own: f"{fmean(o.measured for o in own):.2f}",
-    "of": lambda own: str(own[0].candidates),
-    "part": lambda own: f"1/{own[0].candidates / fmean(o.measured for o in own):.1f}",
-    "said to be sure": lambda own: f"{fmean(o.sureness for o in own):.1%}",
-    "true": lambda own: f"{fmean(o.true for o in own):.1%}",
+    "searches": lambda searches: str(len(searches)),
+    "within 3%": lambda searches: f"{fmean(o.is_right for o in searches):.1%}",
+    "worst": lambda searches: f"{max(o.regret for o in searches):.1%}",
+    "for new prompts": lambda searches: f"{fmean(o.for_new <= WITHIN for o in searches):.1%}",
+    "measured": lambda searches: f"{fmean(o.measured for o in searches):.2f}",
+    "of": lambda searches: str(searches[0].candidates),
+    "part": lambda searches: (
+        f"1/{searches[0].candidates / fmean(o.measured for o in searches):.1f}"
+    ),
+    "said to be sure": lambda searches: f"{fmean(o.sureness for o in searches):.1%}",
+    "true": lambda searches: f"{fmean(o.true for o in searches):.1%}",
 }
-# Of a cell alone: what may be the reason for a bad one.
+# Further columns for the table of cells, with possible reasons for a bad cell.
 REASONS: Mapping[str, Callable[[Sequence[SearchOutcome]], str]] = {
-    "none measured": lambda own: f"{fmean(not o.found for o in own):.1%}",
-    "windows within 3%": lambda own: f"{fmean(o.near for o in own):.1f}",
+    "none measured": lambda searches: f"{fmean(not o.has_good_one for o in searches):.1%}",
+    "windows within 3%": lambda searches: f"{fmean(o.near for o in searches):.1f}",
 }
 
 
@@ -445,26 +453,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5, help="searches of each scenario")
     parser.add_argument("--processes", type=int, default=2)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     of_kinds: dict[str, list[SearchOutcome]] = {kind.name: [] for kind in KINDS}
     of_cells: dict[str, list[SearchOutcome]] = {}
-    for found in outcomes(given.runs, given.processes):
-        of_kinds[found.kind].append(found)
-        of_cells.setdefault(f"{found.kind}; {found.device}", []).append(found)
-    title = f"{len(SCENARIOS)} scenarios, {given.runs} searches of each"
+    for outcome in outcomes(arguments.runs, arguments.processes):
+        of_kinds[outcome.kind].append(outcome)
+        of_cells.setdefault(f"{outcome.kind}; {outcome.device}", []).append(outcome)
+    title = f"{len(SCENARIOS)} scenarios, {arguments.runs} searches of each"
     for rows, columns in ((of_kinds, COLUMNS), (of_cells, {**COLUMNS, **REASONS})):
         table = Table("search", *columns, title=title, box=SIMPLE)
-        for name, own in rows.items():
-            table.add_row(name, *(text(own) for text in columns.values()))
+        for name, searches in rows.items():
+            table.add_row(name, *(text(searches) for text in columns.values()))
         Console(width=200).print(table)
-    missed = [kind.name for kind in KINDS if not _is_as_asked(kind, of_kinds[kind.name])]
+    missed = [kind.name for kind in KINDS if not _meets_target(kind, of_kinds[kind.name])]
     print(f"Target ({TARGET:.0%} within 3%, few measured): {'; '.join(missed) or 'met'}")
     return 1 if missed else 0
 
 
-def _is_as_asked(kind: Kind, own: Sequence[SearchOutcome]) -> bool:
-    measured = fmean(o.measured for o in own) / own[0].candidates
-    return fmean(o.is_right for o in own) >= TARGET and measured <= kind.share
+def _meets_target(kind: Kind, searches: Sequence[SearchOutcome]) -> bool:
+    measured = fmean(o.measured for o in searches) / searches[0].candidates
+    return fmean(o.is_right for o in searches) >= TARGET and measured <= kind.share
 
 
 if __name__ == "__main__":

@@ -21,11 +21,11 @@ def served(
     # Requests that decode, by the decoding time (of the server) at which they are complete.
     decoding: list[tuple[float, int]] = []
     first_s: dict[int, float] = {}
-    found: dict[int, tuple[float, float]] = {}
+    latencies: dict[int, tuple[float, float]] = {}
     now_s = decoded_s = 0.0
     last = in_flight + measured
     upcoming = in_flight
-    while not all(number in found for number in range(in_flight, last)):
+    while not all(number in latencies for number in range(in_flight, last)):
         while waiting:
             number = waiting.popleft()
             now_s += prefill_s
@@ -35,8 +35,8 @@ def served(
         now_s += ends_s - decoded_s
         decoded_s = ends_s
         begun_s = started_s[number]
-        found[number] = first_s[number] - begun_s, now_s - begun_s
+        latencies[number] = first_s[number] - begun_s, now_s - begun_s
         started_s[upcoming] = now_s
         waiting.append(upcoming)
         upcoming += 1
-    return [found[number] for number in range(in_flight, last)]
+    return [latencies[number] for number in range(in_flight, last)]

@@ -64,7 +64,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="pairs of runs (default: 5)")
     options = parser.parse_args()
     empty, full = [sys.executable, "-c", EMPTY_CLUSTER], [sys.executable, str(ROOT / "app.py")]
-    for command in (empty, full):  # fills the caches of Python and jsii
+    for command in (empty, full):  # the first runs fill the caches of Python and jsii
         synthesis_cpu_seconds(command)
     ratios = []
     for number in range(options.rounds):

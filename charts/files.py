@@ -12,7 +12,7 @@ import yaml
 
 from charts.templates import filled
 from draftworth.errors import DraftworthError
-from draftworth.files import write_file
+from draftworth.safe_writing import write_file
 
 
 def placeholder(variable: str) -> str:

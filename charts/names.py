@@ -11,7 +11,7 @@ from typing import Any
 from draftworth.experiment.naming import PROJECT, content_hash, dns_label
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
-from draftworth.serving.command import SERVING_PORT
+from draftworth.serving.server_command import SERVING_PORT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _RECORDS = (
     "draftworth/__init__.py",
     "draftworth/errors.py",
-    "draftworth/files.py",
+    "draftworth/safe_writing.py",
     "draftworth/speculation.py",
     "draftworth/untrusted.py",
     "draftworth/records",
@@ -39,7 +39,7 @@ SERVING_POD = (
     "draftworth/__init__.py",
     "draftworth/child_processes.py",
     "draftworth/errors.py",
-    "draftworth/files.py",
+    "draftworth/safe_writing.py",
     "draftworth/neuron_versions.py",
     "draftworth/untrusted.py",
     "draftworth/records/__init__.py",

@@ -15,7 +15,7 @@ from constructs import Construct
 from charts.names import NAMESPACE, Bindings, content_name, experiment_labels
 from charts.templates import Object, add_objects, objects_in
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-from draftworth.serving.command import ModelPaths
+from draftworth.serving.server_command import ModelPaths
 
 ARTIFACTS_PATH = "/artifacts"
 

@@ -16,7 +16,7 @@ from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.experiment.placement import PlacedSlot
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.records import servers
-from draftworth.serving.command import SERVING_PORT, ModelPaths, json_text
+from draftworth.serving.server_command import SERVING_PORT, ModelPaths, json_text
 
 # A tenth of CPU and memory is left for the kernel, the kubelet and DaemonSets (CNI, DRA driver, S3
 # mounts, log and metric agents). A node also reports 2 to 3 % less memory than its data sheet.

@@ -24,11 +24,11 @@ class DraftworthError(Exception):
     exit_code = 1
 
 
-def suggestion(given: object, known: Iterable[str]) -> str:
+def suggestion(word: object, allowed: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the nearest known word; empty if no word is near."""
     # Only the start of a long text is compared, because comparing all of it is slow.
     close = difflib.get_close_matches(
-        str(given)[:_LONGEST_WORD_CHARACTERS], list(known), n=1, cutoff=0.6
+        str(word)[:_LONGEST_WORD_CHARACTERS], list(allowed), n=1, cutoff=0.6
     )
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -57,14 +57,16 @@ class UserInputError(DraftworthError):
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One thing wrong with a file: where, what was given, what is allowed, why.
+    """One thing wrong with a file, as the user reads it.
 
     code: the rule that the file breaks, in kebab-case; for a wrong type or key, pydantic's code.
+    key: the place of the wrong value. actual: the value in the file, in words.
+    allowed: the values that the key may have, in words. reason: why no other value is allowed.
     """
 
     code: str = "not-plain-yaml"
     key: Key
-    given: str
+    actual: str
     allowed: str
     reason: str
     line: int | None = None
@@ -81,7 +83,7 @@ class Problem:
         place = f"{path}:{self.line}" if self.line is not None else str(path)
         return (
             f"{place}: {self.dotted_key} ({self.code})\n"
-            f"    given:   {self.given}\n"
+            f"    given:   {self.actual}\n"
             f"    allowed: {self.allowed}\n"
             f"    because: {self.reason}"
         )

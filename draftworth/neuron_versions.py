@@ -1,4 +1,4 @@
-"""Tells whether a Neuron driver and a Neuron runtime of given versions work together.
+"""Checks whether a Neuron driver and a Neuron runtime work together, by their versions.
 
 The driver comes with the node's image and the runtime with the serving image. If they do not fit,
 `nrt_init()` fails, and no server starts on the node.
@@ -20,16 +20,17 @@ def major_and_minor(version: str) -> tuple[int, int]:
     Raises:
         ValueError: the text is no version.
     """
-    found = _VERSION.fullmatch(version)
-    if found is None:
+    match = _VERSION.fullmatch(version)
+    if match is None:
         raise ValueError(f"given {version!r}, allowed: a version such as 2.29.0.0")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def why_unfit(*, driver: str, runtime: str) -> str:
-    """Return why a driver refuses a runtime; the text is empty if no known rule forbids the two.
+    """Return why a driver does not work with a runtime; empty if no known rule forbids the pair.
 
-    It raises ValueError if one of the two is no version.
+    Raises:
+        ValueError: `driver` or `runtime` is no version.
     """
     has = major_and_minor(runtime)
     for first_driver, first_runtime in NEEDED_RUNTIMES:

@@ -41,12 +41,12 @@ def text_only() -> Iterator[None]:
 
 
 def escaped(text: str, stream: IO[str]) -> str:
-    """Return a text without secrets, control characters and what the stream cannot show."""
-    shown = printable(without_secrets(text))
-    if not shown.isascii():
+    """Return a text without secrets, control characters and characters the stream cannot encode."""
+    printed = printable(without_secrets(text))
+    if not printed.isascii():
         encoding = getattr(stream, "encoding", None) or "utf-8"
-        shown = shown.encode(encoding, "backslashreplace").decode(encoding)
-    return shown
+        printed = printed.encode(encoding, "backslashreplace").decode(encoding)
+    return printed
 
 
 def columns() -> int | None:
@@ -56,9 +56,9 @@ def columns() -> int | None:
 
 
 def console_of(stream: TextIO) -> Console:
-    """Return a console of the library rich: it has colour in a terminal alone, and obeys NO_COLOR.
+    """Return a console of the library rich; it uses colour only in a terminal without NO_COLOR.
 
-    The caller has to escape what it prints there (`escaped`).
+    The caller must escape the text that it prints there (`escaped`).
     """
     return Console(file=stream.stream if isinstance(stream, TextOnly) else stream, highlight=False)
 

@@ -31,7 +31,8 @@ _CUT = " ..."
 LEAST_SECRET_CHARACTERS = 8
 # The shortest part of a longer secret that is replaced, for example where a text was cut.
 LEAST_PART_CHARACTERS = 12
-# A text is searched in pieces of this length: one of them is whole in each part of a secret.
+# A text is searched in pieces of this length, so short that every part of a secret contains a whole
+# piece, wherever the part begins.
 _PIECE_CHARACTERS = LEAST_SECRET_CHARACTERS // 2
 
 
@@ -42,9 +43,9 @@ class TooLargeError(DraftworthError):
 class _Forms:
     """A secret as texts may quote it: as it is, and as JSON, URLs, HTML and base64 write it.
 
-    whole: the forms, the longest first, as one may have a shorter one in it.
-    parts: what the forms have of LEAST_PART_CHARACTERS characters.
-    pieces: what they have of _PIECE_CHARACTERS characters.
+    whole: the forms, the longest first, because a form may contain a shorter one.
+    parts: all substrings of the forms with LEAST_PART_CHARACTERS characters.
+    pieces: all substrings of the forms with _PIECE_CHARACTERS characters.
     """
 
     def __init__(self, secret: str) -> None:
@@ -104,8 +105,8 @@ def read_file(path: Path, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> bytes:
 def hide_secret(name: str, secret: str) -> None:
     """From now on, let `without_secrets` replace this secret by `[name]`.
 
-    Call it where the secret is read, or before it is sent. An earlier secret of this name is
-    forgotten. One with fewer than LEAST_SECRET_CHARACTERS characters is not replaced.
+    Call it where the secret is read, or before the secret is sent. An earlier secret of this name
+    is no longer replaced. A secret with fewer than LEAST_SECRET_CHARACTERS characters never is.
     """
     if len(secret) < LEAST_SECRET_CHARACTERS:
         _secrets.pop(name, None)
@@ -119,7 +120,7 @@ def without_secrets(text: str) -> str:
     A secret is replaced as it is, and as JSON, URLs, HTML and base64 write it; so is each part of
     these with at least LEAST_PART_CHARACTERS characters.
     """
-    if len(text) < LEAST_SECRET_CHARACTERS:  # as most finish reasons of answers are
+    if len(text) < LEAST_SECRET_CHARACTERS:  # no secret fits; most finish reasons are this short
         return text
     for name, forms in tuple(_secrets.items()):
         for form in forms.whole:
@@ -175,8 +176,8 @@ def _forms_of(secret: str) -> _Forms:
 
 
 def _in_base64(secret: str) -> Iterator[str]:
-    """Yield the characters that stand for nothing but the secret, in both alphabets."""
-    # They depend on how many bytes, modulo 3, stand before the secret.
+    """Yield the base64 characters that encode only bytes of the secret, in both alphabets."""
+    # These characters depend on how many bytes, modulo 3, stand before the secret.
     for before in range(3):
         data = bytes(before) + secret.encode()
         form = base64.b64encode(data).decode()[(0, 2, 3)[before] : len(data) * 8 // 6]
@@ -184,21 +185,22 @@ def _in_base64(secret: str) -> Iterator[str]:
 
 
 def _cuts(forms: Iterable[str], characters: int) -> Iterator[str]:
-    """Yield what the forms have of so many characters."""
+    """Yield all substrings of the forms that have this number of characters."""
     for form in forms:
         for at in range(len(form) - characters + 1):
             yield form[at : at + characters]
 
 
 def _parts(text: str, forms: _Forms) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each part of a form in the text that is as short as it may be.
+    """Yield start and end of each part of a form (LEAST_PART_CHARACTERS long) in the text.
 
-    A longer part is several of these, which overlap. So the time grows with the text alone.
+    A longer part appears as several overlapping ones. So the time depends on the text's length
+    alone, not on the number of parts.
     """
     for at in range(0, len(text), _PIECE_CHARACTERS):
         if text[at : at + _PIECE_CHARACTERS] not in forms.pieces:
             continue
-        # The parts of which this piece is the first one: another piece begins no earlier.
+        # Only parts whose first piece this is: other parts are yielded for their own first piece.
         for first in range(max(0, at - _PIECE_CHARACTERS + 1), at + 1):
             last = first + LEAST_PART_CHARACTERS
             if text[first:last] in forms.parts:
@@ -206,11 +208,11 @@ def _parts(text: str, forms: _Forms) -> Iterator[tuple[int, int]]:
 
 
 def _with_word(text: str, places: Iterable[tuple[int, int]], word: str) -> str:
-    """Return the text with `word` in place of what lies between each start and end, in order."""
+    """Replace the text between each (start, end) of `places`, which are sorted, by `word`."""
     kept: list[str] = []
     end = 0
     for first, last in places:
-        if first >= end:  # else it overlaps the one before
+        if first >= end:  # else this place overlaps the one before it
             kept += (text[end:first], word)
         end = max(end, last)
     return "".join((*kept, text[end:]))

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up
-from draftworth.estimate.reader import Reader
+from draftworth.estimate.run_teacher_forcing import Reader
+from draftworth.estimate.run_tokenizing import TargetTokenizer
 from draftworth.estimate.target_outputs import outputs_of_run
-from draftworth.estimate.target_tokenizer import TargetTokenizer
 from draftworth.experiment.model import beside
 from draftworth.planning.resolved import ResolvedLocal, ResolvedVariant
-from draftworth.records.reading import Run
 from draftworth.records.readings import Output, Replayed
 from draftworth.records.results import RequestRecord
+from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcript, Transcripts
 
 

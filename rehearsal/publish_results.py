@@ -7,8 +7,8 @@ from typing import Any
 from draftworth.errors import DraftworthError
 from draftworth.measuring.server_lifecycle import Progress
 from draftworth.metrics.definitions import NAMESPACE, TTFT, dimension_values
-from draftworth.records.reading import Run
 from draftworth.records.results import RESULT_SUFFIX, BlockResult, values_of
+from draftworth.records.run_folder import Run
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.publisher import Publisher
 from rehearsal.embedded_aws import RESULTS_BUCKET, Emulator

@@ -18,16 +18,16 @@ from draftworth.cli.arguments import check_api_key, whole_number
 from draftworth.cli.progress import RunProgress, shown_progress
 from draftworth.decision.facts import facts_of
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.estimate.likelihood import checks_by_target
+from draftworth.estimate.output_likelihoods import checks_by_target
 from draftworth.estimate.predictions import predict
-from draftworth.estimate.reader import Reader
+from draftworth.estimate.run_teacher_forcing import Reader
 from draftworth.estimate.target_outputs import outputs_of_blocks
 from draftworth.experiment.model import MAX_REPETITIONS, beside
 from draftworth.measuring.result_files import FolderSink, Tee
 from draftworth.measuring.runner import measure_here, new_run_id
 from draftworth.measuring.server_lifecycle import Progress, ReadRunsOutputs, reads_nothing
 from draftworth.planning.resolved import ResolvedLocal, ResolvedNeuron, load
-from draftworth.records import codec, likelihoods, reading
+from draftworth.records import codec, likelihoods, run_folder
 from draftworth.records.readings import Reading
 from draftworth.records.results import RUNS_FOLDER, BlockResult, RunResult
 from draftworth.records.transcripts import Transcripts, read_transcripts
@@ -99,11 +99,11 @@ def run(arguments: argparse.Namespace) -> int:
             run_progress=progress,
         )
         run_id = new_run_id(experiment.name)
-        run_folder = arguments.out / run_id
-        with print_run.answer_if_cut_off(arguments, run_folder):
+        folder_of_run = arguments.out / run_id
+        with print_run.answer_if_cut_off(arguments, folder_of_run):
             result = rehearsal.measure(run_id)
         predictions: tuple[likelihoods.Prediction, ...] = ()
-        rehearsal.print_headline(reading.read_run(run_folder))
+        rehearsal.print_headline(run_folder.read_run(folder_of_run))
         try:
             predictions = rehearsal.read_outputs(run_id)
         except KeyboardInterrupt:
@@ -111,11 +111,11 @@ def run(arguments: argparse.Namespace) -> int:
             raise
         finally:  # the run is complete, also if reading its outputs failed
             progress.end()
-            completed = reading.read_run(run_folder)
-            texts = read_transcripts(run_folder, completed.blocks)
+            completed = run_folder.read_run(folder_of_run)
+            texts = read_transcripts(folder_of_run, completed.blocks)
             facts = facts_of(completed, texts)
             document = document_of(facts, predictions=predictions)
-            print_run.print_answer(arguments, facts, document, [str(run_folder)])
+            print_run.print_answer(arguments, facts, document, [str(folder_of_run)])
         is_complete = result.status == "complete"
         return 0 if is_complete and rehearsal.is_as_predicted(completed, texts) else 1
 
@@ -148,10 +148,10 @@ class _Rehearsal:
                 servers=manager,
                 read_outputs=self._draft_reader(),
             )
-            publish_results.publish(emulator, reading.read_run(arguments.out / run_id), progress)
+            publish_results.publish(emulator, run_folder.read_run(arguments.out / run_id), progress)
         return result
 
-    def print_headline(self, run: reading.Run) -> None:
+    def print_headline(self, run: run_folder.Run) -> None:
         """Show a complete run's headline before its outputs are read, which may take minutes."""
         if run.result.status == "complete":
             self.progress(headline(facts_of(run, {})))
@@ -166,10 +166,12 @@ class _Rehearsal:
         Return the predictions; empty if the temperature is not 0, or the outputs cannot be read.
         """
         local, reader = self.experiment, self._reader()
-        run_folder = self.arguments.out / run_id
+        folder_of_run = self.arguments.out / run_id
         try:
-            run = reading.read_run(run_folder)
-            checks = checks_by_target(local, run, read_transcripts(run_folder, run.blocks), reader)
+            run = run_folder.read_run(folder_of_run)
+            checks = checks_by_target(
+                local, run, read_transcripts(folder_of_run, run.blocks), reader
+            )
             likelihood_record = likelihoods.Likelihoods(run_id=run_id, likelihoods=tuple(checks))
             self.folder.write(
                 f"{run_id}/{likelihoods.LIKELIHOODS_FILE}",
@@ -177,7 +179,7 @@ class _Rehearsal:
             )
             if local.spec.workload.temperature:
                 return ()
-            predicted = predict(local, run_folder, reader)
+            predicted = predict(local, folder_of_run, reader)
             prediction_record = likelihoods.Predictions(run_id=run_id, predictions=predicted)
             self.folder.write(
                 f"{run_id}/{likelihoods.PREDICTIONS_FILE}",
@@ -188,7 +190,7 @@ class _Rehearsal:
             return ()
         return predicted
 
-    def is_as_predicted(self, run: reading.Run, texts: Transcripts) -> bool:
+    def is_as_predicted(self, run: run_folder.Run, texts: Transcripts) -> bool:
         """Print the checks of a run with `--pair`; return whether they hold (True without it)."""
         if self.arguments.pair is None:
             return True

@@ -9,8 +9,8 @@ from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.server_lifecycle import Progress, Servers
 from draftworth.planning.resolved import ResolvedLocal, ResolvedVariant
 from draftworth.planning.specify_run import Server, run_spec
-from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
+from draftworth.serving.server_command import ModelPaths
 from rehearsal.engine_processes import EngineServer, process_servers
 from rehearsal.install import install_engine
 

@@ -45,10 +45,10 @@ FOREIGN = {
     COMMAND_TABLE: _AWS_AND_KUBERNETES | _OF_THE_ENGINE,
 }
 # The rooms of `draftworth`, lowest first, and which other rooms each may import.
-_GROUND = {"errors", "files", "untrusted", "speculation"}
+_GROUND = {"errors", "safe_writing", "untrusted", "speculation"}
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
-    "files": set(),
+    "safe_writing": set(),
     "untrusted": {"errors"},
     "speculation": set(),
     "neuron_versions": set(),
@@ -110,7 +110,7 @@ ROOMS: dict[str, set[str]] = {
 # What pods and functions run needs no package of ours, but for the client's HTTP parser.
 STDLIB_ONLY = {
     "errors": set[str](),
-    "files": set(),
+    "safe_writing": set(),
     "untrusted": set(),
     "speculation": set(),
     "neuron_versions": set(),

@@ -62,23 +62,23 @@ async def load(url: str, streams: int, requests: int) -> dict[str, Arrivals]:
 
 def chunks(pieces: list[tuple[int, bytes]]) -> list[tuple[int, int]]:
     """Return (arrival time in ns, tokens so far) of each event that has new tokens."""
-    found, total = [], 0
+    counted, total = [], 0
     for at_ns, data in pieces:
         for line in data.split(b"\n"):
             if line.startswith(b"data: {") and (event := json.loads(line[6:]))["choices"]:
                 tokens = event["usage"]["completion_tokens"]
                 if tokens > total:
                     total = tokens
-                    found.append((at_ns, total))
-    return found
+                    counted.append((at_ns, total))
+    return counted
 
 
 def main() -> None:
     """Send the requests and print the figures."""
     url, streams, requests = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     for prompt, (sent_ns, pieces) in asyncio.run(load(url, streams, requests)).items():
-        found = chunks(pieces)
-        (first_ns, first), (last_ns, total) = found[0], found[-1]
+        counted = chunks(pieces)
+        (first_ns, first), (last_ns, total) = counted[0], counted[-1]
         figures = {
             "prompt": prompt,
             "ttft_ms": (first_ns - sent_ns) / 1e6,

@@ -14,9 +14,9 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.load_engines import AsyncioEngine, Batch, LoadEngine, Planned
 from draftworth.measuring.run_specification import RequestShape
+from draftworth.measuring.streamed_request import Client, Measured
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.prompts import Prompt
 
@@ -50,7 +50,8 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[
     async def send() -> None:
         # There are no warm-up requests and no fillers: all compared clients send the same requests.
         sent = await engine.send(client, Batch(measured=planned), in_flight, seed=0)
-        # Not returned: `asyncio.run` makes a text of what it returns (Python 3.11), here of all.
+        # Not returned, because `asyncio.run` formats the result as text (Python 3.11), which would
+        # take long here.
         measured.extend(sent.measured)
 
     asyncio.run(send())

@@ -15,7 +15,7 @@ from charts.winner.annotations import ratio_words
 from charts.winner.measured import Export, MeasuredWinner
 from draftworth.analysis.statistics import Estimate
 from draftworth.decision.winner import WinnerFigures
-from draftworth.measuring.counters import ACCEPTED, DRAFTS, FINISHED, GENERATED
+from draftworth.measuring.server_counters import ACCEPTED, DRAFTS, FINISHED, GENERATED
 
 # Tokens per step vary between prompts by a quarter and more. So the alarm needs two hours in a row
 # below the break-even, each with at least `LEAST_STEPS` steps.

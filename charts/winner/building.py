@@ -15,7 +15,7 @@ from charts.winner.alarms import watched, why_no_alarm
 from charts.winner.annotations import annotations_of
 from charts.winner.measured import Export, MeasuredWinner
 from draftworth.planning import resolved
-from draftworth.serving.command import SERVING_PORT, served_model_name
+from draftworth.serving.server_command import SERVING_PORT, served_model_name
 
 # The buckets that a server reads: fields of Bindings, and the environment variable that stands for
 # each in the files.

@@ -13,12 +13,12 @@ from draftworth.decision.winner import Winner
 from draftworth.errors import UserInputError, suggestion
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedVariant
 from draftworth.planning.specify_run import serving_facts
-from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RunResult
+from draftworth.records.run_folder import Run, read_run
 from draftworth.records.servers import Decoding, ServingFacts
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.sentences import headline, winner_to_export
-from draftworth.serving.command import Flags
+from draftworth.serving.server_command import Flags
 from draftworth.untrusted import one_line
 
 

@@ -21,8 +21,8 @@ from charts.templates import Object, objects_in
 from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
 from draftworth.planning import resolved
 from draftworth.records import servers
-from draftworth.serving.command import SERVING_PORT, ModelPaths, ServingCommand
 from draftworth.serving.dialects import serving_command
+from draftworth.serving.server_command import SERVING_PORT, ModelPaths, ServingCommand
 
 
 def local_command(

@@ -12,7 +12,7 @@ from typing import Any, cast
 from charts.templates import Object, objects_in
 from charts.winner.annotations import PREFIX
 from charts.winner.measured import Export
-from draftworth.serving.command import SERVING_PORT, Flags, flag_texts
+from draftworth.serving.server_command import SERVING_PORT, Flags, flag_texts
 
 CHART_VERSION = "0.1.12"
 CHART_REPOSITORY = "https://vllm-project.github.io/production-stack"

@@ -44,13 +44,13 @@ class StoredKey:
     problems: tuple[str, ...]
 
     def loose(self) -> dict[str, list[Entry]]:
-        """Return, by folder, objects of interrupted or running uploads, which no manifest names."""
-        own = f"{self.manifest.folder}/" if self.manifest else None
+        """Return, by folder, objects that no manifest names: interrupted and running uploads."""
+        served_folder = f"{self.manifest.folder}/" if self.manifest else None
         folders: dict[str, list[Entry]] = {}
         for entry in self.objects:
             name = entry["Key"]
             if name != graph_manifests.manifest_key(self.key) and not (
-                own and name.startswith(own)
+                served_folder and name.startswith(served_folder)
             ):
                 folders.setdefault("/".join(name.split("/")[:2]), []).append(entry)
         return folders
@@ -72,14 +72,14 @@ class Removal:
 def read_store(s3: Any, bucket: str) -> tuple[dict[str, StoredKey], int]:
     """Return the bucket's objects by artifact key, and the count of objects under no key."""
     by_key: dict[str, list[Entry]] = {}
-    others = 0
+    strays = 0
     for entry in clients.listed(s3, "list_objects_v2", "Contents", Bucket=bucket):
         key, slash, _ = entry["Key"].partition("/")
         if slash and _KEY.fullmatch(key):
             by_key.setdefault(key, []).append(entry)
         else:
-            others += 1
-    return {key: _stored_key(s3, bucket, key, items) for key, items in by_key.items()}, others
+            strays += 1
+    return {key: _stored_key(s3, bucket, key, items) for key, items in by_key.items()}, strays
 
 
 def _stored_key(s3: Any, bucket: str, key: str, objects: Sequence[Entry]) -> StoredKey:
@@ -107,22 +107,22 @@ def removals(
 
     used: artifact keys that an experiment needs. refused: those whose graph a server would refuse.
     """
-    found = []
+    removals_so_far = []
     for key, entry in sorted(stored.items()):
-        first, *others = sorted(
-            entry.objects, key=lambda found: found["Key"] != graph_manifests.manifest_key(key)
+        first, *further = sorted(
+            entry.objects, key=lambda item: item["Key"] != graph_manifests.manifest_key(key)
         )
         # An invalid manifest is deleted first too, because a starting server would read it.
         has_manifest = first["Key"] == graph_manifests.manifest_key(key)
         if has_manifest and (key not in used or key in refused):
             reason = "no given experiment uses it" if key not in used else "it would be refused"
-            found.append(Removal(what=key, reason=reason, objects=(first, *others)))
+            removals_so_far.append(Removal(what=key, reason=reason, objects=(first, *further)))
             continue
         for folder, objects in sorted(entry.loose().items()):
             if not _is_young(objects, now):
                 reason = "no manifest names it: an upload that was cut off or came second"
-                found.append(Removal(what=folder, reason=reason, objects=objects))
-    return tuple(found)
+                removals_so_far.append(Removal(what=folder, reason=reason, objects=objects))
+    return tuple(removals_so_far)
 
 
 def remove(s3: Any, bucket: str, removal: Removal) -> None:
@@ -149,9 +149,9 @@ class Buckets:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The compiled graph that a variant needs, and what a start of its server would find.
+    """The compiled graph that a variant needs, and the state of the bucket for it.
 
-    stored: what the bucket has under the artifact key; None: nothing.
+    stored: the objects of the bucket under the artifact key; None: there are none.
     refusal: the reasons why a server would refuse the stored graph; empty if it would not.
     """
 
@@ -175,12 +175,12 @@ class Wanted:
 class Listing:
     """The graphs that experiments need from a bucket, and what can be removed from the bucket.
 
-    others: the number of objects that are under no artifact key.
+    strays: the number of objects that are under no artifact key.
     """
 
     buckets: Buckets
     wanted: Sequence[Wanted]
-    others: int
+    strays: int
     removals: tuple[Removal, ...]
     now: datetime
 
@@ -230,8 +230,8 @@ def listings(
     for experiment in experiments:
         by_buckets.setdefault(_buckets(experiment, bucket), []).append(experiment)
     used = {variant.artifact_key for e in experiments for variant in e.variants}
-    for buckets, own in by_buckets.items():
-        yield _listing(buckets, own, used=used, now=now)
+    for buckets, of_buckets in by_buckets.items():
+        yield _listing(buckets, of_buckets, used=used, now=now)
 
 
 def _buckets(experiment: ResolvedNeuron, bucket: str | None) -> Buckets:
@@ -248,7 +248,7 @@ def _listing(
 ) -> Listing:
     s3 = clients.client("s3", buckets.region)
     with clients.explained(f"read s3://{buckets.artifacts}", region=buckets.region):
-        stored, others = read_store(s3, buckets.artifacts)
+        stored, strays = read_store(s3, buckets.artifacts)
         wanted = [
             Wanted(
                 experiment=experiment.name,
@@ -262,7 +262,7 @@ def _listing(
         ]
     refused = {w.key for w in wanted if w.refusal}
     can_go = removals(stored, used=used, refused=refused, now=now)
-    return Listing(buckets=buckets, wanted=wanted, others=others, removals=can_go, now=now)
+    return Listing(buckets=buckets, wanted=wanted, strays=strays, removals=can_go, now=now)
 
 
 def _refusal(
@@ -271,8 +271,8 @@ def _refusal(
     there = stored.get(variant.artifact_key)
     if there is None or there.manifest is None:
         return list(there.problems) if there else []
-    found = {r: _commit(s3, buckets.checkpoints, m) for r, m in variant.checkpoints.items()}
-    commits = {role: commit for role, commit in found.items() if commit}
+    staged = {r: _commit(s3, buckets.checkpoints, m) for r, m in variant.checkpoints.items()}
+    commits = {role: commit for role, commit in staged.items() if commit}
     return [
         *there.problems,
         *graph_manifests.differences(there.manifest, variant.artifact_inputs, commits),
@@ -300,8 +300,8 @@ def listing_lines(listing: Listing, *, run: bool) -> Iterator[str]:
     for wanted in listing.wanted:
         for reason in wanted.refusal:
             yield f"{wanted.experiment} {wanted.variant}: refused: {reason}"
-    if listing.others:
-        yield f"not a compiled graph, left alone: {listing.others} objects"
+    if listing.strays:
+        yield f"not a compiled graph, left alone: {listing.strays} objects"
     yield ""
     for removal in listing.removals:
         yield (

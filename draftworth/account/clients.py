@@ -1,4 +1,4 @@
-"""Clients of AWS services in one region, and what their errors mean for the user.
+"""Clients of AWS services in one region, and errors that say what the user can do next.
 
 A client without credentials fails at its first call, so calls are made within `explained`.
 """
@@ -73,14 +73,14 @@ def explanation(
     names = {code, *(kind.__name__ for kind in type(error).__mro__)}
     advice = next(row for row in _ADVICE if names & {*row["errors"]})
     where = f" in {region}" if region and advice["region_was_asked"] else ""
-    failed, found = f"could not {doing}{where}", str(error).rstrip(".")
+    failed, cause = f"could not {doing}{where}", str(error).rstrip(".")
     if isinstance(error, ClientError):
         message = str(error.response.get("Error", {}).get("Message", "")).strip()
-        found = f"{code}: {message or 'no message'}"
+        cause = f"{code}: {message or 'no message'}"
         if code in _DENIED_CODES:
             next_step = f"allow {error.operation_name} to the role or user you work with"
-            return DeniedError(f"{failed}: {found}", next_step=next_step)
-    return AwsError(f"{failed}: {found}", next_step=advice["next_step"])
+            return DeniedError(f"{failed}: {cause}", next_step=next_step)
+    return AwsError(f"{failed}: {cause}", next_step=advice["next_step"])
 
 
 def error_code(error: ClientError) -> str:
@@ -88,22 +88,22 @@ def error_code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def or_none(call: Callable[..., Any], *missing: str, **asked: Any) -> Any:
-    """Return `call(**asked)`, or None if the code of AWS's error begins with one of `missing`."""
+def or_none(call: Callable[..., Any], *missing: str, **arguments: Any) -> Any:
+    """Call `call` and return its result; None: AWS's error code begins with one of `missing`."""
     try:
-        return call(**asked)
+        return call(**arguments)
     except ClientError as error:
         if error_code(error).startswith(missing):
             return None
         raise
 
 
-def listed(client: Any, operation: str, result: str, **asked: Any) -> Iterator[Any]:
+def listed(client: Any, operation: str, result: str, **arguments: Any) -> Iterator[Any]:
     """Yield the entries of all pages of a listing; `result`: the JMESPath of a page's entries."""
     if client.can_paginate(operation):
-        answers = client.get_paginator(operation).paginate(**asked)
+        answers = client.get_paginator(operation).paginate(**arguments)
     else:
-        answers = [getattr(client, operation)(**asked)]
+        answers = [getattr(client, operation)(**arguments)]
     for answer in answers:
         yield from jmespath.search(result, answer) or ()
 
@@ -143,7 +143,7 @@ Clients = Callable[[str, str], Any]
 class Region:
     """A region and its clients, each made once.
 
-    answers_for_all: calls are about the whole account, so their errors do not name the region.
+    answers_for_all: calls are about the whole account, so error messages do not name the region.
     """
 
     name: str
@@ -154,17 +154,17 @@ class Region:
     def client(self) -> Callable[[str], Any]:
         return cache(lambda service: self.clients(service, self.name))
 
-    def ask(self, doing: str, service: str, operation: str, *missing: str, **asked: Any) -> Any:
+    def ask(self, doing: str, service: str, operation: str, *missing: str, **arguments: Any) -> Any:
         """Return AWS's answer, or None for `missing` (see `or_none`); `doing`: see `explained`."""
-        with explained(doing, region=self._told):
-            return or_none(getattr(self.client(service), operation), *missing, **asked)
+        with explained(doing, region=self._error_region):
+            return or_none(getattr(self.client(service), operation), *missing, **arguments)
 
     def list_all(
-        self, doing: str, service: str, operation: str, result: str, **asked: Any
+        self, doing: str, service: str, operation: str, result: str, **arguments: Any
     ) -> list[Any]:
-        with explained(doing, region=self._told):
-            return [*listed(self.client(service), operation, result, **asked)]
+        with explained(doing, region=self._error_region):
+            return [*listed(self.client(service), operation, result, **arguments)]
 
     @property
-    def _told(self) -> str:
+    def _error_region(self) -> str:
         return "" if self.answers_for_all else self.name

@@ -25,8 +25,8 @@ def is_asset_bucket(name: str, region: str) -> bool:
 
 def stored_versions(s3: Any, bucket: str, folder: str) -> Iterator[Mapping[str, Any]]:
     """Yield the versions and delete markers below a folder, as S3 lists them."""
-    found = "[Versions, DeleteMarkers][]"
-    yield from listed(s3, "list_object_versions", found, Bucket=bucket, Prefix=folder)
+    entries = "[Versions, DeleteMarkers][]"
+    yield from listed(s3, "list_object_versions", entries, Bucket=bucket, Prefix=folder)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     for bucket in (name for name in names if is_asset_bucket(name, region)):
         s3 = here.client("s3")
         with explained(f"delete every version below s3://{bucket}/{folder}", region=region):
-            found = list(stored_versions(s3, bucket, folder))
-            versions = [{"Key": v["Key"], "VersionId": v["VersionId"]} for v in found]
+            stored = list(stored_versions(s3, bucket, folder))
+            versions = [{"Key": v["Key"], "VersionId": v["VersionId"]} for v in stored]
             delete_objects(s3, bucket, versions)
         if versions:
             print_lines([f"deleted {len(versions)} versions of files in s3://{bucket}/{folder}"])
@@ -59,8 +59,8 @@ def _refuse_while_in_use(experiment: ResolvedNeuron) -> None:
     """Raise DraftworthError while the stack exists: the measuring Job's pods read the prompts."""
     region, stack = experiment.spec.aws.region, experiment.names.stack
     here, doing = Region(name=region, clients=client), f"look for the stack {stack}"
-    missing, asked = "ValidationError", {"StackName": stack}
-    if here.ask(doing, "cloudformation", "describe_stacks", missing, **asked):
+    missing, arguments = "ValidationError", {"StackName": stack}
+    if here.ask(doing, "cloudformation", "describe_stacks", missing, **arguments):
         raise DraftworthError(
             f"the stack {stack} in {region} still exists, and its measuring Job reads what "
             "would be deleted; next: `make destroy`, which ends with this command"

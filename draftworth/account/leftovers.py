@@ -31,18 +31,18 @@ _TYPED = re.compile(r"(?P<kind>[^/:]+)[/:](?P<id>.+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The resources that were found, and (kind, reason) of each kind that could not be listed."""
+    """The experiment's resources, and (kind, reason) of each kind that could not be listed."""
 
     leftovers: tuple[Leftover, ...]
     unseen: tuple[tuple[str, str], ...]
 
     @property
     def unplanned(self) -> tuple[Leftover, ...]:
-        return tuple(found for found in self.leftovers if not found.kept)
+        return tuple(leftover for leftover in self.leftovers if not leftover.kept)
 
     @property
     def planned(self) -> tuple[Leftover, ...]:
-        return tuple(found for found in self.leftovers if found.kept)
+        return tuple(leftover for leftover in self.leftovers if leftover.kept)
 
     @property
     def clean(self) -> bool:
@@ -71,17 +71,17 @@ def look(scope: Scope, rows: Sequence[Kind]) -> Report:
     leftovers: list[Leftover] = []
     unseen: list[tuple[str, str]] = []
 
-    def add(what: str, found: Iterator[Leftover], verb: str = "list") -> bool:
+    def add(what: str, found_leftovers: Iterator[Leftover], verb: str = "list") -> bool:
         try:
             with explained(f"{verb} {what}", region=scope.region):
-                leftovers.extend(found)
+                leftovers.extend(found_leftovers)
         except AwsError as error:
             unseen.append((what, str(error)))
             return False
         return True
 
-    known_better = {kind.covers for kind in rows if add(kind.looks_at, find(kind, scope))}
-    in_index = find_in_tag_index(scope, known_better=known_better)
+    covered_types = {kind.covers for kind in rows if add(kind.looks_at, find(kind, scope))}
+    in_index = find_in_tag_index(scope, covered_types=covered_types)
     add("the index of tags", in_index, "read")
     return Report(leftovers=tuple(leftovers), unseen=tuple(unseen))
 
@@ -97,7 +97,7 @@ def find(kind: Kind, scope: Scope) -> Iterator[Leftover]:
             continue
         seen.add((id_, remove))
         amount = entry[kind.amount] if kind.amount else 1
-        found = Leftover(
+        leftover = Leftover(
             kind=kind.kind,
             id=id_,
             name=kind.name.format_map(values) or tags_of(entry).get("Name", ""),
@@ -105,7 +105,7 @@ def find(kind: Kind, scope: Scope) -> Iterator[Leftover]:
             usd_per_month=monthly_usd(kind.usd, amount=amount) if kind.usd else 0.0,
             remove=remove,
         )
-        yield resource_kinds.AMEND[kind.amend](scope, entry, found) if kind.amend else found
+        yield resource_kinds.AMEND[kind.amend](scope, entry, leftover) if kind.amend else leftover
 
 
 def _values(scope: Scope) -> dict[str, str]:
@@ -122,11 +122,11 @@ def _entries(kind: Kind, scope: Scope) -> Iterator[Entry]:
     service, operation, result = kind.lists
     client = scope.client(service)
 
-    def entries(**asked: Any) -> list[Any]:
-        return list(listed(client, operation, result.format_map(_values(scope)), **asked))
+    def entries(**arguments: Any) -> list[Any]:
+        return list(listed(client, operation, result.format_map(_values(scope)), **arguments))
 
-    for asked in _calls(kind, scope):
-        for entry in or_none(entries, *_NOT_THERE, **asked) or ():
+    for arguments in _calls(kind, scope):
+        for entry in or_none(entries, *_NOT_THERE, **arguments) or ():
             if isinstance(entry, str):
                 yield {"Ref": entry, "Name": re.split("[:/]", entry)[-1]}
             else:
@@ -135,8 +135,8 @@ def _entries(kind: Kind, scope: Scope) -> Iterator[Entry]:
 
 def _calls(kind: Kind, scope: Scope) -> Iterator[Mapping[str, Any]]:
     if not kind.filters:
-        for asked in kind.asks:
-            yield {key: text.format_map(_values(scope)) for key, text in asked.items()}
+        for arguments in kind.asks:
+            yield {key: text.format_map(_values(scope)) for key, text in arguments.items()}
     for name in kind.filters:
         values: Mapping[str, Sequence[str]] = resource_kinds.FILTERS[name](scope)
         if all(values.values()):
@@ -149,8 +149,8 @@ def _is_ours(kind: Kind, scope: Scope, entry: Entry, name: str) -> bool:
     if kind.tags is None:
         return not kind.ours
     operation, argument, key = kind.tags
-    call, asked = getattr(scope.client(kind.lists[0]), operation), {argument: entry[key]}
-    return scope.owns(name, lambda: tags_of(or_none(call, *_NOT_THERE, **asked) or {}))
+    call, arguments = getattr(scope.client(kind.lists[0]), operation), {argument: entry[key]}
+    return scope.owns(name, lambda: tags_of(or_none(call, *_NOT_THERE, **arguments) or {}))
 
 
 def parse_arn(arn: str) -> tuple[str, str]:
@@ -162,14 +162,14 @@ def parse_arn(arn: str) -> tuple[str, str]:
     return f"{service}:{typed['kind']}", typed["id"]
 
 
-def find_in_tag_index(scope: Scope, *, known_better: Set[str]) -> Iterator[Leftover]:
-    """Yield the experiment's resources in AWS's tag index, except ARN types `known_better`."""
+def find_in_tag_index(scope: Scope, *, covered_types: Set[str]) -> Iterator[Leftover]:
+    """Yield the experiment's resources in AWS's tag index, except those of `covered_types`."""
     index = scope.client("resourcegroupstaggingapi")
     wanted = [{"Key": EXPERIMENT_TAG, "Values": [scope.experiment.name]}]
     arns = "ResourceTagMappingList[].ResourceARN"
     for text in listed(index, "get_resources", arns, TagFilters=wanted):
         kind, id_ = parse_arn(text)
-        if kind not in known_better:
+        if kind not in covered_types:
             yield Leftover(
                 kind=kind,
                 id=id_,
@@ -194,13 +194,15 @@ def report_lines(report: Report, now: datetime) -> Iterator[str]:
 
 
 def other_lines(scope: Scope) -> Iterator[str]:
-    """Yield lines on the region's other experiments, in case `make destroy` got the wrong file."""
+    """Yield lines on the region's other experiments: `make destroy` may have had a wrong file."""
     try:
         existing = stacks(scope)
     except AwsError:
         return
-    others = {tags_of(stack).get(EXPERIMENT_TAG): stack["StackStatus"] for stack in existing}
-    for name, status in others.items():
+    other_experiments = {
+        tags_of(stack).get(EXPERIMENT_TAG): stack["StackStatus"] for stack in existing
+    }
+    for name, status in other_experiments.items():
         if name and name != scope.experiment.name:
             yield (
                 f"another experiment is deployed in {scope.region}: {name} ({status}); remove: "
@@ -211,16 +213,23 @@ def other_lines(scope: Scope) -> Iterator[str]:
 def _table(leftovers: Sequence[Leftover], now: datetime) -> Iterator[str]:
     headings = ("kind", "age", "USD a month", "resource")
     if leftovers:
-        rows = (_row(found, now) for found in leftovers)
+        rows = (_row(leftover, now) for leftover in leftovers)
         yield from (f"  {line}" for line in table_lines(rows, headings, numbers=(1, 2)))
 
 
-def _row(found: Leftover, now: datetime) -> tuple[str, str, str, str]:
-    age = printing.duration_text((now - found.created).total_seconds()) if found.created else "?"
-    lines = [f"{found.id} ({found.name})" if found.name else found.id, f"remove: {found.remove}"]
-    if found.kept:
-        lines.insert(1, f"why: {found.kept}")
-    return found.kind, age, _usd_text(found.usd_per_month), "\n".join(lines)
+def _row(leftover: Leftover, now: datetime) -> tuple[str, str, str, str]:
+    age = (
+        printing.duration_text((now - leftover.created).total_seconds())
+        if leftover.created
+        else "?"
+    )
+    lines = [
+        f"{leftover.id} ({leftover.name})" if leftover.name else leftover.id,
+        f"remove: {leftover.remove}",
+    ]
+    if leftover.kept:
+        lines.insert(1, f"why: {leftover.kept}")
+    return leftover.kind, age, _usd_text(leftover.usd_per_month), "\n".join(lines)
 
 
 def _usd_text(usd: float | None) -> str:
@@ -230,13 +239,13 @@ def _usd_text(usd: float | None) -> str:
 
 
 def _cost_lines(report: Report) -> Iterator[str]:
-    usd = [found.usd_per_month for found in report.leftovers]
-    known = [value for value in usd if value is not None]
-    unknown = len(usd) - len(known)
+    usd = [leftover.usd_per_month for leftover in report.leftovers]
+    known_usd = [value for value in usd if value is not None]
+    unknown = len(usd) - len(known_usd)
     without = f", without {unknown} of unknown cost" if unknown else ""
     oldest = min(price.as_of for price in assumption_data().prices.values())
     yield ""
     yield (
-        f"about {_usd_text(sum(known))} USD a month{without}: list prices of US East, the oldest "
-        f"of {oldest.isoformat()}, of low confidence; the accelerators' is the experiment's"
+        f"about {_usd_text(sum(known_usd))} USD a month{without}: list prices of US East, the "
+        f"oldest of {oldest.isoformat()}, of low confidence; the accelerators' is the experiment's"
     )

@@ -41,9 +41,9 @@ class Source:
         pattern = f'{{ $.kubernetes.namespace_name = "{PROJECT}"'
         if self.pod:
             pattern += f' && $.kubernetes.pod_name = "{self.pod}*"'
-        asked = {"logGroupName": group, "startTime": since_ms, "filterPattern": f"{pattern} }}"}
+        arguments = {"logGroupName": group, "startTime": since_ms, "filterPattern": f"{pattern} }}"}
         with explained(f"read the log group {group}", region=region):
-            yield from listed(client("logs", region), "filter_log_events", "events[]", **asked)
+            yield from listed(client("logs", region), "filter_log_events", "events[]", **arguments)
 
     def line(self, event: Mapping[str, Any]) -> str | None:
         """Return `TIME  POD/CONTAINER  TEXT`; None if the event is no JSON record of these pods."""
@@ -57,10 +57,10 @@ class Source:
         pod, container = str(where.get("pod_name", "?")), str(where.get("container_name", "?"))
         if not pod.startswith(self.pod):
             return None
-        said = datetime.fromtimestamp(event["timestamp"] / 1000, UTC)
+        at = datetime.fromtimestamp(event["timestamp"] / 1000, UTC)
         # Further lines of a record are indented, so that only its first line begins with a time.
         text = "\n    ".join(str(record.get("log", record)).rstrip().splitlines())
-        return f"{said:%Y-%m-%d %H:%M:%S}  {pod}/{container}  {text}"
+        return f"{at:%Y-%m-%d %H:%M:%S}  {pod}/{container}  {text}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,17 +13,17 @@ from pathlib import Path
 
 from draftworth import errors, terminal
 from draftworth.account import clients, printing
-from draftworth.account.checks import capacity, check, cluster, deploy_prerequisites, money
+from draftworth.account.checks import capacity, check, cluster_needs, deploy_prerequisites, money
 from draftworth.account.checks.check import Check, CheckResult, Situation, failed, skipped
 from draftworth.account.market import find, offers
-from draftworth.experiment.strict import PATTERNS
+from draftworth.experiment.strict_model import PATTERNS
 from draftworth.planning import prices, resolved
 from draftworth.records.codec import dump_json
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM_SECONDS = 20
 
-# If one of these two checks fails, the other checks do not ask AWS.
+# If one of these two checks fails, all later checks that call AWS are skipped.
 GATES: Sequence[Check] = (
     Check(name="credentials", run=check.credentials),
     Check(name="region", run=check.region_enabled),
@@ -32,11 +32,11 @@ CHECKS: Sequence[Check] = (
     Check(name="zone", run=capacity.zone_offering),
     Check(name="quota", run=capacity.vcpu_quota),
     Check(name="capacity block", run=capacity.capacity_block),
-    Check(name="control plane", run=cluster.control_plane_zones),
-    Check(name="cpu nodes", run=cluster.cpu_nodes),
-    Check(name="add-ons", run=cluster.add_ons),
-    Check(name="node image", run=cluster.node_image),
-    Check(name="driver chart", run=cluster.neuron_chart, asks_aws=False),
+    Check(name="control plane", run=cluster_needs.control_plane_zones),
+    Check(name="cpu nodes", run=cluster_needs.cpu_nodes),
+    Check(name="add-ons", run=cluster_needs.add_ons),
+    Check(name="node image", run=cluster_needs.node_image),
+    Check(name="driver chart", run=cluster_needs.neuron_chart, asks_aws=False),
     Check(name="bootstrap", run=deploy_prerequisites.bootstrap),
     Check(name="stacks", run=deploy_prerequisites.existing_stacks),
     Check(name="stopped", run=deploy_prerequisites.not_stopped),
@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def results(situation: Situation) -> Iterator[tuple[str, CheckResult]]:
-    """Yield each check's name and result; if credentials or region fail, no later one asks AWS."""
+    """Yield each check's name and result; after a failed gate, checks that call AWS are skipped."""
     closed = ""
     for one in (*GATES, *CHECKS):
         skip = closed and one.asks_aws
@@ -133,11 +133,11 @@ def result_of(one: Check, situation: Situation) -> CheckResult:
 def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
     """Yield the table of results, and how many have each status."""
     answers = list(answers)
-    alike: dict[tuple[str, str, str], list[str]] = {}  # only skipped checks share a row
+    alike: dict[tuple[str, str, str], list[str]] = {}  # skipped checks with one reason share a row
     for name, one in answers:
         step = f"\nnext: {one.next_step}" if one.next_step else ""
         row = "" if one.status == "skip" else name
-        alike.setdefault((row, one.status, one.found + step), []).append(name)
+        alike.setdefault((row, one.status, one.observation + step), []).append(name)
     yield from terminal.table_lines(
         (names[0] + (f" and {len(names) - 1} more" if names[1:] else ""), *cells)
         for (_, *cells), names in alike.items()
@@ -151,7 +151,7 @@ def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
 def json_text(answers: Iterable[tuple[str, CheckResult]]) -> str:
     """Return the results as the JSON document `draftworth.preflight/1`."""
     checks = [
-        {"name": name, "status": one.status, "found": one.found, "next_step": one.next_step}
+        {"name": name, "status": one.status, "found": one.observation, "next_step": one.next_step}
         for name, one in answers
     ]
     document = {"schema": "draftworth.preflight/1", "checks": checks}

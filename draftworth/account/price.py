@@ -14,9 +14,9 @@ from draftworth.account.market import offers
 from draftworth.account.printing import print_lines
 from draftworth.errors import DraftworthError
 from draftworth.experiment.aws import Price
-from draftworth.files import write_file
 from draftworth.planning import prices
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
+from draftworth.safe_writing import write_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     price, where = experiment.spec.aws.price, f"aws.price of {arguments.experiment}"
     if price is None:
         price, where = kept_price(experiment, again=arguments.again), str(prices.CONTEXT_FILE)
-    told = f"{price.usd_per_hour:.2f} USD a node and hour of {price.as_of.isoformat()}"
-    print_lines([f"{told} ({price.source}), by {where}"])
+    price_words = f"{price.usd_per_hour:.2f} USD a node and hour of {price.as_of.isoformat()}"
+    print_lines([f"{price_words} ({price.source}), by {where}"])
     if arguments.again and experiment.spec.aws.price is not None:
         next_step = f"next: delete aws.price from {arguments.experiment} and repeat the command"
         print_lines([f"AWS was not asked: the price that the file states is used; {next_step}"])
@@ -42,35 +42,35 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = client) -> Price:
-    """Return the kept price; if none was kept, or if `again`, ask AWS for a price and keep that."""
+    """Return the kept price; without one, or if `again`, ask AWS for a price and keep it."""
     values = prices.context_values()
     kept = prices.with_looked_up_price(experiment, values.get).spec.aws.price
     if kept is not None and not again:
         return kept
-    price = asked_price(experiment, clients, datetime.now(UTC))
+    price = current_price(experiment, clients, datetime.now(UTC))
     values = {**values, prices.price_key(experiment): price.model_dump(mode="json")}
     text = json.dumps(values, indent=2, sort_keys=True) + "\n"
     try:
         write_file(prices.CONTEXT_FILE, text.encode())
     except OSError as error:
-        told = f"{prices.CONTEXT_FILE}: cannot be written: {error.strerror}"
-        raise DraftworthError(told) from error
+        reason = f"{prices.CONTEXT_FILE}: cannot be written: {error.strerror}"
+        raise DraftworthError(reason) from error
     return price
 
 
-def asked_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> Price:
+def current_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> Price:
     """Return AWS's current price of a node: Spot in the zone, or on demand in the region."""
     aws, kind = experiment.spec.aws, experiment.spec.instance_type
     if aws.capacity.kind == "spot":
         place, here = aws.availability_zone, Region(name=aws.region, clients=clients)
-        found = offers.spot_prices(here, kind, now, AvailabilityZone=place)
+        by_place = offers.spot_prices(here, kind, now, AvailabilityZone=place)
         next_step = f"try `draftworth preflight {experiment.path} --find`"
-        told = f"EC2 has no Spot price of {kind} in {place}: there may be none"
+        reason = f"EC2 has no Spot price of {kind} in {place}: there may be none"
     else:
         price_list = Region(name=offers.PRICE_LIST_REGION, clients=clients, answers_for_all=True)
         place, next_step = aws.region, "state aws.price: usd_per_hour, as_of and source"
-        found = offers.on_demand_prices(price_list, kind, now.date(), regionCode=place)
-        told = f"the Price List has no on-demand price of {kind} in {place}"
-    if place not in found:
-        raise AwsError(told, next_step=next_step)
-    return found[place]
+        by_place = offers.on_demand_prices(price_list, kind, now.date(), regionCode=place)
+        reason = f"the Price List has no on-demand price of {kind} in {place}"
+    if place not in by_place:
+        raise AwsError(reason, next_step=next_step)
+    return by_place[place]

@@ -1,7 +1,7 @@
-"""Tells AWS's answers from a page of a proxy or of a network's log-in, and from other text.
+"""Recognises answers that are not of AWS, such as the page of a proxy or of a network's log-in.
 
-botocore fails with other exceptions than its own on a page, or takes it for an answer with nothing
-in it: a listing would then say that nothing exists.
+botocore raises exceptions of other libraries on such a page, or takes the page for an empty answer:
+a listing would then say that nothing exists.
 """
 
 import json
@@ -17,8 +17,8 @@ from draftworth.untrusted import one_line
 
 _REQUEST_IDS = ("x-amz-request-id", "x-amzn-requestid")
 _EXCERPT_BYTES = 60
-# S3's answers have names of their own, which botocore's model does not have. These are the answers
-# that are read here and that could look empty.
+# The root elements of S3's answers, which botocore's model lacks: of the operations that are used
+# here and whose answers could be empty.
 _S3_ROOTS = {
     "DeleteObjects": "DeleteResult",
     "GetBucketTagging": "Tagging",
@@ -29,13 +29,16 @@ _S3_ROOTS = {
 
 
 class NoAnswerError(BotoCoreError):
-    """What came is no answer of the service that was called."""
+    """The answer is not of the service that was called."""
 
     fmt = "{what}"
 
 
 def check_answers(client: Any) -> None:
-    """Have calls of a client raise NoAnswerError; after a status from 500, ClientError."""
+    """Make calls of a client raise an error for a wrong answer.
+
+    The error is NoAnswerError, but ClientError for answers with a status of 500 or more.
+    """
     client.meta.events.register("before-parse", partial(_check, client.meta.endpoint_url))
 
 
@@ -53,7 +56,7 @@ def _check(
     what = f"{url} answered with {_excerpt(response_dict)}, which is no answer of the service"
     if status < 500:
         raise NoAnswerError(what=what)
-    # After such a status, botocore tries again, if it can read what came with it.
+    # After such a status, botocore tries again, if it can parse the answer.
     response_dict["body"] = b""
     customized_response_dict["Error"] = {"Code": str(status), "Message": what}
 
@@ -73,12 +76,12 @@ def _is_of_aws(operation: OperationModel, response: Mapping[str, Any]) -> bool:
 
 
 def _has_body(operation: OperationModel) -> bool:
-    """Return whether a result of the operation has something that stands in its body."""
+    """Return whether a result of the operation has values in its body."""
     return bool(_names_in_body(operation))
 
 
 def _names_in_body(operation: OperationModel) -> frozenset[str]:
-    """Return the names of what stands in the body of an operation's result; empty: nothing."""
+    """Return the names of the values in the body of an operation's result; empty: none."""
     members = operation.output_shape.members if operation.output_shape else {}
     return frozenset(
         member.serialization.get("name", name)
@@ -88,7 +91,10 @@ def _names_in_body(operation: OperationModel) -> frozenset[str]:
 
 
 def _is_object(body: bytes, names: frozenset[str]) -> bool:
-    """Return whether the body is a JSON object, with one of these names if it has any."""
+    """Return whether the body is a JSON object that is empty or has one of these names as a key.
+
+    Without `names`, any JSON object will do.
+    """
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):
@@ -111,7 +117,7 @@ def _has_root_of_aws(operation: OperationModel, body: bytes, *, has_worked: bool
 
 
 def _root_of_aws(operation: OperationModel, *, otherwise: str) -> str:
-    """Return the name of the root of a result; `otherwise` if it is not known."""
+    """Return the name of the root element of a result; `otherwise` if it is not known."""
     if operation.service_model.resolved_protocol == "rest-xml":
         return _S3_ROOTS.get(operation.name, otherwise)
     return f"{operation.name}Response"

@@ -14,8 +14,8 @@ from draftworth.account.clients import listed, tags_of, tags_of_bucket
 from draftworth.account.delete_assets import is_asset_bucket, stored_versions
 from draftworth.account.printing import GIB, size_text, utc_text
 from draftworth.account.scope import Scope, of_stack
-from draftworth.experiment import naming, strict
-from draftworth.planning.assumptions import HOURS_A_MONTH, assumption_data
+from draftworth.experiment import naming, strict_model
+from draftworth.planning.assumptions import HOURS_PER_MONTH, assumption_data
 
 # One entry of a listing, as AWS returns it.
 Entry = Mapping[str, Any]
@@ -39,7 +39,7 @@ class Leftover:
     kept: str = ""
 
 
-class Kind(strict.StrictModel):
+class Kind(strict_model.StrictModel):
     """One kind of resource: how its resources are listed, recognised, priced and removed.
 
     Texts may have placeholders: `{project}`, `{assets}`, `{cluster}` and `{dashboard}` (`Names`);
@@ -48,11 +48,11 @@ class Kind(strict.StrictModel):
     (its last part).
 
     lists: the service, boto3's name of the listing, and the JMESPath of the entries in its answer.
-    asks: the arguments of each call. filters: names in `FILTERS`, one a call, instead of `asks`.
+    asks: the arguments of each call. filters: names in `FILTERS`, one per call, instead of `asks`.
     ours: name in `OURS` of the function that recognises the experiment's entries.
     tags: the operation that reads a resource's tags (for `Scope.owns`), its argument, and the
     entry's key with the argument's value. Without `ours` and `tags` every entry is recognised.
-    name: what is shown beside the id; if it is empty, the tag `Name`.
+    name: the text beside the id; if it is empty, the tag `Name`.
     created: the entry's key with the time of creation.
     usd: the name of a price in `assumptions.yaml`.
     amount: the entry's key with the number by which the price is multiplied.
@@ -85,11 +85,11 @@ class Kind(strict.StrictModel):
 def kinds() -> Sequence[Kind]:
     """Return every kind of resource in `resource_kinds.yaml`."""
     table = files("draftworth.account").joinpath("resource_kinds.yaml")
-    return strict.read_yaml(list[Kind], table.read_text(encoding="utf-8"))
+    return strict_model.read_yaml(list[Kind], table.read_text(encoding="utf-8"))
 
 
 def monthly_usd(what: str, *, amount: float = 1) -> float | None:
-    """Return US dollars a month for `amount` resources or GiB; None if no price is known.
+    """Return US dollars per month for `amount` resources or GiB; None if no price is known.
 
     what: a name in `prices` of `assumptions.yaml`.
     """
@@ -134,8 +134,8 @@ def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
 def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
     """Recognise a reservation that has not ended, by the file's `reservation_id` or by its tag."""
     named = scope.experiment.spec.aws.capacity.reservation_id
-    known = _is_tagged(scope, entry) or entry["CapacityReservationId"] == named
-    return known and entry["State"] in USABLE_STATES
+    is_ours = _is_tagged(scope, entry) or entry["CapacityReservationId"] == named
+    return is_ours and entry["State"] in USABLE_STATES
 
 
 def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
@@ -155,12 +155,12 @@ def _has_our_assets(scope: Scope, entry: Entry) -> bool:
     return any(stored_versions(scope.client("s3"), entry["Name"], scope.names.assets))
 
 
-def _assets(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
+def _assets(scope: Scope, entry: Entry, leftover: Leftover) -> Leftover:
     versions = list(stored_versions(scope.client("s3"), entry["Name"], scope.names.assets))
     gib = sum(version.get("Size", 0) for version in versions) / GIB
     files = len({version["Key"] for version in versions})
     return replace(
-        found,
+        leftover,
         name=f"prompts and functions: {files} files, {len(versions)} versions",
         created=min(version["LastModified"] for version in versions),
         usd_per_month=monthly_usd("bucket_gib", amount=gib),
@@ -170,39 +170,41 @@ def _assets(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
 def _instance_usd(scope: Scope, entry: Entry) -> float | None:
     price = scope.experiment.spec.aws.price
     if price is not None and entry["InstanceType"] == scope.experiment.spec.instance_type:
-        return price.usd_per_hour * HOURS_A_MONTH
+        return price.usd_per_hour * HOURS_PER_MONTH
     return monthly_usd(entry["InstanceType"])
 
 
-def _reservation(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
+def _reservation(scope: Scope, entry: Entry, leftover: Leftover) -> Leftover:
     if entry.get("ReservationType") == "capacity-block":
         end = entry.get("EndDate")
         until = f", ends {utc_text(end)}" if end else ""
-        return replace(found, kept=f"bought and paid in advance{until}; cannot be cancelled")
+        return replace(leftover, kept=f"bought and paid in advance{until}; cannot be cancelled")
     usd = _instance_usd(scope, entry)
-    return replace(found, usd_per_month=None if usd is None else usd * entry["TotalInstanceCount"])
+    return replace(
+        leftover, usd_per_month=None if usd is None else usd * entry["TotalInstanceCount"]
+    )
 
 
-def _interface(_: Scope, entry: Entry, found: Leftover) -> Leftover:
+def _interface(_: Scope, entry: Entry, leftover: Leftover) -> Leftover:
     description = entry.get("Description", "")
     held = description.startswith("AWS Lambda VPC ENI") and entry["Status"] == "in-use"
     name = f"{entry['Status']}, {description}".rstrip(", ")
-    return replace(found, name=name, remove=LAMBDA_KEEPS if held else found.remove)
+    return replace(leftover, name=name, remove=LAMBDA_KEEPS if held else leftover.remove)
 
 
-def _bucket(scope: Scope, entry: Entry, found: Leftover) -> Leftover:
+def _bucket(scope: Scope, entry: Entry, leftover: Leftover) -> Leftover:
     """Add the bucket's size by listing its objects, because S3's own metric is a day late."""
     name = entry["Name"]
-    found = replace(found, kept=_why_kept(scope, name))
+    leftover = replace(leftover, kept=_why_kept(scope, name))
     every_object = listed(scope.client("s3"), "list_objects_v2", "Contents", Bucket=name)
     objects = list(islice(every_object, MOST_OBJECTS + 1))
     if len(objects) > MOST_OBJECTS:
-        return replace(found, name="more objects than are counted", usd_per_month=None)
+        return replace(leftover, name="more objects than are counted", usd_per_month=None)
     sizes = Counter[str]()
     for item in objects:
         sizes[_PRICES.get(item.get("StorageClass", ""), "bucket_gib")] += item["Size"]
     usd = sum(monthly_usd(price, amount=size / GIB) or 0.0 for price, size in sizes.items())
-    return replace(found, name=size_text(sizes.total()), usd_per_month=usd)
+    return replace(leftover, name=size_text(sizes.total()), usd_per_month=usd)
 
 
 def _why_kept(scope: Scope, name: str) -> str:
@@ -219,11 +221,11 @@ def _why_kept(scope: Scope, name: str) -> str:
     return "aws.keep_results is true; it holds no run: of no use once its stack is gone"
 
 
-def _log_group(_: Scope, entry: Entry, found: Leftover) -> Leftover:
+def _log_group(_: Scope, entry: Entry, leftover: Leftover) -> Leftover:
     gib = entry.get("storedBytes", 0) / GIB
     created = datetime.fromtimestamp(entry["creationTime"] / 1000, tz=UTC)
     usd = monthly_usd("log_gib", amount=gib)
-    return replace(found, name=f"{gib:.2f} GiB", created=created, usd_per_month=usd)
+    return replace(leftover, name=f"{gib:.2f} GiB", created=created, usd_per_month=usd)
 
 
 OURS: Mapping[str, Callable[[Scope, Entry], bool]] = {
@@ -238,9 +240,9 @@ OURS: Mapping[str, Callable[[Scope, Entry], bool]] = {
     "log group": _log_group_is_ours,
 }
 AMEND: Mapping[str, Callable[[Scope, Entry, Leftover], Leftover]] = {
-    "instance": lambda scope, entry, found: replace(
-        found,
-        kind=f"{found.kind} {entry['InstanceType']}",
+    "instance": lambda scope, entry, leftover: replace(
+        leftover,
+        kind=f"{leftover.kind} {entry['InstanceType']}",
         usd_per_month=_instance_usd(scope, entry),
     ),
     "reservation": _reservation,

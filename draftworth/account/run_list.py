@@ -18,7 +18,7 @@ from draftworth.account.clients import client, explained, listed, or_none, tags_
 from draftworth.account.printing import utc_text
 from draftworth.experiment.naming import EXPERIMENT_TAG, HOLDS_TAG, PROJECT, RESULTS, RUNS_PREFIX
 from draftworth.planning.resolved import load_neuron
-from draftworth.records import codec, reading, results
+from draftworth.records import codec, results, run_folder
 
 MOST_RUNS = 1_000
 # At most this many pages of 1,000 names are read; some of the names may be files, not runs.
@@ -34,7 +34,7 @@ class ListedRun:
     """A run's folder (`address`) and facts of its `run.json`.
 
     begun: the run's start; if no `run.json` can be read, the time at which a file was stored.
-        blocks: number of result files; None: unknown. reason: why it has this status; may be empty.
+    blocks: number of result files; None: unknown. reason: why it has this status; may be empty.
     """
 
     address: str
@@ -66,12 +66,12 @@ def lines_of_experiment(path: Path) -> Iterator[str]:
 
 def lines_of_address(url: str) -> Iterator[str] | None:
     """Return lines that list the runs below `s3://BUCKET[/PREFIX]`; None if `url` is one run."""
-    bucket, prefix = reading.parse_s3_url(url)
+    bucket, prefix = run_folder.parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
     s3 = client("s3")
     with explained(f"read {url}"):
-        found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{start}{results.RUN_FILE}", MaxKeys=1)
-    if any(entry["Key"] == f"{start}{results.RUN_FILE}" for entry in found.get("Contents", ())):
+        answer = s3.list_objects_v2(Bucket=bucket, Prefix=f"{start}{results.RUN_FILE}", MaxKeys=1)
+    if any(entry["Key"] == f"{start}{results.RUN_FILE}" for entry in answer.get("Contents", ())):
         return None
     return lines(s3, bucket, start or RUNS_PREFIX)
 
@@ -82,8 +82,8 @@ def lines(s3: Any, bucket: str, folder: str) -> Iterator[str]:
     with explained(f"read {address}"), ThreadPoolExecutor(_PARALLEL_READS) as pool:
         folders, complete = _folders(s3, bucket, folder)
         names = [name for name in folders if _RUN_NAME.fullmatch(name)]
-        found = pool.map(lambda name: _listed_run(s3, bucket, f"{folder}{name}/"), names)
-        runs = sorted(found, key=lambda run: run.begun, reverse=True)
+        listed_runs = pool.map(lambda name: _listed_run(s3, bucket, f"{folder}{name}/"), names)
+        runs = sorted(listed_runs, key=lambda run: run.begun, reverse=True)
     yield f"{address}: {errors.counted(len(runs), 'run') if runs else 'no runs'}"
     if runs:
         rows = (_row(run) for run in runs)
@@ -98,12 +98,12 @@ def lines(s3: Any, bucket: str, folder: str) -> Iterator[str]:
 
 
 def _folders(s3: Any, bucket: str, folder: str) -> tuple[Sequence[str], bool]:
-    asked = {"Bucket": bucket, "Prefix": folder, "Delimiter": "/"}
-    every_page = s3.get_paginator("list_objects_v2").paginate(**asked)
+    arguments = {"Bucket": bucket, "Prefix": folder, "Delimiter": "/"}
+    every_page = s3.get_paginator("list_objects_v2").paginate(**arguments)
     pages = list(islice(every_page, _MOST_PAGES))
-    found = [entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes", ())]
-    complete = len(found) <= MOST_RUNS and not pages[-1]["IsTruncated"]
-    return [name[len(folder) : -1] for name in found[:MOST_RUNS]], complete
+    folders = [entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes", ())]
+    complete = len(folders) <= MOST_RUNS and not pages[-1]["IsTruncated"]
+    return [name[len(folder) : -1] for name in folders[:MOST_RUNS]], complete
 
 
 def _listed_run(s3: Any, bucket: str, folder: str) -> ListedRun:

@@ -74,8 +74,8 @@ def stack_outputs(experiment: ResolvedNeuron) -> Mapping[str, str]:
     region, stack = experiment.spec.aws.region, experiment.names.stack
     with explained(f"look up the outputs of the stack {stack}", region=region):
         answer = client("cloudformation", region).describe_stacks(StackName=stack)
-    found = answer["Stacks"][0].get("Outputs", [])
-    return {output["OutputKey"]: output["OutputValue"] for output in found}
+    outputs = answer["Stacks"][0].get("Outputs", [])
+    return {output["OutputKey"]: output["OutputValue"] for output in outputs}
 
 
 def bucket_in(outputs: Mapping[str, str], name: str) -> str | None:

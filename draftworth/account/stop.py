@@ -48,7 +48,7 @@ class Nodes:
 class ControllerNotes:
     """The controller's last decision and spending, as `lines` to print.
 
-    desired: the node count that the controller decided; 0 also if it left the count unchanged.
+    desired: the number of nodes that the controller decided; 0 if it left the number unchanged.
     """
 
     desired: int = 0
@@ -91,18 +91,18 @@ class Deployment:
     def stop_url(self) -> str:
         return f"s3://{self.bucket}/{deployment.STOP_KEY}"
 
-    def ask(self, verb: str, operation: str, **asked: bytes) -> Any:
+    def ask(self, verb: str, operation: str, **arguments: bytes) -> Any:
         """Return S3's answer to an operation on the object at `stop_url`; None if it is missing."""
         doing, of_object = (
             f"{verb} {self.stop_url}",
             {"Bucket": self.bucket, "Key": deployment.STOP_KEY},
         )
-        return self.region.ask(doing, "s3", operation, "404", "NoSuchKey", **of_object, **asked)
+        return self.region.ask(doing, "s3", operation, "404", "NoSuchKey", **of_object, **arguments)
 
     def nodes(self) -> Nodes:
-        asked = {"clusterName": self.experiment.names.cluster, "nodegroupName": self.node_group}
+        arguments = {"clusterName": self.experiment.names.cluster, "nodegroupName": self.node_group}
         doing, missing = f"look at the node group {self.node_group}", "ResourceNotFoundException"
-        answer = self.region.ask(doing, "eks", "describe_nodegroup", missing, **asked)
+        answer = self.region.ask(doing, "eks", "describe_nodegroup", missing, **arguments)
         if answer is None:
             return Nodes(desired=None, instances=0)
         group = answer["nodegroup"]
@@ -112,11 +112,11 @@ class Deployment:
 
     def notes(self) -> ControllerNotes:
         """Return the controller's notes: empty if none exist; one line if they are unreadable."""
-        url, asked = (
+        url, arguments = (
             f"s3://{self.bucket}/{deployment.STATE_KEY}",
             {"Bucket": self.bucket, "Key": deployment.STATE_KEY},
         )
-        answer = self.region.ask(f"read {url}", "s3", "get_object", "NoSuchKey", "404", **asked)
+        answer = self.region.ask(f"read {url}", "s3", "get_object", "NoSuchKey", "404", **arguments)
         if answer is None:
             return ControllerNotes()
         try:
@@ -130,8 +130,8 @@ class Deployment:
 def _instances(region: clients.Region, scaling_groups: list[str]) -> int:
     if not scaling_groups:  # without names, the call returns every group of the account
         return 0
-    doing, asked = "look at the Auto Scaling group", {"AutoScalingGroupNames": scaling_groups}
-    answer = region.ask(doing, "autoscaling", "describe_auto_scaling_groups", **asked)
+    doing, arguments = "look at the Auto Scaling group", {"AutoScalingGroupNames": scaling_groups}
+    answer = region.ask(doing, "autoscaling", "describe_auto_scaling_groups", **arguments)
     return sum(len(group["Instances"]) for group in answer["AutoScalingGroups"])
 
 
@@ -150,7 +150,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Have the nodes scaled to zero and wait for that, or with `--resume` let them start again."""
+    """Scale the nodes to zero and wait for that, or with `--resume` let them start again."""
     experiment = load_neuron(arguments.experiment)
     deployed = Deployment(
         experiment=experiment,

@@ -12,9 +12,9 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.errors import UserInputError
 from draftworth.metrics.steps import draft_whole_windows
 from draftworth.records import acceptance_profile
-from draftworth.records.reading import Run
 from draftworth.records.readings import Replayed
 from draftworth.records.results import BlockResult
+from draftworth.records.run_folder import Run
 from draftworth.records.servers import Decoding
 
 # More digits would only make a profile of many windows larger.

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from draftworth.records.load_shapes import Load
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 
 
 def is_same_experiment(run: Run, other: Run) -> bool:

@@ -18,11 +18,11 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import groups_of
 from draftworth.metrics import definitions
 from draftworth.metrics.steps import StepCount, step_count
-from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.load_shapes import Load
-from draftworth.records.reading import Run
 from draftworth.records.readings import Reading
 from draftworth.records.results import CONTROL, BlockResult, RequestRecord, RunResult
+from draftworth.records.run_folder import Run
+from draftworth.records.step_costs import StepCost, StepCostCard
 
 
 @dataclass(frozen=True, kw_only=True)

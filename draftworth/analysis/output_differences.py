@@ -20,8 +20,8 @@ from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.statistics import CONFIDENCE, Estimate, at_least, interval_of
 from draftworth.analysis.summary import groups_of
 from draftworth.records.load_shapes import Load
-from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, BlockResult
+from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcript, Transcripts
 
 CONTEXT_CHARACTERS = 40

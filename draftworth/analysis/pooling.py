@@ -5,8 +5,8 @@ from dataclasses import fields, replace
 
 from draftworth.analysis.comparable_runs import may_be_compared, measured, only_in_one
 from draftworth.errors import UserInputError
-from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, RunResult, TimeAccount
+from draftworth.records.run_folder import Run
 from draftworth.records.servers import Decoding, ServingFacts
 
 # Values that must be the same in all runs; classes, cases and loads must be the same too.

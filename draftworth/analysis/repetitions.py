@@ -8,8 +8,8 @@ from draftworth.analysis.clustering import whole_repetitions
 from draftworth.analysis.pairing import Traffic, paired, repetition_of
 from draftworth.analysis.ratios import cost_ratio, log_cost_ratio
 from draftworth.analysis.statistics import Estimate
-from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult
+from draftworth.records.run_folder import Run
 
 
 @dataclass(frozen=True, kw_only=True)

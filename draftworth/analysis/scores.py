@@ -9,7 +9,7 @@ from draftworth.analysis.clustering import spread
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.analysis.summary import groups_of
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcripts
 
 

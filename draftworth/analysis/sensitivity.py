@@ -11,7 +11,7 @@ from itertools import pairwise
 from draftworth.analysis.pairing import Pair, Traffic, paired
 from draftworth.analysis.ratios import log_cost_ratio, share_ratio
 from draftworth.analysis.statistics import Estimate
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 
 # From 0 to 100% in steps of 5%, between which the cost ratio is nearly straight.
 SHARES = tuple(step / 20 for step in range(21))

@@ -17,8 +17,8 @@ from draftworth.analysis.pairing import TRAFFIC_MIX, Traffic
 from draftworth.analysis.statistics import ends_of_ratio
 from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.verdict import not_the_targets
-from draftworth.experiment import search, strict, variants
-from draftworth.experiment.validation_errors import shape_problems, shown
+from draftworth.experiment import search, strict_model, variants
+from draftworth.experiment.validation_errors import json_excerpt, shape_problems
 from draftworth.experiment.yaml_source import read_source
 from draftworth.metrics.definitions import INPUT_TOKENS, OUTPUT_TOKENS
 from draftworth.records.findings import ClaimAnswer, ClaimFinding
@@ -27,11 +27,11 @@ from draftworth.report.reasons import words_of
 from draftworth.report.tables import figure_rows
 
 Text = Annotated[str, Field(min_length=1, max_length=300)]
-Ends = Annotated[tuple[strict.PositiveInt, ...], Field(min_length=2, max_length=2)]
+Ends = Annotated[tuple[strict_model.PositiveInt, ...], Field(min_length=2, max_length=2)]
 
 
-class Conditions(strict.StrictModel):
-    """What a claim is about; a condition that is left out may have any value."""
+class Conditions(strict_model.StrictModel):
+    """The conditions of a claim; a condition that is left out may have any value."""
 
     target: Text | None = None
     """hub id of the target model"""
@@ -41,20 +41,20 @@ class Conditions(strict.StrictModel):
     """0: greedy"""
     prompt_class: Text | None = None
     """class of the prompts, or `traffic mix`"""
-    concurrency: strict.PositiveInt | None = None
+    concurrency: strict_model.PositiveInt | None = None
     input_tokens: Ends | None = None
     """lowest and highest median of the prompts' lengths, as the server counts them"""
     output_tokens: Ends | None = None
     """lowest and highest median of the outputs' lengths"""
     variant: Text | None = None
-    """the variant's name, which is all that a run of `measure` or `compare` says of it"""
+    """the variant's name; runs of `measure` and `compare` have no other condition of a variant"""
     method: Text | None = None
     """how tokens are drafted; none: the baseline"""
     draft: Text | None = None
     """hub id of the draft"""
     window: variants.Window | None = None
     windows: search.Windows | None = None
-    """of best_window: the windows that it is the best of"""
+    """for the figure best_window: the windows of which it is the best"""
 
 
 class Claim(Conditions):
@@ -70,7 +70,7 @@ class Claim(Conditions):
     """the claim is about the figure / the same figure under these other conditions"""
     relation: Literal["equal", "at_least", "at_most"] = "equal"
     """whether the figure equals the value, or the value is the lowest or highest promised"""
-    value: strict.PositiveFloat
+    value: strict_model.PositiveFloat
     """the published figure"""
     tolerance_percent: Annotated[float, Field(ge=0.1, le=50)]
     """how far a figure may be from the value; 20: by a factor of 1.2"""
@@ -90,10 +90,10 @@ class ClaimsFile(Conditions):
     """the published figures"""
 
 
-def conditions_of(*given: Conditions) -> dict[str, Any]:
-    """Return the conditions of all `given` by key; if several have a key, the last one counts."""
+def conditions_of(*conditions: Conditions) -> dict[str, Any]:
+    """Return all `conditions` by key; if several have a key, the last one counts."""
     keys = Conditions.model_fields
-    return {k: v for one in given for k, v in one if k in keys and v is not None}
+    return {k: v for one in conditions for k, v in one if k in keys and v is not None}
 
 
 def read_claims(path: Path) -> ClaimsFile:
@@ -105,30 +105,30 @@ def read_claims(path: Path) -> ClaimsFile:
         raise source.refused(shape_problems(error, source.data, ClaimsFile)) from error
 
 
-# A row of figures.csv, with what the run says of each condition; None: it says nothing.
-_Known = Mapping[str, Any]
+# A row of figures.csv, with the run's value of each condition; None: the run has no value.
+_Row = Mapping[str, Any]
 
 
 def judge(claims: ClaimsFile | None, facts: RunFacts) -> tuple[ClaimFinding, ...]:
-    """Say of each claim whether the run reproduces it, in the order of the file."""
-    known = [*_known(facts)] if claims and facts.run.result.status != "failed" else []
-    return tuple(_judged(known, claims, claim) for claim in claims.claims) if claims else ()
+    """Return for each claim whether the run reproduces it, in the order of the file."""
+    rows = [*_rows_with_conditions(facts)] if claims and facts.run.result.status != "failed" else []
+    return tuple(_judged(rows, claims, claim) for claim in claims.claims) if claims else ()
 
 
-def _judged(known: Sequence[_Known], claims: ClaimsFile, claim: Claim) -> ClaimFinding:
-    rows = [row for row in known if row["figure"] == claim.figure]
+def _judged(all_rows: Sequence[_Row], claims: ClaimsFile, claim: Claim) -> ClaimFinding:
+    rows = [row for row in all_rows if row["figure"] == claim.figure]
     sides = [(claims, claim), *([(claims, claim, claim.against)] if claim.against else [])]
-    found = [_fitting(conditions_of(*given), rows) for given in sides]
+    fitting = [_fitting(conditions_of(*conditions), rows) for conditions in sides]
     answer: ClaimAnswer = "not comparable"
-    told = next((why for _, why in found if why), "")
-    if not told:
-        value, low, high = _measured([row for row, _ in found])
-        doubt = next(filter(None, (row["doubt"]() for row, _ in found)), "")
+    explanation = next((why for _, why in fitting if why), "")
+    if not explanation:
+        value, low, high = _measured([row for row, _ in fitting])
+        doubt = next(filter(None, (row["doubt"]() for row, _ in fitting)), "")
         answer = "inconclusive" if doubt else _answer(claim, low, high)
         ends = "no interval" if low is None else f"{low:.4g} to {high:.4g}"
         claimed = "claimed is {:.4g} to {:.4g}".format(*claim.ends).replace("to inf", "or more")
-        told = f"{claim.figure} is {value:.4g} ({ends}), {claimed}{doubt and f'; {doubt}'}"
-    sentence = f"{claim.claim}: {answer}: {told} ({claim.source})."
+        explanation = f"{claim.figure} is {value:.4g} ({ends}), {claimed}{doubt and f'; {doubt}'}"
+    sentence = f"{claim.claim}: {answer}: {explanation} ({claim.source})."
     return ClaimFinding(claim=claim.claim, answer=answer, sentence=sentence)
 
 
@@ -139,9 +139,11 @@ def _answer(claim: Claim, low: float | None, high: float | None) -> ClaimAnswer:
     return "reproduced" if least <= low and high <= most else "not reproduced"
 
 
-def _measured(rows: Sequence[_Known]) -> tuple[float, float | None, float | None]:
-    """Return (value, low, high) of the figure in one row or, with two rows, of first / second. The
-    interval of such a ratio ignores that both rows have the same prompts."""
+def _measured(rows: Sequence[_Row]) -> tuple[float, float | None, float | None]:
+    """Return (value, low, high) of the figure in one row or, with two rows, of first / second.
+
+    The interval of such a ratio ignores that both rows have the same prompts.
+    """
     if len(rows) == 1:
         return rows[0]["value"], rows[0].get("low"), rows[0].get("high")
     value = rows[0]["value"] / rows[1]["value"] if rows[1]["value"] else math.inf
@@ -149,11 +151,11 @@ def _measured(rows: Sequence[_Known]) -> tuple[float, float | None, float | None
     return value, *ends_of_ratio(value, math.hypot(*halves) if len(halves) == 2 else math.inf)
 
 
-def _fitting(conditions: _Known, rows: Sequence[_Known]) -> tuple[_Known, str]:
+def _fitting(conditions: _Row, rows: Sequence[_Row]) -> tuple[_Row, str]:
     """Return (the only row that fits, ""), or if none or several fit: ({}, the reason in words)."""
     unlike = [
         [
-            f"{key} is {shown(row[key])}, not {shown(wanted)}"
+            f"{key} is {json_excerpt(row[key])}, not {json_excerpt(wanted)}"
             for key, wanted in conditions.items()
             if not _agrees(key, wanted, row[key])
         ]
@@ -167,26 +169,30 @@ def _fitting(conditions: _Known, rows: Sequence[_Known]) -> tuple[_Known, str]:
     return (fitting[0], "") if fitting else ({}, "; ".join(nearest))
 
 
-def _agrees(key: str, wanted: Any, found: Any) -> bool:
-    if found and key.endswith("_tokens"):
-        return bool(wanted[0] <= min(found) and max(found) <= wanted[1])
-    return {*wanted} <= {*(found or ())} if key == "windows" else bool(found == wanted)
+def _agrees(key: str, wanted: Any, actual: Any) -> bool:
+    if actual and key.endswith("_tokens"):
+        return bool(wanted[0] <= min(actual) and max(actual) <= wanted[1])
+    return {*wanted} <= {*(actual or ())} if key == "windows" else bool(actual == wanted)
 
 
-def _known(facts: RunFacts) -> Iterator[_Known]:
+def _rows_with_conditions(facts: RunFacts) -> Iterator[_Row]:
     for row in figure_rows(facts):
-        own = [
+        variant_facts = [
             v
             for v in facts.variants
             if (v.name, v.summary.group.load.label) == (row.get("variant"), row.get("load"))
             and row["prompt_class"] in (v.summary.group.prompt_class, TRAFFIC_MIX)
         ]
-        if own and isinstance(row.get("value"), int | float):
-            yield {**_conditions(facts, own), **row, "doubt": partial(_doubt, facts, own)}
+        if variant_facts and isinstance(row.get("value"), int | float):
+            yield {
+                **_conditions(facts, variant_facts),
+                **row,
+                "doubt": partial(_doubt, facts, variant_facts),
+            }
 
 
-def _conditions(facts: RunFacts, own: Sequence[VariantFacts]) -> _Known:
-    serving, name = facts.run.result.serving, own[0].name
+def _conditions(facts: RunFacts, variant_facts: Sequence[VariantFacts]) -> _Row:
+    serving, name = facts.run.result.serving, variant_facts[0].name
     decoding = serving.decoding.get(name) if serving else None
     candidates = facts.run.search.search.candidates if facts.run.search else ()
     drafts = {candidate.variant: candidate.draft for candidate in candidates}
@@ -194,19 +200,19 @@ def _conditions(facts: RunFacts, own: Sequence[VariantFacts]) -> _Known:
         "target": serving.target_model if serving else facts.run.blocks[0].model,
         "release": serving.release if serving else None,
         "temperature": facts.run.result.temperature,
-        "concurrency": own[0].summary.group.load.in_flight,
-        "input_tokens": [n for v in own if (n := v.value(INPUT_TOKENS))],
-        "output_tokens": [n for v in own if (n := v.value(OUTPUT_TOKENS))],
+        "concurrency": variant_facts[0].summary.group.load.in_flight,
+        "input_tokens": [n for v in variant_facts if (n := v.value(INPUT_TOKENS))],
+        "output_tokens": [n for v in variant_facts if (n := v.value(OUTPUT_TOKENS))],
         **{key: getattr(decoding, key, None) for key in ("method", "draft", "window")},
         "windows": [c.window for c in candidates if c.draft == drafts.get(name)],
     }
 
 
-def _doubt(facts: RunFacts, own: Sequence[VariantFacts]) -> str:
-    """Say why a verdict on a variant's requests would be inconclusive; empty if it would not."""
-    run, sides = facts.run, {facts.run.result.baseline: 0, own[0].name: 0}
-    classes = {v.summary.group.prompt_class: 1.0 for v in own}
-    traffic = Traffic(weights=classes, load=own[0].summary.group.load)
+def _doubt(facts: RunFacts, variant_facts: Sequence[VariantFacts]) -> str:
+    """Return why a verdict on a variant's requests would be inconclusive; empty if it would not."""
+    run, sides = facts.run, {facts.run.result.baseline: 0, variant_facts[0].name: 0}
+    classes = {v.summary.group.prompt_class: 1.0 for v in variant_facts}
+    traffic = Traffic(weights=classes, load=variant_facts[0].summary.group.load)
     doubt = why_not_comparable(run.blocks, traffic, run.result.limits, [*sides])
     reason = doubt or not_the_targets(facts.answers, sides)
     return words_of(reason) if reason else ""

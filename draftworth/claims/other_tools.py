@@ -1,4 +1,4 @@
-"""Puts another load generator's figures beside a run's, and says how the measurements differ."""
+"""The report's section with another load generator's figures beside a run's (`--against FILE`)."""
 
 from collections.abc import Iterator
 

@@ -117,7 +117,7 @@ def _exit_code(argv: Sequence[str]) -> int:
 
 
 def _interrupt(*_: object) -> None:
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a script's program behind `&`
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a script started the program with `&`
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # SIGINT instead of KeyboardInterrupt, because asyncio's SIGINT handler cancels its tasks.
     signal.raise_signal(signal.SIGINT)
@@ -138,7 +138,7 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Its help lists the commands of `GROUPS` by group, which argparse's own help cannot."""
+    """A parser whose help lists the commands by group (`GROUPS`), unlike argparse's own help."""
 
     def format_help(self) -> str:
         formatter = self._get_formatter()
@@ -155,7 +155,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser_of(*commands: str) -> argparse.ArgumentParser:
-    """Return a parser that knows all command names, but only the arguments of these `commands`."""
+    """Return a parser with all command names, but only with the arguments of these `commands`."""
     parser = _Parser(
         prog="draftworth",
         description="Does speculative decoding pay for your prompts on AWS Trainium2?",
@@ -198,7 +198,7 @@ def module_of(command: str) -> ModuleType:
 
 
 def engine_installer() -> Callable[..., Path]:
-    """Return what installs the rehearsal's engine; ModuleNotFoundError: this is no checkout."""
+    """Return the installer of the rehearsal's engine; ModuleNotFoundError: this is no checkout."""
     from rehearsal.install import install_engine
 
     return install_engine

@@ -1,6 +1,6 @@
-"""Parses and checks arguments that several commands have, and finds the runs that they name.
+"""Parses and checks arguments that several commands have, and gets the runs that they name.
 
-No error message shows a secret.
+No error message contains a secret.
 """
 
 import argparse
@@ -16,8 +16,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from draftworth import errors, untrusted
-from draftworth.measuring.http import API_KEY_VARIABLE, address_of, bearer
-from draftworth.records import reading, results
+from draftworth.measuring.http_client import API_KEY_VARIABLE, address_of, bearer
+from draftworth.records import results, run_folder
 from draftworth.records.prompts import PLAIN_NAME_WORDS, is_plain_name
 
 LONGEST_MODEL_CHARACTERS = 200
@@ -95,7 +95,7 @@ def model_name(text: str, *, option: str = "--model") -> str:
     good = text.isprintable() and text == text.strip() and ".." not in text.split("/")
     if not good or not 1 <= len(text) <= LONGEST_MODEL_CHARACTERS:
         raise errors.UserInputError(
-            f"{option}: given {_shown(text)}, allowed: 1 to {LONGEST_MODEL_CHARACTERS} printable "
+            f"{option}: given {_quoted(text)}, allowed: 1 to {LONGEST_MODEL_CHARACTERS} printable "
             "characters, no blank at either end and no `..` between slashes; next: serve the "
             "model under a name of its own (vLLM: --served-model-name)"
         )
@@ -106,12 +106,12 @@ def name_in_files(text: str, *, option: str = "--name") -> str:
     """Return `text`, a name for files and metrics; raise UserInputError if it cannot be one."""
     if not is_plain_name(text):
         raise errors.UserInputError(
-            f"{option}: given {_shown(text)}, allowed: {PLAIN_NAME_WORDS}, because it is part of "
+            f"{option}: given {_quoted(text)}, allowed: {PLAIN_NAME_WORDS}, because it is part of "
             "file names and of metrics"
         )
     if text in results.RESERVED_NAMES:
         raise errors.UserInputError(
-            f"{option}: given {_shown(text)}, allowed: another name than "
+            f"{option}: given {_quoted(text)}, allowed: another name than "
             f"{' and '.join(results.RESERVED_NAMES)}, which mean a certain server in a run's files"
         )
     return text
@@ -125,7 +125,7 @@ def base_url(url: str, *, option: str = "--base-url") -> str:
 
 
 def server_at(base_url: str) -> tuple[str, int, str]:
-    """Return host, port and path of a valid base URL, in one spelling for all that mean the same.
+    """Return host, port and path of a valid base URL; two URLs of one server give the same result.
 
     An address is read as the client reads it (`127.1` is 127.0.0.1), and all of `_THIS_MACHINE` are
     one host. No other name is resolved: two names of another machine are two servers.
@@ -144,7 +144,7 @@ def server_at(base_url: str) -> tuple[str, int, str]:
 
 
 def is_this_machine(base_url: str) -> bool:
-    """Tell whether the server of a valid base URL is on this machine."""
+    """Return whether the server of a valid base URL is on this machine."""
     return server_at(base_url)[0] == _THIS_MACHINE[0]
 
 
@@ -158,13 +158,13 @@ def _problem_of_url(url: str) -> str:
     if "?" in url or "#" in url:
         return "given an address with a query or fragment (not shown), which has no meaning here"
     if not url.isprintable() or " " in url:
-        return f"given {_shown(url)}: a blank or a control character in it"
+        return f"given {_quoted(url)}: a blank or a control character in it"
     try:
         address_of(url)
     except ValueError as error:
-        return f"given {_shown(url)}: {untrusted.one_line(str(error))}"
+        return f"given {_quoted(url)}: {untrusted.one_line(str(error))}"
     if not urlsplit(url).path.isascii():
-        return f"given {_shown(url)}: a path with characters that are not ASCII"
+        return f"given {_quoted(url)}: a path with characters that are not ASCII"
     return ""
 
 
@@ -174,10 +174,10 @@ def check_api_key() -> None:
 
 
 def _refused(text: str, allowed: str) -> argparse.ArgumentTypeError:
-    return argparse.ArgumentTypeError(f"given {_shown(text)}, allowed: {allowed}")
+    return argparse.ArgumentTypeError(f"given {_quoted(text)}, allowed: {allowed}")
 
 
-def _shown(text: str) -> str:
+def _quoted(text: str) -> str:
     return repr(untrusted.one_line(text, characters=80))
 
 
@@ -188,7 +188,7 @@ def local_run(run_at: str) -> Iterator[Path]:
         yield Path(run_at)
         return
     # Imported only for a run in S3, because it loads boto3, as in `run_list`.
-    from draftworth.account.s3 import download_run
+    from draftworth.account.s3_downloads import download_run
 
     with tempfile.TemporaryDirectory(prefix="draftworth-") as folder:
         download_run(run_at, Path(folder))
@@ -206,7 +206,7 @@ def run_list(runs_at: str) -> Iterator[str] | None:
         return lines_of_experiment(Path(runs_at))
     if not runs_at.startswith(S3_SCHEME):
         return None
-    _, prefix = reading.parse_s3_url(runs_at)
+    _, prefix = run_folder.parse_s3_url(runs_at)
     if prefix.strip("/").rpartition("/")[2] not in ("", results.RUNS_FOLDER):
         return None
     from draftworth.account.run_list import lines_of_address

@@ -15,7 +15,7 @@ from draftworth.analysis.clustering import MIN_PROMPTS
 from draftworth.cli import arguments, measure, resuming
 from draftworth.errors import UserInputError, counted
 from draftworth.measuring.run_specification import Endpoint
-from draftworth.measuring.unended import BegunRun
+from draftworth.measuring.unended_runs import BegunRun
 from draftworth.records.results import MAX_VARIANTS, Price
 from draftworth.report.reasons import ENOUGH
 from draftworth.speculation import most_tokens_per_step

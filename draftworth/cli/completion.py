@@ -13,14 +13,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=shtab.SUPPORTED_SHELLS)
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print the completion, without the options of commands whose libraries are missing."""
-    found = []
+    importable = []
     for command in cli.COMMANDS:
         with suppress(ModuleNotFoundError):
             cli.module_of(command)
-            found.append(command)
-    parser = cli.parser_of(*found)
+            importable.append(command)
+    parser = cli.parser_of(*importable)
     parser.prog = "draftworth"
-    print(shtab.complete(parser, shell=given.shell))
+    print(shtab.complete(parser, shell=arguments.shell))
     return 0

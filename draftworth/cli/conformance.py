@@ -1,4 +1,4 @@
-"""`draftworth conformance -- COMMAND {url}` tells which figures of a load generator are right."""
+"""`draftworth conformance -- COMMAND {url}` checks which figures of a load generator are right."""
 
 import argparse
 import sys
@@ -29,44 +29,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--timeout-seconds", type=positive_number, default=120.0, help="a trap (%(default)g)")
 
 
-def run(given: argparse.Namespace) -> int:
-    """Run the load generator in each trap; print what figures are right; return 1 if one is not."""
-    if not any("{url}" in part for part in given.command):
+def run(arguments: argparse.Namespace) -> int:
+    """Run the load generator in each trap, and print which figures are right; 1: one is wrong."""
+    if not any("{url}" in part for part in arguments.command):
         raise UserInputError(
             "COMMAND: given without {url}, allowed: a command that has it where the base URL of a "
             "server stands; next: draftworth conformance -- my-tool --base-url {url}"
         )
-    traps = dict.fromkeys(given.trap or TRAPS)
+    traps = dict.fromkeys(arguments.trap or TRAPS)
     rows: list[tuple[str, ...]] = []
     for trap in traps:
         print(f"{trap} ...", file=sys.stderr)
-        rows += _rows(given, trap)
+        rows += _rows(arguments, trap)
     for line in table_lines(rows, _HEADINGS, numbers=(2, 3, 4)):
         print(line)
     wrong = [trap for trap in traps if any(row[0] == trap and row[-1] != "right" for row in rows)]
     for trap in wrong:
         print(f"{trap}: {TRAPS[trap].mistake}.")
     print(
-        f"Medians over the requests. A time is right within {given.tolerance_percent:g}%: a trap "
-        "moves a figure by a quarter or more, a busy machine by less. A number of tokens is exact. "
+        f"Medians over the requests. A time is right within {arguments.tolerance_percent:g}%: a "
+        "trap moves a figure by a quarter or more, a busy machine by less. A number of tokens is "
+        "exact. "
         "A figure that the tool does not give is not judged."
     )
     print(f"Wrong in {len(wrong)} of {counted(len(traps), 'trap')}." if wrong else "All right.")
     return 1 if wrong else 0
 
 
-def _rows(given: argparse.Namespace, trap: str) -> Iterator[tuple[str, ...]]:
+def _rows(arguments: argparse.Namespace, trap: str) -> Iterator[tuple[str, ...]]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             trial = attempt(
-                given.command,
+                arguments.command,
                 TRAPS[trap].spec,
                 Path(folder),
-                form=given.form,
-                timeout_seconds=given.timeout_seconds,
+                form=arguments.form,
+                timeout_seconds=arguments.timeout_seconds,
             )
-            for each in judged(trial, given.tolerance_percent):
-                figures = (f"{each.truth:.2f}", f"{each.told:.2f}", f"{each.error_percent:+.1f}%")
+            for each in judged(trial, arguments.tolerance_percent):
+                figures = (
+                    f"{each.truth:.2f}",
+                    f"{each.reported:.2f}",
+                    f"{each.error_percent:+.1f}%",
+                )
                 yield trap, each.figure, *figures, "right" if each.right else "WRONG"
         except UserInputError:
             raise

@@ -1,4 +1,4 @@
-"""`draftworth estimate` tells what a draft, or n-gram drafting, would yield and save.
+"""`draftworth estimate` forecasts what a draft, or n-gram drafting, would yield and save.
 
 On this machine's CPU, each draft model predicts the target's outputs of a past run or a log. The
 results (readings) give the tokens per step of every window and, with step costs, a token's cost.
@@ -17,25 +17,25 @@ from draftworth.analysis.acceptance import acceptance_of
 from draftworth.analysis.costs import hit_rate
 from draftworth.cli import engine_installer
 from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
+from draftworth.cli.estimate_next_steps import TokenPrice, settled, token_prices
 from draftworth.cli.estimate_profile import estimates_by_profile, profile_of
-from draftworth.cli.estimate_settling import TokenPrice, settled, token_prices
 from draftworth.errors import UserInputError
-from draftworth.estimate import likelihood, predictions, target_outputs
+from draftworth.estimate import output_likelihoods, predictions, target_outputs
 from draftworth.estimate.estimate_document import document_of, json_text
 from draftworth.estimate.forecast import WINDOWS, DraftEstimate, windows_of
-from draftworth.estimate.model_folders import check_model, check_tokenizer, shown
+from draftworth.estimate.model_folders import check_model, check_tokenizer, printed_path
 from draftworth.estimate.profile_forms import write_profile
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up, tokens_per_step
-from draftworth.estimate.reader import Reader
+from draftworth.estimate.run_teacher_forcing import Reader
+from draftworth.estimate.run_tokenizing import TargetTokenizer
 from draftworth.estimate.step_cost_sources import step_costs_of
-from draftworth.estimate.target_tokenizer import TargetTokenizer
 from draftworth.experiment.catalog import NGRAM, catalog
 from draftworth.experiment.model import beside
 from draftworth.experiment.naming import CHECKPOINTS_OUTPUT
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedNeuron, load
-from draftworth.records import findings
+from draftworth.records import step_costs
 from draftworth.report.document import document_lines
 from draftworth.report.writing import write_page
 
@@ -126,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(experiment, ResolvedNeuron):
         experiment = with_looked_up_price(experiment)
     weights = {c.name: c.weight for c in experiment.spec.workload.classes}
-    card = findings.read_step_costs(arguments.card) if arguments.card else None
+    card = step_costs.read_step_costs(arguments.card) if arguments.card else None
     if arguments.acceptance:
         _refuse_outputs(arguments)
         estimates = [*estimates_by_profile(experiment, arguments.acceptance, weights, card)]
@@ -143,10 +143,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_outputs(arguments: argparse.Namespace) -> None:
-    if given := [o for o in ("answers", "draft", "target", "profile") if getattr(arguments, o)]:
+    if useless := [o for o in ("answers", "draft", "target", "profile") if getattr(arguments, o)]:
         raise UserInputError(
-            f"--{given[0]}: given with --acceptance, allowed: without, as no output is read; next: "
-            "leave one of the two out"
+            f"--{useless[0]}: given with --acceptance, allowed: without, as no output is read; "
+            "next: leave one of the two out"
         )
 
 
@@ -154,36 +154,38 @@ def _estimates(
     experiment: ResolvedNeuron | ResolvedLocal,
     arguments: argparse.Namespace,
     weights: Mapping[str, float],
-    card: findings.StepCostCard | None,
+    card: step_costs.StepCostCard | None,
 ) -> list[DraftEstimate]:
     """Return an estimate for each draft and load; all input is checked before a draft is run."""
     method = _method(experiment)
     target = _target(experiment, arguments.target, arguments.out)
-    given, own_card = _given_outputs(experiment, arguments.answers, method or NGRAM)
-    card = card or own_card
+    source, run_card = _outputs_to_read(experiment, arguments.answers, method or NGRAM)
+    card = card or run_card
     prices = token_prices(experiment, card) if card else {}
-    target_outputs.check_classes(weights, given.outputs)
+    target_outputs.check_classes(weights, source.outputs)
     by_position = arguments.profile is not None
-    found: list[DraftEstimate] = []
+    estimates: list[DraftEstimate] = []
     try:
         tokenizer = TargetTokenizer(target)
-        found.append(_ngram(experiment, given, tokenizer, weights, card, by_position=by_position))
+        estimates.append(
+            _ngram(experiment, source, tokenizer, weights, card, by_position=by_position)
+        )
     except (UserInputError, ModuleNotFoundError) as error:
         if method is None:
             raise
         _progress(f"n-gram drafting is not estimated: {error}{_tokenizers_next(error)}")
-    kept = partial(_kept, experiment, arguments, given, prices)
+    kept = partial(_kept, experiment, arguments, source, prices)
     if method is None:
-        return kept(found)
+        return kept(estimates)
     windows, all_costs = windows_of(experiment, method), step_costs_of(card, method)
     # The drafts are found last, because their download may be large.
     try:
         drafts = _drafts(experiment, arguments.draft, arguments.out)
     except UserInputError as error:
-        if not found or arguments.draft:
+        if not estimates or arguments.draft:
             raise
         _progress(f"the drafts are not read: {error}")
-        return kept(found)
+        return kept(estimates)
     reader = Reader(
         python=_engine(arguments.engine),
         target=target,
@@ -192,23 +194,23 @@ def _estimates(
         precision=experiment.reading_precision,
     )
     for draft in drafts:
-        readings = reader.readings(draft, given.outputs)
+        readings = reader.readings(draft, source.outputs)
         target_outputs.check_lengths(weights, readings)
         of_draft = partial(
             DraftEstimate,
-            target=experiment.spec.target.given,
-            tokenizer=shown(target),
+            target=experiment.spec.target.id_or_path,
+            tokenizer=printed_path(target),
             method=method,
-            draft=shown(draft),
+            draft=printed_path(draft),
             acceptance=acceptance_of(readings, windows.values(), by_position=by_position),
             weights=weights,
             windows=windows,
             hit_rate=hit_rate(readings),
-            predictions=tuple(predictions.compare(experiment, given, draft, readings)),
+            predictions=tuple(predictions.compare(experiment, source, draft, readings)),
         )
-        found += [of_draft(step_costs=costs) for costs in all_costs]
-    estimates = kept(found)
-    likelihood.check_outputs(experiment, given, reader, drafts[0], progress=_progress)
+        estimates += [of_draft(step_costs=costs) for costs in all_costs]
+    estimates = kept(estimates)
+    output_likelihoods.check_outputs(experiment, source, reader, drafts[0], progress=_progress)
     return estimates
 
 
@@ -220,16 +222,16 @@ def _tokenizers_next(error: Exception) -> str:
 def _kept(
     experiment: ResolvedExperiment,
     arguments: argparse.Namespace,
-    given: target_outputs.GivenOutputs,
+    source: target_outputs.TargetOutputs,
     prices: Mapping[str, TokenPrice],
-    found: Sequence[DraftEstimate],
+    estimates: Sequence[DraftEstimate],
 ) -> list[DraftEstimate]:
     """Write predictions and the profile; return the estimates, each with what to measure next."""
-    predicted = dict.fromkeys(prediction for one in found for prediction in one.predictions)
-    predictions.keep_predictions([*predicted], given, progress=_progress)
+    predicted = dict.fromkeys(prediction for one in estimates for prediction in one.predictions)
+    predictions.keep_predictions([*predicted], source, progress=_progress)
     if arguments.profile is not None:
-        write_profile(profile_of(experiment, given, found), arguments.profile)
-    return [settled(experiment, one, prices, arguments.tokens_per_day) for one in found]
+        write_profile(profile_of(experiment, source, estimates), arguments.profile)
+    return [settled(experiment, one, prices, arguments.tokens_per_day) for one in estimates]
 
 
 def _method(experiment: ResolvedExperiment) -> str | None:
@@ -247,10 +249,10 @@ def _method(experiment: ResolvedExperiment) -> str | None:
 
 def _ngram(
     experiment: ResolvedExperiment,
-    given: target_outputs.GivenOutputs,
+    source: target_outputs.TargetOutputs,
     tokenizer: TargetTokenizer,
     weights: Mapping[str, float],
-    card: findings.StepCostCard | None,
+    card: step_costs.StepCostCard | None,
     *,
     by_position: bool,
 ) -> DraftEstimate:
@@ -260,44 +262,44 @@ def _ngram(
     drafting, the published range is used.
     """
     thinking = experiment.spec.workload.enable_thinking
-    shortest = looked_up(given.outputs, tokenizer, LOOKUPS[0], enable_thinking=thinking)
+    shortest = looked_up(source.outputs, tokenizer, LOOKUPS[0], enable_thinking=thinking)
     target_outputs.check_lengths(weights, shortest)
     tried = [[replace(output, lengths=lengths) for output in shortest] for lengths in LOOKUPS]
     tokens = [tokens_per_step(one, weights, checked=LOOKUP_WINDOW) for one in tried]
     most, best = max(zip(tokens, tried, strict=True), key=itemgetter(0))
     to_beat = _TO_BEAT.format(tokens=most, window=LOOKUP_WINDOW)
     is_served = NGRAM in experiment.spec.release_facts.methods
-    known = card.serving.decoding.values() if card and card.serving else ()
-    has_steps = any(decoding.method == NGRAM for decoding in known)
+    decodings = card.serving.decoding.values() if card and card.serving else ()
+    has_steps = any(decoding.method == NGRAM for decoding in decodings)
     costs, *_ = step_costs_of(card if has_steps else None, NGRAM)
     return DraftEstimate(
-        target=experiment.spec.target.given,
-        tokenizer=shown(tokenizer.folder),
+        target=experiment.spec.target.id_or_path,
+        tokenizer=printed_path(tokenizer.folder),
         method=NGRAM,
         draft=f"n-gram drafting, {best[0].lengths} tokens looked up",
         acceptance=acceptance_of(best, WINDOWS, by_position=by_position),
         weights=weights,
         windows={window: window for window in WINDOWS},
         step_costs=costs,
-        predictions=tuple(predictions.compare_ngram(experiment, given, tokenizer)),
+        predictions=tuple(predictions.compare_ngram(experiment, source, tokenizer)),
         settling=(to_beat,) if is_served else (to_beat, _NOT_SERVED),
     )
 
 
-def _given_outputs(
+def _outputs_to_read(
     experiment: ResolvedExperiment, place: str | None, method: str
-) -> tuple[target_outputs.GivenOutputs, findings.StepCostCard | None]:
+) -> tuple[target_outputs.TargetOutputs, step_costs.StepCostCard | None]:
     if place is None:
-        return target_outputs.given_outputs(experiment, None), None
+        return target_outputs.read_target_outputs(experiment, None), None
     with local_run(place) as folder:
-        given = target_outputs.given_outputs(experiment, folder)
-        card = _own_card(folder, method) if given.run else None
-        return replace(given, folder=None) if place.startswith(S3_SCHEME) else given, card
+        source = target_outputs.read_target_outputs(experiment, folder)
+        card = _card_of_run(folder, method) if source.run else None
+        return replace(source, folder=None) if place.startswith(S3_SCHEME) else source, card
 
 
-def _own_card(run: Path, method: str) -> findings.StepCostCard | None:
+def _card_of_run(run: Path, method: str) -> step_costs.StepCostCard | None:
     try:
-        card = findings.read_step_costs(run)
+        card = step_costs.read_step_costs(run)
         step_costs_of(card, method)
     except UserInputError as error:
         _progress(f"the run's own step costs are not used: {error}")
@@ -317,7 +319,7 @@ def _target(experiment: ResolvedNeuron | ResolvedLocal, place: str | None, out: 
             "(--target DIR), or where a deploy staged it: --target "
             f"{_staged(experiment.spec.target)} {_BUCKET}"
         )
-    check_tokenizer(folder, given_by="--target" if place else f"{experiment.path}: target.path")
+    check_tokenizer(folder, option="--target" if place else f"{experiment.path}: target.path")
     return folder
 
 
@@ -337,7 +339,7 @@ def _drafts(
             f"{_BUCKET}"
         )
     for folder in folders:
-        check_model(folder, given_by="--draft" if places else f"{experiment.path}: draft.path")
+        check_model(folder, option="--draft" if places else f"{experiment.path}: draft.path")
     return folders
 
 
@@ -345,7 +347,7 @@ def _model_folder(place: str, out: Path, *, needs_weights: bool) -> Path:
     if not place.startswith(S3_SCHEME):
         return Path(place)
     # Imported only for a checkpoint in S3, because it loads boto3.
-    from draftworth.account.s3 import download_checkpoint
+    from draftworth.account.s3_downloads import download_checkpoint
 
     checkpoints = out / "checkpoints"
     return download_checkpoint(place, checkpoints, needs_weights=needs_weights, say=_progress)
@@ -355,14 +357,14 @@ def _engine(folder: Path) -> Path:
     try:
         install_engine = engine_installer()
     except ModuleNotFoundError as error:
-        given = folder / "bin" / "python"
-        if not given.is_file():
+        python = folder / "bin" / "python"
+        if not python.is_file():
             raise UserInputError(
                 f"--engine: given {folder}, allowed outside of a checkout: a virtual environment "
                 f"with torch and transformers; next: `python -m venv {folder}`, and "
                 f"`{folder}/bin/pip install torch transformers`"
             ) from error
-        return given
+        return python
     return install_engine(folder, progress=_progress)
 
 

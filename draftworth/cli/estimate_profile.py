@@ -9,7 +9,7 @@ from draftworth.errors import UserInputError
 from draftworth.estimate.forecast import WINDOWS, DraftEstimate, windows_of
 from draftworth.estimate.profile_forms import read_profile
 from draftworth.estimate.step_cost_sources import step_costs_of
-from draftworth.estimate.target_outputs import GivenOutputs
+from draftworth.estimate.target_outputs import TargetOutputs
 from draftworth.experiment.candidate_forecast import name_in
 from draftworth.experiment.catalog import NGRAM, catalog
 from draftworth.experiment.variants import HubModel
@@ -20,7 +20,7 @@ from draftworth.records.acceptance_profile import (
     name_of,
     text_hash,
 )
-from draftworth.records.findings import StepCostCard
+from draftworth.records.step_costs import StepCostCard
 
 
 def estimates_by_profile(
@@ -29,8 +29,10 @@ def estimates_by_profile(
     weights: Mapping[str, float],
     card: StepCostCard | None,
 ) -> Iterator[DraftEstimate]:
-    """Yield an estimate for each draft in a profile and each load of `card`. Estimates use
-    the step costs of the experiment's method, from the card or, without a card, as published."""
+    """Yield an estimate for each draft in a profile and each load of `card`.
+
+    Step costs are those of the experiment's method: from the card, or as published without a card.
+    """
     profile = read_profile(path)
     drafting = [v.spec.method for v in experiment.variants if v.draft]
     method = drafting[0] if drafting else NGRAM
@@ -43,7 +45,7 @@ def estimates_by_profile(
     for draft in profile.drafts:
         alike = dict.fromkeys(draft.classes, 1.0)
         for costs in step_costs_of(card, method):
-            found = DraftEstimate(
+            estimate = DraftEstimate(
                 target=profile.target,
                 method=draft.method,
                 draft=draft.draft,
@@ -53,27 +55,27 @@ def estimates_by_profile(
                 step_costs=costs,
                 source=f"Acceptance of {profile.target} by {profile.source}",
             )
-            if not found.forecasts:
+            if not estimate.forecasts:
                 raise UserInputError(
                     f"{path}: {draft.draft}: given other windows, allowed: "
                     f"{min(windows.values())} to {max(windows.values())} drafts checked, which a "
                     f"step of {method} can have, the same in each class"
                 )
-            yield found
+            yield estimate
 
 
 def profile_of(
-    experiment: ResolvedExperiment, given: GivenOutputs, estimates: Sequence[DraftEstimate]
+    experiment: ResolvedExperiment, source: TargetOutputs, estimates: Sequence[DraftEstimate]
 ) -> AcceptanceProfile:
     """Return the acceptance profile of the drafts that were estimated from outputs."""
     target = experiment.spec.target
-    asked = given.run.result if given.run else experiment.spec.workload
-    hashes = (hashlib.sha256(output.text.encode()).hexdigest() for output in given.outputs)
+    sampling = source.run.result if source.run else experiment.spec.workload
+    hashes = (hashlib.sha256(output.text.encode()).hexdigest() for output in source.outputs)
     return AcceptanceProfile(
-        target=name_of(target.given),
+        target=name_of(target.id_or_path),
         target_revision=target.revision if isinstance(target, HubModel) else None,
         source=f"draftworth {__version__}, an estimate of {experiment.name}",
-        temperature=float(asked.temperature),
+        temperature=float(sampling.temperature),
         text_sha256=text_hash(hashes),
         drafts=tuple(_drafts_of(experiment, estimates)),
     )
@@ -84,12 +86,12 @@ def _drafts_of(
 ) -> Iterator[DraftAcceptance]:
     """Yield each draft once; a folder with the name of a hub model is given the model's id."""
     models = (v.spec.hub_draft for v in experiment.variants)
-    hub = {PurePath(model.given).name: model for model in models if model}
-    for found in {own.draft: own for own in estimates}.values():
-        model = hub.get(name_in(found.draft, hub) or "")
+    hub = {PurePath(model.id_or_path).name: model for model in models if model}
+    for estimate in {each.draft: each for each in estimates}.values():
+        model = hub.get(name_in(estimate.draft, hub) or "")
         yield DraftAcceptance(
-            method=found.method,
-            draft=name_of(model.given if model else found.draft),
+            method=estimate.method,
+            draft=name_of(model.id_or_path if model else estimate.draft),
             draft_revision=model.revision if model else None,
-            classes=found.acceptance,
+            classes=estimate.acceptance,
         )

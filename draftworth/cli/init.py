@@ -18,20 +18,21 @@ from draftworth.cli.measure import find_cases
 from draftworth.cli.prompts import print_imported, show_progress
 from draftworth.errors import ExperimentError, Problem, UserInputError
 from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.strict import MAX_NAME_LENGTH
-from draftworth.importing.formats import FORMATS
+from draftworth.experiment.strict_model import MAX_NAME_LENGTH
+from draftworth.importing.log_formats import FORMATS
 from draftworth.importing.prompt_sets import ImportOrder, as_name, import_prompts
-from draftworth.records import reading
+from draftworth.records import run_folder
 from draftworth.records.prompts import ANSWERS_FOLDER, CASE_SUFFIX
 from draftworth.records.results import RUN_FILE
 
 Ask = Callable[[str], str]  # asks a question and returns the answer
 _DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-# Flag, key that it fills, default (empty: optional; the name's is the file's), why it is asked.
+# Each question's flag, the key of the file that it fills, its default (empty: none; the name's
+# default is the file's name), and why it is asked.
 QUESTIONS = tuple(
     (q["flag"], q["key"], q.get("default", ""), q["why"]) for q in _DECLARED["question"]
 )
-# The most tokens of an answer for which no prompt and no run says more, as was published.
+# The most tokens of an answer if neither the prompts nor a run limit them, as published.
 _USUAL_TOKENS = 600
 _OTHER_FLAGS = {"serving": "--prompts", "aws.price": "--usd-per-hour"}
 
@@ -41,9 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="FILE.yaml", type=Path, help="the file to write")
     parser.add_argument("--yes", action="store_true", help="take the defaults and ask nothing")
     for flag, _, default, why in QUESTIONS:
-        shown = f" (default: {default})" if default else ""
+        default_words = f" (default: {default})" if default else ""
         unit = flag.split("-")[-1].upper()
-        parser.add_argument(flag, dest=flag, metavar=unit, help=f"{why}{shown}")
+        parser.add_argument(flag, dest=flag, metavar=unit, help=f"{why}{default_words}")
     parser.add_argument(
         "--from",
         dest="source",
@@ -60,16 +61,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask the questions if standard input is a terminal, write the file, print what comes next."""
     path = write_experiment(arguments, input if sys.stdin and sys.stdin.isatty() else None)
-    shown = shlex.quote(str(path))
+    quoted_path = shlex.quote(str(path))
     print(f"{path}: written; each line that you may change has a comment. Next:")
     if arguments.source and _may_have_outputs(arguments.source):
-        print(f"  draftworth estimate {shown} --target DIR  # DIR has the target's tokenizer:")
+        print(
+            f"  draftworth estimate {quoted_path} --target DIR  # DIR has the target's tokenizer:"
+        )
         print(
             "                           # what n-gram drafting would yield, and what must beat it"
         )
-    print(f"  draftworth plan {shown}       # what it runs and costs; no AWS call")
-    print(f"  draftworth preflight {shown}  # can your account run it? It only looks")
-    print(f"  make deploy EXPERIMENT={shown}          # in a checkout: builds and runs it")
+    print(f"  draftworth plan {quoted_path}       # what it runs and costs; no AWS call")
+    print(f"  draftworth preflight {quoted_path}  # can your account run it? It only looks")
+    print(f"  make deploy EXPERIMENT={quoted_path}          # in a checkout: builds and runs it")
     return 0
 
 
@@ -99,8 +102,8 @@ def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
     except ExperimentError as error:
         again = f" with --from {arguments.source}" if arguments.source else ""
         next_step = f"next: answer that anew{again}; {path} was not written"
-        told = (*map(_told, error.problems), next_step)
-        raise UserInputError("\n".join(told)) from error
+        sentences = (*map(_sentence, error.problems), next_step)
+        raise UserInputError("\n".join(sentences)) from error
     except OSError as error:
         raise UserInputError(f"{path}: cannot be written: {error.strerror}") from error
     except EOFError as error:
@@ -110,35 +113,35 @@ def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
     return path
 
 
-def _measured(given: argparse.Namespace) -> reading.Run | None:
+def _measured(arguments: argparse.Namespace) -> run_folder.Run | None:
     """Return the run that `--from` names, or None; if it names prompts instead, set `--prompts`."""
-    source = Path(given.source) if given.source else None
+    source = Path(arguments.source) if arguments.source else None
     if source is None or source.is_file():
         return None
     has_runs = (source / RUN_FILE).exists() or any(source.glob(f"*/{RUN_FILE}"))
     if source.is_dir() and not has_runs:
-        if getattr(given, "--prompts") is not None:
+        if getattr(arguments, "--prompts") is not None:
             raise UserInputError(
                 "--prompts: given beside --from with prompts; allowed: one of them"
             )
-        setattr(given, "--prompts", given.source)
+        setattr(arguments, "--prompts", arguments.source)
         return None
-    with local_run(given.source) as folder:
-        return reading.read_run(folder)
+    with local_run(arguments.source) as folder:
+        return run_folder.read_run(folder)
 
 
-def _answers(given: argparse.Namespace, ask: Ask | None) -> Mapping[str, str]:
+def _answers(arguments: argparse.Namespace, ask: Ask | None) -> Mapping[str, str]:
     """Return the answers by flag; UserInputError: without `ask` or `--yes`, a flag is missing."""
     answers: dict[str, str] = {}
     missing = []
     for flag, _, usual, why in QUESTIONS:
-        default = given.experiment.stem if flag == "--name" else usual
+        default = arguments.experiment.stem if flag == "--name" else usual
         if flag == "--zone" and not default.startswith(answers["--region"]):
             default = ""  # a zone of another region cannot be worked out
-        answer = getattr(given, flag)
-        if answer is None and ask and not given.yes:
+        answer = getattr(arguments, flag)
+        if answer is None and ask and not arguments.yes:
             answer = ask(f"{why}\n{flag} [{default}]: ").strip()
-        elif answer is None and usual and not given.yes:
+        elif answer is None and usual and not arguments.yes:
             missing.append(flag)
         answers[flag] = answer or default
         if not answers[flag].isprintable():
@@ -151,22 +154,22 @@ def _answers(given: argparse.Namespace, ask: Ask | None) -> Mapping[str, str]:
     return answers
 
 
-def _import(given: argparse.Namespace, out: Path) -> Path:
+def _import(arguments: argparse.Namespace, out: Path) -> Path:
     """Import a log's prompts as `prompts import` does; return the new prompt class's folder."""
-    log = Path(given.source)
+    log = Path(arguments.source)
     name = as_name(Path(os.path.realpath(log)).stem)[:MAX_NAME_LENGTH]
-    order = ImportOrder(source=log, format=given.format, out=out, prompt_class=name)
+    order = ImportOrder(source=log, format=arguments.format, out=out, prompt_class=name)
     print_imported(import_prompts(order, show_progress), order)
-    given.source = str(out / name)
+    arguments.source = str(out / name)
     return out / name
 
 
 def _text(
-    given: argparse.Namespace, answers: Mapping[str, str], measured: reading.Run | None
+    arguments: argparse.Namespace, answers: Mapping[str, str], measured: run_folder.Run | None
 ) -> str:
     folder, budget = Path(answers["--prompts"]), answers["--accelerator-budget-usd"]
-    if given.source and Path(given.source).is_file():
-        folder = _import(given, folder)
+    if arguments.source and Path(arguments.source).is_file():
+        folder = _import(arguments, folder)
     cases = find_cases(folder)
     prompts = [prompt for case in cases for prompt in case.prompts]
     if any(folder.glob(f"*{CASE_SUFFIX}")):  # the folder of one class
@@ -182,17 +185,17 @@ def _text(
     return environment.get_template("experiment.yaml.jinja").render(
         {flag.strip("-").replace("-", "_"): answer for flag, answer in answers.items()},
         run=measured,
-        prompts_dir=os.path.relpath(folder.resolve(), given.experiment.parent.resolve()),
+        prompts_dir=os.path.relpath(folder.resolve(), arguments.experiment.parent.resolve()),
         classes=sorted({case.prompt_class for case in cases}),
         tools=any(prompt.tools for prompt in prompts),
         most_tokens=max(prompt.max_tokens or _USUAL_TOKENS for prompt in prompts),
         budget=float(budget) if budget.replace(".", "", 1).isdecimal() else budget,
-        usd_per_hour=given.usd_per_hour,
+        usd_per_hour=arguments.usd_per_hour,
         today=datetime.now(UTC).date().isoformat(),
     )
 
 
-def _told(problem: Problem) -> str:
+def _sentence(problem: Problem) -> str:
     flags = {key: flag for flag, key, *_ in QUESTIONS} | _OTHER_FLAGS
     where = next((f for k, f in flags.items() if problem.dotted_key.startswith(k)), "the file")
-    return f"{where}: given {problem.given}, allowed: {problem.allowed}; {problem.reason}"
+    return f"{where}: given {problem.actual}, allowed: {problem.allowed}; {problem.reason}"

@@ -12,13 +12,13 @@ from pathlib import Path
 from draftworth.cli import arguments, print_run, resuming
 from draftworth.cli.progress import shown_progress
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.measuring import result_files, run_specification, unended
-from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError
+from draftworth.measuring import result_files, run_specification, unended_runs
+from draftworth.measuring.http_client import API_KEY_VARIABLE, ConnectError
 from draftworth.measuring.journal import read_history
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import measure_here
 from draftworth.measuring.server_lifecycle import served_models
-from draftworth.measuring.unended import BegunRun
+from draftworth.measuring.unended_runs import BegunRun
 from draftworth.records import results
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
@@ -147,9 +147,10 @@ def measure_and_print(
     url_options: Mapping[str, str],
     begun: BegunRun | None,
 ) -> int:
-    """Measure, and print the answer; `url_options`: by variant, the option of its base URL.
+    """Measure, and print the answer.
 
-    begun: the run that goes on; None: a new one.
+    url_options: the option of each variant's base URL, for error messages.
+    begun: the run that goes on; None: a new run.
     """
     arguments.check_api_key()
     folder = resuming.run_folder(options, spec, begun)
@@ -157,10 +158,10 @@ def measure_and_print(
     sink.check()
     _check_servers(spec, url_options)
     if begun is None:
-        unended.keep_specification(sink, folder.name, spec)
+        unended_runs.keep_specification(sink, folder.name, spec)
     try:
         with (
-            unended.only_process(folder),
+            unended_runs.only_process(folder),
             print_run.answer_if_cut_off(options, folder),
             shown_progress() as progress,
         ):
@@ -173,7 +174,7 @@ def measure_and_print(
                 advanced=progress.advanced,
             )
     except result_files.StorageFullError as error:
-        again = unended.resume_command(spec, folder)
+        again = unended_runs.resume_command(spec, folder)
         raise DraftworthError(f"{error}, then {again}") from error
     print_run.print_run(options, folder)
     if result.status == "failed":
@@ -214,8 +215,10 @@ def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:
 
 
 def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...]:
-    """Read the cases of a prompt file, a class folder, or all class folders in a folder; a prompt's
-    `max_tokens` may be at most `most_tokens` (None: 10,000,000)."""
+    """Read the cases of a prompt file, a class folder, or all class folders in a folder.
+
+    most_tokens: the highest `max_tokens` that a prompt may have; None: 10,000,000.
+    """
     pattern = f"*{CASE_SUFFIX}"
     try:
         files = [path] if path.is_file() else sorted(path.glob(pattern))
@@ -236,7 +239,7 @@ def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...
 
 
 def load_of(options: argparse.Namespace) -> Load:
-    """Return the load that is asked for; UserInputError: concurrency above requests per case."""
+    """Return the load of the options; UserInputError: concurrency above requests per case."""
     if options.requests_per_second is not None:
         return PoissonLoad(requests_per_second=options.requests_per_second)
     concurrency, requests = options.concurrency or 1, options.requests_per_case
@@ -282,10 +285,10 @@ def run_spec(
     *,
     may_end_early: bool = False,
 ) -> RunSpec:
-    """Return the run specification that the options ask for.
+    """Return the run specification for the options.
 
     name: the command's name, with which the run's id begins.
-    begun: the run that goes on, which has the prompts if none are given; None: a new run.
+    begun: the run that goes on, whose prompts are used if the options have none; None: a new run.
     may_end_early: after two rounds the run ends as soon as its intervals are narrow enough.
     """
     requests = options.requests_per_case

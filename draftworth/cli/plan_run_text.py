@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from draftworth.cli.price_words import billed_words, block_words, dated_source, unknown_price
 from draftworth.errors import counted
 from draftworth.metrics.definitions import FINDING_METRICS, charged
-from draftworth.planning.assumptions import HOURS_A_MONTH, OPTION, Bounds, assumption_data
+from draftworth.planning.assumptions import HOURS_PER_MONTH, OPTION, Bounds, assumption_data
 from draftworth.planning.capacity_block import PaidBlock, free_slots
 from draftworth.planning.durations import SearchTime
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
@@ -16,7 +16,7 @@ from draftworth.terminal import table_lines
 
 
 def cost_lines(first: RunForecast, second: RunForecast, *, verbose: bool) -> Iterator[str]:
-    """Yield what a first run and a second one cost, and what is billed beside the nodes."""
+    """Yield lines on the cost of a first and a second run, and on costs besides those of nodes."""
     if block := PaidBlock.of(first.experiment):
         yield from _block_lines(block, first, second)
     else:
@@ -66,9 +66,10 @@ def _hourly_lines(first: RunForecast, second: RunForecast) -> Iterator[str]:
 def _metrics_line(experiment: ResolvedNeuron) -> str:
     metrics, price = _charged_metrics(experiment), assumption_data().prices["custom_metric"]
     usd_per_month = metrics * price.usd_per_month
+    usd_per_hour = usd_per_month / HOURS_PER_MONTH
     return (
-        f"metrics     {metrics} in CloudWatch: at most {usd_per_month / HOURS_A_MONTH:.3f} USD an "
-        f"hour while results come in, {usd_per_month:.2f} USD in a month that measures all the "
+        f"metrics     {metrics} in CloudWatch: at most {usd_per_hour:.3f} USD an hour while "
+        f"results come in, {usd_per_month:.2f} USD in a month that measures all the "
         f"time ({price.usd_per_month:.2f} each a month, {price.as_of.isoformat()})"
     )
 
@@ -83,7 +84,7 @@ def _charged_metrics(experiment: ResolvedNeuron) -> int:
 
 
 def run_lines(run: RunForecast, *, verbose: bool) -> Iterator[str]:
-    """Yield where a run's servers are placed, and when its verdict is there."""
+    """Yield lines on where a run's servers are placed, and when its verdict is there."""
     yield from _placement_lines(run.experiment, verbose=verbose)
     if verbose:
         yield ""
@@ -151,7 +152,7 @@ def _verdict_lines(run: RunForecast) -> Iterator[str]:
 
 
 def _search_time_lines(run: RunForecast, search: SearchTime) -> Iterator[str]:
-    if search.extent.others:
+    if search.extent.possible:
         yield f"  each further candidate takes {search.candidate_minutes:.1f} minutes"
     yield from _candidates_table(run, search)
     has_stop = search.stop_minutes < math.inf
@@ -177,7 +178,7 @@ def _candidates_table(run: RunForecast, search: SearchTime) -> Iterator[str]:
     """Return table lines: billed hours and USD by number of measured candidates."""
     extent = search.extent
     rows = [_candidates_row(run, "certainly measured", len(extent.certain))]
-    if extent.others:
+    if extent.possible:
         rows.append(_candidates_row(run, "on average, without stop", extent.average))
         rows.append(_candidates_row(run, "all", extent.most))
     headings = ("", "candidates", "billed hours", "USD")

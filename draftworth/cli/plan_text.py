@@ -1,6 +1,6 @@
-"""The text of `draftworth plan`: traffic, experiment, variants, workload and search, notes.
+"""The text of `draftworth plan`: traffic, experiment, variants, workload, search and notes.
 
-What a run takes and costs, of experiments on AWS alone, is in `plan_run_text.py`.
+`plan_run_text.py` adds the time and cost of a run, for experiments on AWS.
 """
 
 import shlex
@@ -19,9 +19,9 @@ from draftworth.planning.resolved import (
 )
 from draftworth.planning.timeline import RunForecast
 from draftworth.records.search_result import Search
-from draftworth.searching.extent import STUDY, Extent
-from draftworth.serving.command import ModelPaths, ServingCommand
+from draftworth.searching.candidate_count import STUDY, Extent
 from draftworth.serving.dialects import serving_command
+from draftworth.serving.server_command import ModelPaths, ServingCommand
 
 
 def plan_text(
@@ -32,7 +32,10 @@ def plan_text(
     *,
     verbose: bool,
 ) -> str:
-    """Return the plan; first, second: the forecasts of two runs; None: a local experiment."""
+    """Return the plan's text.
+
+    first, second: the forecasts of a first and a second run; None: the experiment is local.
+    """
     lines = [f"traffic     {_mix(experiment)} of the output tokens"]
     if first and second:
         lines += [*cost_lines(first, second, verbose=verbose), ""]
@@ -68,7 +71,10 @@ def _experiment_lines(experiment: ResolvedExperiment, *, verbose: bool) -> Itera
 
 
 def _groups(experiment: ResolvedExperiment) -> Sequence[Sequence[ResolvedVariant]]:
-    """Return the variants in groups that are printed together; a search's are grouped by method."""
+    """Return the variants in the groups in which they are printed.
+
+    With a search, a group has the variants of one method; else each variant is a group.
+    """
     soonest = sorted(experiment.variants, key=lambda variant: not experiment.starts_up(variant))
     groups: dict[str, list[ResolvedVariant]] = {}
     for variant in soonest:
@@ -158,9 +164,9 @@ def _search_lines(search: Search, extent: Extent) -> Iterator[str]:
     for draft, windows in windows_by_draft.items():
         yield f"  {draft}: {len(windows)}, with window {_range_or_list(windows)}"
     yield f"  certainly measured: {', '.join(candidate.variant for candidate in extent.certain)}"
-    if extent.others:
+    if extent.possible:
         yield (
-            f"  may be measured: {len(extent.others)} more; simulated searches of the kind took "
+            f"  may be measured: {len(extent.possible)} more; simulated searches of the kind took "
             f"{extent.average:.1f} in all, on average ({STUDY})"
         )
 

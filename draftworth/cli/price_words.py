@@ -1,4 +1,4 @@
-"""What the nodes of a run cost, in words of `plan` and `estimate`."""
+"""The words in which `plan` and `estimate` say what the nodes of a run cost."""
 
 from draftworth.errors import counted
 from draftworth.experiment.aws import Price
@@ -23,8 +23,8 @@ def dated_source(price: Price) -> str:
 
 def block_words(block: PaidBlock, experiment: ResolvedNeuron) -> str:
     """Return the cost of the Capacity Block of an experiment."""
-    price, hours_given = experiment.node_price, experiment.spec.aws.capacity.hours
-    default = "" if hours_given else "; aws.capacity.hours is not given: one day, the shortest"
+    price, hours = experiment.node_price, experiment.spec.aws.capacity.hours
+    default = "" if hours else "; aws.capacity.hours is not given: one day, the shortest"
     return (
         f"{block.usd:.2f} USD for the Capacity Block, whole and in advance: {block.hours:g} hours "
         f"x {block.instances} x {price.usd_per_hour:.2f} ({dated_source(price)}){default}"

@@ -14,7 +14,7 @@ from draftworth import terminal
 from draftworth.decision.facts import RunFacts, facts_of
 from draftworth.errors import UserInputError
 from draftworth.measuring.result_files import StorageFullError
-from draftworth.measuring.unended import read_run_so_far
+from draftworth.measuring.unended_runs import read_run_so_far
 from draftworth.records.codec import dump_record
 from draftworth.report.brief import Answer, answer_lines, answer_of
 from draftworth.report.contents import document_of

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.form == "profile":
         print(dump_record(profile, indent=1).decode().rstrip())
         return 0
-    draft = _one("--draft", arguments.draft, {own.draft: own for own in profile.drafts})
+    draft = _one("--draft", arguments.draft, {each.draft: each for each in profile.drafts})
     if arguments.form == "inferencex":
         print(inferencex(profile.target, draft))
         return 0
@@ -50,11 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _one(option: str, given: str | None, known: Mapping[str, T]) -> T:
-    if given is None and len(known) == 1:
-        return next(iter(known.values()))
-    if given is None or given not in known:
+def _one(option: str, name: str | None, choices: Mapping[str, T]) -> T:
+    if name is None and len(choices) == 1:
+        return next(iter(choices.values()))
+    if name is None or name not in choices:
         raise UserInputError(
-            f"{option}: given {given or 'nothing'}, allowed: one of {', '.join(known)}"
+            f"{option}: given {name or 'nothing'}, allowed: one of {', '.join(choices)}"
         )
-    return known[given]
+    return choices[name]

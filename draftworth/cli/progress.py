@@ -45,12 +45,12 @@ class RunProgress:
             return
         if not self.bar.tasks:
             # The time of the first block is not known: the servers were started before it.
-            self.bar.add_task("", told="", completed=done, begun=(done, time.monotonic()))
+            self.bar.add_task("", text="", completed=done, begun=(done, time.monotonic()))
         task = self.bar.tasks[0]
         before, since_seconds = task.fields["begun"]
         left = time_left(planned, done, done - before, time.monotonic() - since_seconds)
-        told = f"{done} of {planned.words} blocks{left}"
-        self.bar.update(task.id, completed=done, total=max(planned.least, done), told=told)
+        text = f"{done} of {planned.words} blocks{left}"
+        self.bar.update(task.id, completed=done, total=max(planned.least, done), text=text)
 
 
 def time_left(planned: PlannedBlocks, done: int, timed: int, took_s: float) -> str:
@@ -67,12 +67,12 @@ def time_left(planned: PlannedBlocks, done: int, timed: int, took_s: float) -> s
 
 @contextmanager
 def shown_progress(*, with_time: bool = False) -> Iterator[RunProgress]:
-    """Show a run's progress in the `with` block; `with_time`: lines begin with elapsed seconds."""
+    """Show a run's progress in the `with` block; with_time: lines begin with elapsed seconds."""
     started_seconds = time.monotonic() if with_time else None
     console = terminal.console_of(sys.stderr)
     if not console.is_terminal:
         yield RunProgress(bar=None, started_seconds=started_seconds)
         return
-    columns = BarColumn(), TextColumn("{task.fields[told]}")
+    columns = BarColumn(), TextColumn("{task.fields[text]}")
     with Progress(*columns, console=console, transient=True) as bar:
         yield RunProgress(bar=bar, started_seconds=started_seconds)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from draftworth.cli.arguments import positive_int, whole_number
 from draftworth.errors import UserInputError, counted
-from draftworth.experiment.strict import MAX_NAME_LENGTH, PATTERN_WORDS, SET_NAME
-from draftworth.importing.formats import FORMATS
+from draftworth.experiment.strict_model import MAX_NAME_LENGTH, PATTERN_WORDS, SET_NAME
+from draftworth.importing.log_formats import FORMATS
 from draftworth.importing.prompt_sets import Imported, ImportOrder, import_prompts, left_out_words
 
 _MOST_PROMPTS = 10_000
@@ -89,8 +89,8 @@ def print_imported(imported: Imported, order: ImportOrder) -> None:
         )
     print(f"{counted(imported.records, 'record')} read with seed {order.seed}")
     print(left_out_words(imported.left_out))
-    for reason, found in imported.notes.items():
-        print(f"note: {found.count:,} {reason} (the first: {found.first})")
+    for reason, records in imported.notes.items():
+        print(f"note: {records.count:,} {reason} (the first: {records.first})")
     if most := max(sample.most_tokens for sample in imported.samples.values()):
         print(
             f"note: prompts have max_tokens of their own, up to {most:,}: workload.output_tokens "

@@ -19,9 +19,9 @@ from draftworth.decision.facts import RunFacts, facts_of
 from draftworth.decision.judged_anew import Choices, judged_anew
 from draftworth.errors import UserInputError
 from draftworth.estimate.profile_forms import write_profile
-from draftworth.measuring.unended import read_run_so_far
+from draftworth.measuring.unended_runs import read_run_so_far
 from draftworth.records.likelihoods import Prediction, read_predictions
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
 from draftworth.report import contents
 from draftworth.report.document import Document, Section, document_lines

@@ -16,11 +16,11 @@ from draftworth.cli.arguments import (
     whole_number,
 )
 from draftworth.errors import UserInputError
-from draftworth.measuring import unended
-from draftworth.measuring.http import API_KEY_VARIABLE
+from draftworth.measuring import unended_runs
+from draftworth.measuring.http_client import API_KEY_VARIABLE
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import new_run_id
-from draftworth.measuring.unended import BegunRun
+from draftworth.measuring.unended_runs import BegunRun
 from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, SPECIFICATION_FILE
 from draftworth.untrusted import one_line
 
@@ -40,10 +40,10 @@ DEFAULTS: dict[str, Any] = {
 
 
 def resumed(options: argparse.Namespace, command: str) -> BegunRun | None:
-    """Return the run of `--resume`; None without; UserInputError: it cannot be resumed so."""
+    """Return the run of `--resume`; None: no such option; UserInputError: it cannot be resumed."""
     if options.resume is None:
         return None
-    begun = unended.read_begun_run(options.resume)
+    begun = unended_runs.read_begun_run(options.resume)
     folder, blocks = begun.folder, begun.history.blocks
     if begun.spec.experiment != command:
         raise UserInputError(
@@ -87,9 +87,9 @@ def completed(
     *,
     needed: Sequence[str],
 ) -> argparse.Namespace:
-    """Return the options with those that were not given: of the run that goes on, or `defaults`.
+    """Return the options, completed from the run that goes on or, for a new run, from `defaults`.
 
-    UserInputError: an option of `needed`, the model or the prompts are missing.
+    UserInputError: an option in `needed`, the model or the prompts are missing.
     """
     values = dict(defaults)
     if begun is not None:
@@ -117,7 +117,7 @@ def _recorded_options(begun: BegunRun) -> dict[str, Any]:
 
 
 def _options_of(spec: RunSpec) -> dict[str, Any]:
-    # The file may be anybody's, so its numbers have the limits of the command line's.
+    # The file may come from anybody, so its numbers get the limits of the command line.
     shape, sampling, price, load = spec.shape, spec.sampling, spec.price, spec.loads[0]
     requests = sampling.requests_per_round
     rate = getattr(load, "requests_per_second", None)
@@ -140,18 +140,18 @@ def _options_of(spec: RunSpec) -> dict[str, Any]:
 
 
 def recorded_endpoint(spec: RunSpec) -> Mapping[str, Any]:
-    """Return the options of `measure` that say what is measured and what it costs."""
+    """Return the options of `measure` for the endpoint: its URL, its name and its price."""
     usd = spec.price.usd_per_node_hour if spec.price else None
     endpoint = spec.endpoints[0]
     return {"base_url": endpoint.base_url, "name": endpoint.variant, "usd_per_hour": usd}
 
 
 def run_folder(options: argparse.Namespace, spec: RunSpec, begun: BegunRun | None) -> Path:
-    """Return the run's folder; UserInputError: an option is not what the run has recorded."""
+    """Return the run's folder; UserInputError: an option differs from what the run has recorded."""
     out: Path = options.out
     if begun is None:
         return out / new_run_id(spec.experiment)
-    unended.refuse_other_run(spec, begun)
+    unended_runs.refuse_other_run(spec, begun)
     if out.resolve() != begun.folder.parent:
         raise UserInputError(
             f"--out: given {out} with --resume, allowed: {begun.folder.parent}, where the run is; "

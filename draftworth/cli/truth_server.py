@@ -30,16 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--requests", type=positive_int, default=10_000, help="or after so many (%(default)s)")
 
 
-def run(given: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print the server's URL; serve until interrupted or after --seconds or --requests."""
-    spec = TRAPS[given.trap].spec.changed(given.timeline)
+    spec = TRAPS[arguments.trap].spec.changed(arguments.timeline)
     try:
-        with given.log.open("xb") as log:
-            requests = asyncio.run(serve(spec, log, given.port, given.seconds, given.requests))
+        with arguments.log.open("xb") as log:
+            requests = asyncio.run(
+                serve(spec, log, arguments.port, arguments.seconds, arguments.requests)
+            )
     except OSError as error:
         raise UserInputError(
-            f"--log: given {given.log}, --port: given {given.port}: {error}; allowed: a new file "
-            "in a folder that exists, and a free port"
+            f"--log: given {arguments.log}, --port: given {arguments.port}: {error}; allowed: a "
+            "new file in a folder that exists, and a free port"
         ) from error
-    print(f"{counted(requests, 'request')}: {given.log}", file=sys.stderr)
+    print(f"{counted(requests, 'request')}: {arguments.log}", file=sys.stderr)
     return 0

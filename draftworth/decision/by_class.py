@@ -12,7 +12,7 @@ from draftworth.analysis.ratios import log_cost_ratio_by_class, share_ratio
 from draftworth.analysis.statistics import Estimate
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.records.judgement import Judgement
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 
 
 @dataclass(frozen=True, kw_only=True)

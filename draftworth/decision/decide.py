@@ -30,8 +30,8 @@ from draftworth.analysis.sensitivity import (
 from draftworth.decision.by_class import ByClass, by_class_of
 from draftworth.decision.rates import RateComparison, rate_comparisons, served_by_rates
 from draftworth.decision.verdict import INDIFFERENCE, Comparison, best_of_many
-from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED
+from draftworth.records.run_folder import Run
 
 # At most so many tokens per step save no more than counts as no difference in cost. A busy server
 # that does not speculate merges a few chunks, and seems to yield as many.

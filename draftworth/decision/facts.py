@@ -22,8 +22,8 @@ from draftworth.metrics import definitions, steps
 from draftworth.metrics.definitions import Metric
 from draftworth.records.findings import ClaimFinding
 from draftworth.records.load_shapes import Load
-from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, CONTROL, BlockResult, RequestRecord, RunResult
+from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcripts
 
 QUANTILE_SHARES = (0.5, 0.9, 0.95, 0.99)

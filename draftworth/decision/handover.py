@@ -17,8 +17,8 @@ from draftworth.decision.verdict import Comparison
 from draftworth.metrics import steps
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import Load
-from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult
+from draftworth.records.run_folder import Run
 
 
 @dataclass(frozen=True, kw_only=True)

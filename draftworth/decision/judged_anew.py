@@ -12,8 +12,8 @@ from typing import Literal
 from draftworth.decision.facts import RunFacts, weights_of
 from draftworth.errors import UserInputError
 from draftworth.metrics.definitions import SECONDS_PER_HOUR, slot_usd_per_second
-from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, Limits, Price, RunResult
+from draftworth.records.run_folder import Run
 from draftworth.untrusted import one_line
 
 # The limits by their names in experiment files: the field of `Limits`, and how many of the name's

@@ -13,8 +13,8 @@ from draftworth.analysis.pairing import weighted
 from draftworth.decision.verdict import Comparison
 from draftworth.metrics import definitions
 from draftworth.records.judgement import Judgement
-from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, CONTROL
+from draftworth.records.run_folder import Run
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from draftworth.errors import UserInputError
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.metrics.definitions import slot_usd_per_second
 from draftworth.records.load_shapes import Load
-from draftworth.records.reading import Run
 from draftworth.records.results import values_of
+from draftworth.records.run_folder import Run
 
 # Runs whose mean lengths differ by more than this share did not do the same work.
 ALIKE = 0.05

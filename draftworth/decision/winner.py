@@ -13,8 +13,8 @@ from draftworth.errors import DraftworthError
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, TTFT
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import Load
-from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED
+from draftworth.records.run_folder import Run
 
 
 class NoWinnerError(DraftworthError):

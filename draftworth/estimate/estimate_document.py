@@ -1,4 +1,4 @@
-"""Shows estimates as a document, for a terminal or an HTML page, and as JSON."""
+"""Writes estimates as a document, for a terminal or an HTML page, and as JSON."""
 
 from __future__ import annotations
 
@@ -32,39 +32,39 @@ def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document
     sections: list[document.Section] = []
     numbered = enumerate(estimates, start=1)
     for draft, at_loads in groupby(numbered, key=lambda pair: pair[1].draft):
-        own = list(at_loads)
-        sections += [_section(estimate, index) for index, estimate in own]
-        for section in likelihood_tables.predicted_sections(own[0][1].predictions):
+        estimates_of_draft = list(at_loads)
+        sections += [_section(estimate, index) for index, estimate in estimates_of_draft]
+        for section in likelihood_tables.predicted_sections(estimates_of_draft[0][1].predictions):
             sections.append(replace(section, title=f"{section.title}: {draft}"))
     measured = any(e.step_costs.load for e in estimates)
     steps = "measured on servers with a draft" if measured else "published, not measured"
-    given = "acceptance that was given" if estimates[0].source else "outputs that were read"
+    basis = "acceptance that was given" if estimates[0].source else "outputs that were read"
     return document.Document(
         title=f"{experiment}: would speculation pay?",
-        facts=(("status", f"a forecast by {given}; step costs are {steps}"),),
+        facts=(("status", f"a forecast by {basis}; step costs are {steps}"),),
         attention=(),
         cards=tuple(_card(estimate.name, estimate.conclusion) for estimate in estimates),
         sections=tuple(sections),
     )
 
 
-def _card(name: str, found: Conclusion) -> document.Card:
-    ratio = found.about.cost_ratio
+def _card(name: str, conclusion: Conclusion) -> document.Card:
+    ratio = conclusion.about.cost_ratio
     return document.Card(
         label=name,
-        judgement="to be measured" if found.outcome == "open" else found.outcome,
-        tone=_TONES[found.outcome],
+        judgement="to be measured" if conclusion.outcome == "open" else conclusion.outcome,
+        tone=_TONES[conclusion.outcome],
         value=spoken_changes((ratio.low, ratio.high)),
-        note=f"cost of a token in decoding alone, window {found.about.window}",
+        note=f"cost of a token in decoding alone, window {conclusion.about.window}",
     )
 
 
 def _section(estimate: DraftEstimate, index: int) -> document.Section:
     rate = estimate.hit_rate
-    said = "" if rate is None else f", of which the draft would have said {rate:.1%}"
+    hits = "" if rate is None else f", of which the draft would have said {rate:.1%}"
     tokens = (
         f", {counted(estimate.tokens, 'token')} of the tokenizer in {estimate.tokenizer} after the "
-        f"first of each{said}"
+        f"first of each{hits}"
     )
     read = f"{_source(estimate)}{'' if estimate.source else tokens}. A step: "
     read += f"{estimate.step_costs.source}."
@@ -126,11 +126,11 @@ def _plot(estimate: DraftEstimate, index: int) -> drawing.Plot:
     )
 
 
-def _finding(found: Conclusion) -> str:
-    if found.outcome == "cannot pay":
+def _finding(conclusion: Conclusion) -> str:
+    if conclusion.outcome == "cannot pay":
         return "no window pays"
-    window, ratio = found.about.window, found.about.cost_ratio
-    if found.outcome == "pays":
+    window, ratio = conclusion.about.window, conclusion.about.cost_ratio
+    if conclusion.outcome == "pays":
         return f"window {window} saves {1 - ratio.high:.0%} to {1 - ratio.low:.0%}"
     return f"whether window {window} pays is to be measured"
 
@@ -148,13 +148,13 @@ def _point(window: int, cost: CostRange) -> Point:
     return Point(window=window, cost=middle, low=cost.low, high=cost.high)
 
 
-def _range(found: CostRange) -> str:
-    return f"{found.low:.2f} to {found.high:.2f}"
+def _range(cost: CostRange) -> str:
+    return f"{cost.low:.2f} to {cost.high:.2f}"
 
 
-def _interval(found: Measured) -> str:
-    interval = "" if found.low is None else f" ({found.low:.2f} to {found.high:.2f})"
-    return f"{found.value:.2f}{interval}"
+def _interval(measured: Measured) -> str:
+    interval = "" if measured.low is None else f" ({measured.low:.2f} to {measured.high:.2f})"
+    return f"{measured.value:.2f}{interval}"
 
 
 def json_text(estimates: Sequence[DraftEstimate]) -> str:

@@ -1,8 +1,8 @@
 """Forecasts what a token costs with a draft at every window, and whether the draft pays.
 
-Costs are counted in steps of the baseline, each of which yields one token. In decoding, without
-prefill, a token with a draft costs a step's cost divided by the step's tokens. The cost depends on
-the device. The tokens depend on target, draft and text; their interval takes prompts as the sample.
+Costs are counted in steps of the baseline, each of which yields one token. A token that is decoded
+with a draft costs: step cost / tokens per step; the prefill is left out. The step cost depends on
+the device. The tokens per step depend on target, draft and text; their interval is over prompts.
 """
 
 import math
@@ -21,10 +21,13 @@ WINDOWS = range(1, 16)
 
 
 def windows_of(experiment: ResolvedExperiment, method: str) -> Mapping[int, int]:
-    """Map windows (1 to 15, and the experiment's own) to how many drafted tokens a step checks."""
+    """Return how many drafted tokens a step checks, by window: 1 to 15, and the experiment's."""
     served = experiment.spec.release_facts.methods[method]
-    asked = {*WINDOWS, *(v.spec.window for v in experiment.variants if v.draft and v.spec.window)}
-    windows = sorted(w for w in asked if w >= served.min_window)
+    candidates = {
+        *WINDOWS,
+        *(v.spec.window for v in experiment.variants if v.draft and v.spec.window),
+    }
+    windows = sorted(w for w in candidates if w >= served.min_window)
     return {w: served.max_tokens_per_step(w) - 1 for w in windows}
 
 
@@ -164,13 +167,15 @@ class DraftEstimate:
     @cached_property
     def forecasts(self) -> Sequence[WindowForecast]:
         """The forecast of each window for which the acceptance in every class is known."""
-        classes = {name: own for name, own in self.acceptance.items() if name in self.weights}
-        found = []
+        classes = {
+            name: by_checked for name, by_checked in self.acceptance.items() if name in self.weights
+        }
+        forecasts = []
         for window, checked in sorted(self.windows.items()):
             tokens = {
                 name: w.tokens_per_step
-                for name, own in classes.items()
-                for w in own
+                for name, by_checked in classes.items()
+                for w in by_checked
                 if w.drafts_checked == checked
             }
             if len(tokens) < len(classes):
@@ -184,8 +189,8 @@ class DraftEstimate:
                 cost_ratio=_cost_ratio(step, tokens, self.weights),
                 is_measured=self.step_costs.is_measured(window),
             )
-            found.append(forecast)
-        return found
+            forecasts.append(forecast)
+        return forecasts
 
     @property
     def name(self) -> str:

@@ -25,14 +25,14 @@ from draftworth.untrusted import one_line
 
 # The logits of one batch take at most this much memory: tokens x vocabulary x 4 bytes.
 MAX_LOGITS_BYTES = 2**29
-# The least log-likelihood of a token, in nats: lower than a model gives in practice.
+# The least log-likelihood of a token, in nats; it is lower than models give to tokens in practice.
 LEAST = -100.0
 
 
 def load_tokenizer(target: Path, model: Path) -> PreTrainedTokenizerBase:
     """Return the target's tokenizer; UserInputError: it is unreadable, or `model` has another."""
-    own, read = _tokenizer(target), _tokenizer(model)
-    ours, theirs = own.get_vocab(), read.get_vocab()
+    of_target, of_model = _tokenizer(target), _tokenizer(model)
+    ours, theirs = of_target.get_vocab(), of_model.get_vocab()
     if ours != theirs:
         token, number = min(ours.items() ^ theirs.items())
         raise UserInputError(
@@ -40,7 +40,7 @@ def load_tokenizer(target: Path, model: Path) -> PreTrainedTokenizerBase:
             f"{len(ours)}; first difference: {one_line(token, characters=40)!r} as {number}); "
             f"allowed: a draft with the tokenizer of {target.name}"
         )
-    return own
+    return of_target
 
 
 def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
@@ -94,10 +94,10 @@ def _check_fits(folder: Path) -> None:
 
 def ending_ids(model: PreTrainedModel) -> tuple[int, ...]:
     """Return the ids of tokens that end an output, from the generation config, which vLLM uses."""
-    found = model.generation_config.eos_token_id
-    if found is None:
+    ids = model.generation_config.eos_token_id
+    if ids is None:
         return ()
-    return tuple(found) if isinstance(found, list) else (found,)
+    return tuple(ids) if isinstance(ids, list) else (ids,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,14 +116,14 @@ class Tokens:
 def tokens_of(
     output: Output, tokenizer: PreTrainedTokenizerBase, *, enable_thinking: bool
 ) -> Tokens:
-    """Return the token ids of an output and its prompt, as the target's server had them."""
-    asked = output.asked
-    if "prompt" in asked:
-        prompt_ids = tokenizer.encode(asked["prompt"])
+    """Return the token ids of an output and its prompt, as on the target's server."""
+    content = output.asked
+    if "prompt" in content:
+        prompt_ids = tokenizer.encode(content["prompt"])
     else:
         prompt_ids = tokenizer.apply_chat_template(
-            list(asked["messages"]),
-            tools=asked.get("tools"),
+            list(content["messages"]),
+            tools=content.get("tools"),
             add_generation_prompt=True,
             enable_thinking=enable_thinking,
             return_dict=False,
@@ -135,8 +135,10 @@ def tokens_of(
 
 
 def check_ids(outputs: Iterable[Tokens], vocabulary: int) -> None:
-    """Raise UserInputError for an output without a prompt's token before it, or for a token that
-    the model has no number for; a run's files can have any token ids."""
+    """Raise UserInputError for a prompt without a token, or a token id outside of the vocabulary.
+
+    Such token ids are possible, because they can come from a run's files.
+    """
     for tokens in outputs:
         where = one_line(tokens.output.id, characters=80)
         if not tokens.prompt_ids:
@@ -164,8 +166,8 @@ def read_outputs(
     temperature: the temperature by which the model's logits are divided. forbidden: ids of tokens
     that the server could not sample, such as those that end an output if its length is fixed.
     """
-    known = sorted((o for o in outputs if o.output_ids), key=lambda o: o.length)
-    for batch in _batches(known, model.config.vocab_size):
+    by_length = sorted((o for o in outputs if o.output_ids), key=lambda o: o.length)
+    for batch in _batches(by_length, model.config.vocab_size):
         yield _read(model, batch, temperature, forbidden)
 
 
@@ -196,15 +198,15 @@ def _read(
 def _reading(tokens: Tokens, logits: torch.Tensor, temperature: float) -> Reading:
     # An output token is sampled from the logits at the position before the token.
     first = len(tokens.prompt_ids) - 1
-    own = logits[first : first + len(tokens.output_ids)].float()
-    said = torch.tensor(tokens.output_ids)
-    hits = (own.argmax(dim=-1) == said)[1:]
-    logs = (own / temperature).log_softmax(dim=-1)
+    output_logits = logits[first : first + len(tokens.output_ids)].float()
+    output_ids = torch.tensor(tokens.output_ids)
+    hits = (output_logits.argmax(dim=-1) == output_ids)[1:]
+    logs = (output_logits / temperature).log_softmax(dim=-1)
     chances = logs.exp()
     # A probability of 0 has the logarithm minus infinity, but must add 0 to the sums.
     finite = logs.masked_fill(logs == -torch.inf, 0.0)
     # A token of probability 0 gets the log-likelihood `LEAST`, so that sums stay finite.
-    likelihoods = logs.gather(-1, said.unsqueeze(-1)).squeeze(-1).double().clamp(LEAST)
+    likelihoods = logs.gather(-1, output_ids.unsqueeze(-1)).squeeze(-1).double().clamp(LEAST)
     mean = (chances * finite).sum(dim=-1)
     square = (chances * finite.square()).sum(dim=-1)
     output = tokens.output

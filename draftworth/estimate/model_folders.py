@@ -18,33 +18,33 @@ _WEIGHTS = ("*.safetensors",)
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
 
 
-def check_tokenizer(folder: Path, *, given_by: str) -> None:
-    """Raise UserInputError, naming the option or key `given_by`, if a folder has no tokenizer."""
-    _check_has(folder, _TOKENIZERS, "a tokenizer", given_by)
+def check_tokenizer(folder: Path, *, option: str) -> None:
+    """Raise UserInputError if a folder has no tokenizer; `option`: its option or key."""
+    _check_has(folder, _TOKENIZERS, "a tokenizer", option)
 
 
-def check_model(folder: Path, *, given_by: str) -> None:
-    """Raise UserInputError, naming the option or key `given_by`, if a folder lacks model files."""
-    check_tokenizer(folder, given_by=given_by)
-    _check_has(folder, _CONFIGURATION, "a model's configuration", given_by)
-    _check_has(folder, _WEIGHTS, "a model's weights", given_by)
+def check_model(folder: Path, *, option: str) -> None:
+    """Raise UserInputError if a folder lacks a model's files; `option`: its option or key."""
+    check_tokenizer(folder, option=option)
+    _check_has(folder, _CONFIGURATION, "a model's configuration", option)
+    _check_has(folder, _WEIGHTS, "a model's weights", option)
 
 
-def _check_has(folder: Path, names: Sequence[str], what: str, given_by: str) -> None:
+def _check_has(folder: Path, names: Sequence[str], what: str, option: str) -> None:
     if not folder.is_dir():
         raise UserInputError(
-            f"{given_by}: given {shown(folder)}, where no folder is; allowed: a model's folder; "
-            "next: check the path, or download the model there"
+            f"{option}: given {printed_path(folder)}, where no folder is; allowed: a model's "
+            "folder; next: check the path, or download the model there"
         )
     if not _has(folder, names):
         raise UserInputError(
-            f"{given_by}: given {shown(folder)}, a folder without {what}; allowed: one with "
+            f"{option}: given {printed_path(folder)}, a folder without {what}; allowed: one with "
             f"{' or '.join(names)}; next: copy or download the whole model again"
         )
 
 
 def _has(folder: Path, names: Sequence[str]) -> bool:
-    return any(found.is_file() for name in names for found in folder.glob(name))
+    return any(file.is_file() for name in names for file in folder.glob(name))
 
 
 def can_read(folder: Path) -> bool:
@@ -63,7 +63,7 @@ def weights_bytes(folder: Path) -> int:
 
 
 def available_bytes(meminfo: Path) -> int:
-    """Return how many bytes of memory are free, or would be if the page cache gave them back."""
+    """Return how many bytes of memory are free, those that the page cache can free included."""
     try:
         lines = meminfo.read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) * 2**10 for line in lines if line.startswith("MemAvail"))
@@ -71,7 +71,7 @@ def available_bytes(meminfo: Path) -> int:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def shown(folder: Path) -> str:
+def printed_path(folder: Path) -> str:
     """Return the path to print: relative to the current folder if the path is below it."""
     here = Path.cwd()
     return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)

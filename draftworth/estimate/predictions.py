@@ -1,4 +1,4 @@
-"""Predicts a draft's tokens per step from known outputs, and compares them with measured ones."""
+"""Predicts tokens per step from a run's baseline outputs, and compares them with measured ones."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,33 +7,35 @@ from pathlib import Path
 
 from draftworth.errors import DraftworthError
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up
-from draftworth.estimate.reader import Reader
-from draftworth.estimate.target_outputs import GivenOutputs, given_outputs
-from draftworth.estimate.target_tokenizer import TargetTokenizer
+from draftworth.estimate.run_teacher_forcing import Reader
+from draftworth.estimate.run_tokenizing import TargetTokenizer
+from draftworth.estimate.target_outputs import TargetOutputs, read_target_outputs
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
-from draftworth.files import write_file
 from draftworth.metrics.steps import StepCount, step_count
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal
 from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
-from draftworth.records.reading import Run
 from draftworth.records.readings import Reading, Replayed
 from draftworth.records.results import RequestRecord
+from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcripts
+from draftworth.safe_writing import write_file
 
 
 def predict(
     experiment: ResolvedLocal, run_folder: Path, reader: Reader
 ) -> tuple[likelihoods.Prediction, ...]:
-    """Return tokens per step of a run's variants, predicted and measured; raise DraftworthError if
-    the run's outputs are missing or a model's pass over them fails."""
-    given = given_outputs(experiment, run_folder)
-    by_ngram = compare_ngram(experiment, given, TargetTokenizer(reader.target))
+    """Return tokens per step of a run's variants, predicted and measured.
+
+    DraftworthError: the run's outputs are missing, or a model's pass over them failed.
+    """
+    source = read_target_outputs(experiment, run_folder)
+    by_ngram = compare_ngram(experiment, source, TargetTokenizer(reader.target))
     by_draft = (
-        found
+        prediction
         for draft in draft_folders(experiment)
-        for found in compare(experiment, given, draft, reader.readings(draft, given.outputs))
+        for prediction in compare(experiment, source, draft, reader.readings(draft, source.outputs))
     )
     return (*by_ngram, *by_draft)
 
@@ -50,11 +52,13 @@ def draft_folders(experiment: ResolvedLocal) -> list[Path]:
 
 
 def compare(
-    experiment: ResolvedExperiment, given: GivenOutputs, draft: Path, readings: Sequence[Reading]
+    experiment: ResolvedExperiment, source: TargetOutputs, draft: Path, readings: Sequence[Reading]
 ) -> Iterator[likelihoods.Prediction]:
-    """Yield predicted and measured tokens per step of variants with `draft`; none if `given` is not
-    from a greedy run."""
-    if (run := given.greedy_run) is None:
+    """Yield predicted and measured tokens per step of variants with `draft`.
+
+    Nothing is yielded if the outputs (`source`) are not from a greedy run.
+    """
+    if (run := source.greedy_run) is None:
         return
     checked = {
         variant.name: most - 1
@@ -64,15 +68,17 @@ def compare(
         and beside(experiment.path, variant.draft) == Path(os.path.realpath(draft))
         and (most := run.result.max_tokens_per_step.get(variant.name))
     }
-    yield from predictions_of(run, given.transcripts, readings, checked)
+    yield from predictions_of(run, source.transcripts, readings, checked)
 
 
 def compare_ngram(
-    experiment: ResolvedExperiment, given: GivenOutputs, tokenizer: TargetTokenizer
+    experiment: ResolvedExperiment, source: TargetOutputs, tokenizer: TargetTokenizer
 ) -> Iterator[likelihoods.Prediction]:
-    """Yield predicted and measured tokens per step of n-gram drafting variants; none if `given` is
-    not from a greedy run."""
-    if (run := given.greedy_run) is None:
+    """Yield predicted and measured tokens per step of variants with n-gram drafting.
+
+    Nothing is yielded if the outputs (`source`) are not from a greedy run.
+    """
+    if (run := source.greedy_run) is None:
         return
     lookups = {
         variant.name: (LookupLengths(*both), most - 1)
@@ -83,14 +89,14 @@ def compare_ngram(
     if not lookups:
         return
     shortest = looked_up(
-        given.outputs,
+        source.outputs,
         tokenizer,
         min(lengths for lengths, _ in lookups.values()),
         enable_thinking=experiment.spec.workload.enable_thinking,
     )
     for name, (lengths, checked) in lookups.items():
         replayed = [replace(output, lengths=lengths) for output in shortest]
-        yield from predictions_of(run, given.transcripts, replayed, {name: checked})
+        yield from predictions_of(run, source.transcripts, replayed, {name: checked})
 
 
 def predictions_of(
@@ -100,8 +106,8 @@ def predictions_of(
 
     Requests at a load that changes prompts' lengths are left out: they have other outputs.
 
-    outputs: the baseline's outputs; each tells in which steps the variants' draft would yield it.
-    checked: how many drafted tokens a step checks, by variant.
+    outputs: the baseline's outputs, each with the steps in which the variants' draft would yield
+        it. checked: how many drafted tokens a step checks, by variant.
     """
     read = {(o.prompt_class, o.case, o.prompt_id): o for o in outputs}
     for variant, number in checked.items():
@@ -136,7 +142,7 @@ def _prediction(
 ) -> Iterator[likelihoods.Prediction]:
     """Yield a class's prediction; nothing if no request's steps are known."""
     tokens = steps = predicted_steps = 0.0
-    same = shown = 0
+    same = comparable = 0
     for record, output in pairs:
         amounts = count.of_request(record)
         if not amounts or not output.tokens_after_first:
@@ -148,7 +154,7 @@ def _prediction(
         transcript = transcripts.get(record.request_id)
         chunks = transcript.chunk_tokens[1:] if transcript and transcript.chunk_tokens else ()
         if len(chunks) == amounts[1]:
-            shown += 1
+            comparable += 1
             same += chunks == predicted
     if not steps or not predicted_steps:
         return
@@ -158,14 +164,14 @@ def _prediction(
         requests=len(pairs),
         predicted=tokens / predicted_steps,
         measured=tokens / steps,
-        shown=shown,
+        shown=comparable,
         same_sequence=same,
     )
 
 
 def keep_predictions(
     predicted: Sequence[likelihoods.Prediction],
-    given: GivenOutputs,
+    source: TargetOutputs,
     *,
     progress: Callable[[str], None],
 ) -> None:
@@ -173,17 +179,19 @@ def keep_predictions(
 
     Errors go to `progress` only, because the estimate is complete without the file.
     """
-    if not predicted or given.folder is None or given.run is None:
+    if not predicted or source.folder is None or source.run is None:
         return
-    run_id, path = given.run.result.run_id, given.folder / likelihoods.PREDICTIONS_FILE
+    run_id, path = source.run.result.run_id, source.folder / likelihoods.PREDICTIONS_FILE
     variants = {prediction.variant for prediction in predicted}
     try:
-        others = [
+        of_other_variants = [
             p
-            for p in likelihoods.read_predictions(given.folder, run_id)
+            for p in likelihoods.read_predictions(source.folder, run_id)
             if p.variant not in variants
         ]
-        record = likelihoods.Predictions(run_id=run_id, predictions=(*others, *predicted))
+        record = likelihoods.Predictions(
+            run_id=run_id, predictions=(*of_other_variants, *predicted)
+        )
         write_file(path, dump_record(record, indent=2))
     except (DraftworthError, OSError) as error:
         progress(f"{path}: predictions are not kept: {error}")

@@ -1,9 +1,9 @@
-"""Limits what this process may take while it reads a model's tokenizer and chat template.
+"""Limits time and memory of this process while it reads a model's tokenizer and chat template.
 
 A model's folder can come from anybody. Its chat template is a program, and its tokenizer can need
-any time and memory, or let the library `tokenizers` abort the process. So only processes of their
-own read them: this interpreter's (`tokenizing.py`) and the engine's (`teacher_forcing.py`), which
-imports this module too. It imports no third-party library.
+any time and memory, or make the library `tokenizers` abort the process. So only separate processes
+read these files: `tokenizing.py` and, in the engine's interpreter, `teacher_forcing.py`. Because
+the engine's interpreter imports this module, it imports no third-party library.
 """
 
 import resource
@@ -16,7 +16,7 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.readings import TokenLimits
 from draftworth.untrusted import one_line
 
-# The exit code of a process that took too long, as `subprocess` says it.
+# The exit code that `subprocess` returns for a process that took too long.
 TOO_LATE = -signal.SIGALRM
 NEXT = "next: copy or download the files of the tokenizer again from where the model was published"
 _STATM = Path("/proc/self/statm")

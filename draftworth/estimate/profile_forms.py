@@ -15,13 +15,13 @@ from typing import Any
 import yaml
 
 from draftworth.errors import UserInputError
-from draftworth.files import write_file
-from draftworth.measuring.counters import DRAFTS, parse_metrics, speculation_between
+from draftworth.measuring.server_counters import DRAFTS, parse_metrics, speculation_between
 from draftworth.records import acceptance_profile
 from draftworth.records.codec import RecordError, dump_record, load_value
+from draftworth.safe_writing import write_file
 from draftworth.untrusted import TooLargeError, one_line, read_file
 
-# What one window is in each form, as templates: without acceptance by position, and with it.
+# By form, the templates of one window's text: without acceptance by position, and with it.
 FORMS: Mapping[str, Mapping[str, str]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
@@ -56,16 +56,16 @@ def inferencex(target: str, draft: acceptance_profile.DraftAcceptance) -> str:
 
 def read_profile(path: Path) -> acceptance_profile.AcceptanceProfile:
     """Read an acceptance profile; raise UserInputError if its format is not a known one."""
-    shown = one_line(str(path))
+    printed_path = one_line(str(path))
     try:
         return _read(path, read_file(path, acceptance_profile.LIMIT_BYTES))
     except OSError as error:
-        raise UserInputError(f"{shown}: cannot be read: {error.strerror}") from error
+        raise UserInputError(f"{printed_path}: cannot be read: {error.strerror}") from error
     except (RecordError, TooLargeError) as error:
-        raise UserInputError(f"{shown}: {error}") from error
+        raise UserInputError(f"{printed_path}: {error}") from error
     except Exception as error:  # anything can stand where a number or a mapping is expected
         raise UserInputError(
-            f"{shown}: given {one_line(str(error), characters=120)}; allowed: an acceptance "
+            f"{printed_path}: given {one_line(str(error), characters=120)}; allowed: an acceptance "
             "profile, InferenceX' YAML (model: mode: window: tokens a step), vLLM's /metrics as "
             f"text, CSV with the columns position and accepted, or JSON with {' or '.join(_RATES)}"
         ) from error
@@ -93,18 +93,18 @@ def _read(path: Path, data: bytes) -> acceptance_profile.AcceptanceProfile:
 
 
 class _TextLoader(yaml.BaseLoader):
-    """Reads scalars as text, so `off` is a name; refuses a mapping that has a key twice."""
+    """Reads scalars as text, so that `off` is a name; refuses a mapping that has a key twice."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
-        found = super().construct_mapping(node, deep)
-        if len(found) < len(node.value):
+        mapping = super().construct_mapping(node, deep)
+        if len(mapping) < len(node.value):
             raise ValueError("a key that is there twice")
-        return found
+        return mapping
 
 
 def _of_inferencex(value: Mapping[str, Any], path: Path) -> acceptance_profile.AcceptanceProfile:
     metadata = value.get("_metadata", {})
-    [(target, modes)] = ((key, own) for key, own in value.items() if key != "_metadata")
+    [(target, modes)] = ((key, by_mode) for key, by_mode in value.items() if key != "_metadata")
     classes = {
         str(mode): tuple(
             acceptance_profile.WindowAcceptance(
@@ -142,11 +142,13 @@ def _profile(
     target: str = _NOT_KNOWN,
     draft: str | None = None,
 ) -> acceptance_profile.AcceptanceProfile:
-    found = acceptance_profile.DraftAcceptance(
+    of_draft = acceptance_profile.DraftAcceptance(
         method=_NOT_KNOWN, draft=draft or _NOT_KNOWN, classes=classes
     )
     return acceptance_profile.AcceptanceProfile(
-        target=target, source=acceptance_profile.name_of(f"the file {path.name}"), drafts=(found,)
+        target=target,
+        source=acceptance_profile.name_of(f"the file {path.name}"),
+        drafts=(of_draft,),
     )
 
 

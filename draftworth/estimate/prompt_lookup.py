@@ -1,4 +1,4 @@
-"""This module replays n-gram drafting (prompt lookup) over known outputs, without a model.
+"""Replays n-gram drafting (prompt lookup) over existing outputs, without a model.
 
 Each step searches prompt and output for the last `longest` tokens; if they do not occur earlier, it
 searches for one token less, down to `shortest`. It proposes the tokens that followed the earliest
@@ -13,7 +13,7 @@ from functools import cached_property
 from math import fsum
 
 from draftworth.analysis.acceptance import acceptance_of
-from draftworth.estimate.target_tokenizer import TargetTokenizer
+from draftworth.estimate.run_tokenizing import TargetTokenizer
 from draftworth.records.readings import Output
 
 
@@ -34,7 +34,7 @@ def match_ends(tokens: Sequence[int], lengths: LookupLengths) -> list[int | None
 
     None: nothing is proposed, because the last of these n tokens do not occur earlier.
     """
-    found: list[int | None] = [None]
+    ends: list[int | None] = [None]
     earliest: dict[tuple[int, ...], int] = {}
     for count in range(1, len(tokens) + 1):
         end = None
@@ -42,8 +42,8 @@ def match_ends(tokens: Sequence[int], lengths: LookupLengths) -> list[int | None
             # A longer n-gram that occurred earlier replaces the end of a shorter one.
             before = earliest.setdefault(tuple(tokens[count - length : count]), count)
             end = before if before < count else end
-        found.append(end)
-    return found
+        ends.append(end)
+    return ends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +108,11 @@ def looked_up(
 def tokens_per_step(
     outputs: Sequence[LookedUp], weights: Mapping[str, float], *, checked: int
 ) -> float:
-    """Return tokens per step over all classes, if a step checks up to `checked` drafted tokens;
-    `weights`: each class's share of the output tokens."""
-    found = acceptance_of(outputs, [checked])
-    own = {name: o.tokens_per_step.value for name, (o,) in found.items() if name in weights}
-    total = fsum(weights[name] for name in own)
-    return total / fsum(weights[name] / tokens for name, tokens in own.items())
+    """Return tokens per step over all classes, if a step checks up to `checked` drafted tokens.
+
+    weights: each class's share of the output tokens.
+    """
+    by_class = acceptance_of(outputs, [checked])
+    means = {name: o.tokens_per_step.value for name, (o,) in by_class.items() if name in weights}
+    total = fsum(weights[name] for name in means)
+    return total / fsum(weights[name] / tokens for name, tokens in means.items())

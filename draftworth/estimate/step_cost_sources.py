@@ -6,9 +6,9 @@ from itertools import pairwise
 
 from draftworth.errors import UserInputError
 from draftworth.experiment.catalog import NO_SPECULATION, catalog
-from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.results import MAX_SECONDS, MIN_SECONDS
 from draftworth.records.servers import Decoding, ServingFacts
+from draftworth.records.step_costs import StepCost, StepCostCard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,32 +23,32 @@ class CostRange:
 class StepCosts:
     """What a step costs with a draft, in baseline steps.
 
-    known: the costs that are known, by window. source: where they are from, in words.
+    by_window: the costs of some windows. source: where they are from, in words.
     load: label of the load at which they were measured; None: they are published.
     """
 
-    known: Mapping[int, CostRange]
+    by_window: Mapping[int, CostRange]
     source: str
     load: str | None = None
 
     def is_measured(self, window: int) -> bool:
-        return self.load is not None and window in self.known
+        return self.load is not None and window in self.by_window
 
     def of_window(self, window: int) -> CostRange:
-        """Return what a step costs with this window: as known, or a range from the known windows.
+        """Return a step's cost with this window: from `by_window`, or a range from its windows.
 
-        The cost of a step is a fixed part plus a part for each drafted token. If one window is
-        known, one end of the range takes the whole cost as fixed; the other takes what is above one
-        baseline step as proportional to the window, but at least half of the known cost. If
-        several windows are known, the cost is interpolated linearly between neighbours, and
-        extrapolated beyond the first and the last. A jump between two windows (an engine may pad
-        to the next size) is not seen.
+        The cost of a step is a fixed part plus a part for each drafted token. If `by_window` has
+        one window, one end of the range is this window's cost, as if all of it was fixed. At the
+        other end, the cost above one baseline step is proportional to the window; this end is at
+        least half of the window's cost. With several windows, the cost is interpolated linearly
+        between neighbours, and extrapolated beyond the first and the last. A jump between two
+        windows (an engine may pad to the next size) is not taken into account.
         """
-        if window in self.known:
-            return self.known[window]
-        windows = sorted(self.known)
+        if window in self.by_window:
+            return self.by_window[window]
+        windows = sorted(self.by_window)
         if len(windows) == 1:
-            return _scaled(self.known[windows[0]], window / windows[0])
+            return _scaled(self.by_window[windows[0]], window / windows[0])
         below, above = next(
             ((a, b) for a, b in pairwise(windows) if window < b), (windows[-2], windows[-1])
         )
@@ -56,8 +56,8 @@ class StepCosts:
         ends = sorted(
             max(1e-3, low + part * (high - low))
             for low, high in (
-                (self.known[below].low, self.known[above].low),
-                (self.known[below].high, self.known[above].high),
+                (self.by_window[below].low, self.by_window[above].low),
+                (self.by_window[below].high, self.by_window[above].high),
             )
         )
         return CostRange(low=ends[0], high=ends[1])
@@ -66,7 +66,7 @@ class StepCosts:
 def published_costs(low: float, high: float, source: str) -> StepCosts:
     """Return step costs where each drafted token adds `low` to `high` baseline steps."""
     one = CostRange(low=1 + low, high=1 + high)
-    return StepCosts(known={0: CostRange(low=1, high=1), 1: one}, source=source)
+    return StepCosts(by_window={0: CostRange(low=1, high=1), 1: one}, source=source)
 
 
 def _scaled(measured: CostRange, part: float) -> CostRange:
@@ -79,8 +79,10 @@ def _scaled(measured: CostRange, part: float) -> CostRange:
 
 
 def step_costs_of(card: StepCostCard | None, method: str) -> Sequence[StepCosts]:
-    """Return what a step of the method costs in baseline steps, at each load of the card; without
-    a card, as published. UserInputError: the card lacks steps of the method or the baseline.
+    """Return a step's cost with the method, in baseline steps, at each load of the card.
+
+    Without a card, the published costs are returned. UserInputError: the card lacks steps of the
+    method or the baseline.
     """
     if card is None:
         low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
@@ -88,7 +90,7 @@ def step_costs_of(card: StepCostCard | None, method: str) -> Sequence[StepCosts]
         return [published_costs(low, high, source)]
     serving = checked_serving(card)
     decoding = serving.decoding
-    found = []
+    by_load = []
     for load in dict.fromkeys(cost.load for cost in card.costs):
         here = [cost for cost in card.costs if cost.load == load]
         plain = next((c for c in here if decoding[c.variant].method == NO_SPECULATION), None)
@@ -105,10 +107,10 @@ def step_costs_of(card: StepCostCard | None, method: str) -> Sequence[StepCosts]
                 f"measured at {load.label} in run {card.run_id} on {serving.release} with "
                 f"{', '.join(sorted(drafts))} (card {card.content_sha256[:12]})"
             )
-            found.append(StepCosts(known=measured, source=source, load=load.label))
-    if not found:
+            by_load.append(StepCosts(by_window=measured, source=source, load=load.label))
+    if not by_load:
         raise UserInputError(f"card of run {card.run_id}: {_lacking(card, decoding, method)}")
-    return found
+    return by_load
 
 
 def checked_serving(card: StepCostCard) -> ServingFacts:
@@ -126,29 +128,29 @@ def checked_serving(card: StepCostCard) -> ServingFacts:
 def _lacking(card: StepCostCard, decoding: Mapping[str, Decoding], method: str) -> str:
     methods = {decoding[cost.variant].method for cost in card.costs}
     if method not in methods:
-        given = ", ".join(sorted(methods - {NO_SPECULATION})) or "no draft"
-        return f"given: steps of {given}, allowed: of {method}; next: the card of a run with it"
+        on_card = ", ".join(sorted(methods - {NO_SPECULATION})) or "no draft"
+        return f"given: steps of {on_card}, allowed: of {method}; next: the card of a run with it"
     return (
         f"it has {method}, but at no load the time of both its step and the baseline's, so nothing "
         "says how much more a step costs; next: the card of a run that measured both at one load"
     )
 
 
-def _check(cost: StepCost, run_id: str, known: Mapping[str, Decoding]) -> None:
+def _check(cost: StepCost, run_id: str, decoding: Mapping[str, Decoding]) -> None:
     where = f"card of run {run_id}: {cost.variant} at {cost.load.label}"
-    if cost.variant not in known:
+    if cost.variant not in decoding:
         raise UserInputError(
             f"{where}: variant: given {cost.variant!r}, allowed: those of its serving.decoding "
-            f"({', '.join(known)}); {_COPY_AGAIN}"
+            f"({', '.join(decoding)}); {_COPY_AGAIN}"
         )
-    given = (cost.step_latency_low_s, cost.step_latency_s, cost.step_latency_high_s)
-    latencies = [latency for latency in given if latency is not None]
+    ends = (cost.step_latency_low_s, cost.step_latency_s, cost.step_latency_high_s)
+    latencies = [latency for latency in ends if latency is not None]
     if not all(MIN_SECONDS <= latency <= MAX_SECONDS for latency in latencies) or (
         latencies != sorted(latencies)
     ):
-        shown = ", ".join(f"{latency:g}" for latency in latencies)
+        printed = ", ".join(f"{latency:g}" for latency in latencies)
         raise UserInputError(
-            f"{where}: step_latency_low_s, step_latency_s, step_latency_high_s: given {shown}, "
+            f"{where}: step_latency_low_s, step_latency_s, step_latency_high_s: given {printed}, "
             f"allowed: {MIN_SECONDS:g} to {MAX_SECONDS:g}, none below the one before it; "
             f"{_COPY_AGAIN}"
         )
@@ -158,7 +160,7 @@ _COPY_AGAIN = "next: copy the card again from the run's folder"
 
 
 def _in_baseline_steps(cost: StepCost, plain: StepCost | None) -> CostRange | None:
-    """Return the range of a step's latency divided by the baseline's; None: one is not measured."""
+    """Return a step's latency / the baseline's, as a range; None: one of them is not measured."""
     if plain is None or not plain.step_latency_s or not cost.step_latency_s:
         return None
     return CostRange(

@@ -11,14 +11,14 @@ from draftworth.experiment.model import beside
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.planning.specify_run import serving_facts
 from draftworth.records.prompts import CASE_SUFFIX, Case, Prompt, answers_path, load_answers
-from draftworth.records.reading import Run, read_run
 from draftworth.records.readings import Output, Replayed
 from draftworth.records.results import RUN_FILE, BlockResult
+from draftworth.records.run_folder import Run, read_run
 from draftworth.records.transcripts import Transcripts, read_transcripts
 
 
 @dataclass(frozen=True, kw_only=True)
-class GivenOutputs:
+class TargetOutputs:
     """The target's outputs, and the run that produced them; `run` is None if no run did.
 
     folder: where results are written: the run's folder; None: there is no run, or it is in S3.
@@ -35,16 +35,16 @@ class GivenOutputs:
         return self.run if self.run and not self.run.result.temperature else None
 
 
-def given_outputs(experiment: ResolvedExperiment, folder: Path | None) -> GivenOutputs:
+def read_target_outputs(experiment: ResolvedExperiment, folder: Path | None) -> TargetOutputs:
     """Return the outputs in `folder`: those of a run, or answers in files CLASS/CASE.jsonl.
 
     Without `folder`, return the answers that `prompts import` kept beside the prompts. Raises
     UserInputError if there are no outputs, or if another model than the target made them.
     """
     if folder is None:
-        return GivenOutputs(outputs=_outputs_beside_prompts(experiment))
+        return TargetOutputs(outputs=_outputs_beside_prompts(experiment))
     if _is_answers_folder(folder):
-        return GivenOutputs(outputs=_outputs_of_log(experiment, folder, lambda path: path))
+        return TargetOutputs(outputs=_outputs_of_log(experiment, folder, lambda path: path))
     if not os.path.lexists(folder):
         raise UserInputError(
             f"--answers: given {folder}, where nothing is; allowed: the folder of a run, "
@@ -54,7 +54,7 @@ def given_outputs(experiment: ResolvedExperiment, folder: Path | None) -> GivenO
     _check_target(experiment, run)
     transcripts = read_transcripts(folder, run.blocks)
     outputs = outputs_of_run(run, transcripts, experiment.cases)
-    return GivenOutputs(outputs=outputs, run=run, folder=folder, transcripts=transcripts)
+    return TargetOutputs(outputs=outputs, run=run, folder=folder, transcripts=transcripts)
 
 
 def _is_answers_folder(folder: Path) -> bool:
@@ -91,7 +91,7 @@ def _outputs_of_log(
                     prompt_class=case.prompt_class,
                     case=case.name,
                     prompt_id=prompt.id,
-                    asked=asked_of(prompt),
+                    asked=prompt_content(prompt),
                     text=texts[prompt.id],
                 )
                 for prompt in case.prompts
@@ -105,10 +105,10 @@ def _check_target(experiment: ResolvedExperiment, run: Run) -> None:
     theirs, ours = run.result.serving, serving_facts(experiment)
     if theirs is None:
         return
-    given, allowed = theirs.target_model, ours.target_model
+    actual, expected = theirs.target_model, ours.target_model
     if "local" in (theirs.platform, ours.platform):
-        given, allowed = (os.path.basename(os.path.normpath(name)) for name in (given, allowed))
-    if given != allowed:
+        actual, expected = (os.path.basename(os.path.normpath(name)) for name in (actual, expected))
+    if actual != expected:
         raise UserInputError(
             f"--answers: run {run.result.run_id}: given: outputs of {theirs.target_model}, "
             f"allowed: of {ours.target_model}, the experiment's target, because another model's "
@@ -120,23 +120,23 @@ def _check_target(experiment: ResolvedExperiment, run: Run) -> None:
 def outputs_of_run(run: Run, transcripts: Transcripts, cases: Iterable[Case]) -> list[Output]:
     """Return the baseline's first output to each prompt; UserInputError: there is no output."""
     _check_has_prompts_as_they_are(run)
-    found = outputs_of_blocks(run.blocks, transcripts, cases, variant=run.result.baseline)
-    if not found:
+    outputs = outputs_of_blocks(run.blocks, transcripts, cases, variant=run.result.baseline)
+    if not outputs:
         raise UserInputError(
             f"run {run.result.run_id}: none of its baseline's answers is to a prompt of this "
             "experiment, or its transcripts are missing; allowed: a run of the same prompts, with "
             "its .transcript.jsonl.gz files"
         )
-    return found
+    return outputs
 
 
 def _check_has_prompts_as_they_are(run: Run) -> None:
     lengths = {b.load.input_tokens for b in run.blocks if b.variant == run.result.baseline}
     if lengths and None not in lengths:
-        shown = ", ".join(f"{length:,}" for length in sorted(n for n in lengths if n))
+        printed = ", ".join(f"{length:,}" for length in sorted(n for n in lengths if n))
         raise UserInputError(
             f"run {run.result.run_id}: every prompt was made longer or shorter for its load "
-            f"(input_tokens of {shown}), and such prompts are not kept; allowed: a run with "
+            f"(input_tokens of {printed}), and such prompts are not kept; allowed: a run with "
             "prompts as they are; next: measure with a load without `input_tokens`, and give that "
             "run"
         )
@@ -146,12 +146,12 @@ def outputs_of_blocks(
     blocks: Iterable[BlockResult], transcripts: Transcripts, cases: Iterable[Case], *, variant: str
 ) -> list[Output]:
     """Return a variant's first output to each prompt."""
-    found: dict[str, Output] = {}
+    first_outputs: dict[str, Output] = {}
     for output in all_outputs(blocks, transcripts, cases, variant=variant):
         place = "/".join((output.prompt_class, output.case, output.prompt_id))
-        if place not in found:
-            found[place] = replace(output, id=place)
-    return list(found.values())
+        if place not in first_outputs:
+            first_outputs[place] = replace(output, id=place)
+    return list(first_outputs.values())
 
 
 def all_outputs(
@@ -170,13 +170,13 @@ def all_outputs(
                 prompt_class=block.prompt_class,
                 case=block.case,
                 prompt_id=prompt.id,
-                asked=asked_of(prompt),
+                asked=prompt_content(prompt),
                 text=transcript.text,
                 token_ids=transcript.token_ids,
             )
 
 
-def asked_of(prompt: Prompt) -> dict[str, Any]:
+def prompt_content(prompt: Prompt) -> dict[str, Any]:
     """Return a prompt's messages and tools for the chat template, or its text to continue."""
     if prompt.text_to_continue is not None:
         return {"prompt": prompt.text_to_continue}
@@ -190,8 +190,8 @@ _LEAVE_OUT = "leave the class out of the experiment file (workload.classes)"
 
 def check_classes(classes: Iterable[str], outputs: Sequence[Output]) -> None:
     """Raise UserInputError if one of these classes has no output."""
-    known = {output.prompt_class for output in outputs}
-    if missing := [name for name in classes if name not in known]:
+    with_output = {output.prompt_class for output in outputs}
+    if missing := [name for name in classes if name not in with_output]:
         raise UserInputError(
             f"no outputs of {_class_words(missing)}: the answers are missing (of a run, its "
             f".transcript.jsonl.gz files), or are to other prompts; {_WHOLE_TRAFFIC}; next: give "
@@ -201,8 +201,8 @@ def check_classes(classes: Iterable[str], outputs: Sequence[Output]) -> None:
 
 def check_lengths(classes: Iterable[str], replayed: Sequence[Replayed]) -> None:
     """Raise UserInputError if one of these classes has no output of two tokens or more."""
-    known = {output.prompt_class for output in replayed if output.tokens_after_first}
-    if short := [name for name in classes if name not in known]:
+    long_enough = {output.prompt_class for output in replayed if output.tokens_after_first}
+    if short := [name for name in classes if name not in long_enough]:
         raise UserInputError(
             f"outputs of {_class_words(short)}: given: none longer than one token, allowed: two or "
             f"more, because tokens a step are counted after the first; {_WHOLE_TRAFFIC}; next: "

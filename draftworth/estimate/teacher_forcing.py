@@ -1,9 +1,9 @@
-"""`python -m draftworth.estimate.teacher_forcing`: a model's forward pass over outputs, on CPU.
+"""The program that runs a model over outputs (teacher forcing) on the CPU, and writes its readings.
 
-The program runs in the engine's interpreter, which has torch and transformers, and needs no
-network, because models and tokenizer are folders. Its standard input has a line with the settings
-and a line for each output (JSON). It appends readings to a file, and continues where an earlier
-pass was interrupted. It prints one line: the path of the file of readings.
+`run_teacher_forcing.py` starts it in the engine's interpreter, which has torch and transformers. It
+needs no network, because models and tokenizer are folders. Its standard input has a line with the
+settings and a line for each output (JSON). It appends readings to a file, and continues where an
+earlier pass was interrupted. It prints one line: the path of the file of readings.
 
 Exit codes: 0 every output has a reading, 1 the program failed, 2 the input is wrong.
 """
@@ -16,9 +16,9 @@ from pathlib import Path
 
 from draftworth.errors import DraftworthError, UserInputError, counted
 from draftworth.estimate.process_limits import limited
-from draftworth.files import write_file
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.readings import Output, Pass, PassSettings, Reading, TokenLimits
+from draftworth.safe_writing import write_file
 from draftworth.untrusted import open_file
 
 _TOKENIZER_FILES = (
@@ -68,7 +68,7 @@ def _run(data: bytes) -> Path:
     earlier = _earlier_lines(path, this)
     done = {reading.id for reading in _readings(path, earlier[1:])}
     left = [output for output in outputs if output.id not in done]
-    # Not a file that a link here names, and without half a line that an interrupted pass left.
+    # Written anew: the path may be a link, and an interrupted pass may have left half a line.
     write_file(path, b"".join(earlier), private=True)
     if left:
         _read(left, settings, this, path)
@@ -106,7 +106,10 @@ def _read(outputs: Sequence[Output], settings: PassSettings, this: Pass, path: P
 
 
 def _earlier_lines(path: Path, of: Pass) -> list[bytes]:
-    """Return the whole lines of an earlier pass, or the first one. UserInputError: wrong file."""
+    """Return the complete lines of an earlier pass's file; without a file, the line of `of`.
+
+    UserInputError: the file cannot be read, or is of another pass.
+    """
     if not path.exists():
         return [dump_record(of)]
     try:

@@ -1,10 +1,11 @@
-"""`python -m draftworth.estimate.tokenizing`: token ids of prompts and outputs, without torch.
+"""The program that makes token ids of prompts and outputs; `run_tokenizing.py` starts it.
 
 Its standard input has a line with the settings and a line for each output (JSON). It prints a line
-for each output, in the same order: its token ids and its prompt's, made with the files of the
-target's tokenizer. It is a process of its own, as those files can come from anybody (`limits.py`).
+for each output, in the same order: the token ids of the output and of its prompt, made with the
+files of the target's tokenizer. It is a separate process, because those files can come from anybody
+(`process_limits.py`).
 
-Exit codes: 0 each output has its ids, 2 the input is wrong; the limit of time ends it by a signal.
+Exit codes: 0 each output has its ids, 2 the input is wrong. A signal ends it at the time limit.
 
 A chat template is rendered in Jinja's sandbox, with the settings and names that transformers gives
 to templates (transformers, `utils/chat_template_utils.py`).
@@ -86,21 +87,23 @@ class FolderTokenizer:
         return ids
 
     def prompt_ids(self, output: Output, *, enable_thinking: bool) -> Sequence[int]:
-        """Return the token ids of an output's prompt, as the target's server saw them."""
-        asked, is_chat = output.asked, "messages" in output.asked
+        """Return the token ids of an output's prompt, as on the target's server."""
+        content, is_chat = output.asked, "messages" in output.asked
         text = (
-            self._rendered(asked, enable_thinking=enable_thinking) if is_chat else asked["prompt"]
+            self._rendered(content, enable_thinking=enable_thinking)
+            if is_chat
+            else content["prompt"]
         )
         # A chat template writes the special tokens itself.
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=not is_chat).ids
         return ids
 
-    def _rendered(self, asked: Mapping[str, Any], *, enable_thinking: bool) -> str:
+    def _rendered(self, content: Mapping[str, Any], *, enable_thinking: bool) -> str:
         template, special_tokens = self._template, self._special_tokens
         try:
             return template.render(
-                messages=list(asked["messages"]),
-                tools=asked.get("tools"),
+                messages=list(content["messages"]),
+                tools=content.get("tools"),
                 documents=None,
                 add_generation_prompt=True,
                 enable_thinking=enable_thinking,
@@ -108,7 +111,7 @@ class FolderTokenizer:
             )
         except MemoryError:
             raise
-        except Exception as error:  # a template is a program of others, and may raise anything
+        except Exception as error:  # a template is somebody's program, and may raise any error
             reason = one_line(str(error), characters=200)
             raise UserInputError(
                 f"{self.folder}: its chat template refuses a prompt: {reason}; next: leave that "
@@ -123,7 +126,7 @@ class FolderTokenizer:
         path = self.folder / TOKENIZER_FILE
         try:
             tokenizer = Tokenizer.from_buffer(read_file(path, TOKENIZER_LIMIT_BYTES))
-        except Exception as error:  # the library raises Exception itself
+        except Exception as error:  # the library raises plain `Exception`
             raise UserInputError(
                 f"{path}: no tokenizer can be read there: {one_line(str(error), characters=200)}; "
                 f"allowed: the {TOKENIZER_FILE} of the target; next: give its folder (--target)"
@@ -174,8 +177,8 @@ class FolderTokenizer:
 
     @cached_property
     def _special_tokens(self) -> dict[str, str]:
-        given = {name: self._config.get(name) for name in _SPECIAL_TOKENS}
-        texts = {n: t.get("content") if isinstance(t, dict) else t for n, t in given.items()}
+        entries = {name: self._config.get(name) for name in _SPECIAL_TOKENS}
+        texts = {n: t.get("content") if isinstance(t, dict) else t for n, t in entries.items()}
         return {name: text for name, text in texts.items() if text is not None}
 
     @cached_property

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticKnownError
 
-from draftworth.experiment import strict
+from draftworth.experiment import strict_model
 from draftworth.experiment.catalog import catalog
 from draftworth.records.deployment import MAX_DEADLINE_MINUTES, CapacityKind
 
@@ -30,14 +30,16 @@ ADD_ONS = (
 )
 
 
-class Capacity(strict.StrictModel):
+class Capacity(strict_model.StrictModel):
     """How accelerator nodes are bought."""
 
     kind: CapacityKind
     """on_demand: nodes at the public price, when there are any; spot: nodes from spare capacity,
     which EC2 may take back two minutes after a warning; capacity_block: nodes from a Capacity
     Block for ML, paid in advance for a window of time"""
-    reservation_id: Annotated[str, Field(pattern=strict.PATTERNS["reservation"])] | None = None
+    reservation_id: Annotated[str, Field(pattern=strict_model.PATTERNS["reservation"])] | None = (
+        None
+    )
     """id of the Capacity Block, cr- and 17 hex digits: without it EC2 launches nothing into the
     block"""
     hours: Annotated[float, Field(ge=1, le=MAX_BLOCK_HOURS)] | None = None
@@ -49,60 +51,64 @@ class Capacity(strict.StrictModel):
         return self.kind == "capacity_block"
 
 
-def _day(given: Any) -> Any:
+def _day(value: Any) -> Any:
     try:
-        return date.fromisoformat(given)
+        return date.fromisoformat(value)
     except (TypeError, ValueError):
-        return given  # `given` is a date, or pydantic will refuse it
+        return value  # it is a date, or pydantic will refuse it
 
 
-class Price(strict.StrictModel):
+class Price(strict_model.StrictModel):
     """The price of an accelerator node, with its date, because prices change."""
 
-    usd_per_hour: strict.PositiveFloat
+    usd_per_hour: strict_model.PositiveFloat
     """US dollars for one node and hour; for a Capacity Block: its fee / (hours x instances)"""
     as_of: Annotated[date, BeforeValidator(_day)]
     """the day this price was looked up, YYYY-MM-DD"""
     source: str = Field(min_length=1, description="where it was looked up")
 
 
-class Pins(strict.StrictModel):
+class Pins(strict_model.StrictModel):
     """Versions that a deploy uses exactly as given; EKS chooses those that are left out.
 
     EKS may choose other versions each day, so two deploys of one file may differ.
     `preflight` prints the versions that a deploy would get today.
     """
 
-    node_release: Annotated[str, Field(pattern=strict.PATTERNS["node_release"])] | None = None
+    node_release: Annotated[str, Field(pattern=strict_model.PATTERNS["node_release"])] | None = None
     """release of the images of CPU and accelerator nodes, as in 1.35.2-20261102; left out: EKS's
     newest, or one whose Neuron driver fits the serving image, if the newest one's does not. A
     deploy that changes it should change nothing else about the nodes"""
-    add_ons: dict[str, Annotated[str, Field(pattern=strict.PATTERNS["add_on_version"])]] = Field(
-        default_factory=dict,
-        description="EKS add-on to its version, as in vpc-cni: v1.21.1-eksbuild.3",
+    add_ons: dict[str, Annotated[str, Field(pattern=strict_model.PATTERNS["add_on_version"])]] = (
+        Field(
+            default_factory=dict,
+            description="EKS add-on to its version, as in vpc-cni: v1.21.1-eksbuild.3",
+        )
     )
 
 
-def _known_instance_type(name: str) -> str:
+def _instance_type_of_the_catalogue(name: str) -> str:
     if name not in catalog().instances:
         raise PydanticKnownError("literal_error", {"expected": " or ".join(catalog().instances)})
     return name
 
 
-SecretName = Annotated[str, Field(pattern=strict.PATTERNS["secret_name"], max_length=512)]
-AdminArn = Annotated[str, Field(pattern=strict.PATTERNS["admin_arn"])]
+SecretName = Annotated[str, Field(pattern=strict_model.PATTERNS["secret_name"], max_length=512)]
+AdminArn = Annotated[str, Field(pattern=strict_model.PATTERNS["admin_arn"])]
 
 
-class Aws(strict.StrictModel):
+class Aws(strict_model.StrictModel):
     """Region, nodes, access, price and limits of a deploy."""
 
-    region: str = Field(pattern=strict.PATTERNS["region"], description="AWS region, e.g. us-east-2")
+    region: str = Field(
+        pattern=strict_model.PATTERNS["region"], description="AWS region, e.g. us-east-2"
+    )
     availability_zone: str = Field(
         examples=["us-east-2c"],
         description="the one zone of the accelerator nodes, e.g. us-east-2c: EFA, placement group "
         "and Capacity Block work within one zone only",
     )
-    instance_type: Annotated[str, AfterValidator(_known_instance_type)] = Field(
+    instance_type: Annotated[str, AfterValidator(_instance_type_of_the_catalogue)] = Field(
         default="trn2.48xlarge",
         json_schema_extra={"enum": [*catalog().instances]},
         description="EC2 type of the accelerator nodes; each variant holds "
@@ -112,10 +118,12 @@ class Aws(strict.StrictModel):
     """in quotes; DRA needs 1.34 or later, and only 1.35 is supported here"""
     pins: Pins = Pins()
     """versions of add-ons and node images; left out: those that EKS chooses on the day"""
-    public_access_cidrs: Annotated[tuple[str, ...], Field(max_length=40), strict.EachOnce] = ()
+    public_access_cidrs: Annotated[
+        tuple[str, ...], Field(max_length=40), strict_model.EachOnce
+    ] = ()
     """IPv4 ranges that may reach the Kubernetes API from outside; none: the API is private"""
     admin_principal_arns: Annotated[
-        tuple[AdminArn, ...], Field(max_length=40), strict.EachOnce
+        tuple[AdminArn, ...], Field(max_length=40), strict_model.EachOnce
     ] = ()
     """IAM roles or users that become cluster administrators; a session (sts) is not allowed"""
     second_zone: str | None = None
@@ -125,10 +133,10 @@ class Aws(strict.StrictModel):
     price: Price | None = None
     """price of one accelerator node; left out: `draftworth price` asks AWS, which knows
     Spot and on-demand prices, but not the price of a Capacity Block that was bought"""
-    accelerator_budget_usd: strict.PositiveFloat
+    accelerator_budget_usd: strict_model.PositiveFloat
     """accelerator nodes are ended when their hours x price reach this many US dollars; what runs
     beside them from deploy to destroy (CPU nodes, cluster, network) is billed on top"""
-    notify_email: str | None = Field(default=None, pattern=strict.PATTERNS["email"])
+    notify_email: str | None = Field(default=None, pattern=strict_model.PATTERNS["email"])
     """address that gets a mail at each decision about accelerator nodes, once it is confirmed"""
     hub_token_secret: SecretName | None = None
     """NAME of the Secrets Manager secret that holds the hub token, for gated models; never
@@ -145,12 +153,12 @@ class Aws(strict.StrictModel):
 
     def example_values(self) -> Iterator[str]:
         """Yield `KEY VALUE` for each value with a shipped example's reservation or account id."""
-        if self.capacity.reservation_id == strict.EXAMPLE_RESERVATION:
-            yield f"aws.capacity.reservation_id {strict.EXAMPLE_RESERVATION}"
+        if self.capacity.reservation_id == strict_model.EXAMPLE_RESERVATION:
+            yield f"aws.capacity.reservation_id {strict_model.EXAMPLE_RESERVATION}"
         for arn in self.admin_principal_arns:
-            if f"::{strict.EXAMPLE_ACCOUNT}:" in arn:
+            if f"::{strict_model.EXAMPLE_ACCOUNT}:" in arn:
                 yield f"aws.admin_principal_arns {arn}"
-        if (self.load_generator_image or "").startswith(f"{strict.EXAMPLE_ACCOUNT}."):
+        if (self.load_generator_image or "").startswith(f"{strict_model.EXAMPLE_ACCOUNT}."):
             yield f"aws.load_generator_image {self.load_generator_image}"
 
 

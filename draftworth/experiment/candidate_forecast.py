@@ -14,7 +14,7 @@ from draftworth.experiment.variants import Variant
 from draftworth.records import acceptance_profile
 from draftworth.untrusted import read_file
 
-# Expected tokens a step of the candidates in the file: variant name -> prompt class -> tokens.
+# The candidates' expected tokens per step: {variant name: {prompt class: tokens}}.
 Forecast = Mapping[str, Mapping[str, float]]
 
 _ALLOWED = "an acceptance profile, which `draftworth estimate EXPERIMENT --profile FILE` writes"
@@ -46,7 +46,7 @@ def read_forecast(experiment: Experiment, path: Path) -> Forecast | Problem:
 def _problem(search: Search, reason: str) -> Problem:
     return Problem(
         key=("search", "forecast"),
-        given=f'"{search.forecast}"',
+        actual=f'"{search.forecast}"',
         allowed=_ALLOWED,
         reason=reason if "next: " in reason else f"{reason}; {_NEXT}",
     )
@@ -55,15 +55,17 @@ def _problem(search: Search, reason: str) -> Problem:
 def _of_the_candidates(
     experiment: Experiment, search: Search, profile: acceptance_profile.AcceptanceProfile
 ) -> Forecast | Problem:
-    target = experiment.target.given
+    target = experiment.target.id_or_path
     if profile.target != target:
         return _problem(search, f"it is of the target {profile.target}, and this one is {target}")
-    asked = float(experiment.workload.temperature)
-    if profile.temperature not in (None, asked):
-        told = f"it is of temperature {profile.temperature:g}, and this workload has {asked:g}"
-        return _problem(search, told)
-    names = {PurePath(draft.given).name: draft.given for draft in search.drafts}
-    found: dict[str, Mapping[str, float]] = {}
+    temperature = float(experiment.workload.temperature)
+    if profile.temperature not in (None, temperature):
+        reason = (
+            f"it is of temperature {profile.temperature:g}, and this workload has {temperature:g}"
+        )
+        return _problem(search, reason)
+    names = {PurePath(draft.id_or_path).name: draft.id_or_path for draft in search.drafts}
+    forecast: dict[str, Mapping[str, float]] = {}
     for draft in profile.drafts:
         if draft.method == NGRAM:  # a search has no such candidate
             continue
@@ -75,13 +77,13 @@ def _of_the_candidates(
                 f"it tells of the draft {draft.draft}, and the search has "
                 f"{', '.join(names)} (a folder that is called so, or lies in one){nearest}",
             )
-        candidates = (v for v in experiment.served_variants if v.given_draft == names[name])
+        candidates = (v for v in experiment.served_variants if v.draft_id_or_path == names[name])
         for candidate in candidates:
             tokens = _tokens_of(experiment, candidate, draft)
             if isinstance(tokens, str):
                 return _problem(search, tokens)
-            found[candidate.name] = tokens
-    return found
+            forecast[candidate.name] = tokens
+    return forecast
 
 
 def name_in(folder: str, names: Collection[str]) -> str | None:
@@ -102,7 +104,7 @@ def _tokens_of(
     can check different numbers of drafts with the same window.
     """
     checked = experiment.max_tokens_per_step(candidate) - 1
-    found = {}
+    by_class = {}
     for name in (prompt_class.name for prompt_class in experiment.workload.classes):
         if name not in draft.classes:
             return f"it does not tell of the prompt class {name}"
@@ -112,5 +114,5 @@ def _tokens_of(
                 f"it does not tell of {draft.draft} with window {candidate.window}, of which a "
                 f"step checks {counted(checked, 'draft')}"
             )
-        found[name] = window.tokens_per_step.value
-    return found
+        by_class[name] = window.tokens_per_step.value
+    return by_class

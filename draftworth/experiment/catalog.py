@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from draftworth.experiment.strict import StrictModel, read_yaml
+from draftworth.experiment.strict_model import StrictModel, read_yaml
 from draftworth.records.deployment import DraftTokenizer
 from draftworth.speculation import most_tokens_per_step
 
@@ -153,7 +153,7 @@ class Accelerator(StrictModel):
     efa_interfaces: int
     """EFA interfaces of a node; 0: it gets no security group for them and no placement group."""
     s3_gbit_per_s: int
-    """The network throughput that Mountpoint for Amazon S3 is told to expect."""
+    """The network throughput for which Mountpoint for Amazon S3 is configured."""
     vcpus: int
     memory_gib: int
     nvme_gib: int

@@ -19,8 +19,8 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, beside
 from draftworth.experiment.node_images import DriverAndRuntime
 from draftworth.experiment.rules import broken_rules
-from draftworth.experiment.strict import PATTERN_WORDS, SET_NAME
-from draftworth.experiment.validation_errors import misspelt_key, shape_problems, shown
+from draftworth.experiment.strict_model import PATTERN_WORDS, SET_NAME
+from draftworth.experiment.validation_errors import json_excerpt, misspelt_key, shape_problems
 from draftworth.experiment.yaml_source import ExperimentSource, read_source
 from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
 from draftworth.untrusted import one_line
@@ -34,7 +34,7 @@ def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Prob
     if not os.path.isdir(root):
         yield Problem(
             key=("workload", "prompts_dir"),
-            given=f'"{work.prompts_dir}"',
+            actual=f'"{work.prompts_dir}"',
             allowed="a folder with one folder for each prompt class",
             reason=f"{root} is not a folder",
         )
@@ -45,61 +45,61 @@ def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Prob
             folder, named = root / prompt_class.name, prompt_class.cases
             yield from _cases((*key, "cases"), folder, named, work.output_tokens)
         else:
-            known = sorted({file.parent.name for file in root.glob(f"*/*{CASE_SUFFIX}")})
+            class_names = sorted({file.parent.name for file in root.glob(f"*/*{CASE_SUFFIX}")})
             yield Problem(
                 key=(*key, "name"),
-                given=f'"{prompt_class.name}"',
-                allowed=", ".join(known) or "a folder name",
+                actual=f'"{prompt_class.name}"',
+                allowed=", ".join(class_names) or "a folder name",
                 reason=f"a prompt class is a folder in {work.prompts_dir}"
-                + suggestion(prompt_class.name, known),
+                + suggestion(prompt_class.name, class_names),
             )
 
 
 def _cases(
     key: Key, folder: Path, named: tuple[str, ...] | None, most_tokens: int
 ) -> Iterator[Case | Problem]:
-    known = sorted(p.stem for p in folder.glob(f"*{CASE_SUFFIX}"))
-    if not known:
+    case_names = sorted(p.stem for p in folder.glob(f"*{CASE_SUFFIX}"))
+    if not case_names:
         yield Problem(
             key=key,
-            given=f"the empty folder {folder.name}",
+            actual=f"the empty folder {folder.name}",
             allowed=f"a folder with at least one {CASE_SUFFIX} file",
             reason="each file is a case; a class without cases measures nothing",
         )
     # `x.JSONL` and `x.json` are likely meant as cases.
-    others = [
+    misnamed = [
         p.name
         for p in folder.iterdir()
         if p.suffix != CASE_SUFFIX and p.suffix.lower() in (CASE_SUFFIX, ".json")
     ]
-    for name in sorted(others) if named is None else ():
+    for name in sorted(misnamed) if named is None else ():
         yield Problem(
             key=key,
-            given=f"the file {one_line(name)} in the folder {folder.name}",
+            actual=f"the file {one_line(name)} in the folder {folder.name}",
             allowed=f"files that end with {CASE_SUFFIX}, one JSON object a line",
             reason="it would be ignored; rename it, or move it to another folder",
         )
-    for index, case in enumerate(named or known):
+    for index, case in enumerate(named or case_names):
         place = (*key, index) if named else key
-        problem = _problem_of_name(place, folder, case, known)
+        problem = _problem_of_name(place, folder, case, case_names)
         yield problem or _case(place, folder, case, most_tokens)
 
 
-def _problem_of_name(key: Key, folder: Path, case: str, known: list[str]) -> Problem | None:
+def _problem_of_name(key: Key, folder: Path, case: str, case_names: list[str]) -> Problem | None:
     if not re.fullmatch(SET_NAME, case):
         return Problem(
             key=key,
-            given=f'"{case}"',
+            actual=f'"{case}"',
             allowed=PATTERN_WORDS[SET_NAME],
             reason="a case's name is part of its result files' names",
         )
-    if case not in known:
+    if case not in case_names:
         return Problem(
             key=key,
-            given=f'"{case}"',
-            allowed=", ".join(known),
+            actual=f'"{case}"',
+            allowed=", ".join(case_names),
             reason=f"no file {case}{CASE_SUFFIX} in the folder {folder.name}"
-            + suggestion(case, known),
+            + suggestion(case, case_names),
         )
     return None
 
@@ -111,7 +111,7 @@ def _case(key: Key, folder: Path, case: str, most_tokens: int) -> Case | Problem
     except PromptSetError as error:
         return Problem(
             key=key,
-            given=f"the prompt file {case}{CASE_SUFFIX}",
+            actual=f"the prompt file {case}{CASE_SUFFIX}",
             allowed="JSON Lines with id and prompt, messages or text_to_continue",
             reason=str(error),
         )
@@ -164,22 +164,22 @@ def experiment_json_schema() -> dict[str, Any]:
 
 
 def _model_for(source: ExperimentSource) -> type[NeuronExperiment] | type[LocalExperiment]:
-    given, releases = source.data.get("release"), catalog().releases
-    if isinstance(given, str) and given in releases:
-        return NeuronExperiment if releases[given].platform == "neuron" else LocalExperiment
+    release, releases = source.data.get("release"), catalog().releases
+    if isinstance(release, str) and release in releases:
+        return NeuronExperiment if releases[release].platform == "neuron" else LocalExperiment
     is_there = "release" in source.data
-    nearest = suggestion(given, releases) if is_there else misspelt_key("release", source.data)
+    nearest = suggestion(release, releases) if is_there else misspelt_key("release", source.data)
     problem = Problem(
         code="unknown-release",
         key=("release",),
-        given=shown(given) if is_there else "nothing",
+        actual=json_excerpt(release) if is_there else "nothing",
         allowed=", ".join(releases),
         reason="the release names the serving image and with it what can be served" + nearest,
     )
     raise source.refused([problem])
 
 
-# A server decodes at least this many sequences at once, as in the published experiment.
+# The least default of `serving.max_num_seqs`, as in the published experiment.
 _LEAST_SEQUENCES = 4
 _MODEL_LEN_STEP = 1024
 # Room for the chat template of a prompt.
@@ -191,14 +191,14 @@ def with_defaults(spec: Experiment, cases: Sequence[Case]) -> Experiment:
     work, serving = spec.workload, spec.serving
     work = work.model_copy(update={"input_tokens": work.input_tokens or _longest_prompt(cases)})
     total = work.most_input_tokens + work.output_tokens
-    found = {
+    defaults = {
         "max_num_seqs": max((_LEAST_SEQUENCES, *work.concurrencies)),
         "max_model_len": -(-total // _MODEL_LEN_STEP) * _MODEL_LEN_STEP,
     }
     if isinstance(spec, NeuronExperiment):
-        found["slot_devices"] = max(1, spec.accelerator.devices // 2)
+        defaults["slot_devices"] = max(1, spec.accelerator.devices // 2)
         spec = _on_fitting_nodes(spec)
-    left_out = {name: value for name, value in found.items() if not getattr(serving, name)}
+    left_out = {name: value for name, value in defaults.items() if not getattr(serving, name)}
     return spec.model_copy(
         update={"workload": work, "serving": serving.model_copy(update=left_out)}
     )

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from draftworth.experiment.aws import Aws
 from draftworth.experiment.catalog import NO_SPECULATION, Accelerator, Release, catalog
 from draftworth.experiment.search import HubSearch, LocalSearch, Place, Search
-from draftworth.experiment.strict import SET_NAME, WORKED_OUT, Name, PositiveInt, StrictModel
+from draftworth.experiment.strict_model import SET_NAME, WORKED_OUT, Name, PositiveInt, StrictModel
 from draftworth.experiment.variants import (
     AsShipped,
     Baseline,
@@ -92,11 +92,11 @@ class ExperimentBase(StrictModel):
 
     @field_validator("variants", mode="before")
     @classmethod
-    def _with_baseline(cls, given: Any) -> Any:
+    def _with_baseline(cls, variants: Any) -> Any:
         """Append a baseline if no given variant is one; the given variants keep their indices."""
-        if not isinstance(given, tuple) or "baseline" in map(variant_tag, given):
-            return given
-        return (*given, {"method": NO_SPECULATION})
+        if not isinstance(variants, tuple) or "baseline" in map(variant_tag, variants):
+            return variants
+        return (*variants, {"method": NO_SPECULATION})
 
     @property
     def release_facts(self) -> Release:
@@ -106,7 +106,10 @@ class ExperimentBase(StrictModel):
     def served_variants(self) -> tuple[Variant, ...]:
         if self.search is None:
             return self.variants
-        return (*self.variants, *(found for _, found in self.search.candidates(self.variants)))
+        return (
+            *self.variants,
+            *(candidate for _, candidate in self.search.candidates(self.variants)),
+        )
 
     def uses(self, method: str) -> bool:
         return any(variant.method == method for variant in self.served_variants)

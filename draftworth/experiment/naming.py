@@ -11,7 +11,8 @@ from draftworth.records.results import RUNS_FOLDER
 PROJECT = "draftworth"
 EXPERIMENT_TAG = f"{PROJECT}:experiment"
 PART_TAG = f"{PROJECT}:part"
-# The value of this tag, one of `BUCKETS`, says what a bucket holds: its name may be cut off.
+# The value of this tag, one of `BUCKETS`, is what a bucket holds. Bucket names do not always show
+# it, because CloudFormation may cut them off.
 HOLDS_TAG = f"{PROJECT}:holds"
 CHECKPOINTS, ARTIFACTS, RESULTS = BUCKETS = ("checkpoints", "artifacts", "results")
 # The parts of an experiment's stack; each part needs the parts before it. The logical id of a
@@ -78,8 +79,9 @@ class Names:
     def node_group(self, capacity: CapacityKind) -> str:
         """Return the group's name, as `CLUSTER-accelerator-spot`: at most 61 characters (EKS: 63).
 
-        CloudFormation does not generate this name, because commands must know it. It contains the
-        capacity kind, because CloudFormation cannot replace a node group under the same name.
+        CloudFormation does not generate this name, because commands must be able to compute it. It
+        contains the capacity kind, because CloudFormation cannot replace a node group under the
+        same name.
         """
         return f"{self.accelerator}-{BUYING_NAMES[capacity]}"
 

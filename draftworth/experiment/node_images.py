@@ -42,14 +42,14 @@ class DriverAndRuntime:
         """Return the driver's version; for an unknown release, the oldest that it can have.
 
         A release has the newest driver of its day, so its driver is no older than earlier releases'
-        drivers. None: the catalogue knows no release of that day or before.
+        drivers. None: the catalogue has no release of that day or earlier.
         """
-        known = [
+        drivers = [
             driver
             for release, driver in catalog().node_images.drivers.items()
             if self.node_release is None or _day(release) <= _day(self.node_release)
         ]
-        return known[-1] if known else None
+        return drivers[-1] if drivers else None
 
     @property
     def why_unfit(self) -> str:

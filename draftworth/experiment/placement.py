@@ -27,11 +27,11 @@ class Placement:
     """All slots of an experiment, on nodes of `devices_per_node` devices.
 
     slots: each variant's first or only slot, in the order of the file.
-    others: second slots, for variants that swap slots, or to measure the baseline against itself.
+    second_slots: for variants that swap slots, or to measure the baseline against itself.
     """
 
     slots: tuple[PlacedSlot, ...]
-    others: tuple[PlacedSlot, ...] = ()
+    second_slots: tuple[PlacedSlot, ...] = ()
     devices_per_node: int
 
     @property
@@ -50,7 +50,7 @@ class Placement:
         return slot.devices / self.devices_per_node
 
     def of(self, variant: str) -> tuple[PlacedSlot, ...]:
-        return tuple(s for s in (*self.slots, *self.others) if s.variant == variant)
+        return tuple(s for s in (*self.slots, *self.second_slots) if s.variant == variant)
 
     def place(self, slot: PlacedSlot) -> int:
         """Return the number of a slot on its node, from 0.
@@ -94,7 +94,7 @@ def place(experiment: NeuronExperiment) -> Placement:
     return Placement(
         devices_per_node=devices,
         slots=tuple(slot(variant, number) for number, variant in enumerate(variants)),
-        others=tuple(
+        second_slots=tuple(
             slot(variant, (number + 1) % len(variants), is_home=False)
             for number, variant in enumerate(variants)
             if experiment.repetitions > 1 or (experiment.control and variant.is_baseline)

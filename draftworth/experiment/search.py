@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from draftworth.errors import Key
-from draftworth.experiment import strict, variants
+from draftworth.experiment import strict_model, variants
 from draftworth.experiment.catalog import Method, catalog
 
 Draft = variants.HubModel | variants.LocalModel
@@ -35,11 +35,11 @@ class Place:
         return (*self.parts.get(part, (*self.whole, part)), *rest)
 
 
-def _windows(given: Any) -> Any:
-    if not isinstance(given, str):
-        return given
-    if re.fullmatch(strict.PATTERNS["windows"], given):
-        first, last = map(int, given.split(".."))
+def _windows(windows: Any) -> Any:
+    if not isinstance(windows, str):
+        return windows
+    if re.fullmatch(strict_model.PATTERNS["windows"], windows):
+        first, last = map(int, windows.split(".."))
         if 1 <= first <= last <= variants.MAX_WINDOW:
             return tuple(range(first, last + 1))
     words = (
@@ -49,34 +49,34 @@ def _windows(given: Any) -> Any:
     raise PydanticCustomError("windows", words, {"most": variants.MAX_WINDOW})
 
 
-WindowsText = Annotated[str, Field(pattern=strict.PATTERNS["windows"])]
+WindowsText = Annotated[str, Field(pattern=strict_model.PATTERNS["windows"])]
 WindowList = Annotated[tuple[variants.Window, ...], Field(min_length=1)]
 Windows = Annotated[
     WindowList,
-    strict.EachOnce,
+    strict_model.EachOnce,
     BeforeValidator(_windows, json_schema_input_type=WindowsText | WindowList),
 ]
 NumberOfDrafts = Field(min_length=1, max_length=MAX_CANDIDATES)
 
 
-class Stop(strict.StrictModel):
+class Stop(strict_model.StrictModel):
     """Conditions; a search ends when the first of them is met."""
 
-    last_start_usd: strict.PositiveFloat | None = None
+    last_start_usd: strict_model.PositiveFloat | None = None
     """no candidate begins once accelerator nodes have cost this many US dollars; the bill is higher
     by what the last one takes: aws.accelerator_budget_usd bounds it"""
-    last_start_hours: strict.PositiveFloat | None = None
+    last_start_hours: strict_model.PositiveFloat | None = None
     """no candidate begins once the search has lasted this many hours"""
     within_percent: Annotated[float, Field(ge=0.1, le=50)] = 3.0
     """no other candidate is likely to be cheaper than the best one by more than this many percent
     of the best one's cost per token"""
-    tokens_per_day: strict.PositiveFloat | None = None
+    tokens_per_day: strict_model.PositiveFloat | None = None
     """output tokens of your traffic in a day: a search costs no more than it may save"""
-    days: strict.PositiveFloat = 30
+    days: strict_model.PositiveFloat = 30
     """days over which savings are counted"""
 
 
-class Search(strict.StrictModel):
+class Search(strict_model.StrictModel):
     """A search over each draft with each window."""
 
     method: str = Field(json_schema_extra={"enum": [*catalog().methods_with_draft]})
@@ -91,17 +91,17 @@ class Search(strict.StrictModel):
     """conditions that end the search"""
 
     @property
-    def known_method(self) -> Method | None:
-        """The catalogue's facts of `method`; None if `method` is unknown or needs no draft."""
+    def method_facts(self) -> Method | None:
+        """The catalogue's entry of `method`; None if `method` is unknown or needs no draft."""
         return catalog().methods_with_draft.get(self.method)
 
     @property
-    def has_own_windows(self) -> bool:
+    def has_fixed_windows(self) -> bool:
         """Whether each draft was trained for one window, so that the search varies only drafts."""
-        return self.known_method is not None and self.known_method.fixed_window
+        return self.method_facts is not None and self.method_facts.fixed_window
 
     def windows_of(self, draft: Draft) -> tuple[int, ...]:
-        if not self.has_own_windows:
+        if not self.has_fixed_windows:
             return self.windows or ()
         return (draft.facts.window,) if draft.facts and draft.facts.window else ()
 
@@ -112,11 +112,11 @@ class Search(strict.StrictModel):
 
         A candidate that decodes like one of the file's variants (`by_hand`) is left out. Two kinds
         of search are refused later, by `broken_rules`: if two drafts have the same `name_stem`,
-        only the first has candidates here; if `known_method` is None, no draft has candidates.
+        only the first has candidates here; if `method_facts` is None, no draft has candidates.
         """
         decodings = {variant.decoding for variant in by_hand}
-        stems = [variants.name_stem(draft.given) for draft in self.drafts]
-        for index, draft in enumerate(self.drafts if self.known_method else ()):
+        stems = [variants.name_stem(draft.id_or_path) for draft in self.drafts]
+        for index, draft in enumerate(self.drafts if self.method_facts else ()):
             for window in self.windows_of(draft) if stems.index(stems[index]) == index else ():
                 candidate = self._candidate(draft, window)
                 if candidate.decoding not in decodings:
@@ -129,7 +129,7 @@ class Search(strict.StrictModel):
 
     def _place(self, index: int) -> Place:
         draft: Key = ("search", "drafts", index)
-        window: Key = draft if self.has_own_windows else ("search", "windows")
+        window: Key = draft if self.has_fixed_windows else ("search", "windows")
         parts = {"method": ("search", "method"), "window": window, "draft": draft, "name": draft}
         return Place(whole=draft, parts=parts)
 

@@ -1,6 +1,6 @@
 """Translates pydantic's errors into problems in the words of the experiment file.
 
-A key's meaning and its allowed values are told from the JSON Schema.
+The meaning of a key and its allowed values are read from the JSON Schema.
 """
 
 import json
@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from draftworth.errors import Key, Problem, suggestion
 from draftworth.experiment.catalog import NO_SPECULATION, catalog
-from draftworth.experiment.strict import PATTERN_WORDS, WORDS
+from draftworth.experiment.strict_model import PATTERN_WORDS, WORDS
 from draftworth.experiment.variants import methods_on, unserved_method
 from draftworth.experiment.workload import ONE, SEVERAL
 
@@ -31,25 +31,25 @@ def shape_problems(
             yield replace(_problem(detail, data, model), code=detail["type"].replace("_", "-"))
 
 
-def shown(value: object) -> str:
+def json_excerpt(value: object) -> str:
     """Return a value of the file as JSON on one line, cut to 80 characters."""
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def misspelt_key(name: str, given: Iterable[str]) -> str:
-    """Return `; did you mean 'kind' by 'knd'?`; empty if no key in `given` resembles `name`."""
-    misspelt = [key for key in given if suggestion(key, [name])]
+def misspelt_key(name: str, keys: Iterable[str]) -> str:
+    """Return `; did you mean 'kind' by 'knd'?`; empty if none of `keys` resembles `name`."""
+    misspelt = [key for key in keys if suggestion(key, [name])]
     return f"; did you mean {name!r} by {misspelt[0]!r}?" if misspelt else ""
 
 
 def _is_repeated(detail: ErrorDetails, data: Any) -> bool:
     # pydantic reports a list of wrong entries a second time, as too short.
-    given = _at(data, _without_tags(detail["loc"]))
+    entries = _at(data, _without_tags(detail["loc"]))
     return (
         detail["type"] == "too_short"
-        and isinstance(given, tuple)
-        and len(given) >= detail["ctx"]["min_length"]
+        and isinstance(entries, tuple)
+        and len(entries) >= detail["ctx"]["min_length"]
     )
 
 
@@ -62,13 +62,13 @@ def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem
     if kind == "missing":
         return Problem(
             key=key,
-            given="nothing",
+            actual="nothing",
             allowed=values_in_words(model, key),
             reason="; ".join(filter(None, ("this key is required", description(model, key)))),
         )
     return Problem(
         key=key,
-        given=shown(_at(data, key)),
+        actual=json_excerpt(_at(data, key)),
         allowed=_allowed(detail, model, key),
         reason=description(model, key) or detail["msg"],
     )
@@ -87,15 +87,16 @@ def _without_tags(location: Key) -> Key:
 def _unknown_method(key: Key, data: Any, model: type[BaseModel]) -> Problem:
     node, key = _at(data, key), (*key, "method")
     keys = [str(k) for k in node] if isinstance(node, dict) else []
-    given = node["method"] if "method" in keys else None
-    if str(given) in catalog().unserved_methods:
-        return unserved_method(key, str(given), data["release"])
+    method = node["method"] if "method" in keys else None
+    if str(method) in catalog().unserved_methods:
+        return unserved_method(key, str(method), data["release"])
     if "method" in keys:
-        told, nearest = shown(given), suggestion(given, [NO_SPECULATION, *catalog().methods])
+        method_words = json_excerpt(method)
+        nearest = suggestion(method, [NO_SPECULATION, *catalog().methods])
     else:
-        told, nearest = "nothing", misspelt_key("method", keys)
+        method_words, nearest = "nothing", misspelt_key("method", keys)
     reason = description(model, key) + nearest
-    return Problem(key=key, given=told, allowed=methods_on(data["release"]), reason=reason)
+    return Problem(key=key, actual=method_words, allowed=methods_on(data["release"]), reason=reason)
 
 
 def _allowed(detail: ErrorDetails, model: type[BaseModel], key: Key) -> str:
@@ -110,21 +111,23 @@ def _allowed(detail: ErrorDetails, model: type[BaseModel], key: Key) -> str:
 
 def _unknown_key(key: Key, data: Any, model: type[BaseModel]) -> Problem:
     nodes, around = nodes_at(model, key[:-1]), _at(data, key[:-1])
-    known = sorted(name for n in nodes if _is_meant(n, around) for name in n.get("properties", {}))
-    hint = _where_it_belongs(key[-1], model) or suggestion(key[-1], known)
+    allowed_keys = sorted(
+        name for n in nodes if _is_meant(n, around) for name in n.get("properties", {})
+    )
+    hint = _where_it_belongs(key[-1], model) or suggestion(key[-1], allowed_keys)
     if renamed := WORDS["renamed"].get(str(key[-1])):
-        known, hint = [f"in its place {renamed}"], ""
+        allowed_keys, hint = [f"in its place {renamed}"], ""
     return Problem(
         key=key,
-        given=f"an unknown key, {key[-1]!r}",
-        allowed=", ".join(known),
+        actual=f"an unknown key, {key[-1]!r}",
+        allowed=", ".join(allowed_keys),
         reason="a key that is ignored would make the file mean something else than it says" + hint,
     )
 
 
 def _is_meant(node: dict[str, Any], data: Any) -> bool:
-    method, given = node.get("properties", {}).get("method", {}), data.get("method")
-    return given in method.get("enum", [method.get("const", given)])
+    method, chosen = node.get("properties", {}).get("method", {}), data.get("method")
+    return chosen in method.get("enum", [method.get("const", chosen)])
 
 
 def _where_it_belongs(name: str | int, model: type[BaseModel]) -> str:

@@ -1,7 +1,7 @@
 """The experiment file's variants: methods of decoding, and the checkpoints that they need.
 
-Each variant class has properties that tell its window, and its draft on the hub or on this machine
-(None: it has none), so that other modules seldom check the class itself.
+Every variant class has the same properties, such as its window and its draft on the hub (None: it
+has none), so that other modules seldom check the class itself.
 """
 
 import re
@@ -11,19 +11,23 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag
 
 from draftworth.errors import Key, Problem
-from draftworth.experiment import strict
+from draftworth.experiment import strict_model
 from draftworth.experiment.catalog import NGRAM, NO_SPECULATION, ModelFacts, catalog
 from draftworth.records.checkpoints import checkpoint_prefix
 from draftworth.records.results import AS_SHIPPED
 
 
-class HubModel(strict.StrictModel):
+class HubModel(strict_model.StrictModel):
     """A checkpoint of the model hub, staged in the checkpoints bucket."""
 
-    model: str = Field(pattern=strict.PATTERNS["hub_id"], max_length=strict.MAX_HUB_ID_LENGTH)
+    model: str = Field(
+        pattern=strict_model.PATTERNS["hub_id"], max_length=strict_model.MAX_HUB_ID_LENGTH
+    )
     """hub id, OWNER/NAME, as in Qwen/Qwen3-32B"""
     revision: str = Field(
-        default="main", pattern=strict.PATTERNS["revision"], max_length=strict.MAX_REVISION_LENGTH
+        default="main",
+        pattern=strict_model.PATTERNS["revision"],
+        max_length=strict_model.MAX_REVISION_LENGTH,
     )
     """branch, tag or commit; a commit makes runs comparable over months"""
     tokenizer_family: str | None = None
@@ -32,7 +36,7 @@ class HubModel(strict.StrictModel):
     """true: also stage *.bin, *.pt and *.pth, Python pickles that can run any code in the server"""
 
     @property
-    def given(self) -> str:
+    def id_or_path(self) -> str:
         return self.model
 
     @property
@@ -48,18 +52,18 @@ class HubModel(strict.StrictModel):
         return checkpoint_prefix(self.model, self.revision)
 
 
-class LocalModel(strict.StrictModel):
+class LocalModel(strict_model.StrictModel):
     """A checkpoint folder on this machine."""
 
     facts: ClassVar[None] = None
     path: str = Field(description="checkpoint folder, relative to the experiment file")
 
     @property
-    def given(self) -> str:
+    def id_or_path(self) -> str:
         return self.path
 
 
-class _Method(strict.StrictModel):
+class _Method(strict_model.StrictModel):
     is_baseline: ClassVar[bool] = False
     keeps_engine_defaults: ClassVar[bool] = False
 
@@ -69,7 +73,7 @@ class _Method(strict.StrictModel):
         return self.model_dump_json(exclude={"name"})
 
     @property
-    def given_draft(self) -> str | None:
+    def draft_id_or_path(self) -> str | None:
         return None
 
     @property
@@ -96,7 +100,9 @@ class Baseline(_WithoutSpeculation):
 
     is_baseline = True
     words = "one token a step (the baseline)"
-    name: strict.Name = Field(default="baseline", description="DNS name, unique in the experiment")
+    name: strict_model.Name = Field(
+        default="baseline", description="DNS name, unique in the experiment"
+    )
     method: Literal["none"] = Field(description="`none` is the baseline; there is exactly one")
 
 
@@ -125,13 +131,13 @@ def name_stem(draft: str) -> str:
     stem = re.sub(r"[^a-z0-9.-]+", "-", PurePosixPath(draft).name.lower()).strip(".-")
     if not re.match(r"[a-z]", stem):
         stem = f"draft-{stem}"
-    return stem[: strict.MAX_NAME_LENGTH - len(f"-k{MAX_WINDOW}")].rstrip(".-")
+    return stem[: strict_model.MAX_NAME_LENGTH - len(f"-k{MAX_WINDOW}")].rstrip(".-")
 
 
 class Speculative(_Method):
     """Decoding with drafts that the target verifies."""
 
-    name: strict.Name = Field(default_factory=str)
+    name: strict_model.Name = Field(default_factory=str)
     """DNS name, unique in the experiment; left out: of draft and window, as in qwen3-1.7b-k7"""
     method: str
     window: Window
@@ -140,7 +146,7 @@ class Speculative(_Method):
     def model_post_init(self, _: object) -> None:
         """Name a variant that has no name after its draft (or method) and window."""
         if not self.name:
-            name = f"{name_stem(self.given_draft or self.method)}-k{self.window}"
+            name = f"{name_stem(self.draft_id_or_path or self.method)}-k{self.window}"
             object.__setattr__(self, "name", name)
 
 
@@ -151,11 +157,11 @@ class _WithDraft(Speculative):
 
     @property
     def words(self) -> str:
-        return f"{self.method}, draft {self.draft.given}, window {self.window}"
+        return f"{self.method}, draft {self.draft.id_or_path}, window {self.window}"
 
     @property
-    def given_draft(self) -> str:
-        return self.draft.given
+    def draft_id_or_path(self) -> str:
+        return self.draft.id_or_path
 
     @property
     def hub_draft(self) -> HubModel | None:
@@ -184,9 +190,9 @@ class NgramSpeculative(Speculative):
     """
 
     method: Literal["ngram"] = Field(description="tokens are copied from prompt and output")
-    prompt_lookup_min: strict.PositiveInt = 2
+    prompt_lookup_min: strict_model.PositiveInt = 2
     """the fewest last tokens that must occur earlier in prompt or output"""
-    prompt_lookup_max: strict.PositiveInt = 4
+    prompt_lookup_max: strict_model.PositiveInt = 4
     """the most last tokens that are looked up; the longest match is taken"""
 
     @property
@@ -239,7 +245,7 @@ def unserved_method(key: Key, method: str, release: str) -> Problem:
     facts = catalog().unserved_methods[method]
     return Problem(
         key=key,
-        given=f"{method} on release {release}",
+        actual=f"{method} on release {release}",
         allowed=f"{methods_on(release)}; in the place of {method}: {facts.instead}",
         reason=facts.because,
     )

@@ -5,7 +5,7 @@ from typing import Annotated, TypeVar, cast
 
 from pydantic import Discriminator, Field, Tag
 
-from draftworth.experiment import strict
+from draftworth.experiment import strict_model
 from draftworth.records import load_shapes as load_shapes
 from draftworth.records.codec import INT64
 from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE
@@ -16,60 +16,64 @@ Each = TypeVar("Each")
 ONE, SEVERAL = "one value", "several values"
 OneOrSeveral = Annotated[
     Annotated[One, Tag(ONE)]
-    | Annotated[tuple[Each, ...], Field(min_length=1), strict.EachOnce, Tag(SEVERAL)],
+    | Annotated[tuple[Each, ...], Field(min_length=1), strict_model.EachOnce, Tag(SEVERAL)],
     Discriminator(lambda value: SEVERAL if isinstance(value, tuple) else ONE),
 ]
 # The least length has room for a chat template, about a dozen tokens, and for a question.
 Length = Annotated[int, Field(ge=32)]
 
 
-class PromptClass(strict.StrictModel):
+class PromptClass(strict_model.StrictModel):
     """A kind of traffic: a folder of cases."""
 
-    name: Annotated[str, Field(pattern=strict.SET_NAME, max_length=strict.MAX_NAME_LENGTH)]
+    name: Annotated[
+        str, Field(pattern=strict_model.SET_NAME, max_length=strict_model.MAX_NAME_LENGTH)
+    ]
     """folder below prompts_dir, e.g. structured"""
-    cases: Annotated[tuple[str, ...], Field(min_length=1), strict.EachOnce] | None = None
+    cases: Annotated[tuple[str, ...], Field(min_length=1), strict_model.EachOnce] | None = None
     """names of files in the folder, without `.jsonl`; left out: all files"""
-    weight: strict.PositiveFloat = 1.0
+    weight: strict_model.PositiveFloat = 1.0
     """this class's part of your output tokens, relative to the others'; of each class or none"""
 
 
-class ServiceLimits(strict.StrictModel):
+class ServiceLimits(strict_model.StrictModel):
     """Limits of your service; a variant that breaks one is not judged to be cheaper."""
 
-    ttft_p95_ms: strict.PositiveFloat | None = None
+    ttft_p95_ms: strict_model.PositiveFloat | None = None
     """time to first token that 95% of requests stay below"""
-    itl_p95_ms: strict.PositiveFloat | None = None
+    itl_p95_ms: strict_model.PositiveFloat | None = None
     """inter-token latency that 95% of requests stay below"""
-    e2e_p95_ms: strict.PositiveFloat | None = None
+    e2e_p95_ms: strict_model.PositiveFloat | None = None
     """end-to-end latency that 95% of requests stay below; a request that timed out counts with the
     time that the client waited"""
     failures_percent: Annotated[float, Field(ge=0, le=100)] = 2.0
     """requests of 100 that may fail; if more fail, no verdict is given"""
 
 
-class Workload(strict.StrictModel):
+class Workload(strict_model.StrictModel):
     """The requests that every variant gets."""
 
     prompts_dir: str = "../prompts"
     """folder of prompt classes, relative to the experiment file"""
     classes: Annotated[tuple[PromptClass, ...], Field(min_length=1)]
     """the prompt classes to measure"""
-    input_tokens: OneOrSeveral[strict.PositiveInt, Length] = strict.WORKED_OUT
+    input_tokens: OneOrSeveral[strict_model.PositiveInt, Length] = strict_model.WORKED_OUT
     """tokens of the longest prompt with its chat template, to check max_model_len; left out: half
     of its bytes as JSON, and 32. A list: every prompt is padded or cut to each of these lengths,
     which are measured one after the other"""
-    output_tokens: strict.PositiveInt
+    output_tokens: strict_model.PositiveInt
     """max_tokens of every request; a prompt's own max_tokens may not be larger"""
     fixed_output_length: bool = False
     """true: every output has max_tokens, because the model cannot end it earlier"""
     temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] = 0.0
     """0: greedy, so that outputs of variants can be compared; above 0: sampled, if the release's
     servers can sample with a draft too"""
-    concurrency: OneOrSeveral[strict.PositiveInt, strict.PositiveInt] | None = None
+    concurrency: OneOrSeveral[strict_model.PositiveInt, strict_model.PositiveInt] | None = None
     """requests in flight; a list: one number after the other; left out: 1, 2, 4 and so on, up to
     serving.max_num_seqs"""
-    requests_per_second: OneOrSeveral[strict.PositiveFloat, strict.PositiveFloat] | None = None
+    requests_per_second: (
+        OneOrSeveral[strict_model.PositiveFloat, strict_model.PositiveFloat] | None
+    ) = None
     """instead of concurrency: requests at random times at this mean rate (Poisson); a list: one
     rate after the other, to find the highest that keeps `limits`"""
     load_generator: load_shapes.LoadGenerator = "asyncio"
@@ -77,9 +81,9 @@ class Workload(strict.StrictModel):
     process for each request in flight"""
     requests_per_round: Annotated[int, Field(ge=1, le=MAX_REQUESTS_PER_BLOCK)] = 8
     """measured requests of each case and variant in one round"""
-    min_requests: strict.PositiveInt = 16
+    min_requests: strict_model.PositiveInt = 16
     """least number of measured requests of each case and variant at each load"""
-    max_requests: strict.PositiveInt = 64
+    max_requests: strict_model.PositiveInt = 64
     """most measured requests of each case and variant, at all loads and in all repetitions
     together; requests beyond min_requests go to the load with the widest interval"""
     target_interval_percent: Annotated[float, Field(gt=0, le=100)] = 10.0
@@ -104,7 +108,7 @@ class Workload(strict.StrictModel):
 
     @property
     def input_lengths(self) -> tuple[int, ...]:
-        """Lengths in tokens to which prompts are padded or cut; empty if prompts keep theirs."""
+        """Lengths in tokens to which prompts are padded or cut; empty if they are not changed."""
         return self.input_tokens if isinstance(self.input_tokens, tuple) else ()
 
     @property
@@ -113,7 +117,7 @@ class Workload(strict.StrictModel):
 
     @property
     def concurrencies(self) -> tuple[int, ...]:
-        """The numbers of requests in flight that the file asks for; empty if it asks for none."""
+        """The numbers of requests in flight in the file; empty if the file leaves them out."""
         return _each(self.concurrency or ())
 
     @property
@@ -132,8 +136,8 @@ class Workload(strict.StrictModel):
         return tuple(replace(shape, input_tokens=n) for n in lengths for shape in shapes)
 
 
-def _each(given: One | tuple[One, ...]) -> tuple[One, ...]:
-    return given if isinstance(given, tuple) else (given,)
+def _each(values: One | tuple[One, ...]) -> tuple[One, ...]:
+    return values if isinstance(values, tuple) else (values,)
 
 
 def _doubled_up_to(highest: int) -> tuple[int, ...]:

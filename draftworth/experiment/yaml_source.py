@@ -18,7 +18,7 @@ from yaml import events
 from yaml.reader import ReaderError
 
 from draftworth.errors import ExperimentError, Key, Problem, UserInputError
-from draftworth.experiment.strict import WORDS
+from draftworth.experiment.strict_model import WORDS
 from draftworth.records.codec import INT64
 from draftworth.untrusted import TooLargeError, one_line, printable, read_file
 
@@ -99,18 +99,18 @@ class ExperimentSource:
 
     def _check_form(self, event: Any, key: Key) -> None:
         if isinstance(event, events.AliasEvent):
-            given, allowed = f"the alias *{event.anchor}", "the value itself"
-            raise self._refused(event, key, given, allowed, _IN_PLACE)
+            actual, allowed = f"the alias *{event.anchor}", "the value itself"
+            raise self._refused(event, key, actual, allowed, _IN_PLACE)
         if event.tag is not None:
             reason = "a tag names a type of a program; an experiment has text, numbers, lists and "
             raise self._refused(event, key, f"the tag {event.tag}", "no tags", reason + "mappings")
         if len(key) > MAX_DEPTH:
-            given, allowed = "a value at a greater depth", f"at most {MAX_DEPTH} levels"
+            actual, allowed = "a value at a greater depth", f"at most {MAX_DEPTH} levels"
             reason = "no key of an experiment is so deep"
-            raise self._refused(event, key[:2], given, allowed, reason)
+            raise self._refused(event, key[:2], actual, allowed, reason)
         if len(self.lines) > MAX_VALUES:
-            given, allowed = f"more than {MAX_VALUES:,} values", f"at most {MAX_VALUES:,}"
-            raise self._refused(event, (), given, allowed, "no experiment has so many")
+            actual, allowed = f"more than {MAX_VALUES:,} values", f"at most {MAX_VALUES:,}"
+            raise self._refused(event, (), actual, allowed, "no experiment has so many")
 
     def _mapping(self, key: Key) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -118,8 +118,8 @@ class ExperimentSource:
             name = self._name(event, key)
             place = (*key, name)
             if name in data:
-                given = f'found duplicate key "{name}"'
-                raise self._refused(event, place, given, "each key once", "only one can count")
+                actual = f'found duplicate key "{name}"'
+                raise self._refused(event, place, actual, "each key once", "only one can count")
             self.lines[place] = _line(event)
             self._check_text(name, place)
             data[name] = self._value(next(self._events), place)
@@ -159,28 +159,28 @@ class ExperimentSource:
         if len(text) > MAX_TEXT_CHARACTERS:
             allowed = f"at most {MAX_TEXT_CHARACTERS:,} characters"
             self._add(key, f"{len(text):,} characters", allowed, "a sentence is enough")
-        shown = json.dumps(text, ensure_ascii=False)
+        quoted = json.dumps(text, ensure_ascii=False)
         if printable(text) != text:
             reason = "all text is shown in terminals and written to templates"
-            self._add(key, shown, "visible characters, spaces and line ends", reason)
+            self._add(key, quoted, "visible characters, spaces and line ends", reason)
         if _SUBSTITUTED.search(text):
             allowed = "text without ${, {{resolve:, #{Token[ and $("
             reason = "CloudFormation and CDK, or Kubernetes, put something else in its place"
-            self._add(key, shown, allowed, reason)
+            self._add(key, quoted, allowed, reason)
 
-    def _add(self, key: Key, given: str, allowed: str, reason: str) -> None:
-        self.problems.append(Problem(key=key, given=given, allowed=allowed, reason=reason))
+    def _add(self, key: Key, actual: str, allowed: str, reason: str) -> None:
+        self.problems.append(Problem(key=key, actual=actual, allowed=allowed, reason=reason))
 
     def _not_yaml(self, reason: object, line: int | None) -> ExperimentError:
         words = " ".join(str(reason).split())
         hints = (hint for mistake, hint in WORDS["yaml_hints"].items() if mistake in words)
-        told = "; ".join((words, *hints))
-        return self._refused(line, (), "text that is not YAML", "YAML, each key once", told)
+        reasons = "; ".join((words, *hints))
+        return self._refused(line, (), "text that is not YAML", "YAML, each key once", reasons)
 
     def _refused(
-        self, where: yaml.Event | int | None, key: Key, given: str, allowed: str, reason: str
+        self, where: yaml.Event | int | None, key: Key, actual: str, allowed: str, reason: str
     ) -> ExperimentError:
-        problem = Problem(key=key, given=given, allowed=allowed, reason=reason)
+        problem = Problem(key=key, actual=actual, allowed=allowed, reason=reason)
         line = _line(where) if isinstance(where, yaml.Event) else where
         return ExperimentError(self.path, [_printable(problem, line)])
 
@@ -201,7 +201,7 @@ def read_source(path: Path, *, example: str = _EXAMPLE) -> ExperimentSource:
     if not isinstance(source.data, dict):
         problem = Problem(
             key=(),
-            given="a value that is not a mapping" if source.data else "nothing",
+            actual="a value that is not a mapping" if source.data else "nothing",
             allowed=f"a mapping with the keys of {example}",
             reason="each setting has a name; copy that file and edit it",
         )
@@ -234,16 +234,18 @@ def _line(event: Any) -> int:
 
 def _printable(problem: Problem, line: int | None) -> Problem:
     key = tuple(one_line(k, characters=60) if isinstance(k, str) else k for k in problem.key)
-    words = {name: one_line(getattr(problem, name)) for name in ("given", "allowed", "reason")}
+    words = {name: one_line(getattr(problem, name)) for name in ("actual", "allowed", "reason")}
     return dataclasses.replace(problem, key=key, line=line, **words)
 
 
 def _read(path: Path, example: str) -> str:
-    shown, next_step = one_line(str(path)), f"Give the path of a YAML file, for example {example}"
+    printed_path = one_line(str(path))
+    next_step = f"Give the path of a YAML file, for example {example}"
     if os.path.isfile(path) and path.suffix not in (".yaml", ".yml"):
         raise UserInputError(
-            f"{shown}: given a file whose name ends with {path.suffix or 'no suffix'!r}, allowed: "
-            f"a name that ends with .yaml; next: write one with `draftworth init FILE.yaml`"
+            f"{printed_path}: given a file whose name ends with {path.suffix or 'no suffix'!r}, "
+            "allowed: a name that ends with .yaml; next: write one with `draftworth init "
+            "FILE.yaml`"
         )
     try:
         return read_file(path, MAX_FILE_BYTES).decode("utf-8-sig")
@@ -251,7 +253,9 @@ def _read(path: Path, example: str) -> str:
         files = path.parent.glob("*.yaml") if path.parent.is_dir() else ()
         nearby = sorted(p.name for p in files if not p.name.startswith("."))
         hint = f"; {path.parent} has {', '.join(nearby)}" if nearby else ""
-        raise UserInputError(f"{shown}: no such file{one_line(hint)}. {next_step}") from error
+        raise UserInputError(
+            f"{printed_path}: no such file{one_line(hint)}. {next_step}"
+        ) from error
     except (OSError, TooLargeError, UnicodeDecodeError) as error:
         why = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else one_line(str(error))
-        raise UserInputError(f"{shown}: cannot be read: {why}. {next_step}") from error
+        raise UserInputError(f"{printed_path}: cannot be read: {why}. {next_step}") from error

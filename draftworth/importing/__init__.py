@@ -1,1 +1,1 @@
-"""Makes prompt sets from a service's logs and from public sets, and prints no prompt's text."""
+"""Makes prompt sets from a service's logs and from public sets; no text of a prompt is printed."""

@@ -28,7 +28,7 @@ class Logged:
     line: the request as a line of a prompt file, without an id.
     answer: the text of the answer; None: the log has no answer as text.
     case: the request's category; None: the set has no categories.
-    notes: what was changed or left out, in a few words without the user's text.
+    notes: the changes and omissions, each in a few words without the user's text.
     """
 
     line: Mapping[str, Any]
@@ -44,10 +44,10 @@ def logged(request: object, response: object) -> Logged:
     if "messages" in request:
         beside = {**_max_tokens(request), **_tools(request)}
         messages, notes = _messages(request["messages"])
-        asked, last = _without_last_answer(messages)
+        question, last = _without_last_answer(messages)
         if last is not None and response is not None:
             raise NotSendableError("with the answer's begin", "the assistant's words come last")
-        line: dict[str, Any] = {"messages": asked, **beside}
+        line: dict[str, Any] = {"messages": question, **beside}
         answer = last if response is None else answer_of(response)
     else:
         text = request.get("prompt", request.get("inputs"))
@@ -73,13 +73,13 @@ def answer_of(response: object) -> str | None:
     choice = choices[0] if isinstance(choices, list) and choices else None
     if isinstance(choice, dict):
         message = choice.get("message")
-        text = _said(message) if isinstance(message, dict) else choice.get("text")
+        text = _message_text(message) if isinstance(message, dict) else choice.get("text")
     else:
         text = response.get("generated_text")
     return text if isinstance(text, str) and text else None
 
 
-def _said(message: Mapping[str, Any]) -> str:
+def _message_text(message: Mapping[str, Any]) -> str:
     """Return a message's content, then its tool calls' names and arguments, as in a stream."""
     content = message.get("content")
     pieces: list[object] = [content]
@@ -116,10 +116,10 @@ def _without_last_answer(
     """Split off the last message as the answer if it is the assistant's; None: it is not."""
     if not messages or messages[-1].get("role") != "assistant":
         return messages, None
-    asked = messages[:-1]
-    if not asked or asked[-1].get("role") not in ("user", "tool"):
+    question = messages[:-1]
+    if not question or question[-1].get("role") not in ("user", "tool"):
         raise NotSendableError("without a question", "nothing is asked before the answer")
-    return asked, _said(messages[-1])
+    return question, _message_text(messages[-1])
 
 
 def _max_tokens(request: Mapping[str, Any]) -> dict[str, Any]:

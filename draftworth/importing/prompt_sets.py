@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from draftworth.errors import PromptSetError
-from draftworth.files import write_file
 from draftworth.importing.chat_log import Logged
-from draftworth.importing.formats import FORMATS
-from draftworth.importing.source import Record, records_of
+from draftworth.importing.json_objects import Record, records_of
+from draftworth.importing.log_formats import FORMATS
 from draftworth.records import prompts
 from draftworth.records.chat import NotSendableError
+from draftworth.safe_writing import write_file
 from draftworth.untrusted import MIB
 
 MAX_CASES = 100
 _LONGEST_CASE = 40
 _ID = "{case}-{number:06d}"
-_LONGEST_ID = 100  # bytes, with the key `id`
+_LONGEST_ID = 100  # in bytes, the key `id` included
 
 Progress = Callable[[int], None]
 
@@ -38,7 +38,7 @@ class LoggedPrompt:
 
 
 class PromptSample:
-    """Draws prompts at random from a log of any length, and keeps only the sample: at most `most`.
+    """Draws at most `most` prompts at random from a log of any length, and keeps only these.
 
     Each prompt gets a number (a hash of its text and the seed); the prompts with the smallest
     numbers are drawn. So every different prompt has the same chance, however often the log has it;
@@ -194,11 +194,11 @@ def _candidate(entry: Logged, record: Record) -> tuple[bytes, LoggedPrompt]:
     sizes = [len(_json(part)) + _LONGEST_ID for part in (entry.line, entry.answer)]
     if max(sizes) > prompts.MAX_LINE_BYTES:
         raise NotSendableError(f"longer than {prompts.MAX_LINE_BYTES // MIB} MiB", "too long")
-    asked = {name: value for name, value in entry.line.items() if name != "max_tokens"}
+    content = {name: value for name, value in entry.line.items() if name != "max_tokens"}
     candidate = LoggedPrompt(
         number=record.number, line=entry.line, answer=entry.answer, size_bytes=sum(sizes)
     )
-    return json.dumps(asked, sort_keys=True).encode(), candidate
+    return json.dumps(content, sort_keys=True).encode(), candidate
 
 
 def _sample(read: Imported, case: str, order: ImportOrder) -> PromptSample:

@@ -1,4 +1,4 @@
-"""Sends each block's requests and writes its files; repeats a block if its server was lost."""
+"""Sends the requests of each block and writes its files; repeats a block if its server was lost."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring import counters
-from draftworth.measuring.client import Measured, max_tokens_of, request_seed
-from draftworth.measuring.context import ContextCases
+from draftworth.measuring import server_counters
 from draftworth.measuring.gates import LOAD, AnswerGates, gate_error
 from draftworth.measuring.journal import BlockKey, Journal, subject_of, times_lost
 from draftworth.measuring.load_engines import Batch, Planned
+from draftworth.measuring.prompt_lengths import ContextCases
 from draftworth.measuring.result_files import RunFiles, in_thread
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
 from draftworth.measuring.schedule import PlannedBlocks, Round, Stage, first_stage
 from draftworth.measuring.server_lifecycle import READY, Environment, StageServers, health
+from draftworth.measuring.streamed_request import Measured, max_tokens_of, request_seed
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.results import (
     MAX_ANSWERING_MODELS,
@@ -30,10 +30,11 @@ from draftworth.records.results import (
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """A block that was sent. measured: records and transcripts of its measured requests.
+    """A block that was sent.
 
+    measured: records and transcripts of its measured requests.
     lost: why the server was lost during the block; empty if the server still runs.
-    start: what the server's metrics say of its last start; None if they say nothing.
+    start: the server's metrics of its last start; None if it has none.
     """
 
     block: BlockResult
@@ -97,9 +98,9 @@ class Measurer:
     earlier: the blocks that earlier pods measured; they are used unchanged.
     numbers: yields the numbers of new blocks: the next numbers that no file has yet.
     blocks: all blocks measured so far, in the order of measuring.
-    stage: the last stage whose servers this pod started or found; None: it needed no server yet.
+    stage: the last stage whose servers run for this pod; None: it needed no server yet.
     replayed: the last stage in which a block of `earlier` was used; None: no block was used yet.
-    doing: what the run does now, in words for an error message.
+    doing: the run's current activity, in words that follow "the deadline passed".
     """
 
     spec: RunSpec
@@ -156,8 +157,10 @@ class Measurer:
         await self.gates.pass_all(stage.running, wait=lambda: self.servers.again(stage.running))
 
     async def _measure_together(self, case_round: CaseRound, endpoints: Sequence[Endpoint]) -> None:
-        """Send a case's requests to all `endpoints` at the same time; repeat this if a server was
-        lost. If earlier pods have measured all these blocks, use these blocks and send nothing."""
+        """Send a case's requests to all `endpoints` at the same time; repeat it after a loss.
+
+        If earlier pods have measured all these blocks, use their blocks and send nothing.
+        """
         keys = [case_round.key(endpoint) for endpoint in endpoints]
         if all(key in self.earlier for key in keys):
             self.blocks += [self.earlier[key] for key in keys]
@@ -173,8 +176,8 @@ class Measurer:
             await self.servers.again(stage.running)
             started_at_unix_s = self.environment.wall_clock()
             sent = await self._send_together(case_round, endpoints)
-        # An earlier pod may have measured only one of two variants that are loaded together. Its
-        # block is used, and the new block of that variant is dropped.
+        # An earlier pod may have measured one of two variants that get requests at the same time.
+        # The earlier block of that variant is used, and its new block is dropped.
         new = [s for s, key in zip(sent, keys, strict=True) if key not in self.earlier]
         self.blocks += [self.earlier.get(k, s.block) for s, k in zip(sent, keys, strict=True)]
         for s in new:
@@ -213,14 +216,14 @@ class Measurer:
         turn, url, api_key = case_round.turn, endpoint.base_url, environment.api_key
         client = environment.make_client(base_url=url, shape=shape, api_key=api_key)
         batch = self._batch(case_round, number)
-        before = await counters.read_metrics(url, api_key=api_key)
+        before = await server_counters.read_metrics(url, api_key=api_key)
         started_at_unix_s = environment.wall_clock()
         seed = shape.seed + turn.number
         outcome = await environment.engine.send(client, batch, turn.load, seed=seed)
         ended_at_unix_s = environment.wall_clock()
-        after = await counters.read_metrics(url, api_key=api_key)
-        latencies = (m.record.inter_token_latency_s for m in outcome.others)
-        known = [latency for latency in latencies if latency is not None]
+        after = await server_counters.read_metrics(url, api_key=api_key)
+        latencies = (m.record.inter_token_latency_s for m in outcome.unmeasured)
+        measured_latencies = [latency for latency in latencies if latency is not None]
         block = BlockResult(
             **case_round.key(endpoint)._asdict(),
             run_id=self.files.run_id,
@@ -234,24 +237,25 @@ class Measurer:
             warmup_requests=len(batch.warmup),
             fillers=outcome.fillers,
             others=OtherRequests(
-                inter_token_latency_sum_s=sum(known), inter_token_latency_count=len(known)
+                inter_token_latency_sum_s=sum(measured_latencies),
+                inter_token_latency_count=len(measured_latencies),
             ),
             max_tokens_per_step=endpoint.max_tokens_per_step,
-            speculation=counters.speculation_between(before, after),
-            server=counters.timings_between(before, after),
+            speculation=server_counters.speculation_between(before, after),
+            server=server_counters.timings_between(before, after),
             requests=tuple(m.record for m in outcome.measured),
             answering_models=_distinct(m.model_name for m in outcome.measured),
         )
         lost = await self._why_lost(endpoint, block, before, after)
-        start = counters.server_start(after)
+        start = server_counters.server_start(after)
         return Sent(block=block, measured=outcome.measured, lost=lost, start=start)
 
     async def _why_lost(
         self,
         endpoint: Endpoint,
         block: BlockResult,
-        before: counters.ServerMetrics,
-        after: counters.ServerMetrics,
+        before: server_counters.ServerMetrics,
+        after: server_counters.ServerMetrics,
     ) -> str:
         # Returns an empty text if the server still runs: its failed requests are results then.
         if not any(record.failed for record in block.requests):
@@ -259,7 +263,7 @@ class Measurer:
         answer = await health(endpoint, self.environment.api_key)
         if answer != READY:
             return f"{endpoint.variant} is not ready any more: {answer}; {first_error(block)}"
-        if counters.restarted(before, after):
+        if server_counters.restarted(before, after):
             return f"{endpoint.variant} restarted during the block; {first_error(block)}"
         return ""
 
@@ -301,13 +305,16 @@ class Measurer:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(send) for send in sends]
-        except ExceptionGroup as errors:  # only the first is raised, as for one block
+        except ExceptionGroup as errors:  # only the first error is raised, as if one block was sent
             raise errors.exceptions[0] from errors
         return [task.result() for task in tasks]
 
     async def _give_up(self, sent: Sequence[Sent], started_at_unix_s: float, reason: str) -> None:
-        """Write blocks that were sent together when a server was lost, into files that no verdict
-        reads. DraftworthError: the same block was lost `MAX_LOSSES_OF_A_BLOCK` times."""
+        """Write blocks that were sent together when a server was lost into files of their own.
+
+        No verdict reads these files. DraftworthError: the same block was lost
+        `MAX_LOSSES_OF_A_BLOCK` times.
+        """
         for s in sent:
             await in_thread(self.files.write_lost, s.block, s.measured)
         stems = tuple(s.block.stem for s in sent)

@@ -7,10 +7,10 @@ tokens of each chunk are exact. If a server sends `usage` only at the end, the t
 every event with text is a chunk, and the first chunk is assumed to hold one token. Events that are
 empty or have only a role are not chunks.
 
-One choice is asked for, so an answer with several, or with chunks of two answers or two models, is
-no answer to the request. Each chunk of an answer has the same `id`; but some servers (TensorRT-LLM
-before June 2026, LiteLLM with Bedrock) make a new id for each chunk. So ids show two answers only
-where an answer has several, and one of them more than once.
+A request asks for one choice, so a stream with several choices, or with chunks of two answers or
+two models, is refused. Each chunk of an answer has the same `id`, but some servers (TensorRT-LLM
+before June 2026, LiteLLM with Bedrock) make a new id for each chunk. So a stream has two answers
+only if it has several ids and one of them more than once.
 
 The request's `max_tokens` limits the bytes, the events, the text and the counts of a stream.
 """
@@ -56,19 +56,19 @@ class Acceptance:
     def of_answer(self, *, output_tokens: int, chunks: int) -> dict[str, int]:
         """Return the counts by field of `RequestRecord`, with the steps of the whole answer.
 
-        Exactly one token of a step is not an accepted drafted token; the prefill yields the first.
-        So there are as many steps as tokens that are not accepted drafts, without the first token.
-        But vLLM counts drafts accepted after the output's end too, at most one window of them: then
-        there are more steps. How many more, the steps with drafts and the chunks say: vLLM sends at
-        most one chunk for a step (llama.cpp sends a chunk for each token).
+        Exactly one token of a step is not an accepted drafted token, and the prefill yields the
+        first token. So steps = tokens - 1 - accepted drafts. But vLLM also counts drafts that it
+        accepted after the output's end, at most one window; then there are more steps than that.
+        There are at least as many steps as steps with drafts and, because vLLM sends at most one
+        chunk per step, as chunks. (llama.cpp sends a chunk for each token.)
         """
         after_first = max(0, output_tokens - 1)
         least = max(after_first - self.accepted_tokens, min(after_first, 1))
         if not self.steps_with_drafts:
             return self._with_steps(least)
-        # Each other step with drafts has at least one.
+        # Each of the other steps with drafts has at least one drafted token.
         longest_window = self.drafted_tokens - (self.steps_with_drafts - 1)
-        # More chunks than that are parts of steps, and say nothing of their number.
+        # If there are more chunks than that, chunks are parts of steps, and do not limit the steps.
         by_chunks = chunks - 1 if chunks - 1 <= least + longest_window else 0
         return self._with_steps(max(least, self.steps_with_drafts, by_chunks))
 
@@ -190,7 +190,7 @@ class ChunkReader:
     def _check_source(self, value: dict[str, Any]) -> None:
         """Raise BadStreamError if chunks with text are from two answers or two models.
 
-        Others are not looked at: a gateway's first and last chunk may be its own.
+        Chunks without text are not checked, because a gateway may add a first and a last chunk.
         """
         name = value.get("model")
         if name and isinstance(name, str):
@@ -235,14 +235,16 @@ class ChunkReader:
 
     def _usage(self, usage: dict[str, Any] | None, *, in_stream: bool) -> int | None:
         """Return the number of output tokens that an event adds; None if the event has no usage.
-        An event without choices (`in_stream` is false) only tells the total, so it adds 0."""
+
+        An event without choices (`in_stream` is false) only has the total, so it adds 0.
+        """
         if not usage:
             return None
         line = self._so_far
         total = _count("completion_tokens", usage["completion_tokens"], self._max_tokens)
-        given = usage.get("prompt_tokens", line.input_tokens)
-        if given is not None and given != line.input_tokens:
-            line.input_tokens = _count("prompt_tokens", given, _MAX_INPUT_TOKENS)
+        prompt_tokens = usage.get("prompt_tokens", line.input_tokens)
+        if prompt_tokens is not None and prompt_tokens != line.input_tokens:
+            line.input_tokens = _count("prompt_tokens", prompt_tokens, _MAX_INPUT_TOKENS)
         if details := usage.get("prompt_tokens_details"):
             self._cached_tokens = isinstance(details, dict) and details.get("cached_tokens")
         if line.output_tokens is not None and total < line.output_tokens:
@@ -286,11 +288,11 @@ def _text_of(choice: dict[str, Any]) -> str:
     delta = choice.get("delta")
     if delta is None:
         return "".join([choice.get("text") or ""])  # TypeError if `text` is not a string
-    said = [value for name, value in delta.items() if value and name in _TEXT_FIELDS]
+    pieces = [value for name, value in delta.items() if value and name in _TEXT_FIELDS]
     for call in delta.get("tool_calls") or ():
         function = call.get("function") or {}
-        said += [function.get(name) or "" for name in _CALL_FIELDS]
-    return "".join(said)
+        pieces += [function.get(name) or "" for name in _CALL_FIELDS]
+    return "".join(pieces)
 
 
 def _count(name: str, value: Any, most: int) -> int:
@@ -302,8 +304,10 @@ def _count(name: str, value: Any, most: int) -> int:
 
 
 def _cached_tokens(count: Any, input_tokens: int | None) -> int | None:
-    """Return a count of prompt tokens from a cache; None if it is missing or impossible, which does
-    not fail the request, because no figure of the request is computed from it."""
+    """Return a count of prompt tokens from a cache; None if it is missing or impossible.
+
+    An impossible count does not fail the request, because no figure is computed from it.
+    """
     return count if type(count) is int and 0 <= count <= (input_tokens or 0) else None
 
 
@@ -316,9 +320,11 @@ def _short(value: Any) -> str:
 
 
 def _acceptance_in_vllm(metrics: Any, most: int) -> Acceptance | None:
-    """Return a request's counts of steps and drafted tokens; None if they are impossible or have
-    another format, which does not fail the request, because vLLM calls the format experimental.
-    `most` is the most output tokens of the request, so also the most steps."""
+    """Return a request's counts of steps and drafted tokens; None: impossible or another format.
+
+    Neither fails the request, because vLLM calls the format experimental.
+    most: the most output tokens of the request, so also the most steps.
+    """
     names = ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")
     counts = _whole_numbers(_field(metrics, "speculative_decoding"), names)
     if counts is None:
@@ -330,8 +336,10 @@ def _acceptance_in_vllm(metrics: Any, most: int) -> Acceptance | None:
 
 
 def _acceptance_in_llama_cpp(timings: Any, most: int) -> Acceptance | None:
-    """Return the counts of drafted tokens that llama.cpp's server sends with an answer's last event
-    (b11434, `server_slot_stats::to_json`); it leaves both out if it drafted none. None: see above.
+    """Return the counts of drafted tokens that llama.cpp's server sends with the last event.
+
+    The server leaves both counts out if it drafted no token (b11434,
+    `server_slot_stats::to_json`). None: the counts are impossible or have another format.
     """
     generated = _whole_numbers(timings, ("predicted_n",))
     if generated is None or not 0 <= generated[0] <= most:
@@ -361,5 +369,5 @@ def _finish(reason: Any) -> str | None:
 
 def _error_text(error: Any) -> str:
     message = error.get("message") if isinstance(error, dict) else None
-    said = message or error
-    return one_line(said if isinstance(said, str) else reprlib.repr(said))
+    text = message or error
+    return one_line(text if isinstance(text, str) else reprlib.repr(text))

@@ -1,4 +1,4 @@
-"""Unix time that never jumps, and when the client itself did not run.
+"""A clock that never jumps, and the reasons why a request's timing cannot be trusted.
 
 A machine's time may jump by hours (the first answer of an NTP server), so all times of a run come
 from `unix_clock`. A client that shares its machine with a busy engine waits on the run queue, and
@@ -67,7 +67,7 @@ _SCHEDSTAT_BYTES = 100  # three numbers of 20 digits at most
 # A request is excluded if the client waited longer than this share of TTFT or decoding time.
 MAX_WAIT_SHARE = 0.05
 
-# A wall clock that went so much further than the monotonic one shows that the machine slept.
+# If the wall clock advanced this much more than the monotonic clock, the machine slept.
 _SLEEP_NS = _NANOSECONDS
 
 WaitReader = Callable[[], int | None]
@@ -109,7 +109,7 @@ class Watch:
 
     @property
     def interruption(self) -> str:
-        """What kept the client from running, in words; empty if nothing is known to have."""
+        """Why the client did not run for some time, in words; empty if no reason is known."""
         if _stops.count > self._stops:
             return "client was stopped and continued while the answer came"
         if abs(time.time_ns() - time.perf_counter_ns() - self._apart_ns) >= _SLEEP_NS:

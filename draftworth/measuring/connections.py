@@ -26,11 +26,13 @@ _SO_TIMESTAMPNS = 35  # Linux, asm-generic/socket.h; not in the socket module
 _TIMESPEC = struct.Struct("qq")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _NANOSECONDS = 1_000_000_000
-# Reading both clocks takes less; setting the wall clock changes their difference by more.
+# If the difference of the two clocks changes by more than this, the wall clock was set; reading
+# both clocks takes less time than this.
 _CLOCKS_APART_NS = 100_000
-# Between two readings this thread may lose its core, which is unlikely this often in a row.
+# How often both clocks are read again, because this thread may lose its core between two readings.
 _MOST_READINGS = 5
-# Bytes are read at once by a client that runs, and in milliseconds by one that waits for a core.
+# A client that runs reads bytes at once, a client that waits for a core after milliseconds. Older
+# bytes were read by a client that did not run.
 _MAX_AGE_NS = _NANOSECONDS
 # The longest wait for the kernel's first timestamp; a busy machine needed 17 ms.
 _STAMPING_DEADLINE_SECONDS = 1.0
@@ -54,7 +56,8 @@ class _PlainConnection:
     Each read has one timestamp, that of its last byte: bytes that arrived earlier and are read
     together with later ones get the later time (Linux, tcp_recv_timestamp).
 
-    no_time: why a time of arrival is not known, although the kernel stamped the bytes; else empty.
+    no_time: why an arrival time is not known although the kernel stamped the bytes; empty if all
+        are known.
     """
 
     def __init__(self, connected: socket.socket, receiver: Receiver, clock: Clock) -> None:
@@ -68,7 +71,8 @@ class _PlainConnection:
         self._last_ns = 0  # when the newest bytes arrived
         self.kernel_stamped = True
         self.no_time = ""
-        # By its number: asyncio makes a text of a socket that it does not know, by system calls.
+        # The socket's number is used, because asyncio would format an unknown socket object as
+        # text, which takes system calls.
         self._number = connected.fileno()
         self._loop.add_reader(self._number, self._read)
 
@@ -92,8 +96,8 @@ class _PlainConnection:
         if count == 0:
             self._lost(None)
             return
-        # The clocks are compared anew for each read, so the second part of bytes that came together
-        # could be some 100 ns earlier than the first.
+        # Each read compares the two clocks anew, with an error of some 100 ns. `max` prevents that
+        # bytes get an earlier time than those before them.
         self._last_ns = max(self._last_ns, self._stamp(ancillary))
         self._receiver.arrived(self._last_ns, self._buffer[:count].tobytes())
 
@@ -108,10 +112,10 @@ class _PlainConnection:
         return self._clock()
 
     def _time_of(self, stamp_ns: int) -> int | None:
-        """Return a stamp's time by the connection's clock; None if it is not known.
+        """Return a stamp's time by the connection's clock; None: the time of reading must do.
 
-        It is not known if the wall clock was set: then the time of reading stands in for it. Bytes
-        of `_MAX_AGE_NS` were read by a client that did not run, so `no_time` says that.
+        The time is not known if the wall clock was set, or if the bytes are older than
+        `_MAX_AGE_NS`: then the client did not run, and `no_time` says so.
         """
         now_ns, wall_ns = self._clocks()
         age_ns, apart_ns = wall_ns - stamp_ns, wall_ns - now_ns
@@ -197,7 +201,7 @@ async def connect(
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """Load the certificate authorities of the machine or SSL_CERT_FILE once: this takes 15 ms."""
+    """Load the certificate authorities of the machine or of SSL_CERT_FILE, once (in 15 ms)."""
     return ssl.create_default_context()
 
 
@@ -268,7 +272,8 @@ async def _first_to_answer(host: str, port: int) -> socket.socket:
 
 
 async def _addresses(host: str, port: int) -> list[Any]:
-    # An address needs no name server, so it needs no thread, whose start takes CPU time.
+    # A numeric address is resolved without a name server, so without a thread, whose start takes
+    # CPU time.
     with suppress(socket.gaierror):
         return socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)
     return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -2,29 +2,32 @@
 
 from collections.abc import Iterator
 
-from draftworth.measuring.http import HttpError
+from draftworth.measuring.http_client import HttpError
 
 MAX_EVENT_BYTES = 1_000_000
-# The standard: one byte order mark before the first event is not part of the stream.
+# By the standard, a byte order mark before the first event is not part of the stream.
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class BadStreamError(HttpError):
-    """The stream is not that of an OpenAI-compatible server, or contains a server's error."""
+    """The stream is not that of an OpenAI-compatible server, or it contains an error."""
 
 
 class EventReader:
-    """Parses a stream: `feed` gets its bytes as they arrive, and returns what they complete."""
+    """Parses a stream: `feed` gets its bytes as they arrive, and yields each complete event."""
 
     def __init__(self) -> None:
         self._held: list[bytes] = []  # the bytes of an event that is not complete yet
         self._held_bytes = 0
         self._after_cr = False
-        self._start: bytes | None = b""  # what may become a byte order mark; None: after the start
+        # The stream's first bytes while they may become a byte order mark; None: after them.
+        self._start: bytes | None = b""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the data of each event that `data` completes; an event without data is left out.
-        BadStreamError: an event has more than `MAX_EVENT_BYTES`."""
+
+        BadStreamError: an event has more than `MAX_EVENT_BYTES`.
+        """
         if self._start is not None:
             data = self._without_mark(self._start + data)
         if self._after_cr or b"\r" in data:
@@ -32,7 +35,8 @@ class EventReader:
         if not data:
             return
         if self._held:
-            # Join pieces only when an event is complete: joining at each piece copies it each time.
+            # Pieces are joined only when an event is complete: joining them earlier would copy the
+            # same bytes again for every piece.
             if b"\n\n" not in self._held[-1][-1:] + data:
                 self._hold(data)
                 return

@@ -16,9 +16,10 @@ from draftworth.measuring.blocks import first_error
 from draftworth.measuring.result_files import RunFiles
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import dump_record
-from draftworth.records.findings import STEP_COSTS_FILE, VERDICT_FILE
-from draftworth.records.reading import Run
+from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.results import CONTROL, BlockResult, RunResult, RunStatus
+from draftworth.records.run_folder import Run
+from draftworth.records.step_costs import STEP_COSTS_FILE
 from draftworth.report.sentences import verdict_of
 
 
@@ -49,8 +50,11 @@ def run_result(
     scheduling: str,
     shortened: str,
 ) -> RunResult:
-    """Return the content of `run.json`. reason: why the run failed; empty if it is complete.
-    shortened: why a complete run ended before the end of its plan; empty if it did not."""
+    """Return the content of `run.json`.
+
+    reason: why the run failed; empty if it is complete.
+    shortened: why a complete run ended before the end of its plan; empty if it did not.
+    """
     status: RunStatus = "failed" if reason else "complete"
     variants = [e.variant for e in spec.variants]
     if spec.search:  # most candidates are not measured
@@ -104,12 +108,15 @@ def write_findings(run: Run, files: RunFiles) -> None:
     write_if_possible(files, STEP_COSTS_FILE, lambda: step_costs_of(run))
 
 
-def write_if_possible(files: RunFiles, name: str, find: Callable[[], T | None]) -> T | None:
-    """Write the result of `find`, if any, to the file `name`; return it, or None after an error."""
+def write_if_possible(files: RunFiles, name: str, make: Callable[[], T | None]) -> T | None:
+    """Write the record that `make` returns, if any, to the file `name`, and return the record.
+
+    None: there is no record, or it could not be made or written, which is only reported.
+    """
     try:
-        if found := find():
-            files.write_now(name, dump_record(found, indent=2))
+        if record := make():
+            files.write_now(name, dump_record(record, indent=2))
     except Exception as error:  # noqa: BLE001 - whatever fails here, the run is measured
         files.progress(f"{name} is not written: {type(error).__name__}: {error}")
         return None
-    return found
+    return record

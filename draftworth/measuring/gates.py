@@ -1,7 +1,8 @@
-"""The gates of a run: what must work before requests are measured (docs/operations.md, Gates).
+"""The gates of a run: servers must answer a prompt before requests are measured.
 
 Between the self-test of the serving pods (`pods/compiled_graphs`) and the first blocks (`blocks`),
-the baseline's server answers one prompt, and then the server of each other variant does.
+the baseline's server answers one prompt, and then the server of each other variant does
+(docs/operations.md, Gates).
 """
 
 import asyncio
@@ -9,13 +10,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring import client
-from draftworth.measuring.client import Measured, max_tokens_of, request_seed
-from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError
+from draftworth.measuring import streamed_request
+from draftworth.measuring.http_client import API_KEY_VARIABLE, ConnectError
 from draftworth.measuring.journal import Journal
 from draftworth.measuring.load_engines import Batch, Planned
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.server_lifecycle import Environment, served_models
+from draftworth.measuring.streamed_request import Measured, max_tokens_of, request_seed
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.results import PassedGate, RequestRecord
 from draftworth.untrusted import one_line
@@ -24,10 +25,15 @@ ANSWER_TOKENS = 8
 TRIES = 3
 BASELINE_ANSWERS, VARIANT_ANSWERS, LOAD = "baseline answers", "variant answers", "load"
 
-# Failures that may pass. A timeout is not tried again, because it has lasted long already.
-_PASSING = (client.ERROR_CONNECT, client.ERROR_BROKEN_STREAM, client.ERROR_LOST_ACTOR, 429)
+# Failures that may be over at the next try. A timeout is not tried again: it took long already.
+_PASSING = (
+    streamed_request.ERROR_CONNECT,
+    streamed_request.ERROR_BROKEN_STREAM,
+    streamed_request.ERROR_LOST_ACTOR,
+    429,
+)
 _ALONE = ConcurrencyLoad(concurrency=1)
-_MODELS_SHOWN = 5
+_MODELS_LISTED = 5
 
 
 class BaselineGateError(DraftworthError):
@@ -41,7 +47,7 @@ def gate_error(why: str, *, is_baseline: bool) -> DraftworthError:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerGates:
-    """Asks each server for a short answer to a real prompt; notes each answer in the journal."""
+    """Gets a short answer to a real prompt from each server, and notes it in the journal."""
 
     spec: RunSpec
     environment: Environment
@@ -51,8 +57,9 @@ class AnswerGates:
     async def pass_all(
         self, endpoints: Sequence[Endpoint], *, wait: Callable[[], Awaitable[None]]
     ) -> None:
-        """Ask the baseline's server first, then the others. wait: waits until all are ready again.
+        """Send the prompt to the baseline's server first, then to the other servers.
 
+        wait: waits until all servers are ready again.
         DraftworthError: a server cannot answer. BaselineGateError: the baseline's server cannot.
         """
         for endpoint in sorted(endpoints, key=lambda e: not e.is_baseline):
@@ -77,14 +84,14 @@ class AnswerGates:
                 self.journal.note("waited", started_at_unix_s, gates=(passed,))
                 self.environment.progress(f"{endpoint.variant} answers: {record.took_s:.2f} s")
                 return
-            said = _words(record)
+            words = _words(record)
             code = record.error_code or 0
             if not tries_left or not (code in _PASSING or code >= 500):
                 break
-            self.environment.progress(f"{gate}: {endpoint.variant}: {said}; again")
+            self.environment.progress(f"{gate}: {endpoint.variant}: {words}; again")
             await asyncio.sleep(self.environment.ready_poll_seconds)
             await wait()
-        why = await self._why(gate, endpoint, said)
+        why = await self._why(gate, endpoint, words)
         raise gate_error(why, is_baseline=endpoint.is_baseline)
 
     async def _answer(self, endpoint: Endpoint) -> Measured:
@@ -104,25 +111,25 @@ class AnswerGates:
         sent = await self.environment.engine.send(sender, batch, _ALONE, seed=shape.seed)
         return sent.measured[0]
 
-    async def _why(self, gate: str, endpoint: Endpoint, said: str) -> str:
+    async def _why(self, gate: str, endpoint: Endpoint, answer: str) -> str:
         first, model = self.spec.cases[0], self.spec.shape.model
         try:
             served = await served_models(endpoint.base_url, self.environment.api_key)
         except ConnectError:
             served = ()
-        some = one_line(", ".join(served[:_MODELS_SHOWN]))
-        known = f"; {endpoint.base_url}/v1/models lists: {some}" if served else ""
+        some = one_line(", ".join(served[:_MODELS_LISTED]))
+        listing = f"; {endpoint.base_url}/v1/models lists: {some}" if served else ""
         following = "read the server's log (`draftworth logs` on AWS)"
-        if said.startswith(("401", "403")):
+        if answer.startswith(("401", "403")):
             following = f"set the environment variable {API_KEY_VARIABLE} to its key"
         elif served and model not in served:
             following = "ask for a model that is listed"
-        elif said.startswith("404"):
+        elif answer.startswith("404"):
             following = "check the address, and the name of the model there"
         return (
-            f"gate `{gate}`: {endpoint.variant} at {endpoint.base_url}, answer: {said}; asked "
+            f"gate `{gate}`: {endpoint.variant} at {endpoint.base_url}, answer: {answer}; asked "
             f"for: up to {ANSWER_TOKENS} tokens of {one_line(model)} to a prompt of "
-            f"{first.prompt_class}/{first.name}{known}; next: {following}"
+            f"{first.prompt_class}/{first.name}{listing}; next: {following}"
         )
 
 

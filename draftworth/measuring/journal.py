@@ -43,12 +43,12 @@ UNRECORDED_END = (
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What a pod did in one period.
+    """A pod's activity in one period.
 
     attempt: the pod's number, from 1. number: the entry's number in its pod, from 0.
     blocks: the blocks that were measured or lost, by the stems of their file names.
     reason: why blocks were lost, or why the pod ended; empty in other entries.
-    starts: what the blocks' servers reported of their last start, by variant.
+    starts: the reports of the blocks' servers on their last start, by variant.
     self_tests: the result of each serving pod's test of its node, by the server's name.
     """
 
@@ -117,7 +117,7 @@ def unrecorded_ends(entries: Sequence[Entry]) -> int:
 
 
 def times_lost(entries: Sequence[Entry], subject: str) -> int:
-    """Count how often a block was lost, in all pods. subject: what `subject_of` returns for it."""
+    """Count how often a block was lost, in all pods; subject: the block's `subject_of`."""
     stems = (stem for entry in entries if entry.kind == "lost" for stem in entry.blocks)
     return sum(subject_of(stem) == subject for stem in stems)
 
@@ -128,7 +128,7 @@ def subject_of(stem: str) -> str:
 
 
 def server_starts(entries: Sequence[Entry]) -> dict[str, results.ServerStart]:
-    """Return what the server of each variant reported of its last start, by variant."""
+    """Return the newest report of each variant's server on its last start, by variant."""
     return {variant: start for entry in entries for variant, start in entry.starts.items()}
 
 
@@ -218,7 +218,7 @@ class BlockKey(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """What earlier pods have written of a run.
+    """The files of a run that earlier pods have written.
 
     result: the content of `run.json`; None while the run is not over.
     names: the names of all files of the run, relative to the run's folder.
@@ -240,7 +240,7 @@ class History:
 
 
 def read_history(store: Store, run_id: str) -> History:
-    """Read what earlier pods have written of a run; empty if no pod has begun.
+    """Read the files of a run that earlier pods have written; empty if no pod has begun.
 
     SinkError: the store cannot be read. DraftworthError: a file is not what its name says.
     """
@@ -288,10 +288,10 @@ def _numbers(names: frozenset[str]) -> Iterator[int]:
 def _without_entry(
     blocks: Sequence[results.BlockResult], entries: Sequence[Entry]
 ) -> Iterator[Entry]:
-    known = {stem for entry in entries for stem in entry.blocks}
+    noted = {stem for entry in entries for stem in entry.blocks}
     for block in blocks:
         before = [e for e in entries if e.started_at_unix_s <= block.started_at_unix_s]
-        if block.stem not in known and before:
+        if block.stem not in noted and before:
             yield Entry(
                 attempt=max(e.attempt for e in before),
                 number=block.block,

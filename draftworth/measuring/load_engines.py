@@ -1,4 +1,4 @@
-"""Load engines: they send a block's requests and keep the load constant while it is measured.
+"""Load engines send a block's requests, and keep the load constant while it is measured.
 
 `AsyncioEngine` sends from one process; the measuring Job's pod may use llmperf on Ray instead
 (`pods/measuring/ray_engine.py`). Both send with `keep_load` and the same client.
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from draftworth.measuring.client import Client, Measured
+from draftworth.measuring.streamed_request import Client, Measured
 from draftworth.records.load_shapes import Load
 from draftworth.records.prompts import Prompt
 
@@ -43,12 +43,12 @@ class Batch:
 class SentBatch:
     """The results of a batch; `measured` has the order of `Batch.measured`.
 
-    others: the results of warm-up requests and fillers that ended before they were cancelled.
+    unmeasured: the results of warm-up requests and fillers that ended before they were cancelled.
     fillers: the number of fillers that were sent.
     """
 
     measured: Sequence[Measured]
-    others: Sequence[Measured]
+    unmeasured: Sequence[Measured]
     fillers: int
 
 
@@ -92,7 +92,7 @@ class _Sending:
         self._free = asyncio.Semaphore(most)
         self._tasks: list[asyncio.Task[None]] = []
         self._measured: dict[str, Measured] = {}
-        self._others: list[Measured] = []
+        self._unmeasured: list[Measured] = []
         self._fillers = 0
         self._over = asyncio.Event()
         if not batch.measured:
@@ -106,7 +106,7 @@ class _Sending:
                 task.cancel()
         return SentBatch(
             measured=[self._measured[request.request_id] for request in self._batch.measured],
-            others=self._others,
+            unmeasured=self._unmeasured,
             fillers=self._fillers,
         )
 
@@ -135,7 +135,7 @@ class _Sending:
         if kind == "measured":
             self._measured[request.request_id] = measured
         else:
-            self._others.append(measured)
+            self._unmeasured.append(measured)
         if len(self._measured) == len(self._batch.measured):
             self._over.set()
         # A failed filler is not followed by another one: otherwise a server that refuses every

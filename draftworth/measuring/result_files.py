@@ -17,12 +17,12 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from draftworth.analysis.statistics import quantile
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.files import write_file
-from draftworth.measuring.client import Measured
+from draftworth.measuring.streamed_request import Measured
 from draftworth.metrics import definitions
 from draftworth.records import results
 from draftworth.records.codec import dump_json, dump_record
 from draftworth.records.transcripts import Transcript, dump_transcripts
+from draftworth.safe_writing import write_file
 from draftworth.untrusted import TooLargeError, read_file
 
 P = ParamSpec("P")
@@ -47,8 +47,10 @@ class SinkError(DraftworthError):
 
 
 class StorageFullError(SinkError):
-    """No later write can succeed either, until somebody does what the message says: a full disk or
-    quota, a file system made read-only, or a folder of the run that became a link."""
+    """No later write can succeed, until somebody acts as the message says.
+
+    The disk or quota is full, the file system is read-only, or a folder of the run became a link.
+    """
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
@@ -103,7 +105,7 @@ class FolderSink:
             reason = f"{path}: cannot be written: {error.strerror}"
             if error.errno in _FULL:
                 raise StorageFullError(f"{reason}; next: make room there") from error
-            # `write_file` says itself which folder is a link, and what to do.
+            # For a link, the error of `write_file` already names the folder and the next step.
             raise (StorageFullError if error.errno == errno.ELOOP else SinkError)(reason) from error
 
     def names(self, folder: str) -> list[str]:
@@ -204,8 +206,10 @@ MOST_KEPT_IDS = 1_000_000
 
 @dataclass(kw_only=True)
 class RunFiles:
-    """Writes files into the run's folder. A file that cannot be written now is kept for `flush`,
-    unless the storage is full: then StorageFullError is raised, as measuring on is of no use.
+    """Writes files into the run's folder.
+
+    A file that cannot be written now is kept for `flush`. If the storage is full, StorageFullError
+    is raised instead, because further measuring is of no use.
 
     token_ids: the token ids of each output, by request id, for the verdict at the end; empty if
         the run has more than `MOST_KEPT_IDS`.
@@ -248,8 +252,8 @@ class RunFiles:
     def _keep_ids(self, transcripts: Iterable[Transcript]) -> None:
         if self._kept_ids > MOST_KEPT_IDS:
             return
-        for found in transcripts:
-            name, ids = found.request_id, found.token_ids
+        for transcript in transcripts:
+            name, ids = transcript.request_id, transcript.token_ids
             self.token_ids[name] = Transcript(request_id=name, token_ids=ids)
             self._kept_ids += len(ids or ())
         if self._kept_ids > MOST_KEPT_IDS:

@@ -1,4 +1,4 @@
-"""The run specification: everything that the measuring Job has to know, as one JSON document.
+"""The run specification: all input of the measuring Job, as one JSON document.
 
 The command line makes the document from an experiment, and the Job's pod reads it, so this module
 needs only the standard library.
@@ -31,8 +31,8 @@ class Endpoint(Checked):
     max_tokens_per_step: the most tokens that a decoding step can yield, 1 without speculation;
         None: the server's settings are not known.
     slot: the slot's number; None: it is not known.
-    server: the name by which the server is started and stopped (`servers.Servers`); empty if it
-        already runs and is never started or stopped.
+    server: the name by which the server is started and stopped (`server_lifecycle.Servers`); empty
+        if it already runs and is never started or stopped.
     """
 
     variant: str
@@ -165,8 +165,8 @@ class RunSpec:
 
     def in_repetition(self, repetition: int) -> tuple[Endpoint, ...]:
         """Return one endpoint of each variant: repetitions use a variant's endpoints in turn."""
-        own = [self._servers_of(endpoint.variant) for endpoint in self.variants]
-        return tuple(servers[(repetition - 1) % len(servers)] for servers in own)
+        by_variant = [self._servers_of(endpoint.variant) for endpoint in self.variants]
+        return tuple(servers[(repetition - 1) % len(servers)] for servers in by_variant)
 
     @property
     def baseline(self) -> str:
@@ -184,8 +184,8 @@ _UID_CHARACTERS = 8
 # A pod that hangs is ended after this time (seconds), so that another pod can continue.
 POD_DEADLINE_SECONDS = 24 * 3600
 
-# After so many pods that ended and recorded no reason, the next pod only records that the run has
-# failed. It does not measure, because measuring may be what ended the earlier pods.
+# After this many pods that ended without recording a reason, the next pod only records that the run
+# has failed. It does not measure, because measuring may have ended the earlier pods.
 MAX_UNRECORDED_ENDS = 3
 # How often the Job replaces a failed pod: `MAX_UNRECORDED_ENDS` times, once to record the failure,
 # and some times more, in case S3 cannot be reached. The delays between the pods are Kubernetes' own

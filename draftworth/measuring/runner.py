@@ -18,10 +18,10 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring import final_files
 from draftworth.measuring.blocks import Measurer
 from draftworth.measuring.clock import raise_scheduling_class
-from draftworth.measuring.context import ContextCases
 from draftworth.measuring.gates import AnswerGates, BaselineGateError
-from draftworth.measuring.http import API_KEY_VARIABLE
+from draftworth.measuring.http_client import API_KEY_VARIABLE
 from draftworth.measuring.journal import BlockKey, Entry, History, Journal
+from draftworth.measuring.prompt_lengths import ContextCases
 from draftworth.measuring.result_files import RunFiles, Sink, SinkError, StorageFullError, in_thread
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.schedule import Plan, Rounds, planned_blocks, stages
@@ -37,8 +37,8 @@ from draftworth.measuring.server_lifecycle import (
     reads_nothing,
 )
 from draftworth.records.codec import dump_record
-from draftworth.records.reading import Run
 from draftworth.records.results import RUN_FILE, RunResult
+from draftworth.records.run_folder import Run
 from draftworth.records.search_result import SEARCH_FILE
 
 INTERRUPTED = "it was interrupted before its last block"
@@ -67,7 +67,7 @@ class Runner:
     """One run, with its files, its journal, its servers and its plan.
 
     sink: stores the run's files, whose names begin with the run's id.
-    history: what earlier pods wrote, empty for the first pod; None: no pod can continue the run.
+    history: the files of earlier pods, empty for the first pod; None: no pod can continue the run.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class Runner:
         environment: Environment,
         history: History | None = None,
     ) -> None:
-        known = history or History()
+        earlier = history or History()
         self.spec, self.run_id, self.environment, self.history = spec, run_id, environment, history
         self.files = RunFiles(sink=sink, run_id=run_id, progress=environment.progress)
         self.journal = Journal(
-            entries=list(known.entries),
-            attempt=known.attempt,
+            entries=list(earlier.entries),
+            attempt=earlier.attempt,
             clock=environment.wall_clock,
             write=(lambda _: None) if history is None else self._write_entry,
         )
@@ -98,13 +98,13 @@ class Runner:
                 spec=spec, environment=environment, journal=self.journal, run_id=run_id
             ),
             context=ContextCases(spec=spec, environment=environment),
-            earlier={BlockKey.of(block): block for block in known.blocks},
-            numbers=itertools.count(known.next_block),
+            earlier={BlockKey.of(block): block for block in earlier.blocks},
+            numbers=itertools.count(earlier.next_block),
             planned=planned_blocks(spec),
         )
-        self.plan = self._plan(known)
+        self.plan = self._plan(earlier)
 
-    def _plan(self, known: History) -> Plan:
+    def _plan(self, earlier: History) -> Plan:
         spec, progress, blocks = self.spec, self.environment.progress, self.measurer.blocks
         if not spec.search:
             return Rounds(spec=spec, progress=progress, blocks=blocks, stages=[*stages(spec)])
@@ -115,7 +115,7 @@ class Runner:
             progress=progress,
             read_outputs=partial(self.environment.read_outputs, self.run_id),
             elapsed_seconds=self.servers.elapsed_seconds,
-            begun=[*dict.fromkeys(block.variant for block in known.blocks)],
+            begun=[*dict.fromkeys(block.variant for block in earlier.blocks)],
         )
 
     def _write_entry(self, entry: Entry) -> None:
@@ -163,7 +163,7 @@ class Runner:
             self.environment.progress(f"continuing after {count} measured already")
 
     async def _measure(self) -> Ending:
-        # If a DraftworthError ends a run that has an answer, the run is complete but shortened.
+        # A DraftworthError makes the run shortened, not failed, if the run already has an answer.
         shortened = ""
         try:
             await self._measure_until_deadline()
@@ -207,7 +207,7 @@ class Runner:
 
     async def _measure_rounds(self) -> None:
         rounds = iter(self.plan)
-        # In a thread: a search may run drafts for minutes before it knows which round is next.
+        # In a thread, because a search may run drafts for minutes to choose the next round.
         while turn := await in_thread(next, rounds, None):
             try:
                 await self.measurer.measure(turn)
@@ -221,7 +221,7 @@ class Runner:
         if unwritten := self.files.flush():
             lost = f"result files that could not be written: {', '.join(unwritten)}"
             ending = replace(ending, reason=f"{ending.reason}; {lost}" if ending.reason else lost)
-        # Lists also the earlier pods' blocks that this pod did not reach, or no report reads them.
+        # Earlier pods' blocks that this pod did not reach are listed too: reports read no others.
         blocks = (*self.measurer.blocks, *self.measurer.earlier.values())
         result = final_files.run_result(
             self.spec,
@@ -236,10 +236,12 @@ class Runner:
         if result.status == "complete":
             measured = {block.stem: block for block in blocks}
             listed = tuple(measured[stem] for stem in sorted(result.blocks))
-            found = final_files.write_if_possible(
+            search_result = final_files.write_if_possible(
                 self.files, SEARCH_FILE, lambda: self.plan.search_result(self.run_id)
             )
-            final_files.write_findings(Run(result=result, blocks=listed, search=found), self.files)
+            final_files.write_findings(
+                Run(result=result, blocks=listed, search=search_result), self.files
+            )
         self.files.write_now(RUN_FILE, dump_record(result))
         return result
 
@@ -257,7 +259,7 @@ def measure_here(
 ) -> RunResult:
     """Measure a run in this process; return its `run.json`.
 
-    history: what earlier processes wrote of the run; None: no later process can continue it.
+    history: the run's files of earlier processes; None: no later process can continue the run.
     """
     environment = Environment(
         progress=progress,

@@ -2,16 +2,18 @@
 
 Each repetition begins with one start of all servers. In every second repetition, each variant runs
 in its other slot (decisions 18 and 19). In a search, each candidate has its own stage beside the
-baseline, whose server keeps running (`search`). In a control, a second baseline server runs in the
-baseline's other slot, and the variant of that slot is stopped. A control starts all servers anew.
+baseline, whose server keeps running (`search_plan`). In a control, a second baseline server runs in
+the baseline's other slot, and the variant of that slot is stopped. A control starts all servers
+anew.
 
 A round sends `requests_per_round` requests of each case to each variant at one load. In each
 repetition every load and class first gets its part of `min_requests`. Then each round goes to the
 load whose cost ratio has the widest interval, until all intervals were narrow enough after two
-rounds in a row or the repetition's part of the budget (`max_requests`) is spent. One narrow
-interval may be luck: where blocks differ by 6%, and runs stop at their first narrow interval, only
-91% of these intervals hold the true ratio, not 95%. Only widths decide: a run that stopped as soon
-as a ratio looked good would claim too much (`benchmarks/calibration.py`).
+rounds in a row or the repetition's part of the budget (`max_requests`) is spent. Two rounds are
+needed, because one narrow interval may be luck: in simulated runs that stop at their first narrow
+interval, only 91% of the intervals hold the true ratio, not 95%. Only the widths decide, not the
+ratios: a run that stopped as soon as a ratio looked good would find too many good ratios
+(`benchmarks/calibration.py`).
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ from draftworth.records.load_shapes import Load
 from draftworth.records.results import CONTROL, BlockResult
 from draftworth.records.search_result import SearchResult
 from draftworth.report.sentences import shortfall_words
-from draftworth.searching.predicted_step_costs import first_candidate
+from draftworth.searching.next_candidate import first_candidate
 
-# A group is precise enough when its intervals were narrow after so many rounds in a row.
+# A group is precise enough when its intervals were narrow after this many rounds in a row.
 NARROW_ROUNDS = 2
 
 
@@ -85,7 +87,7 @@ def stages(spec: RunSpec) -> Iterator[Stage]:
 
 
 def _control(spec: RunSpec, repetition: int, running: tuple[Endpoint, ...]) -> Stage:
-    own, other = (
+    baseline, other = (
         next(e for e in spec.in_repetition(number) if e.is_baseline)
         for number in (repetition, repetition + 1)
     )
@@ -94,7 +96,7 @@ def _control(spec: RunSpec, repetition: int, running: tuple[Endpoint, ...]) -> S
     return Stage(
         repetition=repetition,
         running=(*staying, control),
-        measured=(own, control),
+        measured=(baseline, control),
         is_control=True,
     )
 
@@ -134,8 +136,8 @@ class RoundCounts:
 
     def further(self, repetition: int) -> int:
         """Return how many rounds a repetition may add to the `least` ones of each of its loads."""
-        own = self.until(repetition) - self.until(repetition - 1)
-        return own - self.least * self.loads
+        rounds = self.until(repetition) - self.until(repetition - 1)
+        return rounds - self.least * self.loads
 
     def needed_further(self, repetition: int) -> int:
         """Return how many of the `further` rounds are needed to compute any confidence interval.
@@ -264,8 +266,10 @@ class Rounds(Plan):
                 self.report_missing(group)
 
     def has_answer(self, stage: Stage) -> bool:
-        """Return whether a run that ends during `stage` has completed its first stage, which is
-        enough for an answer: later stages only narrow the intervals."""
+        """Return whether a run that ends during `stage` has completed its first stage.
+
+        This is enough for an answer: later stages only narrow the intervals.
+        """
         return stage != self.stages[0]
 
     @property
@@ -283,9 +287,12 @@ class Rounds(Plan):
                 yield self._next(stage, load, self._classes)
 
     def _more(self, stage: Stage) -> Iterator[Round]:
-        """Yield the rounds after those of `_least`. Each has the load of the open group (class and
-        load) with the widest interval, and measures all open groups at this load. A group closes
-        when its intervals are narrow enough, or its class has all rounds of this repetition."""
+        """Yield the rounds after those of `_least`.
+
+        Each round has the load of the open group (class and load) with the widest interval, and
+        measures all open groups at this load. A group closes when its intervals are narrow enough,
+        or when its class has had all rounds of this repetition.
+        """
         open_groups = self._groups
         changed = set(self.spec.loads)
         while True:
@@ -325,9 +332,12 @@ class Rounds(Plan):
         return max(groups, key=lambda g: (self.width(g), -self._measured[g]))
 
     def needs_no_more(self, group: Group, *, requests: int) -> bool:
-        """Return whether a group's intervals were narrow enough at the last `NARROW_ROUNDS` calls,
-        or further rounds cannot narrow them. `requests` is the number of the group's measured
-        requests of one case and variant."""
+        """Return whether a group needs no further rounds.
+
+        It needs none if its intervals were narrow enough at the last `NARROW_ROUNDS` calls, or if
+        further rounds cannot narrow them.
+        requests: the group's measured requests of one case and variant.
+        """
         target = self.spec.sampling.target_interval_width
         missing = [
             (ratio, shortfall(ratio, target_width=target)) for ratio in self._ratios(group).values()
@@ -355,10 +365,12 @@ class Rounds(Plan):
         target = self.spec.sampling.target_interval_width
         for variant, ratio in self._ratios(group).items():
             width = ratio.relative_width if ratio else None
-            known = "has no interval" if width is None else f"has an interval {width:.1%} wide"
+            width_words = (
+                "has no interval" if width is None else f"has an interval {width:.1%} wide"
+            )
             lacks = shortfall(ratio, target_width=target)
             more = f"; {shortfall_words(lacks, target)}" if lacks else ""
-            self.progress(f"{group.label}: the cost ratio of {variant} {known}{more}")
+            self.progress(f"{group.label}: the cost ratio of {variant} {width_words}{more}")
 
     def _is_at_its_best(
         self,
@@ -366,8 +378,11 @@ class Rounds(Plan):
         missing: Sequence[tuple[Estimate | None, Shortfall | None]],
         requests: int,
     ) -> bool:
-        """Return whether further rounds would hardly narrow a group's intervals, so that it needs
-        more prompts or repetitions. `missing`: each cost ratio, and what its interval lacks."""
+        """Return whether further rounds would hardly narrow a group's intervals.
+
+        Then the group needs more prompts or repetitions instead.
+        missing: each cost ratio, and what its interval lacks.
+        """
         target = self.spec.sampling.target_interval_width
         cases = [case for case in self.spec.cases if case.prompt_class == group.prompt_class]
         if any(requests < len(case.prompts) for case in cases):
@@ -384,11 +399,13 @@ class Rounds(Plan):
 
     def _ratios(self, group: Group) -> Mapping[str, Estimate | None]:
         traffic, baseline = Traffic.of(group), self.spec.baseline
-        found = {
+        log_ratios = {
             endpoint.variant: log_cost_ratio(
                 paired(self.blocks, traffic, variant=endpoint.variant, baseline=baseline), traffic
             )
             for endpoint in self.spec.variants
             if not endpoint.is_baseline
         }
-        return {variant: ratio.estimate() if ratio else None for variant, ratio in found.items()}
+        return {
+            variant: ratio.estimate() if ratio else None for variant, ratio in log_ratios.items()
+        }

@@ -1,9 +1,10 @@
-"""The plan of a search: which candidate is measured next, and when the search ends.
+"""Carries out a search: measures one candidate after another, until no further one is worth it.
 
-Both decisions depend on the measured blocks and on the tokens that a step of each candidate is
-expected to yield. These come from a forecast if there is one, else from passes of the drafts over
-the baseline's outputs, else from the measured candidates. A pod that continues a run first measures
-the candidates that earlier pods began, in the same order.
+`searching.next_candidate` decides which candidate is next, from the measured blocks and the tokens
+that a step of each candidate is expected to yield. These come from a forecast if there is one, else
+from passes of the drafts over the baseline's outputs, else from the measured candidates. The limits
+of time and money are applied here. A pod that continues a run first measures the candidates that
+earlier pods began, in the same order.
 """
 
 from collections import Counter
@@ -22,24 +23,26 @@ from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
 from draftworth.records.search_result import Candidate, CostInterval, Search, SearchResult
 from draftworth.report.reasons import latency_words, not_comparable_words
-from draftworth.searching import policy
-from draftworth.searching.observed import class_times, longer_than, measured_of, step_means
-from draftworth.searching.yields import Yield, from_means, from_measured
+from draftworth.searching import next_candidate
+from draftworth.searching.measurements import class_times, longer_than, measured_of, step_means
+from draftworth.searching.predicted_tokens_per_step import Yield, from_means, from_measured
 
 
 def why_over(
     spec: RunSpec,
     elapsed_s: float,
-    state: policy.SearchState,
+    state: next_candidate.SearchState,
     variant: str,
     gain: float | None,
 ) -> str:
-    """Return why a search ends before its next candidate: no time or money is left, or to measure
-    the candidate costs more than the candidate is expected to save. Empty: measure the candidate.
+    """Return why a search ends before its next candidate; empty: the candidate is measured.
+
+    The search ends if no time or money is left, or if measuring the candidate costs more than the
+    candidate is expected to save.
 
     elapsed_s: seconds since the run began, including all starts of servers.
-    variant: the next candidate. gain: what it is expected to save over the best one so far, as a
-        share of the baseline's cost (`SearchState.gain`); None: this cannot be predicted yet.
+    variant: the next candidate. gain: its expected saving over the best candidate so far, as a
+        share of the baseline's cost (`SearchState.gain`); None: it cannot be predicted yet.
     """
     hours, limit = elapsed_s / definitions.SECONDS_PER_HOUR, state.search
     if limit.hours is not None and hours >= limit.hours:
@@ -64,7 +67,7 @@ def why_over(
     )
 
 
-def _traffic_usd(spec: RunSpec, state: policy.SearchState) -> float | None:
+def _traffic_usd(spec: RunSpec, state: next_candidate.SearchState) -> float | None:
     in_flight, a_day = spec.loads[0].in_flight, state.search.tokens_per_day
     if a_day is None or in_flight is None:
         return None
@@ -144,27 +147,27 @@ class SearchRounds(Plan):
 
     def search_result(self, run_id: str) -> SearchResult:
         state = self.state()
-        is_known = bool(state.measured)
+        has_measured = bool(state.measured)
         return SearchResult(
             run_id=run_id,
             search=self.search,
             load=self._traffic.load.label,
             results=tuple(
-                replace(found, predicted=self._expected.get(candidate))
-                for candidate, found in state.forecasts.items()
+                replace(forecast, predicted=self._expected.get(candidate))
+                for candidate, forecast in state.forecasts.items()
             ),
             order=tuple(candidate.variant for candidate in self.order),
-            best=state.best.variant if is_known else "",
-            expected_to_pay=is_known and state.pays,
-            sureness=state.sureness if is_known else 0.0,
+            best=state.best.variant if has_measured else "",
+            expected_to_pay=has_measured and state.pays,
+            sureness=state.sureness if has_measured else 0.0,
             ended=self.ended,
             failed=self.failed,
         )
 
-    def state(self) -> policy.SearchState:
-        measured = {c: found for c in self.order if (found := self._measured(c))}
+    def state(self) -> next_candidate.SearchState:
+        measured = {c: figures for c in self.order if (figures := self._measured(c))}
         baseline = self._class_times()
-        return policy.SearchState(
+        return next_candidate.SearchState(
             search=self.search,
             candidates=self._open,
             baseline=baseline,
@@ -188,20 +191,20 @@ class SearchRounds(Plan):
         variant, limits = candidate.variant, self.spec.limits
         if doubt := why_not_comparable(self.blocks, self._traffic, limits, [variant]):
             return not_comparable_words(doubt)
-        check = limit_check(self.blocks, self._traffic, limits, variant)
-        if check.latency and check.kept is False:
-            return latency_words(check.latency)
-        found = self._measured(candidate)
-        if found is None:
+        limits_kept = limit_check(self.blocks, self._traffic, limits, variant)
+        if limits_kept.latency and limits_kept.kept is False:
+            return latency_words(limits_kept.latency)
+        figures = self._measured(candidate)
+        if figures is None:
             return "nothing compares it with the baseline"
-        if candidate not in self._yields({candidate: found}, self._class_times()):
+        if candidate not in self._yields({candidate: figures}, self._class_times()):
             return "neither its counters nor its chunks show tokens a step in every class"
         return ""
 
-    def _class_times(self) -> dict[str, policy.ClassTimes]:
+    def _class_times(self) -> dict[str, next_candidate.ClassTimes]:
         return class_times(self.blocks, self._traffic, self.spec.baseline)
 
-    def _measured(self, candidate: Candidate) -> policy.MeasuredCandidate | None:
+    def _measured(self, candidate: Candidate) -> next_candidate.MeasuredCandidate | None:
         return measured_of(
             self.blocks, self._traffic, variant=candidate.variant, baseline=self.spec.baseline
         )
@@ -221,14 +224,14 @@ class SearchRounds(Plan):
             self.progress(f"the search ends: {self.ended}")
             return None
         if due and due in state.forecasts:
-            self._expected[due] = told = state.forecasts[due].cost
+            self._expected[due] = expected = state.forecasts[due].cost
             self.progress(
-                f"next: {due.variant}, whose token is expected to cost {told.value:.3f} "
-                f"({told.low:.3f} to {told.high:.3f}) of the baseline's"
+                f"next: {due.variant}, whose token is expected to cost {expected.value:.3f} "
+                f"({expected.low:.3f} to {expected.high:.3f}) of the baseline's"
             )
         return due
 
-    def _next(self, state: policy.SearchState) -> Candidate | None:
+    def _next(self, state: next_candidate.SearchState) -> Candidate | None:
         due = {c.variant: c for c in self._open if c not in self.order}
         for variant in self.begun:
             if variant in due:
@@ -246,21 +249,25 @@ class SearchRounds(Plan):
 
     def _yields(
         self,
-        measured: Mapping[Candidate, policy.MeasuredCandidate],
-        classes: Mapping[str, policy.ClassTimes],
+        measured: Mapping[Candidate, next_candidate.MeasuredCandidate],
+        classes: Mapping[str, next_candidate.ClassTimes],
     ) -> dict[Candidate, Yield]:
         if not measured:
             return {}
         of_all = (self.blocks, self._traffic)
         counted = {c: longer_than(*of_all, variant=c.variant, checked=c.checked) for c in measured}
-        known = {c: shares for c, shares in counted.items() if shares.keys() >= classes.keys()}
-        steps = {c: step_means(*of_all, variant=c.variant) for c in measured if c not in known}
+        by_counters = {
+            c: shares for c, shares in counted.items() if shares.keys() >= classes.keys()
+        }
+        steps = {
+            c: step_means(*of_all, variant=c.variant) for c in measured if c not in by_counters
+        }
         means = {c: mean for c, mean in steps.items() if mean.keys() >= classes.keys()}
-        found = (
-            (c, self._by_text(c) or from_measured(c, known) or from_means(c, means))
+        predictions = (
+            (c, self._by_text(c) or from_measured(c, by_counters) or from_means(c, means))
             for c in self._open
         )
-        return {c: y for c, y in found if y and y.tokens.keys() >= classes.keys()}
+        return {c: y for c, y in predictions if y and y.tokens.keys() >= classes.keys()}
 
     def _by_text(self, candidate: Candidate) -> Yield | None:
         if tokens := self.search.forecast.get(candidate.variant):
@@ -268,5 +275,9 @@ class SearchRounds(Plan):
         readings = self._readings.get(candidate.draft)
         if not readings:
             return None
-        found = acceptance_of(readings, [candidate.checked])
-        return Yield(tokens={name: own.tokens_per_step.value for name, (own,) in found.items()})
+        by_class = acceptance_of(readings, [candidate.checked])
+        return Yield(
+            tokens={
+                name: acceptance.tokens_per_step.value for name, (acceptance,) in by_class.items()
+            }
+        )

@@ -1,4 +1,4 @@
-"""Servers of a run: how they are started and stopped, and whether they are ready.
+"""Starts and stops the servers of a run, and waits until they are ready.
 
 In a cluster, the measuring Job starts and stops servers by scaling Deployments (`pods/measuring`);
 a rehearsal starts processes (`rehearsal`). A user's own servers are neither started nor stopped.
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.client import Client
 from draftworth.measuring.clock import WallClock, unix_clock
-from draftworth.measuring.http import API_KEY_VARIABLE, ConnectError, HttpError, ask, refusal
+from draftworth.measuring.http_client import API_KEY_VARIABLE, ConnectError, HttpError, ask, refusal
 from draftworth.measuring.journal import Journal, elapsed_seconds
 from draftworth.measuring.load_engines import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.schedule import PlannedBlocks
+from draftworth.measuring.streamed_request import Client
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
@@ -64,18 +64,18 @@ Progress = Callable[[str], None]
 Advanced = Callable[[int, PlannedBlocks], None]
 # Returns the last state that the server with this name reported; None if it reported none.
 ReadServerState = Callable[[str], ServerState | None]
-# Like `search.ReadOutputs`, with the run's id as first argument.
+# Like `search_plan.ReadOutputs`, with the run's id as first argument.
 ReadRunsOutputs = Callable[[str, Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
 
 
 def reads_nothing(_run_id: str, _blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
-    """Return no readings, as no model runs here: a search then predicts from its blocks alone."""
+    """Return no readings; a search then predicts tokens per step from its measured blocks alone."""
     return {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """What a run gets from the process that measures it.
+    """The functions and settings that the measuring process provides to a run.
 
     scheduling: the operating system's scheduling class of the threads that send requests, in words.
     servers: starts and stops servers, if the run has repetitions, a control or a search.
@@ -180,8 +180,10 @@ async def health(endpoint: Endpoint, api_key: str | None) -> str:
 
 
 async def served_models(base_url: str, api_key: str | None) -> tuple[str, ...]:
-    """Return the names of the models that `/v1/models` lists; empty if the server has no such list.
-    ConnectError: no connection to the server could be opened."""
+    """Return the names of the models that `/v1/models` lists; empty if the server has no list.
+
+    ConnectError: no connection to the server could be opened.
+    """
     try:
         head, text = await ask(
             f"{base_url}/v1/models",
@@ -201,8 +203,10 @@ async def served_models(base_url: str, api_key: str | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class StageServers:
-    """Starts servers, waits for them, and writes the waiting time into the journal. If
-    `spec.ready_deadline_seconds` is given, it replaces the limits that the methods name."""
+    """Starts servers, waits for them, and writes the waiting time into the journal.
+
+    If the specification has `ready_deadline_seconds`, it replaces the limits of the methods.
+    """
 
     spec: RunSpec
     environment: Environment
@@ -258,9 +262,9 @@ class StageServers:
     async def _self_tests(
         self, endpoints: Sequence[Endpoint], *, since_unix_s: float
     ) -> dict[str, SelfTest]:
-        found = {}
+        tests = {}
         for endpoint in endpoints:
             state = await asyncio.to_thread(self.environment.server_state, endpoint.server)
             if state and state.self_test and state.since_unix_s >= since_unix_s:
-                found[endpoint.server] = state.self_test
-        return found
+                tests[endpoint.server] = state.self_test
+        return tests

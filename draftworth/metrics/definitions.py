@@ -1,9 +1,9 @@
 """The metrics, each declared once with its computation, and costs in US dollars from a price.
 
 To add a figure of a request, add a field to `RequestRecord` (`records.results`), its computation
-(`measuring.client`) and a `Metric` here, listed in `METRICS`: CloudWatch, the dashboard, summaries
-and the report's tables, plots and CSV files then have it. To add a figure of a variant, give its
-`Metric` a function of blocks. Records have seconds, tokens and fractions.
+(`measuring.streamed_request`) and a `Metric` here, listed in `METRICS`: CloudWatch, the dashboard,
+summaries and the report's tables, plots and CSV files then have it. To add a figure of a variant,
+give its `Metric` a function of blocks. Records have seconds, tokens and fractions.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Metric:
 
     def of_block(self, block: BlockResult) -> float | None:
         """Return a block's value in the metric's unit; None if the block has none, or has a value
-        of the metric that this one stands in for."""
+        of the metric that this metric stands in for."""
         if self.stands_in_for and self.stands_in_for.of_block(block) is not None:
             return None
         return self._stored(self.pooled([block], None)) if self.pooled else None
@@ -121,7 +121,7 @@ def usd_per_million_tokens(
 
 
 def slot_usd_per_second(price: Price | None, variant: str) -> float | None:
-    """Return what a variant's share of a node costs in US dollars a second; None if unknown."""
+    """Return the cost of a variant's share of a node, in US dollars per second; None if unknown."""
     share = price.node_shares.get(variant) if price else None
     if price is None or share is None:
         return None
@@ -129,7 +129,7 @@ def slot_usd_per_second(price: Price | None, variant: str) -> float | None:
 
 
 def nodes_usd_per_second(price: Price | None) -> float | None:
-    """Return what all nodes cost in US dollars a second; None without a price."""
+    """Return the cost of all nodes, in US dollars per second; None without a price."""
     return None if price is None else price.nodes * price.usd_per_node_hour / SECONDS_PER_HOUR
 
 
@@ -293,8 +293,8 @@ ACCEPTANCE_RATE = Metric(
 
 def _acceptance_estimated(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
     """Estimate the acceptance rate from tokens per step; None if windows differ or are not full."""
-    most, *others = {block.max_tokens_per_step for block in blocks} or {None}
-    if others or not steps.draft_whole_windows(blocks, most):
+    most, *other_mosts = {block.max_tokens_per_step for block in blocks} or {None}
+    if other_mosts or not steps.draft_whole_windows(blocks, most):
         return None
     return explained_acceptance(steps.tokens_per_step(blocks), most=most)
 
@@ -402,8 +402,8 @@ COST_RATIO_HIGH = Metric(
     of_request=False,
 )
 
-# Figures of a finding in `verdict.json`, not of requests: what a complete run says about a traffic.
-# CloudWatch gets those of each finding that has an interval.
+# Figures of a finding in `verdict.json`, not of requests. CloudWatch gets those of each finding
+# that has an interval.
 FINDING_METRICS = (COST_RATIO, COST_RATIO_LOW, COST_RATIO_HIGH)
 
 
@@ -423,8 +423,11 @@ def published() -> tuple[Metric, ...]:
 
 
 def charged(*, speculates: bool) -> tuple[Metric, ...]:
-    """Return the metrics of one variant, class and load that AWS charges for. Metrics that only
-    replace a missing metric are left out. speculates: whether the variant is not the baseline."""
+    """Return the metrics of one variant, class and load that AWS charges for.
+
+    Metrics that only replace a missing metric are left out. speculates: whether the variant is not
+    the baseline.
+    """
     return tuple(
         metric
         for metric in published()
@@ -442,7 +445,7 @@ def published_findings(verdict: Verdict) -> Iterator[tuple[dict[str, str], dict[
     """Yield (dimensions, values) of each comparison with the baseline that has an interval."""
     for finding in verdict.findings:
         values = {metric: getattr(finding, metric.field) for metric in FINDING_METRICS}
-        is_asked = finding.baseline != AS_SHIPPED and finding.variant != CONTROL
-        if is_asked and None not in values.values():
+        is_of_interest = finding.baseline != AS_SHIPPED and finding.variant != CONTROL
+        if is_of_interest and None not in values.values():
             names = (verdict.experiment, finding.variant, finding.traffic, finding.load)
             yield dict(zip(DIMENSIONS, names, strict=True)), values

@@ -20,14 +20,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.records.findings import StepsBy
 from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
+from draftworth.records.step_costs import StepsBy
 
 # Chunks agree with the counters up to this factor: on every machine a few chunks arrive merged.
 MERGED_CHUNKS_TOLERANCE = 0.05
 # The least share of the drafts in whole windows. At the end of an output a window may be cut.
 _WHOLE_WINDOWS = 0.9
-# A server with at most so many tokens per chunk may send each token of a step by itself.
+# A server with at most this many tokens per chunk may send each token of a step in its own chunk.
 _TOKEN_BY_TOKEN = 1.01
 # Returns what a request adds to (tokens, steps); None: it adds nothing, or its steps are unknown.
 TokensAndSteps = Callable[[RequestRecord], tuple[float, float] | None]
@@ -35,8 +35,11 @@ TokensAndSteps = Callable[[RequestRecord], tuple[float, float] | None]
 
 @dataclass(frozen=True, kw_only=True)
 class StepCount:
-    """How a variant's steps are counted in some blocks. by: the source. of_request: the tokens and
-    steps of a request that counts, both after the answer's first token or first chunk."""
+    """How a variant's steps are counted in some blocks.
+
+    by: the source of the count. of_request: returns the tokens and steps of a request that counts,
+    both after the answer's first token or first chunk.
+    """
 
     by: StepsBy
     of_request: TokensAndSteps
@@ -48,22 +51,25 @@ class StepCount:
 
 
 def step_count(blocks: Sequence[BlockResult]) -> StepCount | None:
-    """Return how the steps in the blocks of one variant are counted, class by class; None: those of
-    a class are not known."""
+    """Return how the steps in one variant's blocks are counted, class by class.
+
+    None: there is no block, or the steps of a class are not known.
+    """
     classes: defaultdict[str, list[BlockResult]] = defaultdict(list)
     for block in blocks:
         classes[block.prompt_class].append(block)
-    counts = {name: _of_class(of_class) for name, of_class in classes.items()}
+    counts = {name: count for name, of_class in classes.items() if (count := _of_class(of_class))}
+    if not classes or len(counts) < len(classes):
+        return None
     if len(counts) == 1:
         return next(iter(counts.values()))
-    of_requests: dict[str, TokensAndSteps] = {}
-    for name, count in counts.items():
-        if count is None:
-            return None
-        of_requests |= {r.request_id: count.of_request for b in classes[name] for r in b.requests}
-    sources = {count.by for count in counts.values() if count}
-    if not sources:
-        return None
+    of_requests: dict[str, TokensAndSteps] = {
+        record.request_id: count.of_request
+        for name, count in counts.items()
+        for block in classes[name]
+        for record in block.requests
+    }
+    sources = {count.by for count in counts.values()}
     by = sources.pop() if len(sources) == 1 else "counters"
     return StepCount(by=by, of_request=lambda record: of_requests[record.request_id](record))
 
@@ -72,7 +78,7 @@ def _of_class(blocks: Sequence[BlockResult]) -> StepCount | None:
     accepted = sum(block.speculation.accepted_tokens for block in blocks if block.speculation)
     if {block.max_tokens_per_step for block in blocks} == {1} and not accepted:
         return StepCount(by="tokens", of_request=_as_tokens)
-    if _has_own_counts(blocks, accepted):
+    if _has_counts_per_request(blocks, accepted):
         return StepCount(by="verification steps", of_request=_as_verification_steps)
     bounds = [_StepBounds.of(block) for block in blocks]
     by_block = [each for each in bounds if each is not None]
@@ -83,12 +89,12 @@ def _of_class(blocks: Sequence[BlockResult]) -> StepCount | None:
     return None
 
 
-def _has_own_counts(blocks: Sequence[BlockResult], accepted: int) -> bool:
-    """Return whether the server counts the steps of each request, and nothing contradicts it.
+def _has_counts_per_request(blocks: Sequence[BlockResult], accepted: int) -> bool:
+    """Return whether the server counts the steps of each request, and the counts can be right.
 
-    It is contradicted if the server counts no drafts of any request, and accepts some by its
-    counters; and if steps yield more than they can: llama.cpp counts drafts that it accepted after
-    an output's end too. accepted: accepted tokens by the counters.
+    The counts are wrong if no request has drafts although the server's counters show `accepted`
+    tokens, or if steps yield more tokens than they can: llama.cpp also counts drafts that it
+    accepted after an output's end.
     """
     counting = [record for block in blocks for record in block.requests if record.counts]
     if not counting or any(record.verification_steps is None for record in counting):
@@ -111,18 +117,17 @@ def tokens_per_step(blocks: Sequence[BlockResult]) -> float | None:
 
 
 def tokens_per_chunk(blocks: Sequence[BlockResult]) -> float | None:
-    """Return (tokens after the first chunks) / (chunks after the first ones); None: every answer
-    was one chunk."""
+    """Return the tokens per chunk, without each answer's first chunk; None: there is no other."""
     amounts = list(_amounts(blocks, _as_chunks))
     chunks = math.fsum(chunks for _, chunks in amounts)
     return math.fsum(tokens for tokens, _ in amounts) / chunks if chunks else None
 
 
 def draft_whole_windows(blocks: Sequence[BlockResult], most: int | None) -> bool:
-    """Return whether steps draft a whole window; False, for example, with n-gram drafting.
+    """Return whether steps draft whole windows; with n-gram drafting, for example, they do not.
 
-    If not, tokens per step do not show acceptance. True if the server does not count its drafts.
-    most: the most tokens that a step can yield.
+    If they do not, tokens per step do not show acceptance. The result is True if the server does
+    not count its drafts. most: the most tokens that a step can yield.
     """
     done = [r for b in blocks for r in b.requests if not r.failed and r.drafted_tokens is not None]
     drafted = float(sum(record.drafted_tokens or 0 for record in done))
@@ -166,12 +171,13 @@ def _tokens_after_first_chunk(record: RequestRecord) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class _StepBounds:
-    """What a server's counters say of the steps of a block, warm-up and fillers included.
+    """The steps of a block as its server's counters show them, warm-up and fillers included.
 
-    tokens: generated tokens without each request's first. least, most: bounds of the steps. Every
-    token that is no accepted draft is of a step of its own; but a server counts drafts that it
-    accepted after an output's end too, at most one window for each request.
-    chunks: the steps if each chunk was one, by the chunks of the measured requests.
+    tokens: generated tokens without each request's first token.
+    least, most: bounds of the number of steps. Each step has one token that is no accepted draft,
+        so steps = tokens - accepted drafts; but the server also counts drafts that it accepted
+        after an output's end, at most one window for each request.
+    chunks: the number of chunks, estimated from the tokens per chunk of the measured requests.
     """
 
     tokens: float
@@ -181,7 +187,7 @@ class _StepBounds:
 
     @classmethod
     def of(cls, block: BlockResult) -> "_StepBounds | None":
-        """Return the bounds of a block; None: the server does not count, or contradicts itself."""
+        """Return the bounds of a block; None: the server has no counters, or impossible ones."""
         counters, per_chunk = block.speculation, tokens_per_chunk([block])
         if counters is None or counters.generated_tokens is None or per_chunk is None:
             return None
@@ -208,8 +214,8 @@ def _chunks_are_steps(blocks: Sequence[_StepBounds]) -> bool:
         math.fsum(getattr(block, name) for block in blocks)
         for name in ("tokens", "chunks", "least", "most")
     )
-    # A long window may explain that drafts were accepted and no chunk has two tokens; but then all
-    # of them were accepted after the outputs' ends.
+    # If drafts were accepted although every chunk has one token, either each token of a step has
+    # its own chunk, or all these drafts were accepted after the outputs' ends.
     one_by_one = tokens <= chunks * _TOKEN_BY_TOKEN
     if one_by_one and least * (1 + MERGED_CHUNKS_TOLERANCE) < tokens:
         return False
@@ -236,10 +242,11 @@ def _by_counters(blocks: Sequence[BlockResult], bounds: Sequence[_StepBounds]) -
 
 
 def _may_be_steps(blocks: Sequence[BlockResult]) -> bool:
-    """Return whether nothing shows that a chunk is more than a step, or less.
+    """Return whether each chunk may be one step, as far as the tokens per chunk show.
 
-    A server that speculates and whose chunks have one token each may send each token of a step by
-    itself, as llama.cpp does.
+    They show the opposite if a chunk has more tokens than a step can yield. If a server speculates
+    and its chunks have one token each, it may send each token of a step in its own chunk, as
+    llama.cpp does.
     """
     per_chunk = tokens_per_chunk(blocks)
     most = [block.max_tokens_per_step for block in blocks if block.max_tokens_per_step]

@@ -16,13 +16,13 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from draftworth.errors import UserInputError, suggestion
-from draftworth.experiment.strict import StrictModel, read_yaml
+from draftworth.experiment.strict_model import StrictModel, read_yaml
 
 Case = Literal["best", "worst"]
 CASES: tuple[Case, ...] = ("best", "worst")
 Unit = Literal["minutes", "seconds", "ms per token", "Gbit/s", "GiB"]
 OPTION = "--assume"
-HOURS_A_MONTH = 730
+HOURS_PER_MONTH = 730
 
 _NUMBER = r"[+-]?\d*\.?\d+(?:e[+-]?\d+)?"
 _REPLACEMENT = re.compile(rf"([^=]*)=\s*({_NUMBER})(?:\.\.({_NUMBER}))?\s*", re.IGNORECASE)
@@ -110,7 +110,7 @@ def _replacement(assumed: Assumptions, text: str) -> tuple[str, Assumption]:
 
 
 class ListPrice(StrictModel):
-    """The price of one resource or one GiB on the day `as_of`, in US dollars an hour or a month."""
+    """The price of one resource or one GiB on the day `as_of`, in US dollars per hour or month."""
 
     usd: Annotated[float, Field(gt=0)]
     per: Literal["hour", "month"]
@@ -119,7 +119,7 @@ class ListPrice(StrictModel):
 
     @property
     def usd_per_month(self) -> float:
-        return self.usd * (HOURS_A_MONTH if self.per == "hour" else 1)
+        return self.usd * (HOURS_PER_MONTH if self.per == "hour" else 1)
 
 
 class AssumptionData(StrictModel):

@@ -1,4 +1,4 @@
-"""The cost of a Capacity Block, billed whole and in advance even if a run uses only a part of it.
+"""The cost of a Capacity Block, which is billed as a whole and in advance, however much is used.
 
 Amazon sells blocks of 1 to 14 days, or of up to 182 days in steps of 7, plus the rest of the
 current day, with 1, 2, 4, 8, ... 64 instances. A block ends at 11:30 UTC. (EC2 User Guide, Capacity

@@ -12,7 +12,7 @@ from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, Reso
 from draftworth.planning.specify_run import sampling
 from draftworth.records.load_shapes import Load
 from draftworth.records.search_result import Candidate
-from draftworth.searching.extent import Extent
+from draftworth.searching.candidate_count import Extent
 
 GBIT_PER_GIB = 8 * 2**30 / 1e9
 
@@ -112,7 +112,7 @@ class SearchTime:
     """The candidates of a search, and the time that they need in the best and in the worst case.
 
     They are compiled, loaded and measured one after another, in the slot beside the baseline.
-    extent: which candidates are measured in any case (`certain`), and which may be (`others`).
+    extent: the candidates that are measured in any case, and those that may be measured too.
     best, worst: the durations in each case. compiled: names of variants whose graph is stored.
     """
 
@@ -128,18 +128,18 @@ class SearchTime:
 
     @cached_property
     def candidate_minutes(self) -> Bounds:
-        """Minutes that one of `extent.others` takes, from the end of the previous candidate.
+        """Minutes that one of `extent.possible` takes, from the end of the previous candidate.
 
         Each is assumed to load as slowly as the slowest of them, and to be compiled unless the
-        graphs of all of them exist. The result is 0 if `extent.others` is empty.
+        graphs of all of them exist. The result is 0 if `extent.possible` is empty.
         """
-        others = self._variants(self.extent.others)
-        if not others:
+        further = self._variants(self.extent.possible)
+        if not further:
             return Bounds(0.0, 0.0)
-        is_compiled = all(variant.name in self.compiled for variant in others)
+        is_compiled = all(variant.name in self.compiled for variant in further)
 
         def minutes(durations: Durations) -> float:
-            loading = max(durations.load_minutes(variant) for variant in others)
+            loading = max(durations.load_minutes(variant) for variant in further)
             compiling = 0.0 if is_compiled else durations.assumption("compile_minutes")
             return compiling + loading + durations.candidate_rounds_minutes()
 
@@ -149,7 +149,7 @@ class SearchTime:
         return self.candidate_minutes.times(candidates - len(self.extent.certain))
 
     def most_further_minutes(self, begun: Bounds) -> float:
-        """Return the most minutes that candidates of `extent.others` may take in the search.
+        """Return the most minutes that candidates of `extent.possible` may take in the search.
 
         No candidate begins after `stop_minutes`, but one that begins just before is measured to
         its end. begun: minutes from the search's start until `extent.certain` are measured.

@@ -1,4 +1,4 @@
-"""Reads the looked up price of a node, and tells whether a price is recent enough.
+"""Reads the looked up price of a node, and checks whether a price is recent enough.
 
 `draftworth price` asks AWS once for a price that the experiment leaves out, and writes it to
 `cdk.context.json`. Synthesis only reads this file, so every deploy has the same price until a user

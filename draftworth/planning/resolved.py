@@ -17,10 +17,10 @@ from draftworth.experiment.variants import HubModel, Variant
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import Price
 from draftworth.records.search_result import Candidate, Search
-from draftworth.searching.extent import Extent, extent
-from draftworth.searching.predicted_step_costs import first_candidate
+from draftworth.searching.candidate_count import Extent, extent
+from draftworth.searching.next_candidate import first_candidate
 from draftworth.serving import dialects
-from draftworth.serving.command import ServingCommand
+from draftworth.serving.server_command import ServingCommand
 
 # The assumed `step_cost_per_draft` of a method without published figures, lowest and highest.
 _UNKNOWN_STEP_COST = (0.0, 0.5)
@@ -39,7 +39,7 @@ class ResolvedVariant:
 
     @property
     def draft(self) -> str | None:
-        return self.spec.given_draft
+        return self.spec.draft_id_or_path
 
     @property
     def is_baseline(self) -> bool:
@@ -106,7 +106,7 @@ class ResolvedExperiment(LoadedExperiment):
             candidates=tuple(
                 Candidate(
                     variant=variant.name,
-                    draft=variant.given_draft or variant.method,
+                    draft=variant.draft_id_or_path or variant.method,
                     draft_size=_gib(variant) / _gib(drafting[0][0]),
                     window=window,
                     checked=spec.max_tokens_per_step(variant) - 1,

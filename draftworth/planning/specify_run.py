@@ -9,7 +9,7 @@ from draftworth.measuring import run_specification
 from draftworth.planning import resolved
 from draftworth.records.results import Limits
 from draftworth.records.servers import Decoding, ServingFacts
-from draftworth.serving.command import served_model_name
+from draftworth.serving.server_command import served_model_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ def run_spec(
 ) -> run_specification.RunSpec:
     """Return the run specification of an experiment; `RunSpec` explains the two `*_seconds` limits.
 
-    servers: each variant's servers, by the variant's name, the server in its first slot first.
+    servers: by variant, the variant's servers; the server in its first slot comes first.
     """
     work = experiment.spec.workload
     all_weights = sum(c.weight for c in work.classes)
@@ -88,7 +88,7 @@ def serving_facts(experiment: resolved.ResolvedExperiment) -> ServingFacts:
         platform=release.platform,
         image=release.image,
         vllm_version=release.vllm_version,
-        target_model=spec.target.given,
+        target_model=spec.target.id_or_path,
         target_revision=neuron.target.revision if neuron else None,
         instance_type=neuron.instance_type if neuron else None,
         tensor_parallel_size=neuron.tensor_parallel_size if neuron else None,
@@ -112,10 +112,14 @@ def _decoding(variant: resolved.ResolvedVariant) -> Decoding:
 
 def limits(work: Workload) -> Limits:
     """Return the latency and failure limits of the workload; latencies are in seconds."""
-    given = work.limits
-    milliseconds = (given.ttft_p95_ms, given.itl_p95_ms, given.e2e_p95_ms)
+    in_milliseconds = work.limits
+    milliseconds = (
+        in_milliseconds.ttft_p95_ms,
+        in_milliseconds.itl_p95_ms,
+        in_milliseconds.e2e_p95_ms,
+    )
     ttft, itl, e2e = (None if limit is None else limit / 1e3 for limit in milliseconds)
-    failed = given.failures_percent / 100
+    failed = in_milliseconds.failures_percent / 100
     return Limits(ttft_p95_s=ttft, itl_p95_s=itl, e2e_p95_s=e2e, failed_share=failed)
 
 

@@ -18,7 +18,7 @@ SCALE_UP = "scale up"
 NODE_START = "node start"
 IMAGE_PULL = "image pull"
 # The phase of all candidates that are not certain.
-OTHERS = "other candidates"
+FURTHER_CANDIDATES = "other candidates"
 TEARDOWN = "nodes to zero"
 
 
@@ -43,7 +43,7 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """This is how a run goes in the best or in the worst case.
+    """The course of a run in the best or in the worst case.
 
     spans: when each phase begins and ends, by its name.
     ended_by: the limit that ended the run; None: no limit did.
@@ -153,15 +153,15 @@ class RunForecast:
         return self.unlimited.bounds(lambda run: run.certain_search_minutes)
 
     @property
-    def others_minutes(self) -> Bounds:
-        return self.unlimited.bounds(lambda run: run.minutes_of(OTHERS))
+    def further_minutes(self) -> Bounds:
+        return self.unlimited.bounds(lambda run: run.minutes_of(FURTHER_CANDIDATES))
 
     def minutes_of(self, candidates: float) -> Bounds:
         """Return the billed minutes that a search needs to measure this number of candidates."""
-        needed, others = self.needed_minutes, self.others_minutes
-        further = self.search.further_minutes(candidates) if self.search else others
+        needed, assumed = self.needed_minutes, self.further_minutes
+        further = self.search.further_minutes(candidates) if self.search else assumed
         return Bounds(
-            needed.best - others.best + further.best, needed.worst - others.worst + further.worst
+            needed.best - assumed.best + further.best, needed.worst - assumed.worst + further.worst
         )
 
     def usd(self, minutes: Bounds) -> Bounds:
@@ -185,8 +185,8 @@ def forecast(
     assumed = assumed or assumption_data().for_target(experiment.spec.target.model)
     extent = experiment.extent
     if second:
-        others = {c.variant for c in extent.others} if extent else ()
-        compiled = {*compiled, *(v.name for v in experiment.variants if v.name not in others)}
+        further = {c.variant for c in extent.possible} if extent else ()
+        compiled = {*compiled, *(v.name for v in experiment.variants if v.name not in further)}
     best, worst = (Durations(experiment=experiment, assumed=assumed, case=case) for case in CASES)
     search = None
     if extent:
@@ -196,10 +196,10 @@ def forecast(
     plans = [_Plan(durations=durations, compiled=compiled) for durations in (best, worst)]
     for plan in plans:
         plan.measure_what_is_certain(search, second=second)
-    if search and search.extent.others:
+    if search and search.extent.possible:
         begun = Bounds(*(plan.schedule.certain_search_minutes for plan in plans))
-        plans[0].add(OTHERS, 0.0)  # at best no other candidate is measured
-        plans[1].add(OTHERS, search.most_further_minutes(begun))
+        plans[0].add(FURTHER_CANDIDATES, 0.0)  # at best no other candidate is measured
+        plans[1].add(FURTHER_CANDIDATES, search.most_further_minutes(begun))
     for plan in plans:
         plan.add(TEARDOWN, plan.durations.assumption("teardown_minutes"))
     unlimited = Schedules(best=plans[0].schedule, worst=plans[1].schedule)

@@ -1,4 +1,4 @@
-"""The acceptance profile: how many drafted tokens a target accepts, as one JSON document.
+"""The acceptance profile: a JSON document that says how many drafted tokens a target accepts.
 
 `estimate --profile` and `report --profile` write it, a search and `estimate --acceptance` read it,
 and `draftworth profile` converts it to and from the formats of other tools.
@@ -49,14 +49,14 @@ class Measured:
     high: float | None = None
 
     def __post_init__(self) -> None:
-        known = [end for end in (self.low, self.value, self.high) if end is not None]
-        if sorted(known) != known:
-            raise ValueError(f"given {known}, allowed: low <= value <= high")
+        ends = [end for end in (self.low, self.value, self.high) if end is not None]
+        if sorted(ends) != ends:
+            raise ValueError(f"given {ends}, allowed: low <= value <= high")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowAcceptance:
-    """What steps yield in one prompt class, if each checks at most `drafts_checked` drafted tokens.
+    """The tokens that steps yield in one prompt class, each with at most `drafts_checked` drafts.
 
     tokens_per_step: mean output tokens of a step, the target's own token included.
     accepted: the share of all steps that accept at least 1 drafted token, then at least 2, and so
@@ -100,8 +100,8 @@ class DraftAcceptance:
     """How many tokens of one draft the target accepts.
 
     method: the drafting method, as the catalogue calls it; `not known` if the source lacks it.
-    draft: hub id or folder; for n-gram drafting, a text that says how many tokens it looks up.
-    classes: by prompt class, what steps yield for each number of checked drafted tokens.
+    draft: hub id or folder; for n-gram drafting, a text with the number of looked up tokens.
+    classes: by prompt class, the tokens that steps yield for each number of checked drafted tokens.
     """
 
     method: str
@@ -117,9 +117,9 @@ class DraftAcceptance:
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceProfile:
-    """What one target accepts of one or more drafts.
+    """How many tokens of one or more drafts a target accepts.
 
-    target: hub id or folder of the target. source: what made the figures, in words.
+    target: hub id or folder of the target. source: where the figures are from, in words.
     temperature: the temperature at which the target's outputs were made; None: not known.
     text_sha256: the hash of these outputs' texts (`text_hash`); None: not known.
     target_token_included: always true: tokens per step include the target's own token.
@@ -145,7 +145,7 @@ def text_hash(output_hashes: Iterable[str]) -> str:
 
 
 def load_profile(data: bytes) -> AcceptanceProfile:
-    """Read a profile; RecordError says what is wrong, or what to do if it is an estimate's JSON."""
+    """Read a profile; RecordError: the data is wrong, or is the JSON of an estimate."""
     if b'"draft_folder"' in data:
         raise RecordError(_OF_AN_ESTIMATE)
     return load_record(AcceptanceProfile, data)

@@ -66,7 +66,7 @@ def checked_tool_choice(value: object) -> Any:
     """Return the `tool_choice` unchanged; raise NotSendableError if it cannot be sent."""
     if not (value in TOOL_CHOICES if isinstance(value, str) else _is_function(value)):
         raise wrong_form(
-            f"tool_choice: given {_shown(value)}, allowed: {', '.join(TOOL_CHOICES)}, or "
+            f"tool_choice: given {_type_name(value)}, allowed: {', '.join(TOOL_CHOICES)}, or "
             '{"type": "function", "function": {"name": "weather"}}'
         )
     check_plain(value, "tool_choice")
@@ -77,7 +77,7 @@ def checked_response_format(value: object) -> Mapping[str, Any]:
     """Return the response format unchanged; raise NotSendableError if it cannot be sent."""
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise wrong_form(
-            f"response_format: given {_shown(value)}, allowed: an object with a type, as in "
+            f"response_format: given {_type_name(value)}, allowed: an object with a type, as in "
             '{"type": "json_object"}'
         )
     check_plain(value, "response_format")
@@ -119,14 +119,14 @@ def _check_message(message: object, where: str) -> None:
             f"{where}: allowed: an object with a role ({', '.join(ROLES)}) and content (text)"
         )
     role = message["role"]
-    own = {"assistant": {"tool_calls"}, "tool": {"tool_call_id"}}.get(role, set())
-    if unknown := message.keys() - _MESSAGE_KEYS - own:
+    of_role = {"assistant": {"tool_calls"}, "tool": {"tool_call_id"}}.get(role, set())
+    if unknown := message.keys() - _MESSAGE_KEYS - of_role:
         names = one_line(", ".join(sorted(unknown)), characters=100)
-        allowed = ", ".join(sorted(_MESSAGE_KEYS | own))
+        allowed = ", ".join(sorted(_MESSAGE_KEYS | of_role))
         raise wrong_form(f"{where}: given {names}, allowed with role {role}: {allowed}")
     for name in ("name", "tool_call_id"):
         if not isinstance(message.get(name, ""), str):
-            raise wrong_form(f"{where}.{name}: given {_shown(message[name])}, allowed: text")
+            raise wrong_form(f"{where}.{name}: given {_type_name(message[name])}, allowed: text")
     calls = message.get("tool_calls")
     if "tool_calls" in message and not (
         isinstance(calls, list) and calls and all(map(_is_call, calls))
@@ -176,6 +176,6 @@ def _is_call(value: object) -> bool:
     )
 
 
-def _shown(value: object) -> str:
+def _type_name(value: object) -> str:
     """Return only the value's type, because error messages must not contain the user's text."""
     return "null" if value is None else type(value).__name__

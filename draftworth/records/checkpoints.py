@@ -45,7 +45,7 @@ class StoredFile(Checked):
 
 
 def is_below(path: str) -> bool:
-    """Tell whether a path is relative, not empty, and has no part `.` or `..`."""
+    """Return whether a path is relative, not empty, and has no part `.` or `..`."""
     parts = PurePosixPath(path).parts
     return str(PurePosixPath(path)) == path and bool(parts) and not {"..", "/", "."} & set(parts)
 
@@ -60,7 +60,8 @@ def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's content in hexadecimal."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):  # hashlib.file_digest came with Python 3.11
+        # hashlib.file_digest needs Python 3.11; this module runs in images of others too.
+        while block := file.read(_BLOCK_BYTES):
             digest.update(block)
     return digest.hexdigest()
 
@@ -76,7 +77,7 @@ FAILED_MARKER = "_FAILED.json"
 
 
 def has_marker_name(path: str) -> bool:
-    """Tell whether a file or a folder of a path is named like a marker, in the same capitals."""
+    """Return whether a file or folder in a path has the name of a marker, in the same capitals."""
     return not {READY_MARKER, PLAN_MARKER, FAILED_MARKER}.isdisjoint(PurePosixPath(path).parts)
 
 

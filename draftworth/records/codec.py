@@ -85,7 +85,7 @@ def _limits(kind: Any) -> tuple[tuple[str, Between], ...]:
     return tuple(
         (name, limits)
         for name, hint in get_type_hints(kind, include_extras=True).items()
-        for part in (hint, *get_args(hint))  # of an optional number, the number
+        for part in (hint, *get_args(hint))  # the type, and the members of an optional type
         for limits in getattr(part, "__metadata__", ())
     )
 
@@ -123,8 +123,8 @@ def load_record(kind: type[T], data: bytes | str) -> T:
 def load_object(data: bytes | str, *, keys_once: bool = False) -> dict[str, Any]:
     """Read an object of strict JSON; raise RecordError for anything else.
 
-    keys_once: refuse a key that is in one object twice. It is False for files and answers of other
-    programs, which may have been published so; the last of the two values counts.
+    keys_once: refuse an object that has a key twice. It is False for data of other programs, which
+    may contain such objects; then the last value of the key counts.
     """
     value = load_value(data, keys_once=keys_once)
     if not isinstance(value, dict):
@@ -284,13 +284,13 @@ def _convert_record(kind: Any, value: dict[str, Any], where: str) -> Any:
 
 
 def _check_schema(allowed: str, value: dict[str, Any], where: str) -> None:
-    given = value.get("schema")
-    if given == allowed:
+    schema = value.get("schema")
+    if schema == allowed:
         return
     version = value.get("draftworth_version")
     writer = f"draftworth {version!r:.40}" if version else "the version of draftworth"
     raise OtherVersionError(
-        f"{_below(where, 'schema')}: given {_short.repr(given):.80}, allowed {allowed!r}; "
+        f"{_below(where, 'schema')}: given {_short.repr(schema):.80}, allowed {allowed!r}; "
         f"next: read it with {writer} that wrote it"
     )
 

@@ -34,8 +34,8 @@ class NodeTime(Checked):
 
         This time is paid for the old or the new number of instances, whichever is higher. It is not
         paid if there was no instance and `were_desired` is False.
-        instances: the new number; None: it could not be observed. Then the old number is kept, and
-            the time is paid for `unseen` instances if `unseen` is higher than the old number.
+        instances: the new number; None: it could not be observed. Then the old number is kept.
+        unseen: without an observed number, the time is paid for at least this many instances.
         were_desired: whether nodes were desired since the last observation.
         """
         paid = max(self.instances, unseen) if instances is None else instances
@@ -55,9 +55,9 @@ class NodeTime(Checked):
 class ServerWait(Checked):
     """The time from which nodes are paid for without a ready server.
 
-    from_node_seconds: what `NodeTime.node_seconds` was when a server was last ready, a node was
-        last lost or nodes were last asked for; the time for servers to start counts from here.
-    nodes_since_unix_s: server states from before this time are of nodes that no longer exist.
+    from_node_seconds: the `NodeTime.node_seconds` at the time when a server was last ready, a node
+        was last lost or nodes were last requested; servers must start within a limit from then on.
+    nodes_since_unix_s: server states written before this time are of nodes that no longer exist.
     gave_up: why a server was given up; empty if none was. The reason is kept here because a new
         pod overwrites the server's state, and nodes would start for the same failure again.
     """
@@ -93,7 +93,7 @@ class Deployment(Checked):
 
     @property
     def without_server_seconds(self) -> float:
-        """Node seconds paid since a server was ready, a node was lost or nodes were asked for."""
+        """Node seconds paid since a server was ready, a node was lost or nodes were requested."""
         return self.node_time.node_seconds - self.servers.from_node_seconds
 
     def with_whole_allowance(self) -> Deployment:
@@ -105,9 +105,9 @@ class Deployment(Checked):
 class Remaining(Checked):
     """Instances that stay although zero nodes are desired (`remaining.py`).
 
-    since_unix_s: when zero nodes were decided, or instances first seen after that.
+    since_unix_s: when zero nodes were decided, or instances were first seen after that.
     node_seconds: the node time paid since then.
-    asked_at_unix_s: when zero nodes were last asked for because of these instances, or decided.
+    asked_at_unix_s: when zero nodes were last requested because of these instances, or decided.
     mailed_at_unix_s: when the last mail about them was made; None: none was.
     """
 
@@ -121,7 +121,7 @@ class Remaining(Checked):
 class LastDecision(Checked):
     """The controller's last decision, which has been in force since `since_unix_s`.
 
-    desired_size: None if it asks for no size.
+    desired_size: the number of nodes; None if the decision leaves the number as it is.
     """
 
     job_name: str
@@ -144,7 +144,7 @@ class Notification:
 class State:
     """Everything that is kept between two invocations.
 
-    written_by: a random id, by which a writer knows its own write.
+    written_by: a random id, by which a writer recognizes its own write.
     current: name of the deployed Job; None before the first deployment.
     deployments: by Job name; old deployments are kept, because a rollback returns to one of them.
     problems: the kinds of problems that were reported and are not over.
@@ -176,6 +176,6 @@ class State:
     def with_deployment(self, deployment: Deployment) -> State:
         """Return a state with this deployment as the current one; the oldest others are dropped."""
         name = deployment.plan.job_name
-        others = [(job, known) for job, known in self.deployments.items() if job != name]
-        kept = dict(others[-MAX_OTHER_DEPLOYMENTS:])
+        earlier = [(job, old) for job, old in self.deployments.items() if job != name]
+        kept = dict(earlier[-MAX_OTHER_DEPLOYMENTS:])
         return replace(self, current=name, deployments={**kept, name: deployment})

@@ -41,8 +41,8 @@ def canary_key(job_name: str, variant: str) -> str:
 
 # The controller's state: deployments, their cost and the last decision.
 STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
-# This object says which unreadable state was reported by mail, so that it is reported only once.
-TOLD_KEY = f"{CONTROL_PREFIX}unreadable-state.txt"
+# This object names the unreadable state that was reported by mail, so that there is only one mail.
+UNREADABLE_STATE_KEY = f"{CONTROL_PREFIX}unreadable-state.txt"
 # While an object of this name exists, the accelerator nodes stay at zero.
 STOP_KEY = f"{CONTROL_PREFIX}stop"
 
@@ -58,7 +58,7 @@ BLOCK_MARGIN_SECONDS = 40 * 60
 # A longer deadline has no use: a run takes hours, and a week of a node costs thousands of dollars.
 MAX_DEADLINE_MINUTES = 7 * 24 * 60
 
-# own: the draft must have a tokenizer, equal to the target's; own_or_none: it can also have none.
+# own: the draft must have a tokenizer, equal to the target's; own_or_none: or no tokenizer at all.
 DraftTokenizer = Literal["own", "own_or_none"]
 CapacityKind = Literal["on_demand", "spot", "capacity_block"]
 

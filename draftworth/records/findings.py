@@ -1,104 +1,19 @@
-"""The findings of a complete run: `verdict.json` and `step_costs.json`, written before `run.json`.
+"""The findings of a complete run, `verdict.json`: its comparisons and claims, with the judgements.
 
-The capacity controller quotes the verdict in its mail. A forecast for other prompts or loads reads
-the step costs: the time of a step depends on the server, on the number of requests in it and on
-their length, and hardly on their text.
+The file is written before `run.json`; the capacity controller quotes it in its mail.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
 from draftworth.errors import UserInputError
-from draftworth.records.codec import RecordError, dump_json, dump_record, load_object, load_record
+from draftworth.records.codec import RecordError, load_record
 from draftworth.records.judgement import Judgement
-from draftworth.records.load_shapes import Load
-from draftworth.records.servers import ServingFacts
-from draftworth.untrusted import TooLargeError, one_line, read_file
-
-STEP_COSTS_FILE = "step_costs.json"
-
-# How steps are counted (`metrics.steps`): by chunks; by tokens, if the server yields one token per
-# step; by the server's own count of verification steps; or by its counters of tokens in a block.
-StepsBy = Literal["chunks", "tokens", "verification steps", "counters"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepCost:
-    """The step latency of one variant at one load, over all prompt classes.
-
-    mean_context_tokens: mean over steps of a request's input tokens + half of its output tokens;
-        None: the server does not count input tokens, or no step was counted.
-    step_latency_s: sum of (last chunk - first chunk) / sum of steps, with its 95% interval; None:
-        several steps arrived in one chunk and the server does not count its steps, or no request
-        was measured.
-    requests, steps: how many requests and steps the latency was computed from.
-    tokens_per_step: mean output tokens of a step, after the first chunk; None: no steps.
-    """
-
-    variant: str
-    load: Load
-    mean_context_tokens: float | None
-    step_latency_s: float | None
-    step_latency_low_s: float | None
-    step_latency_high_s: float | None
-    steps_by: StepsBy | None
-    steps: int
-    requests: int
-    tokens_per_step: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepCostCard:
-    """`step_costs.json`: the step latencies of one run.
-
-    content_sha256: the hash of all other content of the card.
-    serving: the engine, target and devices that served; None: not known.
-    """
-
-    schema: str = "draftworth.step-costs/2"
-    content_sha256: str = ""
-    run_id: str
-    experiment: str
-    serving: ServingFacts | None
-    costs: tuple[StepCost, ...]
-
-    def sealed(self) -> StepCostCard:
-        return replace(self, content_sha256=_sha256_of_content(dump_record(self)))
-
-
-def _sha256_of_content(data: bytes) -> str:
-    """Hash a card without its own hash; keys that this version does not know are included."""
-    content = {**load_object(data), "content_sha256": ""}
-    return hashlib.sha256(dump_json(content)).hexdigest()
-
-
-def read_step_costs(path: Path) -> StepCostCard:
-    """Read a card from its file or a run's folder; UserInputError: it is missing or was changed."""
-    file = path / STEP_COSTS_FILE if path.is_dir() else path
-    shown = one_line(str(file))
-    try:
-        data = read_file(file)
-        card = load_record(StepCostCard, data)
-    except OSError as error:
-        raise UserInputError(
-            f"{shown}: no step-cost card there ({error.strerror}); allowed: {STEP_COSTS_FILE}, or "
-            "the folder of a complete run"
-        ) from error
-    except (RecordError, TooLargeError) as error:
-        raise UserInputError(f"{shown}: no step-cost card of this version: {error}") from error
-    if card.content_sha256 != _sha256_of_content(data):
-        raise UserInputError(
-            f"{shown}: content_sha256: given {one_line(card.content_sha256, characters=64)!r}, "
-            "allowed: the hash of the card's content: it was changed after the run wrote it; copy "
-            "it again from the run's folder"
-        )
-    return card
-
+from draftworth.untrusted import TooLargeError, read_file
 
 # The folder of all runs in a results bucket.
 RUNS_FOLDER = "runs"
@@ -140,7 +55,7 @@ ClaimAnswer = Literal["reproduced", "not reproduced", "inconclusive", "not compa
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimFinding:
-    """What a run says of the claim named `claim`; docs/claims.md says what each answer means."""
+    """Whether a run reproduces the claim named `claim`; docs/claims.md explains each answer."""
 
     claim: str
     answer: ClaimAnswer
@@ -186,9 +101,9 @@ def read_beside(kind: type[R], path: Path, run_id: str, *, what: str) -> R | Non
     if not os.path.lexists(path):
         return None
     try:
-        found = load_record(kind, read_file(path))
+        record = load_record(kind, read_file(path))
     except (OSError, RecordError, TooLargeError) as error:
         raise UserInputError(f"{path}: no {what} of this version: {error}") from error
-    if found.run_id != run_id:
-        raise UserInputError(f"{path}: {what} of run {found.run_id!r}, not of {run_id}")
-    return found
+    if record.run_id != run_id:
+        raise UserInputError(f"{path}: {what} of run {record.run_id!r}, not of {run_id}")
+    return record

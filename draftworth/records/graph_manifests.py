@@ -37,8 +37,8 @@ class ArtifactManifest:
 
     inputs: everything that the key is a hash of (`serving.dialects.artifact_inputs`).
     checkpoints: commit of each checkpoint that the graph was compiled with, by role (`target`,
-        `draft`); a role is missing if the pod did not know the commit. The key contains only the
-        revision, such as `main`, which can name another commit later.
+        `draft`); a role is missing if its commit was unknown. The key contains only the revision,
+        such as `main`, which can name another commit later.
     folder: the folder of the files, `KEY/<upload id>`.
     compile_seconds: seconds from the start of the server to the last file that it wrote.
     """
@@ -82,19 +82,20 @@ def differences(
 
     checkpoints: the expected commits by role. A role without a known commit is not compared.
     """
-    built, asked = dict(_leaves(manifest.inputs)), dict(_leaves(expected_inputs))
-    found = [
-        f"{name}: compiled for {built.get(name, _NOTHING)}, asked for {asked.get(name, _NOTHING)}"
-        for name in sorted(built.keys() | asked.keys())
-        if built.get(name) != asked.get(name)
+    built, expected = dict(_leaves(manifest.inputs)), dict(_leaves(expected_inputs))
+    problems = [
+        f"{name}: compiled for {built.get(name, _NOTHING)}, "
+        f"asked for {expected.get(name, _NOTHING)}"
+        for name in sorted(built.keys() | expected.keys())
+        if built.get(name) != expected.get(name)
     ]
     for role, commit in sorted(checkpoints.items()):
         before = manifest.checkpoints.get(role, commit)
         if before != commit:
-            found.append(
+            problems.append(
                 f"{role} checkpoint: compiled for commit {before}, asked for commit {commit}"
             )
-    return found
+    return problems
 
 
 def size_differences(manifest: ArtifactManifest, size_bytes: Mapping[str, int]) -> list[str]:
@@ -102,13 +103,13 @@ def size_differences(manifest: ArtifactManifest, size_bytes: Mapping[str, int]) 
 
     size_bytes: the sizes of the files that exist, by path.
     """
-    found = []
+    problems = []
     for file in manifest.files:
         size = size_bytes.get(file.path)
         there = "it is not there" if size is None else f"{size} bytes are there"
         if size != file.size_bytes:
-            found.append(f"{file.path}: {file.size_bytes} bytes were uploaded, {there}")
-    return found
+            problems.append(f"{file.path}: {file.size_bytes} bytes were uploaded, {there}")
+    return problems
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
@@ -145,15 +146,15 @@ def checked_manifest(
         return None
     except (RecordError, TooLargeError) as error:
         raise RefusedGraphsError(f"{path} cannot be read: {error}. {NEXT}") from error
-    found = differences(manifest, inputs, commits)
+    problems = differences(manifest, inputs, commits)
     if manifest.key != key:
-        found.append(f"key: the manifest belongs to {manifest.key}, asked for {key}")
+        problems.append(f"key: the manifest belongs to {manifest.key}, asked for {key}")
     mounted = artifacts / manifest.folder
     files = {file.path: mounted / file.path for file in manifest.files}
     sizes = {name: path.stat().st_size for name, path in files.items() if path.exists()}
-    found += size_differences(manifest, sizes)
-    if found:
-        listed = "\n  ".join(found)
+    problems += size_differences(manifest, sizes)
+    if problems:
+        listed = "\n  ".join(problems)
         raise RefusedGraphsError(
             f"{key}/{MANIFEST_NAME} is not what is asked for:\n  {listed}\n{NEXT}"
         )

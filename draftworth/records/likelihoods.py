@@ -1,7 +1,8 @@
-"""Records of how likely a run's outputs are under a model, and of predicted tokens per step.
+"""The files `likelihoods.json` and `predictions.json`, which are written when a run is over.
 
-`rehearse` and `estimate` write two files into the run's folder when the run is over; the values
-are computed in `draftworth/estimate/` and judged in `draftworth/analysis/likelihood_check.py`.
+The first says how likely the run's outputs are under a model, the second compares predicted and
+measured tokens per step. `rehearse` and `estimate` write both into the run's folder; the values are
+computed in `draftworth/estimate/` and judged in `draftworth/analysis/likelihood_check.py`.
 """
 
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ LIKELIHOODS_FILE = "likelihoods.json"
 # at most 0.06 apart; a token that the target would not choose is mostly several nats below.
 NEAR_TIE_NATS = 0.5
 # The variant's and the baseline's outputs count as equally likely under a draft if they differ by
-# at most this much a token, in nats. With the rehearsal's draft, one random token in 50 made a
-# difference of 0.8; replacing one token in 5 by the draft's own token made one of 0.4.
+# at most this many nats per token. With the rehearsal's draft, one random token in 50 made a
+# difference of 0.8; replacing one token in 5 by the draft's own token made a difference of 0.4.
 DRAFT_MARGIN_NATS = 0.25
 
 
@@ -93,8 +94,8 @@ class Likelihoods:
 
 def read_likelihoods(folder: Path, run_id: str) -> tuple[ModelsCheck, ...]:
     """Return a run's likelihoods, empty without a file; raise UserInputError for a wrong file."""
-    found = read_beside(Likelihoods, folder / LIKELIHOODS_FILE, run_id, what="likelihoods")
-    return found.likelihoods if found else ()
+    record = read_beside(Likelihoods, folder / LIKELIHOODS_FILE, run_id, what="likelihoods")
+    return record.likelihoods if record else ()
 
 
 PREDICTIONS_FILE = "predictions.json"
@@ -135,5 +136,5 @@ class Predictions:
 
 def read_predictions(folder: Path, run_id: str) -> tuple[Prediction, ...]:
     """Return a run's predictions, empty without a file; raise UserInputError for a wrong file."""
-    found = read_beside(Predictions, folder / PREDICTIONS_FILE, run_id, what="predictions")
-    return found.predictions if found else ()
+    record = read_beside(Predictions, folder / PREDICTIONS_FILE, run_id, what="predictions")
+    return record.predictions if record else ()

@@ -123,7 +123,7 @@ class PoissonLoad(Checked):
 
     @property
     def label(self) -> str:
-        """The load's name in files and tables, such as `p2.5` for 2.5 requests a second."""
+        """The load's name in files and tables, such as `p2.5` for 2.5 requests per second."""
         return f"p{self.requests_per_second:g}{_length_label(self.input_tokens)}"
 
     @property

@@ -38,8 +38,8 @@ PLAIN_NAME_WORDS = (
     "1 to 64 letters, digits, spaces, dots, hyphens and underscores of ASCII, a letter or digit "
     "first"
 )
-# A line has exactly one key of `_ASKED`, and may also have those of `_CHAT_KEYS`.
-_ASKED = ("prompt", "messages", "text_to_continue")
+# A line has exactly one key of `_CONTENT_KEYS`, and may also have those of `_CHAT_KEYS`.
+_CONTENT_KEYS = ("prompt", "messages", "text_to_continue")
 _CHAT_KEYS: Mapping[str, Callable[[object], Any]] = {
     "tools": chat.checked_tools,
     "tool_choice": chat.checked_tool_choice,
@@ -114,7 +114,7 @@ def load_case(path: Path, *, prompt_class: str, most_tokens: int | None = None) 
 
 
 def is_plain_name(text: str) -> bool:
-    """Tell whether a name can be a part of file names, of object keys and of metrics."""
+    """Return whether a name can be a part of file names, of object keys and of metrics."""
     return _PLAIN_NAME.fullmatch(text) is not None
 
 
@@ -136,12 +136,12 @@ def lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
         size_bytes += len(line)
         if not line:
             return
-        for given, allowed, what in (
+        for amount, allowed, what in (
             (len(line), MAX_LINE_BYTES, "bytes in this line"),
             (size_bytes, MAX_FILE_BYTES, "bytes up to here"),
             (number, MAX_LINES, "lines"),
         ):
-            if given > allowed:
+            if amount > allowed:
                 raise PromptSetError(
                     f"{path}:{number}: more than {allowed:,} {what}; take a sample of the prompts, "
                     "or several files"
@@ -166,20 +166,20 @@ def prompt_of(value: Mapping[str, Any], *, most_tokens: int | None = None) -> Pr
     prompt_id = value["id"]
     if not (isinstance(prompt_id, str) and prompt_id.isprintable() and 0 < len(prompt_id) <= 200):
         raise chat.wrong_form(
-            f"id: given {_shown(prompt_id)}; allowed: text of 1 to 200 characters; {_EXAMPLE}"
+            f"id: given {_excerpt(prompt_id)}; allowed: text of 1 to 200 characters; {_EXAMPLE}"
         )
     return Prompt(
         id=prompt_id,
-        **_asked(value),
+        **_content(value),
         max_tokens=_max_tokens(value, most_tokens),
         **{name: check(value[name]) for name, check in _CHAT_KEYS.items() if name in value},
     )
 
 
 def _check_keys(value: Mapping[str, Any]) -> None:
-    asked = [name for name in _ASKED if name in value]
-    beside = {"max_tokens"} | ({*_CHAT_KEYS} if asked != ["text_to_continue"] else set())
-    if "id" not in value or len(asked) != 1 or value.keys() - {"id", *asked} - beside:
+    content_keys = [name for name in _CONTENT_KEYS if name in value]
+    beside = {"max_tokens"} | ({*_CHAT_KEYS} if content_keys != ["text_to_continue"] else set())
+    if "id" not in value or len(content_keys) != 1 or value.keys() - {"id", *content_keys} - beside:
         raise chat.wrong_form(
             f"given: {one_line(', '.join(sorted(value)))}; allowed: the keys id and prompt, or id "
             "and messages, or id and text_to_continue, each with max_tokens beside it, and the "
@@ -189,14 +189,14 @@ def _check_keys(value: Mapping[str, Any]) -> None:
         raise chat.wrong_form("tool_choice: allowed: only beside tools")
 
 
-def _asked(value: Mapping[str, Any]) -> dict[str, Any]:
+def _content(value: Mapping[str, Any]) -> dict[str, Any]:
     if "messages" in value:
         return {"messages": chat.checked_messages(value["messages"])}
     name = "prompt" if "prompt" in value else "text_to_continue"
     text = value[name]
     if not isinstance(text, str) or not text.strip():
         raise chat.NotSendableError(
-            "without text", f"{name}: given {_shown(text)}; allowed: text; {_EXAMPLE}"
+            "without text", f"{name}: given {_excerpt(text)}; allowed: text; {_EXAMPLE}"
         )
     chat.check_plain(text, name)
     if name == "prompt":
@@ -207,18 +207,18 @@ def _asked(value: Mapping[str, Any]) -> dict[str, Any]:
 def _max_tokens(value: Mapping[str, Any], most: int | None) -> int | None:
     if "max_tokens" not in value:
         return None
-    given, allowed = value["max_tokens"], _MOST_TOKENS if most is None else most
-    if type(given) is not int or not 1 <= given <= allowed:
+    max_tokens, allowed = value["max_tokens"], _MOST_TOKENS if most is None else most
+    if type(max_tokens) is not int or not 1 <= max_tokens <= allowed:
         reason = "" if most is None else ", which output_tokens says of every request"
         raise chat.NotSendableError(
             "with a max_tokens that is not a number of tokens",
-            f"max_tokens: given {_shown(given)}; allowed: a whole number from 1 to "
+            f"max_tokens: given {_excerpt(max_tokens)}; allowed: a whole number from 1 to "
             f"{allowed:,}{reason}",
         )
-    return given
+    return max_tokens
 
 
-def _shown(value: object) -> str:
+def _excerpt(value: object) -> str:
     return one_line(repr(value), characters=60)
 
 
@@ -240,21 +240,21 @@ def answers_path(case: Path) -> Path:
 
 def load_answers(path: Path, prompt_ids: Iterable[str]) -> Mapping[str, str]:
     """Read a file's answers by prompt id; raise PromptSetError if the file or a line is wrong."""
-    known = {*prompt_ids}
-    found: dict[str, str] = {}
+    expected_ids = {*prompt_ids}
+    texts: dict[str, str] = {}
     try:
         with open_file(path) as file:
             for where, line in lines_of(file, path):
                 answer = _answer(line, where)
-                if answer.id not in known or answer.id in found:
+                if answer.id not in expected_ids or answer.id in texts:
                     raise PromptSetError(
                         f"{where}: id: given {one_line(answer.id, characters=80)!r}; allowed: each "
                         "id of the prompt file at most once"
                     )
-                found[answer.id] = answer.text
+                texts[answer.id] = answer.text
     except OSError as error:
         raise PromptSetError(f"{path}: cannot be read as UTF-8 text: {error}") from error
-    return found
+    return texts
 
 
 def _answer(line: bytes, where: str) -> LoggedAnswer:

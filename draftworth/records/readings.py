@@ -1,4 +1,4 @@
-"""Outputs of a target model, and readings of them, as JSON Lines with one line for each output.
+"""Readings: how well a model predicts each token of a target's outputs, as JSON Lines.
 
 A reading is the result of a model's pass over an output (teacher forcing, `draftworth/estimate`):
 whether the model would have chosen each token, and how likely the tokens were.
@@ -110,12 +110,13 @@ class PassSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenLimits:
-    """The most that making token ids may take.
+    """Limits of the process that makes token ids.
 
     A tokenizer of 150,000 tokens is loaded in 1 s and 0.5 GiB, and makes a million token ids in a
-    few seconds. No line of a prompt file has as many bytes as one prompt may have tokens.
+    few seconds. A line of a prompt file cannot reach the limit `tokens`: it has fewer bytes.
 
-    seconds, memory_bytes: of the process. tokens: of one prompt or output. tokens_in_all: of all.
+    seconds, memory_bytes: limits of the process. tokens: limit for each prompt and each output.
+    tokens_in_all: limit for all prompts and outputs together.
     """
 
     seconds: float = 600.0

@@ -66,14 +66,14 @@ MAX_RECEIVE_COUNT = 5
 # to 285 MiB of objects. A request has 600 bytes of JSON, a failed request usually at most 1 KiB.
 MAX_REQUESTS_PER_BLOCK = 10_000
 RESULT_LIMIT_BYTES = 45 * MIB // 4
-# Two names are enough to see that not one model answered; a server may send one with each answer.
+# Two names show that more than one model answered; a server may send another name per answer.
 MAX_ANSWERING_MODELS = 3
 # The variant without speculation and with the engine's own defaults, as a buyer would run it. The
 # baseline, in contrast, has the settings that the speculative variants need.
 AS_SHIPPED: Final = "baseline-as-shipped"
 # The baseline on a second server, in another slot. Neither of these two servers speculates.
 CONTROL: Final = "control"
-# What no other server may be called.
+# Names that no other server may have.
 RESERVED_NAMES: Final = (AS_SHIPPED, CONTROL)
 # There is a limit because each variant needs its own server and makes a report slower.
 MAX_VARIANTS = 100
@@ -131,8 +131,8 @@ class RequestRecord(Checked):
     timed_out_after_s: how long the client waited before it gave up; the end-to-end latency would
         have been longer. None: the request did not time out.
     failed_after_s: how long a request took that failed for another reason; None for other requests.
-    cached_input_tokens: how many of the input tokens came from a cache of the server; None: the
-        server does not say.
+    cached_input_tokens: how many of the input tokens came from a cache of the server; None: not
+        reported.
     """
 
     error_code: int | None
@@ -250,9 +250,9 @@ class BlockResult(Checked):
     others: sums over warm-up and fillers, for the cross-check with the server's histograms.
     max_tokens_per_step: the most tokens that a step can yield, 1 without speculation; None:
         unknown. `run.json` has this value too.
-    speculation, server: what the server counted during the block; None: no usable counts.
+    speculation, server: the server's counts during the block; None: no usable counts.
     answering_models: the models that the answers name, each once, up to `MAX_ANSWERING_MODELS`;
-        empty if they name none. `model` is the one that was asked for.
+        empty if they name none. `model` is the model in the requests.
     """
 
     schema: str = RESULT_SCHEMA
@@ -433,7 +433,7 @@ class RunResult(Checked):
     repetitions: how many the experiment has. shortened: why a complete run ended before the end of
         its plan; empty if it did not.
     server_starts: what servers report of their last start, by variant; missing: nothing reported.
-    self_tests: what each server's newest pod found on its node, by the server's name.
+    self_tests: the self-test of each server's newest pod, by the server's name.
     serving: the engine, target and devices; None if the servers at the endpoints are not known.
     gates: passed gates in the order of time; servers pass a gate again after they were changed.
     draftworth_version: the version that wrote the file, for the error if `schema` is not known.

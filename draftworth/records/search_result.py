@@ -66,7 +66,7 @@ class Search:
         low, high = self.step_cost_per_draft
         if not 0 <= low <= high < math.inf:
             raise ValueError("step_cost_per_draft: allowed: 0 or more, the lower end first")
-        if any(tokens < 1 for found in self.forecast.values() for tokens in found.values()):
+        if any(tokens < 1 for by_class in self.forecast.values() for tokens in by_class.values()):
             raise ValueError("forecast: allowed: 1 token a step or more")
 
     def candidate(self, variant: str) -> Candidate:
@@ -89,7 +89,7 @@ class CandidateResult(Checked):
     cost: cost of a token of all traffic. cost_by_class: cost of a token by prompt class. Both are
         estimated from the blocks of all candidates, also for a candidate without own blocks.
     measured: the cost from the candidate's own blocks alone; None: it was not measured.
-    predicted: the cost that was expected when the candidate was chosen; None: nothing was known.
+    predicted: the cost that was expected when the candidate was chosen; None: without a forecast.
     step_cost: time of a step in baseline steps. tokens_per_step: tokens per step by prompt class.
     chance: probability that the candidate is cheaper than the best measured one, or than the
         baseline if that is cheaper, by more than `Search.within`; 0 if it was measured.
@@ -141,8 +141,8 @@ class SearchResult(Checked):
         measured = {result.variant for result in self.results if result.measured}
         if self.best and self.best not in measured:
             raise ValueError(f"best: given {self.best!r:.80}, allowed: a measured one of results")
-        known = {candidate.variant for candidate in self.search.candidates}
-        if other := sorted({*self.order, *(r.variant for r in self.results)} - known):
+        candidates = {candidate.variant for candidate in self.search.candidates}
+        if other := sorted({*self.order, *(r.variant for r in self.results)} - candidates):
             raise ValueError(f"order, results: given {other[0]!r:.80}, allowed: candidates")
         classes = self.results[0].cost_by_class.keys() if self.results else ()
         for result in self.results:

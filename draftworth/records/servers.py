@@ -92,14 +92,14 @@ _Figure = Annotated[float, Between(0, 1e9)]
 
 @dataclass(frozen=True, kw_only=True)
 class SelfTest(Checked):
-    """What a pod found out before its server started; empty or None: this is not known.
+    """The result of a pod's self-test before its server starts; an empty or None value is unknown.
 
     driver, runtime: versions of the Neuron driver and of the runtime library.
     devices: the numbers of the devices that the container has, as in /dev/neuron8.
     init_s: seconds that the runtime's start (`nrt_init`) took.
     logical_cores: how many logical NeuronCores the runtime then shows.
     read_mib_per_s: the speed at which a file of the target's checkpoint was read.
-    memory_gib, disk_gib: what was free for the container and on the disk of its scratch folder.
+    memory_gib, disk_gib: the free memory of the container, and the free space of its scratch disk.
     seconds: how long the test took. failed: why the server must not start; empty if it may.
     """
 

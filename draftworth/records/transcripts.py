@@ -26,10 +26,10 @@ FREE_BYTES = 8 * MIB
 
 @dataclass(frozen=True, kw_only=True)
 class Transcript:
-    """One request's output text and the arrival of its chunks.
+    """One request's output text and the arrival times of its chunks.
 
-    A file has names of secrets in place of those that a server echoed (`without_secrets`), and no
-    token ids of such an output; times, tokens and characters are of the output as it came.
+    If an output repeats a secret of this process, the file has the secret's name in its place
+    (`without_secrets`) and no token ids; all other values are of the output as it was received.
 
     chunk_offsets_us: when each chunk arrived, in microseconds after the request was sent.
     chunk_tokens: number of tokens in each chunk; None if the server does not count them by chunk.
@@ -84,12 +84,12 @@ def _with_secrets_replaced(transcript: Transcript) -> Transcript:
 
 def read_transcripts(folder: Path, blocks: tuple[BlockResult, ...]) -> Transcripts:
     """Read the transcripts of blocks that have a file; raise UserInputError for a wrong file."""
-    found: dict[str, Transcript] = {}
+    transcripts: dict[str, Transcript] = {}
     for block in blocks:
         path = folder / BLOCKS_FOLDER / f"{block.stem}{TRANSCRIPT_SUFFIX}"
         if os.path.lexists(path):
-            found.update(_read(path, block))
-    return found
+            transcripts.update(_read(path, block))
+    return transcripts
 
 
 def _read(path: Path, block: BlockResult) -> Transcripts:
@@ -116,15 +116,15 @@ def _lines(file: gzip.GzipFile, limit_bytes: int) -> Iterator[bytes]:
 
 
 def _of_block(block: BlockResult, lines: Iterable[bytes]) -> Transcripts:
-    own = {record.request_id for record in block.requests}
-    found: dict[str, Transcript] = {}
+    expected_ids = {record.request_id for record in block.requests}
+    transcripts: dict[str, Transcript] = {}
     for line in lines:
         transcript = load_record(Transcript, line)
         name = transcript.request_id
-        if name not in own or name in found:
+        if name not in expected_ids or name in transcripts:
             raise RecordError(
                 f"request_id: given {one_line(name, characters=80)!r}, allowed: each request of "
                 f"{block.stem} once"
             )
-        found[name] = transcript
-    return found
+        transcripts[name] = transcript
+    return transcripts

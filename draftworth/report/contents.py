@@ -14,8 +14,8 @@ from draftworth.decision.judged_anew import as_paid, chosen_values
 from draftworth.decision.run_comparison import Change, Elsewhere
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.records.likelihoods import Prediction
-from draftworth.records.reading import Run
 from draftworth.records.results import AS_SHIPPED, RequestRecord
+from draftworth.records.run_folder import Run
 from draftworth.report import judged_with, words
 from draftworth.report.attention import attention_of
 from draftworth.report.brief import answer_of

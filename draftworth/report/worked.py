@@ -7,8 +7,8 @@ the load. For the first run in an account this list is the result: it shows how 
 from collections.abc import Iterator
 
 from draftworth.errors import counted
-from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult
+from draftworth.records.run_folder import Run
 from draftworth.records.servers import ServingFacts
 from draftworth.report import words
 from draftworth.report.document import Section, table

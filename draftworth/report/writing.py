@@ -10,11 +10,11 @@ from markupsafe import Markup
 
 from draftworth.decision.facts import RunFacts
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.files import write_file
 from draftworth.report.document import Document
 from draftworth.report.drawing import render
 from draftworth.report.tables import figures_csv, requests_csv
 from draftworth.report.words import Code, Prose
+from draftworth.safe_writing import write_file
 from draftworth.untrusted import printable
 
 # PNG bytes of a plot by its name.

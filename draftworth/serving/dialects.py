@@ -13,7 +13,7 @@ from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExper
 from draftworth.experiment.naming import content_hash
 from draftworth.experiment.variants import Variant
 from draftworth.serving import nxdi, vllm_cpu, vllm_neuron
-from draftworth.serving.command import ModelPaths, NeuronDialect, ServingCommand, flag_texts
+from draftworth.serving.server_command import ModelPaths, NeuronDialect, ServingCommand, flag_texts
 
 NEURON_DIALECTS: Mapping[str, NeuronDialect] = {
     "neuron_v0_nxdi": nxdi.NeuronV0(),

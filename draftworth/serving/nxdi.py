@@ -4,7 +4,7 @@ from typing import Any
 
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.variants import Variant
-from draftworth.serving import command as vllm
+from draftworth.serving import server_command as vllm
 
 # The engine's smallest bucket, in tokens.
 _LEAST_BUCKET = 128
@@ -20,7 +20,7 @@ class _Nxdi(vllm.NeuronDialect):
 class NeuronV0(_Nxdi):
     """The dialect of SDK 2.26.1: a fork of vLLM 0.9.1, with a fused draft or an EAGLE v1 head."""
 
-    def own_flags(
+    def variant_flags(
         self, experiment: NeuronExperiment, variant: Variant, config: dict[str, Any]
     ) -> vllm.Flags:
         return {
@@ -43,14 +43,14 @@ class NeuronV1(_Nxdi):
     settings (vllm-neuron, neuronx_distributed_model_loader.py, _get_default_neuron_config).
     """
 
-    def own_flags(
+    def variant_flags(
         self, experiment: NeuronExperiment, variant: Variant, config: dict[str, Any]
     ) -> vllm.Flags:
         return {
             vllm.REQUESTS_NOT_LOGGED: None,
             "--no-enable-prefix-caching": None,
             "--no-enable-chunked-prefill": None,
-            # Without prefix caching and chunked prefill the plugin keeps one block a sequence.
+            # Without prefix caching and chunked prefill the plugin keeps one block per sequence.
             "--num-gpu-blocks-override": str(experiment.serving.max_num_seqs),
             "--additional-config": vllm.json_text({"override_neuron_config": config}),
             **vllm.speculation_flags(experiment, variant, method=variant.method),

@@ -6,7 +6,7 @@ synchronously (platforms/cpu.py), and prefix caching and the batch size are set 
 
 from draftworth.experiment.model import LocalExperiment
 from draftworth.experiment.variants import Variant
-from draftworth.serving import command as vllm
+from draftworth.serving import server_command as vllm
 
 
 def command(

@@ -10,7 +10,7 @@ from typing import Any
 
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.variants import Variant
-from draftworth.serving import command as vllm
+from draftworth.serving import server_command as vllm
 
 DFLASH = "dflash"
 # Tokens in a block of the KV cache: the engine's default.
@@ -38,7 +38,7 @@ class VllmNeuron(vllm.NeuronDialect):
             }
         return flags
 
-    def own_flags(
+    def variant_flags(
         self, experiment: NeuronExperiment, variant: Variant, config: dict[str, Any]
     ) -> vllm.Flags:
         return {

@@ -1,1 +1,1 @@
-"""A server that emits a known token timeline, against which clients are checked."""
+"""Checks load generators with the truth server, whose chunks have known tokens and times."""

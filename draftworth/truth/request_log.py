@@ -1,4 +1,4 @@
-"""The truth server's log: a line of JSON for each request, with all that the server sent."""
+"""The truth server's log: a line of JSON for each request, with everything that the server sent."""
 
 import json
 from dataclasses import dataclass, field

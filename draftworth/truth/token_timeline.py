@@ -28,7 +28,7 @@ KEEP_ALIVE = b": keep-alive\n\n"
 _MOST_TOKENS, _MOST_SECONDS = 10_000, 10.0
 
 Usage = Literal["every_chunk", "last_chunk", "off"]
-# What is asked for: an answer in a chat, or a text's continuation.
+# The kind of request: for an answer in a chat, or for a text's continuation.
 Form = Literal["chat", "text"]
 PATHS: Mapping[str, Form] = {"/v1/chat/completions": "chat", "/v1/completions": "text"}
 _OBJECTS: Mapping[Form, str] = {"chat": "chat.completion.chunk", "text": "text_completion"}
@@ -41,7 +41,7 @@ _LETTERS = "speculative decoding "
 class Chunk:
     """A chunk of `tokens` output tokens that is due `offset_ns` after the request was read.
 
-    A chunk without tokens is the empty one that tells the role.
+    A chunk without tokens is the empty one with the role.
     """
 
     offset_ns: int
@@ -61,7 +61,8 @@ class TimelineSpec:
     usage: the chunks that report token counts; fewer chunks do if the request asks for fewer.
     reasoning_tokens: how many of the first tokens are sent as reasoning deltas.
     keep_alive: whether a comment is sent at once, and one between two writes.
-    chunks_a_write: how many chunks (not the first) are one write, sent when its last is due.
+    chunks_a_write: how many chunks are joined to one write, which is sent when its last chunk is
+        due; the first chunk is a write of its own.
     """
 
     output_tokens: int = 121
@@ -107,7 +108,7 @@ class TimelineSpec:
 
 
 class Trap(NamedTuple):
-    """A timeline of `traps.toml`, and the mistake of a load generator that misreads it."""
+    """A timeline of `traps.toml`, and the mistake that a wrong load generator makes with it."""
 
     spec: TimelineSpec
     mistake: str

@@ -1,4 +1,4 @@
-"""Reads what a load generator says of each request, from its own files or from JSON lines.
+"""Reads the figures that a load generator reports, from its own files or from JSON lines.
 
 A form is the format of one tool's report: where each figure stands. `reports.toml` has the known
 forms; docs/fidelity.md says what other tools have to print.
@@ -21,7 +21,7 @@ FIGURES = ("ttft_ms", "itl_ms", "e2e_ms", "output_tokens")
 FORMS: Mapping[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
-# A DraftworthError says that the file is too large, or not JSON.
+# The errors of a file in another format. DraftworthError: the file is too large, or not JSON.
 _WRONG_FORM = (ArithmeticError, AttributeError, DraftworthError, LookupError, TypeError, ValueError)
 # By figure, in milliseconds or tokens; a figure that the tool does not give is missing.
 Row = Mapping[str, Any]
@@ -34,7 +34,7 @@ class Report:
     form: the file's form, a key of `FORMS`. figures: the median of each figure (`FIGURES`).
     completed: the number of requests in the medians. sent: how many requests the tool sent.
     loads: how many loads the file has; only the first is read.
-    in_flight: the concurrency of this load; None: the file does not say it.
+    in_flight: the concurrency of this load; None: it is not in the file.
     """
 
     form: str
@@ -62,17 +62,17 @@ def recognized(path: Path) -> Report:
 def read(form: str, folder: Path) -> list[Row]:
     """Read the requests of the report (format `form`) in `folder`; DraftworthError: unreadable."""
     try:
-        return _rows(form, _document(_found(folder, FORMS[form]["file"])))
+        return _rows(form, _document(_only_file(folder, FORMS[form]["file"])))
     except (OSError, *_WRONG_FORM) as error:
         what = one_line(f"{type(error).__name__}: {error}")
         raise DraftworthError(f"its report of the form {form} cannot be read: {what}") from error
 
 
-def _found(folder: Path, pattern: str) -> Path:
-    found = sorted(folder.rglob(pattern))
-    if len(found) != 1:
-        raise LookupError(f"{len(found)} files {pattern} in {{folder}}, allowed: one")
-    return found[0]
+def _only_file(folder: Path, pattern: str) -> Path:
+    files = sorted(folder.rglob(pattern))
+    if len(files) != 1:
+        raise LookupError(f"{len(files)} files {pattern} in {{folder}}, allowed: one")
+    return files[0]
 
 
 def _document(path: Path) -> Any:
@@ -87,28 +87,32 @@ def _report(form: str, document: Any) -> Report:
     rows = [row for row in _rows(form, document) if row.get("phase", "profiling") == "profiling"]
     done = [row for row in rows if row.keys() & {*FIGURES} and not row.get("error")]
     measured = [row for row in done if row.get("output_tokens") != 0]
-    told = {name: [row[name] for row in measured if name in row] for name in FIGURES}
-    figures = {name: float(statistics.median(values)) for name, values in told.items() if values}
+    values_by_figure = {name: [row[name] for row in measured if name in row] for name in FIGURES}
+    figures = {
+        name: float(statistics.median(values))
+        for name, values in values_by_figure.items()
+        if values
+    }
     whole = {"completed": len(measured), "sent": len(rows)}
     for name, path in FORMS[form].get("whole", {}).items():
-        if (found := _at(document, path)) is not None:
-            whole[name] = len(found) if isinstance(found, list) else int(found)
+        if (whole_value := _at(document, path)) is not None:
+            whole[name] = len(whole_value) if isinstance(whole_value, list) else int(whole_value)
     whole["sent"] = max(whole["sent"], whole["completed"])
     return Report(form=form, figures=figures, **whole)
 
 
 def _rows(form: str, document: Any) -> list[Row]:
     paths = FORMS[form]["request"]
-    found = _at(document, FORMS[form].get("rows", ""))
-    return [_row(request, paths) for request in _requests(found, [*paths.values()])]
+    requests = _at(document, FORMS[form].get("rows", ""))
+    return [_row(request, paths) for request in _requests(requests, [*paths.values()])]
 
 
-def _requests(found: Any, names: Sequence[str]) -> Sequence[Any]:
-    if isinstance(found, list):
-        return found
-    if not isinstance(found.get(names[0]), list):
-        return [found]
-    columns = (found[name] for name in names)
+def _requests(requests: Any, names: Sequence[str]) -> Sequence[Any]:
+    if isinstance(requests, list):
+        return requests
+    if not isinstance(requests.get(names[0]), list):
+        return [requests]
+    columns = (requests[name] for name in names)
     return [dict(zip(names, items, strict=True)) for items in zip(*columns, strict=True)]
 
 

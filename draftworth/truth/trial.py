@@ -1,6 +1,6 @@
-"""Lets a load generator measure the truth server, and compares what it says with the truth.
+"""Runs a load generator against the truth server, and compares its report with the server's log.
 
-The load generator's memory, and its descendants' CPU time as polled, are known on Linux alone.
+The load generator's memory and the CPU time of its descendants can be measured only on Linux.
 """
 
 import json
@@ -150,19 +150,19 @@ def filled(text: str, **values: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """The server's record of the requests, the tool's report of them, and what the tool used up."""
+    """The server's record of the requests, the tool's report on them, and the tool's resources."""
 
     truths: Sequence[RequestTruth]
     rows: Sequence[tool_reports.Row]
     finished: Finished
 
     def true(self, figure: str) -> list[float]:
-        found = (getattr(truth, figure) for truth in self.truths)
-        return [value for value in found if value is not None]
+        values = (getattr(truth, figure) for truth in self.truths)
+        return [value for value in values if value is not None]
 
-    def told(self, figure: str) -> list[float]:
-        found = (row.get(figure) for row in self.rows)
-        return [float(value) for value in found if isinstance(value, int | float)]
+    def reported(self, figure: str) -> list[float]:
+        values = (row.get(figure) for row in self.rows)
+        return [float(value) for value in values if isinstance(value, int | float)]
 
 
 def attempt(
@@ -176,7 +176,7 @@ def attempt(
 ) -> Trial:
     """Run a load generator against a truth server of its own, with all files in `folder`.
 
-    command: {url} and {folder} in it are replaced. form: its report's format (`reports.FORMS`).
+    command: {url} and {folder} are replaced. form: its report's format (`tool_reports.FORMS`).
     requests: how many of the last completed requests count (a tool may send probes first); 0: all.
     DraftworthError: the tool failed, took too long, completed too few requests, or wrote no report
     that can be read.
@@ -215,29 +215,32 @@ def truth_server(spec: TimelineSpec, log: Path, most_seconds: float = 600.0) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
-    """A figure's true median, the median that the tool `told`, and whether that is right."""
+class JudgedFigure:
+    """A figure's true median, the median that the tool reported, and whether that one is right."""
 
     figure: str
     truth: float
-    told: float
+    reported: float
     right: bool
 
     @property
     def error_percent(self) -> float:
-        return (self.told / self.truth - 1) * 100
+        return (self.reported / self.truth - 1) * 100
 
 
-def judged(trial: Trial, tolerance_percent: float = TOLERANCE_PERCENT) -> list[Judgement]:
-    """Judge each figure that the tool gives; a number of tokens must be exact. DraftworthError: the
-    tool gives no figure."""
-    found = []
+def judged(trial: Trial, tolerance_percent: float = TOLERANCE_PERCENT) -> list[JudgedFigure]:
+    """Judge each figure that the tool reports; numbers of tokens must be exact.
+
+    DraftworthError: the tool reports no figure.
+    """
+    figures = []
     for figure in tool_reports.FIGURES:
-        if said := trial.told(figure):
-            truth, told = statistics.median(trial.true(figure)), statistics.median(said)
+        if reported_values := trial.reported(figure):
+            truth = statistics.median(trial.true(figure))
+            reported = statistics.median(reported_values)
             most = 0.0 if figure == "output_tokens" else tolerance_percent / 100 * truth
-            right = abs(told - truth) <= most
-            found.append(Judgement(figure=figure, truth=truth, told=told, right=right))
-    if not found:
+            right = abs(reported - truth) <= most
+            figures.append(JudgedFigure(figure=figure, truth=truth, reported=reported, right=right))
+    if not figures:
         raise DraftworthError(f"it says none of {', '.join(tool_reports.FIGURES)}")
-    return found
+    return figures

@@ -8,7 +8,7 @@ import contextlib
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.records import controller_state
-from draftworth.records.deployment import STATE_KEY, TOLD_KEY, CapacityPlan
+from draftworth.records.deployment import STATE_KEY, UNREADABLE_STATE_KEY, CapacityPlan
 from draftworth.untrusted import TooLargeError
 from lambdas.capacity_controller import actions, notifications
 from lambdas.capacity_controller.controller import BUSY_PAUSE_SECONDS, HOUR_SECONDS, Controller
@@ -117,15 +117,15 @@ def _assumed_deployment(
 def _mail_once(
     controller: Controller, notification: controller_state.Notification, *, about: str
 ) -> None:
-    """Report a lost state, unless the object TOLD_KEY says that the last report was about it.
+    """Report a lost state, unless the object UNREADABLE_STATE_KEY shows that it was reported last.
 
     about: the ETag of a state that cannot be read; `none` if there is no state.
     """
     s3, bucket = controller.clients.s3, controller.settings.results_bucket
     try:
-        if read_object(s3, bucket, TOLD_KEY) == about.encode():
+        if read_object(s3, bucket, UNREADABLE_STATE_KEY) == about.encode():
             return
-        s3.put_object(Bucket=bucket, Key=TOLD_KEY, Body=about.encode())
+        s3.put_object(Bucket=bucket, Key=UNREADABLE_STATE_KEY, Body=about.encode())
     except (ClientError, BotoCoreError, TooLargeError):
         controller.mail_at_most_every(HOUR_SECONDS, notification)
     else:

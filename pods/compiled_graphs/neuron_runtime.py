@@ -17,9 +17,9 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from draftworth.files import write_file
 from draftworth.neuron_versions import why_unfit
 from draftworth.records.codec import dump_record
+from draftworth.safe_writing import write_file
 
 LIBRARY = "libnrt.so.1"
 # Where the package aws-neuronx-runtime-lib puts the library, if the search path does not have it.

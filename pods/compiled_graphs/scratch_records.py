@@ -18,9 +18,9 @@ from io import BufferedReader
 from pathlib import Path, PurePath
 from typing import Any, Literal, TypeVar
 
-from draftworth.files import write_file
 from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.servers import SelfTest
+from draftworth.safe_writing import write_file
 from draftworth.untrusted import TooLargeError, read_file
 
 R = TypeVar("R")

@@ -35,8 +35,8 @@ from draftworth.measuring.result_files import FolderSink, SinkError, Store
 from draftworth.measuring.runner import DEFECT, Runner, new_run_id
 from draftworth.measuring.server_lifecycle import Environment, ReadServerState
 from draftworth.records.codec import dump_record
-from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RUN_FILE, RunResult
+from draftworth.records.run_folder import parse_s3_url
 from draftworth.untrusted import one_line
 from pods.log import log_line
 from pods.measuring.engine_choice import open_engine

@@ -20,10 +20,10 @@ from llmperf.requests_launcher import RequestsLauncher
 from ray.exceptions import RayError
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.client import Client, Measured, max_tokens_of
 from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.load_engines import Planned
 from draftworth.measuring.server_lifecycle import Progress
+from draftworth.measuring.streamed_request import Client, Measured, max_tokens_of
 from pods.measuring.ray_engine import RayEngine, lost_request
 
 # The smallest size that Ray accepts; results are a few kilobytes, and replies contain them.

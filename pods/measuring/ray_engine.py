@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Protocol
 
-from draftworth.measuring.client import ERROR_LOST_ACTOR, Client, Measured, unexpected
 from draftworth.measuring.load_engines import Batch, Planned, SentBatch, keep_load
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.server_lifecycle import Progress
+from draftworth.measuring.streamed_request import ERROR_LOST_ACTOR, Client, Measured, unexpected
 from draftworth.records.load_shapes import MAX_LLMPERF_IN_FLIGHT, Load
 from draftworth.records.results import RequestRecord
 from draftworth.records.transcripts import Transcript
@@ -103,7 +103,7 @@ class RayEngine:
                 carried.cancel()
             raise
         self._report_waits(through.waits_seconds)
-        return replace(outcome, others=[*outcome.others, *late])
+        return replace(outcome, unmeasured=[*outcome.unmeasured, *late])
 
     def close(self) -> None:
         """Wait until all threads have ended. The caller must have killed the busy actors before."""

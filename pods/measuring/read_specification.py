@@ -13,7 +13,7 @@ from draftworth.errors import UserInputError
 from draftworth.measuring.result_files import SinkError
 from draftworth.measuring.run_specification import LIMIT_BYTES, RunSpec
 from draftworth.records.codec import RecordError, load_record
-from draftworth.records.reading import parse_s3_url
+from draftworth.records.run_folder import parse_s3_url
 from draftworth.untrusted import TooLargeError, read_at_most
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from draftworth.decision.facts import facts_of
 from draftworth.measuring.result_files import Store
 from draftworth.measuring.server_lifecycle import Progress
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
-from draftworth.records.reading import read_end, read_run
 from draftworth.records.results import BLOCKS_FOLDER, RESULT_SUFFIX, RUN_FILE, TRANSCRIPT_SUFFIX
+from draftworth.records.run_folder import read_end, read_run
 from draftworth.records.search_result import SEARCH_FILE
 from draftworth.records.transcripts import FILE_LIMIT_BYTES, read_transcripts
 from draftworth.untrusted import MIB

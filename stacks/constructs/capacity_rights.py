@@ -76,7 +76,10 @@ def _storage_rights(
     markers = [
         key(model.model, model.revision) for model in plan.models for key in (ready_key, failed_key)
     ]
-    state = [results.arn_for_objects(key) for key in (deployment.STATE_KEY, deployment.TOLD_KEY)]
+    state = [
+        results.arn_for_objects(key)
+        for key in (deployment.STATE_KEY, deployment.UNREADABLE_STATE_KEY)
+    ]
     runs = [results.arn_for_objects(key) for key in (*RUN_FILES, deployment.STOP_KEY, *REPORTS)]
     return [
         allow("ReadMarkers", ["s3:GetObject"], [checkpoints.arn_for_objects(k) for k in markers]),

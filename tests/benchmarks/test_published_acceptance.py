@@ -3,7 +3,7 @@
 from statistics import fmean
 
 from benchmarks.published_acceptance import PredictionError, covered, curves, errors
-from draftworth.searching.yields import USUAL_FALL
+from draftworth.searching.predicted_tokens_per_step import USUAL_FALL
 
 
 def from_one_window(usual_fall: float) -> list[PredictionError]:

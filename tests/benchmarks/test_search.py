@@ -8,9 +8,9 @@ import pytest
 from benchmarks import search as study
 from benchmarks.search import KINDS, SCENARIOS, WITHIN, SearchOutcome, planted_search
 from draftworth.records.search_result import Candidate, Search
-from draftworth.searching import policy
-from draftworth.searching.extent import extent
-from draftworth.searching.yields import Yield
+from draftworth.searching import next_candidate
+from draftworth.searching.candidate_count import extent
+from draftworth.searching.predicted_tokens_per_step import Yield
 
 # Every so many, so that texts, devices and ways to count are all among them.
 EVERY = 13
@@ -60,7 +60,7 @@ def test_published_step_costs_alone_often_mislead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The tests above can fail: here a search ends with the first that it measured."""
-    monkeypatch.setattr(policy, "least_chance", lambda _: 1.0)
+    monkeypatch.setattr(next_candidate, "least_chance", lambda _: 1.0)
     found = part("one draft model, with a forecast")
     assert {outcome.measured for outcome in found} == {1}
     assert right(found) < 0.5

@@ -14,7 +14,7 @@ import pytest
 
 from draftworth.planning.resolved import load_neuron
 from draftworth.records.results import AS_SHIPPED
-from draftworth.serving.command import PER_REQUEST_ACCEPTANCE
+from draftworth.serving.server_command import PER_REQUEST_ACCEPTANCE
 from tests.charts.rendering import EXPERIMENTS, Object, all_objects, homes, of_kind, render
 from tests.support.experiments import DFLASH, both, on_small_nodes, put, resolved, write_experiment
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from draftworth.serving.command import SERVING_PORT
+from draftworth.serving.server_command import SERVING_PORT
 from tests.charts.rendering import EXPERIMENTS, Object, of_kind, render
 from tests.support.experiments import changed, resolved
 

@@ -20,7 +20,7 @@ from charts.measuring import run_spec_file
 from charts.shipped import MEASURING_IMAGE, ROOT, source_files
 from draftworth.measuring.clock import MAX_WAIT_SHARE
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from draftworth.records.reading import parse_s3_url
+from draftworth.records.run_folder import parse_s3_url
 from tests.cluster.api import Api, Object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.deploying import Deployment, handler

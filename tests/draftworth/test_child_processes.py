@@ -45,7 +45,7 @@ SelfTester(devices=1, checkpoint=folder, scratch=folder, root=folder, say=print)
 """,
     "teacher forcing": SYSTEM
     + """
-from draftworth.estimate.reader import Reader
+from draftworth.estimate.run_teacher_forcing import Reader
 Reader(python=Path(child), target=folder, folder=folder, enable_thinking=False).readings(folder, [])
 """,
     "a truth server": AS_INTERPRETER

@@ -24,7 +24,7 @@ from charts.names import base_url, server_name
 from draftworth.account import leftovers
 from draftworth.measuring.run_specification import EXIT_COMPLETE
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
-from draftworth.records.reading import parse_s3_url
+from draftworth.records.run_folder import parse_s3_url
 from stacks.application import build_application
 from tests.conftest import ROOT
 from tests.draftworth.account.stubs import EmulatedClient

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from draftworth.measuring import client
+from draftworth.measuring import streamed_request
 from draftworth.measuring.server_lifecycle import READY
 from tests.support.stream_server import (
     DONE,
@@ -114,7 +114,7 @@ def whole(status: str, body: bytes = b"", content_type: str = "text/plain") -> b
 BOM = b"\xef\xbb\xbf"
 FINE = chunk({"content": "x"}, usage={"completion_tokens": 1, "prompt_tokens": 11}, finish="stop")
 DEEP = 100_000
-BAD, BROKEN = client.ERROR_BAD_STREAM, client.ERROR_BROKEN_STREAM
+BAD, BROKEN = streamed_request.ERROR_BAD_STREAM, streamed_request.ERROR_BROKEN_STREAM
 SSE = "Content-Type: text/event-stream"
 CHUNKED = "Transfer-Encoding: chunked"
 COMPRESSED = gzip.compress(b"data: {}\n\n", mtime=0)
@@ -194,7 +194,7 @@ STREAM_OUTCOMES: dict[tuple[int | None, str], dict[str, Answer]] = {
         "a deep list": HEADERS + data(b"[" * DEEP),
         "deep objects": HEADERS + data(b'{"a":' * DEEP),
     },
-    (client.ERROR_NO_TOKENS, "no output token"): {
+    (streamed_request.ERROR_NO_TOKENS, "no output token"): {
         "no tokens": counted(0, text=""),
         "only [DONE]": HEADERS + DONE,
     },
@@ -297,7 +297,7 @@ STREAM_OUTCOMES: dict[tuple[int | None, str], dict[str, Answer]] = {
         "a status of five digits": whole("20000 OK"),
         "a redirect with escapes": headed("Location: http://a\x1b[2J", status="302 x"),
     },
-    (client.ERROR_TIMEOUT, "no end within"): {
+    (streamed_request.ERROR_TIMEOUT, "no end within"): {
         "a stall": [Write(HEADERS + event("a", tokens=1)), Sleep(9)],
         "silence": [Sleep(9)],
         "a stall in the headers": [Write(b"HTTP/1.1 200 OK\r\nA: "), Sleep(9)],

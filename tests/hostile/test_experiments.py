@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from draftworth.cli import plan
 from draftworth.errors import ExperimentError, PromptSetError, UserInputError
-from draftworth.measuring.client import request_body
+from draftworth.measuring.streamed_request import request_body
 from draftworth.records.prompts import load_case
 from draftworth.untrusted import printable
 from tests.conftest import ROOT

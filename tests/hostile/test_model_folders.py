@@ -14,8 +14,8 @@ import pytest
 
 from draftworth.cli import main
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.estimate.programs import environment
-from draftworth.estimate.target_tokenizer import TargetTokenizer
+from draftworth.estimate.run_program import environment
+from draftworth.estimate.run_tokenizing import TargetTokenizer
 from draftworth.estimate.tokenizing import FolderTokenizer
 from draftworth.records.readings import Output, TokenLimits
 from tests.conftest import ROOT

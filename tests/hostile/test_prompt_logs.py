@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from draftworth.cli import main
 from draftworth.cli.measure import find_cases
 from draftworth.errors import DraftworthError
-from draftworth.importing.formats import FORMATS
+from draftworth.importing.log_formats import FORMATS
 from draftworth.records.prompts import answers_path, load_answers, load_case
 from tests.hostile.fuzzing import VALUES, bounded, tries
 

@@ -30,7 +30,7 @@ from draftworth.measuring.journal import JOURNAL_FOLDER, Entry
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.records import results
 from draftworth.records.codec import dump_record, load_record
-from draftworth.records.reading import is_file_name
+from draftworth.records.run_folder import is_file_name
 from draftworth.records.search_result import SEARCH_FILE
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.metric_data_calls import MAX_VALUES_PER_DATUM

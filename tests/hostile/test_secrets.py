@@ -23,13 +23,13 @@ from huggingface_hub import HfApi, constants
 from moto import mock_aws
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.client import ERROR_BAD_STREAM
-from draftworth.measuring.context import Tokenizer
+from draftworth.measuring.prompt_lengths import Tokenizer
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.server_lifecycle import ServersError, health
+from draftworth.measuring.streamed_request import ERROR_BAD_STREAM
 from draftworth.records.checkpoints import FAILED_MARKER
 from draftworth.records.prompts import Prompt
-from draftworth.records.reading import Run, read_run
+from draftworth.records.run_folder import Run, read_run
 from draftworth.records.transcripts import read_transcripts
 from pods.checkpoint_stager import program
 from pods.measuring.kubernetes_servers import KubernetesApi

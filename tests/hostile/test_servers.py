@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftworth.measuring import counters
-from draftworth.measuring.client import ERROR_UNEXPECTED, Client, Measured
+from draftworth.measuring import server_counters
 from draftworth.measuring.connections import tls_context
 from draftworth.measuring.result_files import FolderSink, llmperf_responses, llmperf_summary
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.server_lifecycle import health
+from draftworth.measuring.streamed_request import ERROR_UNEXPECTED, Client, Measured
 from draftworth.records.codec import dump_record, load_object, load_record
 from draftworth.records.prompts import Prompt
-from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult, RequestRecord
+from draftworth.records.run_folder import read_run
 from draftworth.records.transcripts import Transcript, read_transcripts
 from tests.hostile.fuzzing import VALUES, bounded, tries
 from tests.hostile.server_modes import (
@@ -181,7 +181,7 @@ def test_a_health_is_ready_or_a_reason(answer: Answer, words: str) -> None:
 @pytest.mark.parametrize(("answer", "expected"), rows(METRICS))
 def test_metrics_are_read_or_nothing(answer: Answer, expected: Mapping[str, float]) -> None:
     with server_of(answer) as url:
-        assert undisturbed(counters.read_metrics(url)) == expected
+        assert undisturbed(server_counters.read_metrics(url)) == expected
 
 
 def test_counts_that_no_record_can_hold_are_nothing() -> None:
@@ -190,24 +190,25 @@ def test_counts_that_no_record_can_hold_are_nothing() -> None:
         DRAFTS.replace("drafts", "draft_tokens"),
         DRAFTS.replace("drafts", "accepted_tokens"),
     ]
-    before = counters.parse_metrics("".join(f"{name} 0\n" for name in names))
-    huge = counters.parse_metrics("".join(f"{name} 9e18\n" * 3 for name in names))
-    good = counters.parse_metrics("".join(f"{name} 7\n" for name in names))
+    before = server_counters.parse_metrics("".join(f"{name} 0\n" for name in names))
+    huge = server_counters.parse_metrics("".join(f"{name} 9e18\n" * 3 for name in names))
+    good = server_counters.parse_metrics("".join(f"{name} 7\n" for name in names))
 
     assert before
     assert huge
-    assert counters.speculation_between(before, huge) is None
-    assert counters.speculation_between(good, before) is None
-    assert counters.speculation_between(before, good) is not None
+    assert server_counters.speculation_between(before, huge) is None
+    assert server_counters.speculation_between(good, before) is None
+    assert server_counters.speculation_between(before, good) is not None
     fewer = {**good, f"{AT} 0": 3.0}
-    assert counters.speculation_between({**before, f"{AT} 0": 5.0}, fewer) is None
-    counted = counters.speculation_between({**before, f"{AT} 0": 2.0}, fewer)
+    assert server_counters.speculation_between({**before, f"{AT} 0": 5.0}, fewer) is None
+    counted = server_counters.speculation_between({**before, f"{AT} 0": 2.0}, fewer)
     assert counted is not None
     assert counted.accepted_per_position == (1,)
-    more = counters.parse_metrics(f"{names[0]} 7\n{names[1]} 7\n{names[2]} 8\n")
-    assert counters.speculation_between(before, more) is None, "more accepted than drafted"
+    more = server_counters.parse_metrics(f"{names[0]} 7\n{names[1]} 7\n{names[2]} 8\n")
+    assert server_counters.speculation_between(before, more) is None, "more accepted than drafted"
     assert (
-        counters.speculation_between({**before, f"{AT} 0": 0.0}, {**good, f"{AT} 0": 8.0}) is None
+        server_counters.speculation_between({**before, f"{AT} 0": 0.0}, {**good, f"{AT} 0": 8.0})
+        is None
     )
 
 
@@ -297,11 +298,12 @@ def test_any_metrics_are_read_or_nothing(before: list[str], after: list[str]) ->
     ]
     with bounded():
         first, second = (
-            counters.parse_metrics("".join(names) + "\n".join(lines)) for lines in (before, after)
+            server_counters.parse_metrics("".join(names) + "\n".join(lines))
+            for lines in (before, after)
         )
         block = make_block(
-            speculation=counters.speculation_between(first, second),
-            server=counters.timings_between(first, second),
+            speculation=server_counters.speculation_between(first, second),
+            server=server_counters.timings_between(first, second),
         )
     assert load_record(BlockResult, dump_record(block)) == block
 

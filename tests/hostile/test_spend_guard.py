@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from draftworth.records.checkpoints import failed_key, ready_key
 from draftworth.records.codec import dump_record, dump_text
-from draftworth.records.deployment import STATE_KEY, STOP_KEY, TOLD_KEY, canary_key
+from draftworth.records.deployment import STATE_KEY, STOP_KEY, UNREADABLE_STATE_KEY, canary_key
 from draftworth.records.servers import server_state_key
 from lambdas.capacity_controller.controller import NotZeroError
 from lambdas.capacity_controller.handler import handle
@@ -33,7 +33,7 @@ RUN_KEY = f"runs/{plans.RUN_ID}/run.json"
 OTHER_RUN_KEY = f"runs/{plans.JOB}-ffffffff/run.json"
 KEYS = {
     "state": (RESULTS, STATE_KEY),
-    "told": (RESULTS, TOLD_KEY),
+    "told": (RESULTS, UNREADABLE_STATE_KEY),
     "run": (RESULTS, RUN_KEY),
     "other run": (RESULTS, OTHER_RUN_KEY),
     "verdict": (RESULTS, f"runs/{plans.RUN_ID}/verdict.json"),

@@ -10,8 +10,8 @@ import pytest
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedVariant
 from draftworth.planning.specify_run import Server, run_spec
-from draftworth.serving.command import ModelPaths
 from draftworth.serving.dialects import serving_command
+from draftworth.serving.server_command import ModelPaths
 from rehearsal.engine_processes import EngineServer, process_servers
 from tests.conftest import ROOT
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from draftworth.estimate.reader import Reader
+from draftworth.estimate.run_teacher_forcing import Reader
 from draftworth.planning.resolved import load
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcript
 from rehearsal.prediction_checks import checks_of
 from tests.rehearsal.engines import PAIR

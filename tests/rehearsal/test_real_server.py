@@ -14,13 +14,13 @@ import pytest
 from draftworth.cli import main
 from draftworth.decision.facts import RunFacts, facts_of
 from draftworth.decision.run_comparison import elsewhere
-from draftworth.measuring.client import Client, Measured
-from draftworth.measuring.context import Tokenizer
+from draftworth.measuring.prompt_lengths import Tokenizer
 from draftworth.measuring.run_specification import RequestShape
+from draftworth.measuring.streamed_request import Client, Measured
 from draftworth.planning.resolved import load
 from draftworth.records.prompts import Prompt, load_case
-from draftworth.records.reading import read_run
-from draftworth.serving import command
+from draftworth.records.run_folder import read_run
+from draftworth.serving import server_command
 from rehearsal.engine_processes import EngineServer
 from tests.conftest import ROOT
 from tests.rehearsal.engines import engine_server, request_shape, serve_together
@@ -54,12 +54,12 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     plain, drafted = (engine_server(folder, experiment, v) for v in experiment.variants)
     for server in (plain, drafted):
         server.environment = {**server.environment, "VLLM_LOGGING_LEVEL": "DEBUG"}
-        assert command.REQUESTS_NOT_LOGGED in server.arguments
+        assert server_command.REQUESTS_NOT_LOGGED in server.arguments
     drafted.arguments = [
-        argument.replace(command.REQUESTS_NOT_LOGGED, "--enable-log-requests")
+        argument.replace(server_command.REQUESTS_NOT_LOGGED, "--enable-log-requests")
         for argument in drafted.arguments
     ]
-    assert f"{command.PER_REQUEST_ACCEPTANCE}=summary" in drafted.arguments
+    assert f"{server_command.PER_REQUEST_ACCEPTANCE}=summary" in drafted.arguments
     shape = dataclasses.replace(
         request_shape(experiment), fixed_output_length=False, token_ids=True, output_tokens=40
     )

@@ -15,7 +15,7 @@ from draftworth.claims.judging import judge, read_claims
 from draftworth.cli import main
 from draftworth.cli.progress import RunProgress
 from draftworth.decision.verdict import compare
-from draftworth.estimate.reader import Reader
+from draftworth.estimate.run_teacher_forcing import Reader
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.server_lifecycle import FixedServers
 from draftworth.metrics.definitions import ACCEPTANCE_RATE, TOKENS_PER_STEP
@@ -23,8 +23,8 @@ from draftworth.planning.resolved import ResolvedLocal, load
 from draftworth.planning.specify_run import Server, run_spec
 from draftworth.records import likelihoods
 from draftworth.records.judgement import Judgement
-from draftworth.records.reading import read_run
 from draftworth.records.results import BlockResult
+from draftworth.records.run_folder import read_run
 from draftworth.records.transcripts import read_transcripts
 from draftworth.report.sentences import headline
 from rehearsal.prediction_checks import Check, checks_of

@@ -15,8 +15,8 @@ from urllib.error import URLError
 
 import pytest
 
-from draftworth.measuring.client import Client
-from draftworth.measuring.counters import read_metrics, speculation_between
+from draftworth.measuring.server_counters import read_metrics, speculation_between
+from draftworth.measuring.streamed_request import Client
 from draftworth.metrics import steps
 from draftworth.planning.resolved import load
 from draftworth.records.prompts import Prompt, load_case

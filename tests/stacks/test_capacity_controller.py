@@ -7,7 +7,7 @@ import pytest
 
 from charts.names import server_name
 from draftworth.records.codec import load_record
-from draftworth.records.deployment import STATE_KEY, STOP_KEY, TOLD_KEY, CapacityPlan
+from draftworth.records.deployment import STATE_KEY, STOP_KEY, UNREADABLE_STATE_KEY, CapacityPlan
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES
 from stacks.constructs.capacity_controller import ANSWER_TIMEOUT_MINUTES, TIMEOUT_MINUTES
 from tests.stacks.rendering import collapsed, granted_in, may, rights
@@ -128,7 +128,7 @@ def test_the_function_is_woken_by_what_matters(rule: str, event: tuple[str, ...]
         ("checkpoints", "Qwen/Qwen3-32B/main/model.safetensors"),
         ("results", "runs/JOB-89abcdef/blocks/0001.result.json"),
         ("results", STATE_KEY),
-        ("results", TOLD_KEY),
+        ("results", UNREADABLE_STATE_KEY),
         ("results", "published/runs/JOB/blocks/0001.result.json.json"),
         ("checkpoints", "runs/JOB-89abcdef/run.json"),
         ("checkpoints", "control/canary/JOB/baseline.json"),

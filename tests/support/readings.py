@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from draftworth.estimate.reader import Reader
+from draftworth.estimate.run_teacher_forcing import Reader
 from draftworth.records.readings import Output, Reading
 
 

@@ -5,9 +5,9 @@ import functools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from draftworth.measuring.client import Client
 from draftworth.measuring.result_files import FolderSink, Sink
 from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.measuring.streamed_request import Client
 from draftworth.records.load_shapes import ConcurrencyLoad, Load
 from draftworth.records.prompts import Case, Prompt
 from draftworth.records.results import RunResult

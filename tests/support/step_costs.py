@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from draftworth.records.findings import StepCost
 from draftworth.records.load_shapes import ConcurrencyLoad
+from draftworth.records.step_costs import StepCost
 
 C1, C4 = ConcurrencyLoad(concurrency=1), ConcurrencyLoad(concurrency=4)
 

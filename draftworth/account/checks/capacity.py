@@ -57,18 +57,18 @@ def room(situation: Situation, quota: VcpuQuota, need: int) -> CheckResult:
             f"{quota}: {limit} vCPU, {need} needed; how many are in use is unknown: {error.reason}",
             error.next_step,
         )
-    found = f"{quota}: {limit} vCPU, {used} in use, {need} needed"
+    usage = f"{quota}: {limit} vCPU, {used} in use, {need} needed"
     if limit - used < need:
-        return failed(found, f"end what uses it, or {_raise_quota(situation, quota, need + used)}")
-    return passed(found)
+        return failed(usage, f"end what uses it, or {_raise_quota(situation, quota, need + used)}")
+    return passed(usage)
 
 
 def limit_vcpus(region: Region, quota: VcpuQuota) -> int:
     """Return the quota in vCPUs: the account's value, or AWS's default if the account has none."""
     doing, service = f"read the quota {quota.name!r}", "service-quotas"
-    missing, asked = "NoSuchResourceException", {"ServiceCode": "ec2", "QuotaCode": quota.code}
-    answer = region.ask(doing, service, "get_service_quota", missing, **asked)
-    answer = answer or region.ask(doing, service, "get_aws_default_service_quota", **asked)
+    missing, arguments = "NoSuchResourceException", {"ServiceCode": "ec2", "QuotaCode": quota.code}
+    answer = region.ask(doing, service, "get_service_quota", missing, **arguments)
+    answer = answer or region.ask(doing, service, "get_aws_default_service_quota", **arguments)
     return int(answer["Quota"]["Value"])
 
 
@@ -91,9 +91,9 @@ def _vcpus_in_use(situation: Situation, quota: VcpuQuota) -> int:
     )
     vcpus, lifecycle = 0, "spot" if quota.spot else None
     for instance in instances:
-        others = tags_of(instance).get(naming.EXPERIMENT_TAG) != situation.experiment.name
+        is_foreign = tags_of(instance).get(naming.EXPERIMENT_TAG) != situation.experiment.name
         counts = re.match(quota.family, instance["InstanceType"])
-        if others and counts and instance.get("InstanceLifecycle") == lifecycle:
+        if is_foreign and counts and instance.get("InstanceLifecycle") == lifecycle:
             options = instance.get("CpuOptions", {})
             vcpus += options.get("CoreCount", 0) * options.get("ThreadsPerCore", 1)
     return vcpus
@@ -202,19 +202,19 @@ def _window_result(situation: Situation, block: Mapping[str, Any]) -> CheckResul
             f"deploy later, or set aws.deadline_minutes to {minutes} and what the run takes",
         )
     usable = (min(deadline, last) - max(situation.now, start)).total_seconds() / 60
-    found = f"{state}: {usable:.0f} minutes of nodes for a deploy now"
+    window = f"{state}: {usable:.0f} minutes of nodes for a deploy now"
     if block["State"] not in ("active", "scheduled"):
-        return warned(found, "wait until it is scheduled or active before you deploy")
+        return warned(window, "wait until it is scheduled or active before you deploy")
     free, all_of_it = block["AvailableInstanceCount"], block["TotalInstanceCount"]
     if block["State"] == "active" and free < situation.nodes:
         return warned(
-            f"{found}; {free} of {all_of_it} instances are free",
+            f"{window}; {free} of {all_of_it} instances are free",
             "end what uses the block, unless it is this experiment's own nodes",
         )
     if last < deadline:
         return warned(
-            f"{found}; nodes go 40 minutes before the block ends, earlier than "
+            f"{window}; nodes go 40 minutes before the block ends, earlier than "
             f"aws.deadline_minutes {situation.experiment.spec.aws.deadline_minutes}",
             "make sure that the run fits: `draftworth plan` has the time line",
         )
-    return passed(found)
+    return passed(window)

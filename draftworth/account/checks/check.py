@@ -15,14 +15,14 @@ from draftworth.account.scope import Scope
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of one check: its status, what was found, and what to do about it.
+    """The result of one check: its status, what it observed, and what to do about it.
 
     status: `fail`: the deploy or the run would fail or waste money; `warn`: a person should look.
     paste: keys that can be copied unchanged into `aws` of the experiment file.
     """
 
     status: Literal["pass", "warn", "fail", "skip"]
-    found: str
+    observation: str
     next_step: str = ""
     paste: Mapping[str, Any] = field(default_factory=dict)
 
@@ -36,7 +36,7 @@ Runner = Callable[[tuple[str, ...]], tuple[int, str] | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Situation(Scope):
-    """What checks look at: experiment, account, time and this machine; `root`: the checkout."""
+    """The input of checks: experiment, account, time and this machine; `root`: the checkout."""
 
     run: Runner
     root: Path
@@ -99,8 +99,8 @@ def stacks(scope: Scope) -> list[Mapping[str, Any]]:
 
 def credentials(situation: Situation) -> CheckResult:
     """Check that AWS accepts the credentials that boto3 finds."""
-    found = identity(situation)
-    return passed(f"account {found['Account']} as {found['Arn']}")
+    account = identity(situation)
+    return passed(f"account {account['Account']} as {account['Arn']}")
 
 
 def region_enabled(situation: Situation) -> CheckResult:

@@ -48,10 +48,10 @@ def node(situation: check.Situation) -> check.CheckResult:
     answer = situation.run(("node", "--version"))
     if answer is None:
         return check.failed("there is no Node.js on the PATH", _INSTALL_NODE)
-    found = re.match(r"v(\d+)\.", answer[1].strip())
-    if answer[0] != 0 or found is None:
+    version = re.match(r"v(\d+)\.", answer[1].strip())
+    if answer[0] != 0 or version is None:
         return check.failed(f"`node --version` says {answer[1].strip()!r}", _INSTALL_NODE)
-    major = int(found.group(1))
+    major = int(version.group(1))
     if major < OLDEST_NODE:
         return check.failed(
             f"Node.js {answer[1].strip()}, {OLDEST_NODE} is the oldest", _INSTALL_NODE
@@ -113,9 +113,9 @@ def bootstrap(situation: check.Situation) -> check.CheckResult:
 def existing_stacks(situation: check.Situation) -> check.CheckResult:
     """Check that no stack of an earlier deploy is in a state that prevents a deploy."""
     name, states = situation.experiment.names.stack, stack_states(situation)
-    if others := sorted(set(states) - {name}):
+    if other_stacks := sorted(set(states) - {name}):
         return check.failed(
-            f"{', '.join(others)} of an earlier version, which made several stacks",
+            f"{', '.join(other_stacks)} of an earlier version, which made several stacks",
             "`make destroy` with that version, or delete them by name, the last made first",
         )
     if name not in states:
@@ -142,8 +142,8 @@ def not_stopped(situation: check.Situation) -> check.CheckResult:
     bucket = scope.bucket_in(scope.stack_outputs(experiment), RESULTS_OUTPUT)
     if bucket is None:
         return check.passed("there is no results bucket yet")
-    url, asked = f"s3://{bucket}/{STOP_KEY}", {"Bucket": bucket, "Key": STOP_KEY}
-    if situation.here.ask(f"look for {url}", "s3", "head_object", "404", **asked) is None:
+    url, arguments = f"s3://{bucket}/{STOP_KEY}", {"Bucket": bucket, "Key": STOP_KEY}
+    if situation.here.ask(f"look for {url}", "s3", "head_object", "404", **arguments) is None:
         return check.passed("nodes may start when everything they need is there")
     return check.warned(
         f"{url} keeps the accelerator nodes at zero, after a deploy too",
@@ -151,21 +151,21 @@ def not_stopped(situation: check.Situation) -> check.CheckResult:
     )
 
 
-def _judged(found: str, state: str) -> check.CheckResult:
-    """Check whether CDK CLI 2.1148.1 deploys over a stack in `state`; `found`: what to show."""
+def _judged(words: str, state: str) -> check.CheckResult:
+    """Check whether CDK CLI 2.1148.1 deploys over a stack in `state`; words: the state in words."""
     if state.endswith("_IN_PROGRESS") and state != "REVIEW_IN_PROGRESS":
-        return check.failed(found, "wait until CloudFormation is done with it")
+        return check.failed(words, "wait until CloudFormation is done with it")
     if state == "DELETE_FAILED":
-        return check.failed(found, "`make destroy`; `draftworth leftovers` shows what holds it up")
+        return check.failed(words, "`make destroy`; `draftworth leftovers` shows what holds it up")
     if state == "UPDATE_ROLLBACK_FAILED":
-        return check.failed(found, "`npx cdk rollback`, or `make destroy`")
+        return check.failed(words, "`npx cdk rollback`, or `make destroy`")
     if state in ("CREATE_FAILED", "UPDATE_FAILED"):
         return check.warned(
-            found, "nothing: a deploy goes on where it stopped (`rollback` in cdk.json)"
+            words, "nothing: a deploy goes on where it stopped (`rollback` in cdk.json)"
         )
     if state in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED"):
-        return check.warned(found, "nothing: `make deploy` deletes it and creates it again")
-    return check.passed(f"{found}, which can be updated")
+        return check.warned(words, "nothing: `make deploy` deletes it and creates it again")
+    return check.passed(f"{words}, which can be updated")
 
 
 def hub_token(situation: check.Situation) -> check.CheckResult:
@@ -241,11 +241,13 @@ def compiled_graphs(situation: check.Situation) -> check.CheckResult:
     if situation.experiment.names.stack not in stack_states(situation):
         return check.passed("nothing is deployed yet: first starts compile")
     (listing,) = artifacts.listings([situation.experiment], bucket=None, now=situation.now)
-    told = [f"{wanted.variant}: {wanted.refusal[0]}" for wanted in listing.wanted if wanted.refusal]
-    if told:
+    refusals = [
+        f"{wanted.variant}: {wanted.refusal[0]}" for wanted in listing.wanted if wanted.refusal
+    ]
+    if refusals:
         return check.failed(
-            f"would be refused: {'; '.join(told)}",
+            f"would be refused: {'; '.join(refusals)}",
             f"draftworth artifacts {situation.experiment.path} --run; the next start compiles",
         )
-    found = sum(wanted.start(listing.now) == "load" for wanted in listing.wanted)
-    return check.passed(f"{found} of {len(listing.wanted)} variants load, the others compile")
+    loaded = sum(wanted.start(listing.now) == "load" for wanted in listing.wanted)
+    return check.passed(f"{loaded} of {len(listing.wanted)} variants load, the others compile")

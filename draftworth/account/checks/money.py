@@ -8,7 +8,8 @@ from draftworth.planning.timeline import BUDGET, forecast
 
 # The relative difference between the experiment's and the zone's Spot price without a warning.
 SPOT_PRICE_TOLERANCE = 0.2
-# A price that is older than this, and so far below the current one, makes the budget a wrong limit.
+# With an experiment's price that is older than this, and lower than the current price by this
+# factor, the budget would end the nodes far too late.
 OLD_PRICE_DAYS = 30
 MUCH_HIGHER = 1.25
 
@@ -23,10 +24,12 @@ def price_date(situation: Situation) -> CheckResult:
             "so itself, `cdk deploy` cannot",
         )
     today = situation.now.date()
-    found = f"{aws.price.usd_per_hour:.2f} USD a node and hour of {aws.price.as_of.isoformat()}"
+    price_words = (
+        f"{aws.price.usd_per_hour:.2f} USD a node and hour of {aws.price.as_of.isoformat()}"
+    )
     if doubt := price_doubt(situation.experiment, today):
-        return warned(f"{found}, which is {doubt}", PRICE_RENEWAL)
-    return passed(f"{found}, {(today - aws.price.as_of).days} days old")
+        return warned(f"{price_words}, which is {doubt}", PRICE_RENEWAL)
+    return passed(f"{price_words}, {(today - aws.price.as_of).days} days old")
 
 
 def example_values_replaced(situation: Situation) -> CheckResult:
@@ -51,19 +54,19 @@ def spot_price(situation: Situation) -> CheckResult:
             "zones and other capacity",
         )
     new = prices[situation.zone]
-    found = f"{new.usd_per_hour:.2f} USD in {situation.zone} on {new.as_of.isoformat()}"
+    price_words = f"{new.usd_per_hour:.2f} USD in {situation.zone} on {new.as_of.isoformat()}"
     if aws.price is None:
-        return passed(found)
-    found += f", aws.price {aws.price.usd_per_hour:.2f} of {aws.price.as_of.isoformat()}"
+        return passed(price_words)
+    price_words += f", aws.price {aws.price.usd_per_hour:.2f} of {aws.price.as_of.isoformat()}"
     times = new.usd_per_hour / aws.price.usd_per_hour
     if abs(times - 1) <= SPOT_PRICE_TOLERANCE:
-        return passed(found)
+        return passed(price_words)
     paste = {"price": new.model_dump()}
     next_step = f"set aws.price to {new.usd_per_hour:.2f} of {new.as_of.isoformat()}"
     if times <= MUCH_HIGHER or (new.as_of - aws.price.as_of).days <= OLD_PRICE_DAYS:
-        return warned(found, next_step, paste=paste)
+        return warned(price_words, next_step, paste=paste)
     return failed(
-        f"{found}: with it {BUDGET} {aws.accelerator_budget_usd:.2f} ends the nodes after "
+        f"{price_words}: with it {BUDGET} {aws.accelerator_budget_usd:.2f} ends the nodes after "
         f"{aws.accelerator_budget_usd * times:.2f} USD",
         f"{next_step}, and {BUDGET} to what you want to spend",
         paste=paste,
@@ -79,15 +82,17 @@ def budget(situation: Situation) -> CheckResult:
     need = forecast(experiment).needed_minutes
     nodes = counted(experiment.placement.nodes, "node")
     paid = 60 * budget_usd / experiment.usd_per_hour
-    found = (
+    budget_words = (
         f"{budget_usd:.2f} USD pay for {paid:.0f} minutes of {nodes}; a first run is estimated to "
         f"need {need:.0f}"
     )
     if paid < need.best:
-        return failed(found, f"raise {BUDGET}, or measure less: `draftworth plan` has the sum")
+        return failed(
+            budget_words, f"raise {BUDGET}, or measure less: `draftworth plan` has the sum"
+        )
     if paid < need.worst:
-        return warned(found, f"raise {BUDGET}, or accept that it may end the run")
-    return passed(found)
+        return warned(budget_words, f"raise {BUDGET}, or accept that it may end the run")
+    return passed(budget_words)
 
 
 def revisions(situation: Situation) -> CheckResult:

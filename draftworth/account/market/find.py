@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from draftworth import errors, terminal
-from draftworth.account.checks import check, cluster
+from draftworth.account.checks import check, cluster_needs
 from draftworth.account.checks.capacity import ACCELERATOR, limit_vcpus, zones_that_offer
 from draftworth.account.clients import Clients, Region, client
 from draftworth.account.market import offers
@@ -39,7 +39,7 @@ class Unknown(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class Found:
+class Market:
     """The offers, the unanswered questions, and the regions that offer the instance type."""
 
     offers: list[Offer] = field(default_factory=list)
@@ -58,22 +58,22 @@ class Found:
 
 
 def run(experiment: ResolvedNeuron, wanted: Collection[str]) -> int:
-    """Search the regions in `wanted` (empty: all regions of the account) and print the offers."""
+    """Search the regions in `wanted` (empty: all regions of the account), and print the offers."""
     need = Need.of(experiment)
-    found = look(experiment, need, wanted, client)
-    print_lines(found_lines(found, need))
-    return 0 if any(not offer.hindrance for offer in found.offers) else 1
+    market = look(experiment, need, wanted, client)
+    print_lines(market_lines(market, need))
+    return 0 if any(not offer.hindrance for offer in market.offers) else 1
 
 
 def look(
     experiment: ResolvedNeuron, need: Need, wanted: Collection[str], clients: Clients
-) -> Found:
+) -> Market:
     """Return what the `wanted` (empty: all) regions offer; `unknown` names those not enabled."""
     states = check.region_states(experiment.spec.aws.region, clients)
     enabled = {name for name, state in states.items() if state in check.OPEN}
     names = sorted(enabled & set(wanted) if wanted else enabled)
     sys.stderr.write(f"asking {len(names)} regions, for {SECONDS} seconds at most\n")
-    found = find(
+    market = find(
         [Region(name=name, clients=clients) for name in names],
         Region(name=offers.PRICE_LIST_REGION, clients=clients, answers_for_all=True),
         need,
@@ -84,8 +84,8 @@ def look(
             f"not enabled for this account: {', '.join(closed)}; next: aws account enable-region "
             "--region-name REGION, where a region is wanted"
         )
-        found.unknown.append(Unknown("others", "everything", reason))
-    return found
+        market.unknown.append(Unknown("others", "everything", reason))
+    return market
 
 
 def find(
@@ -95,28 +95,28 @@ def find(
     now: datetime,
     *,
     seconds: float = SECONDS,
-) -> Found:
+) -> Market:
     """Ask all regions in parallel; those that do not answer within `seconds` are in `unknown`."""
-    found, ends = Found(), time.monotonic() + seconds
+    market, ends = Market(), time.monotonic() + seconds
     ask = partial(offers.on_demand_prices, price_list, need.instance_type, now.date())
-    prices = found.attempt("all regions", "on-demand price", ask) or {}
+    prices = market.attempt("all regions", "on-demand price", ask) or {}
     answers = _answers(regions, lambda region: look_into(region, need, now, prices), ends)
     for region in regions:
         if answer := answers.get(region.name):
-            found.offers += answer.offers
-            found.unknown += answer.unknown
-            found.regions += answer.regions
+            market.offers += answer.offers
+            market.unknown += answer.unknown
+            market.regions += answer.regions
         else:
             reason = f"no answer within {seconds:.0f} seconds"
-            found.unknown.append(Unknown(region.name, "everything", reason))
-    return found
+            market.unknown.append(Unknown(region.name, "everything", reason))
+    return market
 
 
 def _answers(
-    regions: Sequence[Region], look: Callable[[Region], Found], ends: float
-) -> dict[str, Found]:
+    regions: Sequence[Region], look: Callable[[Region], Market], ends: float
+) -> dict[str, Market]:
     """Return, by region, the answers that arrived before the monotonic clock reached `ends`."""
-    answers: dict[str, Found] = {}
+    answers: dict[str, Market] = {}
 
     def keep(region: Region) -> None:
         answers[region.name] = look(region)
@@ -130,43 +130,43 @@ def _answers(
     return dict(answers)
 
 
-def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, Price]) -> Found:
+def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, Price]) -> Market:
     """Return what one region offers; `prices`: the on-demand prices by region."""
-    found = Found()
+    market = Market()
     kind = need.instance_type
-    zones = found.attempt(region.name, "offerings", lambda: zones_that_offer(region, kind))
+    zones = market.attempt(region.name, "offerings", lambda: zones_that_offer(region, kind))
     if not zones:
-        return found
-    found.regions.append(region.name)
-    ids = found.attempt(region.name, "zones", lambda: cluster.zone_ids(region)) or {}
+        return market
+    market.regions.append(region.name)
+    ids = market.attempt(region.name, "zones", lambda: cluster_needs.zone_ids(region)) or {}
     offer = partial(offers.hourly_offer, need, region=region.name)
-    listed = [*_blocks(found, region, need, now)]
-    spot = found.attempt(region.name, "Spot", lambda: offers.spot_prices(region, kind, now)) or {}
+    listed = [*_blocks(market, region, need, now)]
+    spot = market.attempt(region.name, "Spot", lambda: offers.spot_prices(region, kind, now)) or {}
     listed += (offer(price, kind="spot", zone=zone) for zone, price in spot.items())
     if on_demand := prices.get(region.name):
         listed += (offer(on_demand, kind="on_demand", zone=zone) for zone in zones)
     kinds = dict.fromkeys(offer.kind for offer in listed)
-    short = {kind: _quota_problem(found, region, need, kind) for kind in kinds}
-    found.offers += (
+    short = {kind: _quota_problem(market, region, need, kind) for kind in kinds}
+    market.offers += (
         replace(o, hindrance=o.hindrance or short[o.kind] or _zone_problem(o.zone, ids))
         for o in listed
     )
-    return found
+    return market
 
 
-def _blocks(found: Found, region: Region, need: Need, now: datetime) -> Iterator[Offer]:
+def _blocks(market: Market, region: Region, need: Need, now: datetime) -> Iterator[Offer]:
     what, ask = "Capacity Blocks", partial(offers.block_offerings, region, need, now)
-    for offering in found.attempt(region.name, what, ask) or ():
+    for offering in market.attempt(region.name, what, ask) or ():
         read = partial(offers.block_offer, offering, region.name, need, now)
-        if offer := found.attempt(region.name, what, read):
+        if offer := market.attempt(region.name, what, read):
             yield offer
 
 
-def _quota_problem(found: Found, region: Region, need: Need, kind: str) -> str:
+def _quota_problem(market: Market, region: Region, need: Need, kind: str) -> str:
     quota = ACCELERATOR.get(kind)
     if quota is None:
         return ""
-    limit = found.attempt(region.name, f"quota {quota}", lambda: limit_vcpus(region, quota))
+    limit = market.attempt(region.name, f"quota {quota}", lambda: limit_vcpus(region, quota))
     if limit is None:
         return "the quota is unknown"
     return f"quota {quota.code} is {limit} vCPU, {need.vcpus} needed" if limit < need.vcpus else ""
@@ -175,14 +175,14 @@ def _quota_problem(found: Found, region: Region, need: Need, kind: str) -> str:
 def _zone_problem(zone: str, ids: Mapping[str, str]) -> str:
     if ids and zone not in ids:
         return "no availability zone of this account: a Local Zone, or one not enabled"
-    if ids.get(zone) in cluster.REFUSED_ZONE_IDS:
+    if ids.get(zone) in cluster_needs.REFUSED_ZONE_IDS:
         return f"EKS accepts no subnet in {ids[zone]}"
     return ""
 
 
-def found_lines(found: Found, need: Need) -> Iterator[str]:
+def market_lines(market: Market, need: Need) -> Iterator[str]:
     """Yield the lines that show the offers."""
-    cheapest = sorted(found.offers, key=lambda offer: (offer.usd.worst, offer.usd.best))
+    cheapest = sorted(market.offers, key=lambda offer: (offer.usd.worst, offer.usd.best))
     free = [offer for offer in cheapest if not offer.hindrance]
     hindered = [offer for offer in cheapest if offer.hindrance]
     yield (
@@ -190,15 +190,15 @@ def found_lines(found: Found, need: Need) -> Iterator[str]:
         "the worst case of a first run (`draftworth plan` has the time line); whole "
         "prices in USD"
     )
-    yield f"{need.instance_type} is offered in: {', '.join(sorted(found.regions)) or 'no region'}"
+    yield f"{need.instance_type} is offered in: {', '.join(sorted(market.regions)) or 'no region'}"
     use = [_row(number, offer, offer.use) for number, offer in enumerate(free, 1)]
     title = "can be bought now, cheapest first; nothing was bought:"
     yield from _table(title, "of the paid time the plan uses", use)
     numbered = enumerate(hindered, len(free) + 1)
     because = [_row(number, offer, offer.hindrance) for number, offer in numbered]
     yield from _table("cannot be used now:", "because", because)
-    if found.unknown:
-        yield from ("", "could not be asked:", *terminal.table_lines(sorted(found.unknown)))
+    if market.unknown:
+        yield from ("", "could not be asked:", *terminal.table_lines(sorted(market.unknown)))
     for kind in dict.fromkeys(offer.kind for offer in free):
         number, offer = next((n, o) for n, o in enumerate(free, start=1) if o.kind == kind)
         yield ""

@@ -179,8 +179,8 @@ def _spot_price(history: list[tuple[datetime, float]], today: date) -> Price:
     return Price(usd_per_hour=max(history)[1], as_of=today, source=source)
 
 
-# A Capacity Block lasts whole days up to 14, then whole weeks up to 26 (Amazon EC2 User Guide); the
-# sizes are the console's. Blocks end at 11:30 UTC, so a block may be shorter than was asked for.
+# A Capacity Block lasts 1 to 14 days, or 3 to 26 whole weeks (Amazon EC2 User Guide); the numbers
+# of instances are the console's. Blocks end at 11:30 UTC, so one may be shorter than requested.
 _DAYS = (*range(1, 15), *range(21, 183, 7))
 _SIZES = (1, 2, 4, 8, 16, 32, 64)
 

@@ -8,7 +8,7 @@ from draftworth.errors import Problem, suggestion
 from draftworth.experiment.aws import ADD_ONS, S3_ADD_ON
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.rules.registry import neuron_rule
-from draftworth.experiment.strict import PATTERN_WORDS, PATTERNS
+from draftworth.experiment.strict_model import PATTERN_WORDS, PATTERNS
 
 PINNED_IMAGE_WORDS = (
     "an image with a tag other than latest, or with a digest (NAME@sha256: and 64 hex digits)"
@@ -22,7 +22,7 @@ _IMAGE = re.compile(
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
 _MAX_IMAGE_LENGTH = 512
-# This matches access tokens of the model hub. `hf_token` is shorter, so a secret may be named so.
+# This matches access tokens of the model hub, but not `hf_token`, a likely name of a secret.
 _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
@@ -32,7 +32,7 @@ def _zone_is_in_the_region(experiment: NeuronExperiment) -> Iterator[Problem]:
     if not _is_zone_of(aws.region, aws.availability_zone):
         yield Problem(
             key=("aws", "availability_zone"),
-            given=f'"{aws.availability_zone}"',
+            actual=f'"{aws.availability_zone}"',
             allowed=f"a zone of {aws.region}, e.g. {aws.region}a",
             reason="the subnets of the accelerator nodes lie in one zone of aws.region",
         )
@@ -46,7 +46,7 @@ def _second_zone_is_another(experiment: NeuronExperiment) -> Iterator[Problem]:
     if not _is_zone_of(aws.region, aws.second_zone) or aws.second_zone == aws.availability_zone:
         yield Problem(
             key=("aws", "second_zone"),
-            given=f'"{aws.second_zone}"',
+            actual=f'"{aws.second_zone}"',
             allowed=f"a zone of {aws.region} other than aws.availability_zone",
             reason="EKS wants subnets in two zones of its region",
         )
@@ -58,14 +58,14 @@ def _capacity_has_its_keys(experiment: NeuronExperiment) -> Iterator[Problem]:
     if capacity.is_block and capacity.reservation_id is None:
         yield Problem(
             key=(*key, "reservation_id"),
-            given="nothing",
+            actual="nothing",
             allowed=PATTERN_WORDS[PATTERNS["reservation"]],
             reason="EC2 launches nothing into a Capacity Block without its id",
         )
     for name in () if capacity.is_block else sorted(capacity.model_fields_set - {"kind"}):
         yield Problem(
             key=(*key, name),
-            given=f"a value with kind {capacity.kind}",
+            actual=f"a value with kind {capacity.kind}",
             allowed="leave the key out, or kind: capacity_block",
             reason="only a Capacity Block has it",
         )
@@ -77,7 +77,7 @@ def _block_has_its_price(experiment: NeuronExperiment) -> Iterator[Problem]:
     if aws.capacity.is_block and aws.price is None:
         yield Problem(
             key=("aws", "price"),
-            given="nothing",
+            actual="nothing",
             allowed="usd_per_hour, as_of and source: what was paid / (hours of the block x nodes)",
             reason="AWS tells a block's price only while it is on offer; `draftworth "
             "preflight --find` prints it then",
@@ -95,7 +95,7 @@ def _public_access_is_limited(experiment: NeuronExperiment) -> Iterator[Problem]
         if reason := _unfit_range(cidr):
             yield Problem(
                 key=("aws", "public_access_cidrs", index),
-                given=f'"{cidr}"',
+                actual=f'"{cidr}"',
                 allowed=f"public IPv4 ranges of /{_WIDEST} or narrower: your own address and /32",
                 reason=reason,
             )
@@ -119,7 +119,7 @@ def _hub_token_stays_secret(experiment: NeuronExperiment) -> Iterator[Problem]:
     if _HUB_TOKEN.fullmatch(experiment.aws.hub_token_secret or ""):
         yield Problem(
             key=("aws", "hub_token_secret"),
-            given="a value like a hub token, hf_... (not repeated here)",
+            actual="a value like a hub token, hf_... (not repeated here)",
             allowed="the NAME of a Secrets Manager secret, as in draftworth/hub",
             reason="a name is written into templates and logs; put the token into the secret, and "
             "revoke it if this file was shared",
@@ -132,7 +132,7 @@ def _image_is_pinned(experiment: NeuronExperiment) -> Iterator[Problem]:
     if image is not None and not is_pinned_image(image):
         yield Problem(
             key=("aws", "load_generator_image"),
-            given=f'"{image}"',
+            actual=f'"{image}"',
             allowed=PINNED_IMAGE_WORDS,
             reason="under a tag that moves two runs measure with different clients, and a changed "
             "Job keeps its name",
@@ -145,7 +145,7 @@ def _pins_are_of_what_is_deployed(experiment: NeuronExperiment) -> Iterator[Prob
     if pins.node_release and not pins.node_release.startswith(f"{kubernetes}."):
         yield Problem(
             key=("aws", "pins", "node_release"),
-            given=f'"{pins.node_release}" with Kubernetes {kubernetes}',
+            actual=f'"{pins.node_release}" with Kubernetes {kubernetes}',
             allowed=f"a release {kubernetes}.x-YYYYMMDD",
             reason="EKS refuses a node image of another Kubernetes version in the first minutes of "
             "a deploy",
@@ -154,7 +154,7 @@ def _pins_are_of_what_is_deployed(experiment: NeuronExperiment) -> Iterator[Prob
         if name not in ADD_ONS:
             yield Problem(
                 key=("aws", "pins", "add_ons", name),
-                given=f'"{name}"',
+                actual=f'"{name}"',
                 allowed=", ".join(ADD_ONS),
                 reason="no other add-on is installed" + suggestion(name, ADD_ONS),
             )
@@ -162,13 +162,13 @@ def _pins_are_of_what_is_deployed(experiment: NeuronExperiment) -> Iterator[Prob
     if s3_driver.startswith(("v0.", "v1.")):
         yield Problem(
             key=("aws", "pins", "add_ons", S3_ADD_ON),
-            given=f'"{s3_driver}"',
+            actual=f'"{s3_driver}"',
             allowed="v2 or later",
             reason="v1 mounts no volume with the pod's own role (Pod Identity)",
         )
 
 
 def is_pinned_image(image: str) -> bool:
-    """Tell whether a text is an image URI with a digest, or with a tag other than `latest`."""
+    """Return whether a text is an image URI with a digest, or with a tag other than `latest`."""
     match = _IMAGE.fullmatch(image) if len(image) <= _MAX_IMAGE_LENGTH else None
     return match is not None and (match["digest"] or match["tag"] or "latest") != "latest"

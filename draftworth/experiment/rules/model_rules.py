@@ -9,7 +9,7 @@ from draftworth.errors import Problem, suggestion
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import LocalExperiment, NeuronExperiment, beside, variants_of
 from draftworth.experiment.rules.registry import local_rule, neuron_rule
-from draftworth.experiment.strict import WORDS
+from draftworth.experiment.strict_model import WORDS
 from draftworth.experiment.variants import HubSpeculative, LocalSpeculative
 
 _OTHER_IDS = "the target checks the draft's token ids: with another vocabulary they mean other text"
@@ -26,7 +26,7 @@ def _tokenizer_family_is_known(experiment: NeuronExperiment) -> Iterator[Problem
             fit = (n for n, f in catalog().models.items() if family in (None, f.tokenizer_family))
             yield Problem(
                 key=(*key, "model"),
-                given=f'"{model.model}" without tokenizer_family beside it',
+                actual=f'"{model.model}" without tokenizer_family beside it',
                 allowed="a model with tokenizer_family: its tokenizer's family, e.g. qwen3; or one "
                 f"of the catalogue: {', '.join(fit)}",
                 reason="the catalogue does not know this model, so it cannot tell whether target "
@@ -35,7 +35,7 @@ def _tokenizer_family_is_known(experiment: NeuronExperiment) -> Iterator[Problem
         elif model.facts and stated is not None and stated != model.facts.tokenizer_family:
             yield Problem(
                 key=(*key, "tokenizer_family"),
-                given=f'"{stated}" for {model.model}',
+                actual=f'"{stated}" for {model.model}',
                 allowed=f"{model.facts.tokenizer_family}, or leave the key out",
                 reason="the catalogue knows this model's tokenizer",
             )
@@ -48,12 +48,12 @@ def _draft_is_of_the_targets_family(experiment: NeuronExperiment) -> Iterator[Pr
     for place, variant in variants_of(experiment, HubSpeculative):
         family = variant.draft.known_tokenizer_family
         if wanted is not None and family is not None and family != wanted:
-            known = (n for n, f in catalog().models.items() if f.tokenizer_family == wanted)
+            fitting = (n for n, f in catalog().models.items() if f.tokenizer_family == wanted)
             yield Problem(
                 key=place.at("draft", "model"),
-                given=f"{variant.draft.model} (tokenizer family {family}) for {target.model} "
+                actual=f"{variant.draft.model} (tokenizer family {family}) for {target.model} "
                 f"({wanted})",
-                allowed=f"a draft of the family {wanted}: {', '.join(known)}",
+                allowed=f"a draft of the family {wanted}: {', '.join(fitting)}",
                 reason=_OTHER_IDS,
             )
 
@@ -66,7 +66,7 @@ def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Pr
             continue
         yield Problem(
             key=place.at("draft", "model"),
-            given=f"{WORDS['kinds'][facts.kind]} for method {variant.method}",
+            actual=f"{WORDS['kinds'][facts.kind]} for method {variant.method}",
             allowed=WORDS["kinds"][method.draft or "none"],
             reason=f"{variant.method} takes nothing else: a head reads the target's hidden states, "
             "a draft model is a whole model of its own",
@@ -84,7 +84,7 @@ def _head_is_of_the_target(experiment: NeuronExperiment) -> Iterator[Problem]:
             heads = (n for n, f in catalog().models.items() if f.trained_for == target.model)
             yield Problem(
                 key=place.at("draft", "model"),
-                given=f"{variant.draft.model}, trained for {trained_for}, with {target.model}",
+                actual=f"{variant.draft.model}, trained for {trained_for}, with {target.model}",
                 allowed=", ".join(heads) or f"a head of {target.model}: the catalogue knows none",
                 reason="a head reads the hidden states of the one target that it was trained for",
             )
@@ -96,7 +96,7 @@ def _target_is_a_model(experiment: NeuronExperiment) -> Iterator[Problem]:
     if facts is not None and facts.kind != "causal_lm":
         yield Problem(
             key=("target", "model"),
-            given=f"{experiment.target.model}, {WORDS['kinds'][facts.kind]}",
+            actual=f"{experiment.target.model}, {WORDS['kinds'][facts.kind]}",
             allowed=WORDS["kinds"]["causal_lm"],
             reason="a speculation head cannot be served by itself",
         )
@@ -111,7 +111,7 @@ def _local_models_are_there(experiment: LocalExperiment, path: Path) -> Iterator
         if not os.path.isfile(folder / "config.json"):
             yield Problem(
                 key=(*key, "path"),
-                given=f'"{model.path}"',
+                actual=f'"{model.path}"',
                 allowed="a checkpoint folder with config.json and tokenizer.json",
                 reason=f"{folder} has no config.json",
             )
@@ -125,7 +125,7 @@ def _local_tokenizers_are_equal(experiment: LocalExperiment, path: Path) -> Iter
         if all(map(os.path.isfile, files)) and not filecmp.cmp(files[0], files[1], shallow=False):
             yield Problem(
                 key=place.at("draft", "path"),
-                given=f'"{variant.draft.path}", whose tokenizer.json differs from the target\'s',
+                actual=f'"{variant.draft.path}", whose tokenizer.json differs from the target\'s',
                 allowed="a draft with the target's tokenizer",
                 reason=_OTHER_IDS,
             )

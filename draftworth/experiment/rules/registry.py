@@ -1,7 +1,7 @@
 """Registers the rules of an experiment: each is a function with a code, which users see.
 
-A decorator says which experiments its rule is about and what the function gets. Rules apply in the
-order in which they are registered.
+The decorator of a rule determines to which experiments the rule applies, and the arguments of its
+function. Rules apply in the order in which they are registered.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExper
 from draftworth.experiment.search import Search
 from draftworth.records.prompts import Case
 
-# What a rule is, by what it gets. It yields a problem for everything that breaks it.
+# The kinds of rules, by their arguments. A rule yields a problem for each value that breaks it.
 ExperimentRule = Callable[[Experiment], Iterator[Problem]]
 NeuronRule = Callable[[NeuronExperiment], Iterator[Problem]]
 LocalRule = Callable[[LocalExperiment, Path], Iterator[Problem]]
@@ -26,14 +26,14 @@ R = TypeVar("R", bound=Callable[..., Iterator[Problem]])
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """What is checked: a validated experiment, the path of its file, and its prompts."""
+    """The arguments of rules: a validated experiment, the path of its file, and its prompts."""
 
     experiment: Experiment
     path: Path
     cases: Sequence[Case]
 
 
-# What applies each rule, by the rule's code.
+# By the code of each rule, the function that applies the rule and returns the problems.
 RULES: dict[str, Callable[[Checked], Iterable[Problem]]] = {}
 
 
@@ -78,7 +78,7 @@ def prompts_rule(code: str) -> Callable[[PromptsRule], PromptsRule]:
 
 
 def _registering(code: str, apply: Callable[[R, Checked], Iterable[Problem]]) -> Callable[[R], R]:
-    """Return a decorator for rules that `apply` can apply."""
+    """Return a decorator that registers a rule under `code`; apply: calls the rule."""
 
     def register(function: R) -> R:
         if code in RULES:

@@ -21,7 +21,7 @@ def _lengths_fit(experiment: Experiment) -> Iterator[Problem]:
     if total > limit:
         yield Problem(
             key=("serving", "max_model_len"),
-            given=f"{limit} with workload.input_tokens {work.most_input_tokens} + "
+            actual=f"{limit} with workload.input_tokens {work.most_input_tokens} + "
             f"workload.output_tokens {work.output_tokens} = {total}",
             allowed=f"{total} or more; or workload.input_tokens, if a tokenizer counts fewer",
             reason="the engine refuses or cuts requests longer than max_model_len",
@@ -36,14 +36,14 @@ def _buckets_are_known_to_the_engine(experiment: NeuronExperiment) -> Iterator[P
     if not dialect.endswith("_nxdi"):
         yield Problem(
             key=("serving", "buckets"),
-            given=f'"{serving.buckets}" on release {experiment.release}',
+            actual=f'"{serving.buckets}" on release {experiment.release}',
             allowed="engine",
             reason="only images with NxD Inference have these settings",
         )
     for name in serving.neuron_config.keys() & BUCKET_SETTINGS:
         yield Problem(
             key=("serving", "neuron_config", name),
-            given=f"a value, with serving.buckets {serving.buckets}",
+            actual=f"a value, with serving.buckets {serving.buckets}",
             allowed="serving.buckets, or this setting with serving.buckets engine",
             reason="both set the lengths that graphs are compiled for",
         )
@@ -51,11 +51,11 @@ def _buckets_are_known_to_the_engine(experiment: NeuronExperiment) -> Iterator[P
 
 @neuron_rule("slot-is-connected")
 def _slot_is_connected(experiment: NeuronExperiment) -> Iterator[Problem]:
-    given, legal = experiment.serving.slot_devices, experiment.accelerator.legal_slot_devices
-    if given not in legal:
+    devices, legal = experiment.serving.slot_devices, experiment.accelerator.legal_slot_devices
+    if devices not in legal:
         yield Problem(
             key=("serving", "slot_devices"),
-            given=str(given),
+            actual=str(devices),
             allowed=f"{', '.join(map(str, legal))} on {experiment.instance_type}",
             reason="no other number of a node's devices is connected to each other",
         )
@@ -63,9 +63,9 @@ def _slot_is_connected(experiment: NeuronExperiment) -> Iterator[Problem]:
 
 @neuron_rule("lnc-is-one-that-runs")
 def _lnc_is_one_that_runs(experiment: NeuronExperiment) -> Iterator[Problem]:
-    given, release = experiment.serving.lnc, experiment.release_facts
+    lnc, release = experiment.serving.lnc, experiment.release_facts
     allowed = release.lnc or experiment.accelerator.legal_lnc
-    if given in allowed:
+    if lnc in allowed:
         return
     reason = "a logical NeuronCore is one or two physical ones"
     if release.lnc is not None:
@@ -75,7 +75,7 @@ def _lnc_is_one_that_runs(experiment: NeuronExperiment) -> Iterator[Problem]:
         )
     yield Problem(
         key=("serving", "lnc"),
-        given=f"{given} on release {experiment.release}",
+        actual=f"{lnc} on release {experiment.release}",
         allowed=" or ".join(map(str, allowed)),
         reason=reason,
     )
@@ -83,11 +83,11 @@ def _lnc_is_one_that_runs(experiment: NeuronExperiment) -> Iterator[Problem]:
 
 @neuron_rule("dflash-is-in-bf16")
 def _dflash_is_in_bf16(experiment: NeuronExperiment) -> Iterator[Problem]:
-    given = experiment.serving.neuron_config.get("quantization", "bf16")
-    if experiment.uses("dflash") and given != "bf16":
+    quantization = experiment.serving.neuron_config.get("quantization", "bf16")
+    if experiment.uses("dflash") and quantization != "bf16":
         yield Problem(
             key=("serving", "neuron_config", "quantization"),
-            given=str(given),
+            actual=str(quantization),
             allowed="bf16, or leave the key out",
             reason="DFlash is validated with target, draft and KV cache in BF16 only",
         )
@@ -103,7 +103,7 @@ def _nodes_fit_the_plan(experiment: NeuronExperiment) -> Iterator[Problem]:
         most = min(MAX_NODES * placement.slots_a_node, MAX_VARIANTS)
         yield Problem(
             key=("variants",),
-            given=f"{placement.held} variants = {nodes} nodes",
+            actual=f"{placement.held} variants = {nodes} nodes",
             allowed=f"at most {most} variants ({MAX_NODES} nodes)",
             reason="every variant holds a slot for the whole run; split the experiment",
         )

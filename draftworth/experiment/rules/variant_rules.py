@@ -19,7 +19,7 @@ def _exactly_one_baseline(experiment: Experiment) -> Iterator[Problem]:
     if len(names) > 1:
         yield Problem(
             key=("variants",),
-            given=f"{len(names)} variants with method none ({', '.join(names)})",
+            actual=f"{len(names)} variants with method none ({', '.join(names)})",
             allowed="one variant with method none",
             reason="every speedup is a ratio to the one baseline",
         )
@@ -30,7 +30,7 @@ def _something_to_compare(experiment: Experiment) -> Iterator[Problem]:
     if experiment.search is None and len(experiment.variants) < 2:
         yield Problem(
             key=("variants",),
-            given="no variant beside the baseline, and no search",
+            actual="no variant beside the baseline, and no search",
             allowed="a variant with a method that drafts, or a search",
             reason="an experiment compares ways to decode",
         )
@@ -42,7 +42,7 @@ def _not_too_many_variants(experiment: Experiment) -> Iterator[Problem]:
     if number > MAX_VARIANTS:
         yield Problem(
             key=("variants",),
-            given=f"{number} variants" + ", the control among them" * experiment.control,
+            actual=f"{number} variants" + ", the control among them" * experiment.control,
             allowed=f"at most {MAX_VARIANTS}",
             reason="the files of a run hold no more; split the experiment",
         )
@@ -56,7 +56,7 @@ def _unique_variant_names(experiment: Experiment) -> Iterator[Problem]:
         if counts[dns_label(variant.name)] > 1:
             yield Problem(
                 key=place.at("name"),
-                given=f'"{variant.name}"',
+                actual=f'"{variant.name}"',
                 allowed="names that stay unique when dots become hyphens",
                 reason="a variant's name is the name of its Kubernetes service and of its metrics",
             )
@@ -74,7 +74,7 @@ def _reserved_name(experiment: Experiment) -> Iterator[Problem]:
         if reason := _RESERVED.get(dns_label(variant.name)):
             yield Problem(
                 key=("variants", index, "name"),
-                given=f'"{variant.name}"',
+                actual=f'"{variant.name}"',
                 allowed="another name",
                 reason=reason,
             )
@@ -83,12 +83,12 @@ def _reserved_name(experiment: Experiment) -> Iterator[Problem]:
 @rule("methods-the-release-serves")
 def _methods_the_release_serves(experiment: Experiment) -> Iterator[Problem]:
     release = experiment.release_facts
-    asked = {
+    methods = {
         place.at("method"): v.method for place, v in variants_of(experiment, variants.Speculative)
     }
     if experiment.search:
-        asked["search", "method"] = experiment.search.method
-    for key, method in asked.items():
+        methods["search", "method"] = experiment.search.method
+    for key, method in methods.items():
         unserved = catalog().unserved_methods.get(method)
         serving = {n: r for n, r in catalog().releases.items() if method in r.methods}
         able = [n for n, r in serving.items() if r.platform == release.platform] or [*serving]
@@ -97,7 +97,7 @@ def _methods_the_release_serves(experiment: Experiment) -> Iterator[Problem]:
         elif able and method not in release.methods:
             yield Problem(
                 key=key,
-                given=f"{method} on release {experiment.release}",
+                actual=f"{method} on release {experiment.release}",
                 allowed=f"{variants.methods_on(experiment.release)}; {method} needs release "
                 f"{' or '.join(able)}",
                 reason=f"the image of {experiment.release} (vLLM "
@@ -112,7 +112,7 @@ def _window_drafts_something(experiment: Experiment) -> Iterator[Problem]:
         if facts and variant.window < facts.min_window:
             yield Problem(
                 key=place.at("window"),
-                given=str(variant.window),
+                actual=str(variant.window),
                 allowed=f"{facts.min_window} or more",
                 reason=f"with this window {variant.method} on {experiment.release} yields at most "
                 f"{facts.max_tokens_per_step(variant.window)} tokens a step: it speculates nothing",
@@ -125,7 +125,7 @@ def _lookup_lengths_in_order(experiment: Experiment) -> Iterator[Problem]:
         if variant.prompt_lookup_min > variant.prompt_lookup_max:
             yield Problem(
                 key=place.at("prompt_lookup_min"),
-                given=f"{variant.prompt_lookup_min} with prompt_lookup_max "
+                actual=f"{variant.prompt_lookup_min} with prompt_lookup_max "
                 f"{variant.prompt_lookup_max}",
                 allowed=f"at most {variant.prompt_lookup_max}",
                 reason="no number of tokens lies between them, so nothing could be looked up",
@@ -139,7 +139,7 @@ def _window_is_that_of_the_draft(experiment: Experiment) -> Iterator[Problem]:
         if trained is not None and variant.window != trained:
             yield Problem(
                 key=place.at("window"),
-                given=f"{variant.window} with {variant.draft.model}",
+                actual=f"{variant.window} with {variant.draft.model}",
                 allowed=str(trained),
                 reason=f"{variant.method} drafts a whole block at once, and the draft was trained "
                 f"for blocks of {trained + 1}: there is no window to search",
@@ -162,7 +162,7 @@ def _every_token_accepted_would_pay(experiment: Experiment) -> Iterator[Problem]
         if (cost := step_cost(variant.window, per_drafted=each)) >= most:
             yield Problem(
                 key=place.at("window"),
-                given=str(variant.window),
+                actual=str(variant.window),
                 allowed="a smaller draft, or a window whose steps can yield more than they cost",
                 reason=f"a step costs at least 1 + {variant.window} x {each:.2f} = {cost:.2f} "
                 f"baseline steps ({words}), and yields at most {most} tokens: more "
@@ -183,7 +183,7 @@ def _window_fits_the_output(experiment: Experiment) -> Iterator[Problem]:
         if variant.window >= experiment.workload.output_tokens:
             yield Problem(
                 key=place.at("window"),
-                given=f"{variant.window} with workload.output_tokens "
+                actual=f"{variant.window} with workload.output_tokens "
                 f"{experiment.workload.output_tokens}",
                 allowed=f"less than {experiment.workload.output_tokens}",
                 reason="an output that ends within one step has no inter-token latency",
@@ -197,7 +197,7 @@ def _distinct_variants(experiment: Experiment) -> Iterator[Problem]:
         if variant.decoding in seen:
             yield Problem(
                 key=place.whole,
-                given=f'"{variant.name}", which decodes exactly as "{seen[variant.decoding]}"',
+                actual=f'"{variant.name}", which decodes exactly as "{seen[variant.decoding]}"',
                 allowed="variants that differ in method, draft or window",
                 reason="the same variant twice takes a second slot and shows nothing new",
             )

@@ -14,7 +14,7 @@ from draftworth.records.prompts import MAX_PROMPT_BYTES, Case, Prompt
 from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE
 
 # The client reads stream events of at most 1 MB; a token id and its comma have at most 8 bytes.
-MAX_TOLD_INPUT_TOKENS = 100_000
+MAX_INPUT_TOKENS_WITH_IDS = 100_000
 
 
 @rule("all-variants-sample-alike")
@@ -23,7 +23,7 @@ def _all_variants_sample_alike(experiment: Experiment) -> Iterator[Problem]:
     if temperature >= MIN_TEMPERATURE and why:
         yield Problem(
             key=("workload", "temperature"),
-            given=f"{temperature:g} on release {experiment.release}",
+            actual=f"{temperature:g} on release {experiment.release}",
             allowed="0; or serve each variant yourself, measure each with `draftworth "
             "measure --temperature`, and compare their texts before their speeds",
             reason=why,
@@ -36,7 +36,7 @@ def _temperature_is_taken_as_it_is(experiment: Experiment) -> Iterator[Problem]:
     if 0 < temperature < MIN_TEMPERATURE:
         yield Problem(
             key=("workload", "temperature"),
-            given=f"{temperature:g}",
+            actual=f"{temperature:g}",
             allowed=f"0, which is greedy, or {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}",
             reason=f"vLLM raises a lower one to {MIN_TEMPERATURE:g}",
         )
@@ -51,7 +51,7 @@ def _load_generator_can_send(experiment: Experiment) -> Iterator[Problem]:
     if isinstance(experiment, LocalExperiment):
         yield Problem(
             key=key,
-            given=work.load_generator,
+            actual=work.load_generator,
             allowed="asyncio, which is the default",
             reason="llmperf and Ray are in the image of the measuring Job, which runs on AWS; here "
             "requests are sent by the process that runs the experiment",
@@ -63,7 +63,7 @@ def _load_generator_can_send(experiment: Experiment) -> Iterator[Problem]:
     if in_flight > MAX_LLMPERF_IN_FLIGHT:
         yield Problem(
             key=key,
-            given=f"{work.load_generator} with {in_flight} requests in flight",
+            actual=f"{work.load_generator} with {in_flight} requests in flight",
             allowed=f"at most {MAX_LLMPERF_IN_FLIGHT} in flight, or asyncio",
             reason="llmperf has a process for each of them, and the measuring Job's pod has no "
             "memory for more",
@@ -71,22 +71,22 @@ def _load_generator_can_send(experiment: Experiment) -> Iterator[Problem]:
 
 
 @rule("token-ids-can-be-told")
-def _token_ids_can_be_told(experiment: Experiment) -> Iterator[Problem]:
+def _token_ids_can_be_sent(experiment: Experiment) -> Iterator[Problem]:
     work, key = experiment.workload, ("workload", "token_ids")
     if not work.token_ids:
         return
     if not experiment.release_facts.tells_token_ids:
         yield Problem(
             key=key,
-            given=f"true on release {experiment.release}",
+            actual=f"true on release {experiment.release}",
             allowed="false, or a release with vLLM 0.10.2 or later",
             reason=f"vLLM {experiment.release_facts.vllm_version} does not know return_token_ids",
         )
-    if work.most_input_tokens > MAX_TOLD_INPUT_TOKENS:
+    if work.most_input_tokens > MAX_INPUT_TOKENS_WITH_IDS:
         yield Problem(
             key=key,
-            given=f"true with workload.input_tokens {work.most_input_tokens}",
-            allowed=f"false, or at most {MAX_TOLD_INPUT_TOKENS:,} input tokens",
+            actual=f"true with workload.input_tokens {work.most_input_tokens}",
+            allowed=f"false, or at most {MAX_INPUT_TOKENS_WITH_IDS:,} input tokens",
             reason="the server sends the prompt's ids in one event, which the client would refuse "
             "for its length",
         )
@@ -104,7 +104,7 @@ def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
     if one_each > work.max_requests:
         yield Problem(
             key=("workload", "max_requests"),
-            given=f"{work.max_requests} with requests_per_round {work.requests_per_round}{shared}",
+            actual=f"{work.max_requests} with requests_per_round {work.requests_per_round}{shared}",
             allowed=f"{one_each} or more, or fewer requests a round, loads or repetitions",
             reason="all loads and repetitions share it, and one round of each takes "
             f"{one_each} requests of every case and variant",
@@ -116,7 +116,7 @@ def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
         needed = math.ceil(work.min_requests / work.requests_per_round / repetitions) * one_each
         yield Problem(
             key=("workload", "min_requests"),
-            given=f"{work.min_requests} with max_requests {work.max_requests}{shared}",
+            actual=f"{work.min_requests} with max_requests {work.max_requests}{shared}",
             allowed=f"at most {most}, or max_requests of {needed} or more",
             reason=f"each load would need more requests than its part: {most}, in whole rounds of "
             f"{work.requests_per_round}",
@@ -129,7 +129,7 @@ def _one_kind_of_load(experiment: Experiment) -> Iterator[Problem]:
     if work.concurrency and work.requests_per_second:
         yield Problem(
             key=("workload", "requests_per_second"),
-            given=f"{work.requests_per_second}, and workload.concurrency {work.concurrency}",
+            actual=f"{work.requests_per_second}, and workload.concurrency {work.concurrency}",
             allowed="one of the two",
             reason="a load has a number of requests in flight, or a rate at which they arrive",
         )
@@ -144,7 +144,7 @@ def _each_load_is_worth_its_warm_up(experiment: Experiment) -> Iterator[Problem]
         if in_flight > work.requests_per_round:
             yield Problem(
                 key=("workload", "concurrency", *([rung] if len(work.concurrencies) > 1 else [])),
-                given=f"{in_flight} requests in flight with workload.requests_per_round "
+                actual=f"{in_flight} requests in flight with workload.requests_per_round "
                 f"{work.requests_per_round}",
                 allowed=f"at most {work.requests_per_round} (if concurrency is left out, "
                 f"serving.max_num_seqs), or requests_per_round of {in_flight} or more",
@@ -161,7 +161,7 @@ def _classes_once(experiment: Experiment) -> Iterator[Problem]:
         if counts[prompt_class.name] > 1:
             yield Problem(
                 key=("workload", "classes", index),
-                given=f'"{prompt_class.name}" twice',
+                actual=f'"{prompt_class.name}" twice',
                 allowed="each class once",
                 reason="its requests would count double in the class's figures",
             )
@@ -174,7 +174,7 @@ def _weights_of_all_or_of_none(experiment: Experiment) -> Iterator[Problem]:
     for index in without if len(without) < len(classes) else ():
         yield Problem(
             key=("workload", "classes", index),
-            given=f'"{classes[index].name}" without a weight, beside classes with one',
+            actual=f'"{classes[index].name}" without a weight, beside classes with one',
             allowed="weight: its part of your output tokens; or no weight: all classes count alike",
             reason="the parts add up to the whole: 70 beside 1 is a mix of 98.6% to 1.4%",
         )
@@ -191,7 +191,7 @@ def _prompts_fit_the_load_generator(
     if size > MAX_PROMPT_BYTES:
         yield Problem(
             key=("workload", "classes"),
-            given=f"{size:,} bytes of prompts, written as JSON",
+            actual=f"{size:,} bytes of prompts, written as JSON",
             allowed=f"at most {MAX_PROMPT_BYTES:,} bytes in all classes together",
             reason="the measuring Job holds them in memory; take a sample of your prompts, or "
             "fewer cases (workload.classes[].cases)",
@@ -205,7 +205,7 @@ def _tool_calls_can_be_read(experiment: Experiment, cases: Sequence[Case]) -> It
     if places and not experiment.serving.tool_call_parser:
         yield Problem(
             key=("serving", "tool_call_parser"),
-            given=f"nothing, and {places} with tools that the model may call",
+            actual=f"nothing, and {places} with tools that the model may call",
             allowed="the name of a tool call parser of vLLM that fits the target, such as hermes "
             "for Qwen3 or llama3_json for Llama 3.1; or in these prompts another tool_choice than "
             "auto, which is the default",
@@ -219,7 +219,7 @@ def _length_is_not_forced(experiment: Experiment, cases: Sequence[Case]) -> Iter
     if places and experiment.workload.fixed_output_length:
         yield Problem(
             key=("workload", "fixed_output_length"),
-            given=f"true, and {places} with tools or a response_format",
+            actual=f"true, and {places} with tools or a response_format",
             allowed="false, which is the default",
             reason="such an answer ends where its form ends: text that the model is forced to "
             "write after that is not part of your traffic",
@@ -227,9 +227,9 @@ def _length_is_not_forced(experiment: Experiment, cases: Sequence[Case]) -> Iter
 
 
 def _which(cases: Sequence[Case], wanted: Callable[[Prompt], object]) -> str:
-    found = [(c, p) for c in cases for p in c.prompts if wanted(p)]
-    if not found:
+    prompts = [(c, p) for c in cases for p in c.prompts if wanted(p)]
+    if not prompts:
         return ""
-    case, prompt = found[0]
+    case, prompt = prompts[0]
     first = f"{case.prompt_class}/{case.name}, {prompt.id}"
-    return f"{counted(len(found), 'prompt')} (the first: {first})"
+    return f"{counted(len(prompts), 'prompt')} (the first: {first})"

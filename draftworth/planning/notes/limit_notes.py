@@ -1,6 +1,6 @@
-"""What ends a run too early: the deadline, the budget, `search.stop`, a Capacity Block's end.
+"""Notes on limits that end a run too early: deadline, budget, `search.stop`, Capacity Block.
 
-A deadline or a budget that no run can keep is refused here; for all else there are notes.
+A deadline or a budget that no run can keep is refused here; the other limits only get notes.
 """
 
 import math
@@ -28,11 +28,11 @@ def limit_notes(run: RunForecast) -> Iterator[Note]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Limit:
-    """The deadline or the budget, and what the run needs of it, in minutes or in USD.
+    """The deadline or the budget (`value`), and how much of it the run needs, in minutes or in USD.
 
     setting: the key with its value. needs: words for an amount, as `costs {:.2f} USD`.
-    certain, average, most: what a search needs to measure the candidates that are certain, as many
-        as an average search, and all that may be measured; without a search the three are equal.
+    certain, average, most: the amount that a search needs to measure the certain candidates, as
+        many candidates as an average search, and all candidates; without a search they are equal.
     """
 
     setting: str
@@ -70,11 +70,11 @@ def _limits(run: RunForecast) -> Iterator[_Limit]:
 def _needed(run: RunForecast, minutes: Bounds) -> tuple[Bounds, Bounds, Bounds]:
     """Return the minutes for the certain candidates, an average search, and all candidates.
 
-    minutes: those for all candidates, which without a search is all that there is.
+    minutes: the minutes for all candidates; without a search, those of the run.
     """
     if run.search is None:
         return minutes, minutes, minutes
-    certain = minutes.worst - run.others_minutes.worst
+    certain = minutes.worst - run.further_minutes.worst
     average = certain + run.search.further_minutes(run.search.extent.average).worst
     return (
         Bounds(minutes.best, certain),

@@ -34,7 +34,7 @@ Code = Literal[
 
 @dataclass(frozen=True)
 class Note:
-    """What is probably not intended, and what to do about it, in one sentence.
+    """A sentence on a setting that is probably not intended, and on what to do about it.
 
     code: names the rule, and stays the same when the sentence is written anew.
     """

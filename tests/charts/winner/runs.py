@@ -14,7 +14,7 @@ from charts.winner.building import export_of
 from charts.winner.measured import Export, measured_winner
 from draftworth.planning.resolved import ResolvedExperiment, load
 from draftworth.planning.specify_run import serving_facts
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 from tests.conftest import ROOT
 from tests.draftworth.decision.test_ladder import blocks_at, in_flight
 from tests.draftworth.report import runs

@@ -240,11 +240,14 @@ def test_preflight_fails_graphs_that_would_be_refused(s3: Any, tmp_path: Path) -
     path, experiment = a_file(tmp_path)
     put_graph(s3, experiment, 0)
     result = checked(path)
-    assert (result.status, result.found) == ("pass", "1 of 2 variants load, the others compile")
+    assert (result.status, result.observation) == (
+        "pass",
+        "1 of 2 variants load, the others compile",
+    )
     put_graph(s3, experiment, 0, inputs={"window": 5})
     result = checked(path)
     assert result.status == "fail"
-    assert result.found.startswith("would be refused: baseline: ")
+    assert result.observation.startswith("would be refused: baseline: ")
     assert result.next_step.startswith(f"draftworth artifacts {path} --run")
 
 
@@ -252,4 +255,4 @@ def test_preflight_refuses_nothing_before_the_first_deploy(tmp_path: Path) -> No
     with mock_aws():
         result = checked(a_file(tmp_path)[0])
     assert result.status == "pass"
-    assert result.found == "nothing is deployed yet: first starts compile"
+    assert result.observation == "nothing is deployed yet: first starts compile"

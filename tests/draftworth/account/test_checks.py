@@ -53,7 +53,7 @@ def checked(name: str, row: Row) -> CheckResult:
 
 def lines(name: str, number: int, result: CheckResult) -> Iterator[str]:
     yield f"{name} {number}: {result.status}"
-    yield f"    found: {result.found}"
+    yield f"    found: {result.observation}"
     if result.next_step:
         yield f"    next:  {result.next_step}"
     if result.paste:

@@ -37,13 +37,15 @@ def test_bootstrap_is_judged_by_its_version(account: None) -> None:
 
 def test_another_qualifier_has_another_parameter(account: None, tmp_path: Path) -> None:
     default = f"/cdk-bootstrap/{deploy_prerequisites.DEFAULT_QUALIFIER}/version"
-    assert default in deploy_prerequisites.bootstrap(situation(root=tmp_path)).found, "no checkout"
+    assert default in deploy_prerequisites.bootstrap(situation(root=tmp_path)).observation, (
+        "no checkout"
+    )
     context = {"@aws-cdk/core:bootstrapQualifier": "mine"}
     (tmp_path / "cdk.json").write_text(json.dumps({"context": context}))
     shutil.copy(ROOT / "package.json", tmp_path)
     assert (
         "/cdk-bootstrap/mine/version"
-        in deploy_prerequisites.bootstrap(situation(root=tmp_path)).found
+        in deploy_prerequisites.bootstrap(situation(root=tmp_path)).observation
     )
 
 
@@ -72,7 +74,7 @@ def test_a_model_of_unknown_access_is_a_warning() -> None:
     unknown = HubModel(model="acme/private", tokenizer_family="qwen3")
     result = deploy_prerequisites.gated_models(situation(changed(experiment(), target=unknown)))
     assert result.status == "warn"
-    assert "whether acme/private is gated" in result.found
+    assert "whether acme/private is gated" in result.observation
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_credentials_name_the_account_and_region_is_enabled() -> None:
     with mock_aws():
         result = credentials(situation())
         assert result.status == "pass"
-        assert "arn:aws:sts::" in result.found
+        assert "arn:aws:sts::" in result.observation
         for region, status in {
             "us-east-2": "pass",
             "ap-east-1": "fail",
@@ -75,8 +75,8 @@ def test_without_credentials_aws_checks_are_skipped(
     statuses = [answers[name].status for name in asks_aws]
     assert statuses == ["fail", *["skip"] * (len(asks_aws) - 1)]
     assert "aws sso login" in answers["credentials"].next_step
-    assert "us-east-1" not in answers["credentials"].found
-    assert {answers[name].found for name in asks_aws[1:]} == {"not asked: credentials failed"}
+    assert "us-east-1" not in answers["credentials"].observation
+    assert {answers[name].observation for name in asks_aws[1:]} == {"not asked: credentials failed"}
     skipped = [line for line in table_lines(answers.items()) if "  skip  " in line]
     assert len(skipped) == 1
     assert f"{asks_aws[1]} and {len(asks_aws) - 2} more" in skipped[0]
@@ -88,7 +88,7 @@ def test_a_profile_that_does_not_exist_fails_check(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     result = preflight.result_of(GATES[0], dataclasses.replace(situation(), clients=clients.client))
     assert result.status == "fail"
-    assert "profile (nobody) could not be found" in result.found
+    assert "profile (nobody) could not be found" in result.observation
     assert "aws configure list-profiles" in result.next_step
 
 
@@ -97,7 +97,7 @@ def test_checks_in_a_disabled_region_are_skipped() -> None:
         answers = dict(results(situation(experiment(region="ap-east-1"))))
     assert answers["credentials"].status == "pass"
     assert answers["region"].status == "fail"
-    assert answers["bootstrap"].found == "not asked: region failed"
+    assert answers["bootstrap"].observation == "not asked: region failed"
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,14 @@ def test_a_refusal_is_a_failed_check_with_reason(check: Check) -> None:
     refused = dataclasses.replace(given, clients=refusing)
     result = preflight.result_of(check, refused)
     assert result.status == "fail"
-    assert "AccessDenied" in result.found
+    assert "AccessDenied" in result.observation
     assert "allow" in result.next_step
 
 
 def test_the_table_is_aligned_with_next_steps_below() -> None:
     answers = [
         ("zone", passed("offered")),
-        ("capacity block", CheckResult(status="fail", found="gone", next_step="buy one")),
+        ("capacity block", CheckResult(status="fail", observation="gone", next_step="buy one")),
     ]
     assert list(table_lines(answers)) == [
         "zone            pass  offered",
@@ -152,7 +152,7 @@ def test_a_wrong_experiment_file_is_exit_code_2(tmp_path: Path, ran: Ran) -> Non
 def test_only_a_failure_is_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, ran: Ran, status: Any, code: int
 ) -> None:
-    result = CheckResult(status=status, found="so it is")
+    result = CheckResult(status=status, observation="so it is")
     monkeypatch.setattr(preflight, "GATES", [])
     monkeypatch.setattr(preflight, "CHECKS", [Check(name="one", run=lambda _: result)])
     assert f"one  {status}  so it is" in ran("preflight", QWEN, code=code)

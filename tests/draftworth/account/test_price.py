@@ -9,7 +9,7 @@ import pytest
 
 from draftworth.account import price
 from draftworth.account.clients import AwsError
-from draftworth.account.price import asked_price, kept_price
+from draftworth.account.price import current_price, kept_price
 from draftworth.errors import DraftworthError
 from draftworth.planning.prices import CONTEXT_FILE, context_values, price_key
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
@@ -56,7 +56,7 @@ def virginia(*answers: Answer) -> StubbedClients:
 
 def test_spot_has_the_zones_price_of_now() -> None:
     clients = ohio(spot(us_east_2c=["15.09", "8.60"]))
-    found = asked_price(experiment(), clients, NOW)
+    found = current_price(experiment(), clients, NOW)
     assert (found.usd_per_hour, found.as_of) == (15.09, NOW.date())
     assert found.source == "EC2 Spot price history: 8.60 to 15.09 in 7 days"
     assert clients.calls == [("us-east-2", "DescribeSpotPriceHistory")]
@@ -70,7 +70,7 @@ def test_on_demand_costs_the_regions_list_price() -> None:
             product("us-west-2", "99"),
         )
     )
-    found = asked_price(experiment(capacity={"kind": "on_demand"}), clients, NOW)
+    found = current_price(experiment(capacity={"kind": "on_demand"}), clients, NOW)
     assert (found.usd_per_hour, found.source) == (46.987, "AWS Price List, on demand, Linux")
     assert clients.calls == [("us-east-1", "GetProducts")]
 
@@ -103,7 +103,7 @@ def test_a_price_that_aws_withholds_is_an_error() -> None:
     ):
         for _ in answers:
             with pytest.raises(AwsError) as refused:
-                asked_price(given, clients, NOW)
+                current_price(given, clients, NOW)
             assert refused.value.next_step
 
 
@@ -112,7 +112,7 @@ def test_a_broken_price_list_is_no_traceback() -> None:
     clients, given = virginia(*map(products, texts)), experiment(capacity={"kind": "on_demand"})
     for _ in texts:
         with pytest.raises(DraftworthError):
-            asked_price(given, clients, NOW)
+            current_price(given, clients, NOW)
 
 
 def test_a_price_is_requested_once_and_kept(unpriced: ResolvedNeuron) -> None:
@@ -148,11 +148,11 @@ def test_a_stated_price_needs_no_request(
 
 def test_a_price_list_refusal_names_no_other_region() -> None:
     with pytest.raises(AwsError) as told:
-        asked_price(experiment(capacity={"kind": "on_demand"}), virginia(DENIED_LIST), NOW)
+        current_price(experiment(capacity={"kind": "on_demand"}), virginia(DENIED_LIST), NOW)
     assert "could not read the price of trn2.48xlarge in the Price List" in str(told.value)
     assert "us-east-1" not in str(told.value)
     with pytest.raises(AwsError, match="in us-east-2"):
-        asked_price(experiment(), ohio(DENIED), NOW)
+        current_price(experiment(), ohio(DENIED), NOW)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +167,6 @@ def test_the_command_prints_the_price_or_why_none(
     monkeypatch: pytest.MonkeyPatch,
     ran: Ran,
 ) -> None:
-    asked: Any = lambda given, _, now: asked_price(given, ohio(answer), now)  # noqa: E731
-    monkeypatch.setattr(price, "asked_price", asked)
+    asked: Any = lambda given, _, now: current_price(given, ohio(answer), now)  # noqa: E731
+    monkeypatch.setattr(price, "current_price", asked)
     assert told in ran("price", unpriced.path, code=code)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from draftworth.account.clients import AwsError
-from draftworth.account.s3 import download_checkpoint
+from draftworth.account.s3_downloads import download_checkpoint
 from draftworth.cli import estimate
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan, StoredFile

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.account.s3 import download_run
+from draftworth.account.s3_downloads import download_run
 from draftworth.errors import UserInputError
 from draftworth.records import codec, results
 from tests.draftworth.report.runs import make_run_result

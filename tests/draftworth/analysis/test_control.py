@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from draftworth.analysis.statistics import Estimate
-from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL
+from draftworth.records.run_folder import Run
 from draftworth.report.attention import attention_of
 from draftworth.report.contents import document_of
 from draftworth.report.reasons import reason_words

@@ -7,8 +7,8 @@ import pytest
 from draftworth.measuring.result_files import llmperf_summary
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import MILLISECONDS, Metric
-from draftworth.records.reading import Run
 from draftworth.records.results import RequestRecord
+from draftworth.records.run_folder import Run
 from draftworth.report.contents import document_of
 from draftworth.report.tables import figures_csv
 from lambdas.metrics_publisher.metric_data_calls import plan_block

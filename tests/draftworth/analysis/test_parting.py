@@ -15,8 +15,8 @@ from draftworth.analysis.statistics import at_least
 from draftworth.decision.facts import facts_of
 from draftworth.records.likelihoods import GreedyLikelihood
 from draftworth.records.load_shapes import ConcurrencyLoad
-from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL
+from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcript
 from draftworth.report.attention import attention_of
 from draftworth.report.reasons import answers_words

@@ -11,8 +11,8 @@ from draftworth.decision.run_comparison import changes
 from draftworth.errors import UserInputError
 from draftworth.records.likelihoods import Likelihood
 from draftworth.records.load_shapes import ConcurrencyLoad
-from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult, Limits
+from draftworth.records.run_folder import Run
 from draftworth.records.servers import ServingFacts
 from draftworth.report.reasons import reason_words
 from tests.draftworth.report.runs import make_run, slower, with_control, with_repetitions

@@ -11,7 +11,7 @@ import pytest
 
 from draftworth.analysis.sensitivity import SHARES, CostByShare
 from draftworth.records.load_shapes import PoissonLoad
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 from tests.draftworth.report import runs
 from tests.draftworth.report.runs import VARIANT, make_facts, make_run
 from tests.draftworth.report.states import STATES, with_factor

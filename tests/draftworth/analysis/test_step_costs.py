@@ -10,11 +10,11 @@ from draftworth.analysis.costs import step_cost_ratio, step_costs_of
 from draftworth.errors import UserInputError
 from draftworth.planning.specify_run import serving_facts
 from draftworth.records.codec import dump_record
-from draftworth.records.findings import STEP_COSTS_FILE, StepCost, StepCostCard, read_step_costs
 from draftworth.records.load_shapes import ConcurrencyLoad
-from draftworth.records.reading import Run
 from draftworth.records.results import CONTROL, BlockResult
+from draftworth.records.run_folder import Run
 from draftworth.records.servers import Decoding
+from draftworth.records.step_costs import STEP_COSTS_FILE, StepCost, StepCostCard, read_step_costs
 from tests.draftworth.report import runs
 from tests.support.blocks import each_request, make_price
 from tests.support.experiments import resolved

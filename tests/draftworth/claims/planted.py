@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from draftworth.records.load_shapes import ConcurrencyLoad, Load
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 from draftworth.records.servers import Decoding
 from tests.support.blocks import make_block, make_record, make_run
 from tests.support.serving_facts import make_serving_facts

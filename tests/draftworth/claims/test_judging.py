@@ -8,7 +8,7 @@ import pytest
 from draftworth.claims.judging import ClaimsFile, judge, read_claims
 from draftworth.decision.facts import facts_of
 from draftworth.records.load_shapes import ConcurrencyLoad
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 from tests.conftest import ROOT
 from tests.draftworth.claims.planted import AS_PUBLISHED, WITH_SMALL, make_planted_run
 from tests.draftworth.report.searches import make_search_run

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from draftworth.planning import specify_run
-from draftworth.records.findings import StepCost, StepCostCard
+from draftworth.records.step_costs import StepCost, StepCostCard
 from tests.support.experiments import resolved
 from tests.support.step_costs import cost
 

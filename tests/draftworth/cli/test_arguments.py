@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from draftworth.cli import arguments, main
 from draftworth.errors import UserInputError
-from draftworth.records.reading import Run, read_run
+from draftworth.records.run_folder import Run, read_run
 from tests.conftest import ROOT
 from tests.hostile.fuzzing import TEXTS
 from tests.support.snapshot import assert_snapshot
@@ -63,7 +63,7 @@ def measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Meas
 
 
 # What each argument refuses; `refused-arguments.txt` has the words.
-# All that is no address of a server: tests/draftworth/measuring/test_http.py.
+# All that is no address of a server: tests/draftworth/measuring/test_http_client.py.
 REFUSED: dict[Callable[[str], object], tuple[str, ...]] = {
     arguments.base_url: (
         f"http://me:{SECRET}@host:8000",

@@ -15,8 +15,9 @@ from draftworth.decision.facts import RunFacts, facts_of
 from draftworth.decision.verdict import compare
 from draftworth.metrics.definitions import ACCEPTANCE_RATE, ACCEPTANCE_RATE_ESTIMATED
 from draftworth.records.codec import load_record
-from draftworth.records.findings import STEP_COSTS_FILE, StepCostCard, Verdict
-from draftworth.records.reading import read_run
+from draftworth.records.findings import Verdict
+from draftworth.records.run_folder import read_run
+from draftworth.records.step_costs import STEP_COSTS_FILE, StepCostCard
 from draftworth.report.reasons import reason_words
 from tests.draftworth.conftest import Ran
 from tests.support.stream_server import (

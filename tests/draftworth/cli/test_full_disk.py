@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.records.reading import read_run
+from draftworth.records.run_folder import read_run
 from tests.conftest import ROOT
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
 from tests.support.waiting import HANGS_AFTER_SECONDS

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from draftworth.measuring.http import API_KEY_VARIABLE
+from draftworth.measuring.http_client import API_KEY_VARIABLE
 from draftworth.measuring.journal import UNRECORDED_END
-from draftworth.measuring.unended import only_process, read_begun_run
-from draftworth.records.reading import read_run
+from draftworth.measuring.unended_runs import only_process, read_begun_run
 from draftworth.records.results import RUN_FILE, SPECIFICATION_FILE
+from draftworth.records.run_folder import read_run
 from tests.conftest import ROOT
 from tests.draftworth.conftest import Ran
 from tests.hostile.fuzzing import at

@@ -15,7 +15,7 @@ import pytest
 from draftworth.cli import main
 from draftworth.measuring.journal import Entry
 from draftworth.measuring.runner import TERMINATED
-from draftworth.measuring.unended import read_begun_run
+from draftworth.measuring.unended_runs import read_begun_run
 from tests.conftest import ROOT
 from tests.support.stream_server import (
     Request,

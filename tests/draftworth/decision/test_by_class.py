@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from draftworth.decision.by_class import ByClass
-from draftworth.records.reading import Run
 from draftworth.records.results import Limits
+from draftworth.records.run_folder import Run
 from tests.draftworth.report import runs, states
 from tests.support.blocks import make_price
 from tests.support.present import present

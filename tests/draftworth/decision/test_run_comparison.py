@@ -7,7 +7,7 @@ import pytest
 
 from draftworth.decision.run_comparison import changes
 from draftworth.errors import UserInputError
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 from draftworth.report.contents import change_sentence
 from tests.draftworth.report import runs
 from tests.support.present import present

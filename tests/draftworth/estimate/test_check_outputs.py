@@ -9,9 +9,9 @@ import pytest
 
 from draftworth.analysis.likelihood_check import judged
 from draftworth.errors import UserInputError
-from draftworth.estimate.likelihood import check_outputs, checks_by_target
-from draftworth.estimate.reader import Reader
-from draftworth.estimate.target_outputs import GivenOutputs, given_outputs
+from draftworth.estimate.output_likelihoods import check_outputs, checks_by_target
+from draftworth.estimate.run_teacher_forcing import Reader
+from draftworth.estimate.target_outputs import TargetOutputs, read_target_outputs
 from draftworth.planning.resolved import load
 from draftworth.records import likelihoods
 from draftworth.records.readings import Output, Reading
@@ -53,7 +53,7 @@ def tokenizer_alone(folder: Path) -> Path:
 def checked(reader: Known, run: Path, **overrides: Any) -> list[str]:
     """The progress lines of the check of a run's outputs."""
     experiment = load(EXPERIMENT)
-    answers = replace(given_outputs(experiment, run), **overrides)
+    answers = replace(read_target_outputs(experiment, run), **overrides)
     lines: list[str] = []
     check_outputs(experiment, answers, reader, DRAFT, progress=lines.append)
     return lines
@@ -82,7 +82,7 @@ def test_the_target_reads_sampled_outputs_as_drawn(tmp_path: Path) -> None:
 def test_greedy_outputs_are_read_as_the_model_is(tmp_path: Path) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES)
     experiment, reader = load(EXPERIMENT), Known(target=TARGET)
-    given = given_outputs(experiment, run)
+    given = read_target_outputs(experiment, run)
     assert given.run
 
     found = [*checks_by_target(experiment, given.run, given.transcripts, reader)]
@@ -113,7 +113,7 @@ def test_a_draft_reads_both_sides_without_target_weights(
 
 def said(run: Path, by_the_variant: str) -> Transcripts:
     """The run's transcripts, with another text of the variant's."""
-    answers = given_outputs(load(EXPERIMENT), run)
+    answers = read_target_outputs(load(EXPERIMENT), run)
     assert answers.run
     drafted = {
         r.request_id
@@ -173,7 +173,7 @@ def test_reading_and_writing_errors_become_progress_lines(tmp_path: Path) -> Non
 def test_outputs_of_no_run_are_not_checked(tmp_path: Path) -> None:
     reader = Known(target=TARGET)
     check_outputs(
-        load(EXPERIMENT), GivenOutputs(outputs=()), reader, tmp_path, progress=lambda _: None
+        load(EXPERIMENT), TargetOutputs(outputs=()), reader, tmp_path, progress=lambda _: None
     )
 
     assert reader.asked == []

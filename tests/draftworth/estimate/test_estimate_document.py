@@ -25,7 +25,7 @@ PREDICTED = prediction(
 
 def estimate(draft: str, load: str | None, *, outputs: int = 1) -> DraftEstimate:
     readings = [make_reading("110", id=str(n), prompt_id=str(n)) for n in range(outputs)]
-    costs = StepCosts(known={3: CostRange(low=1.1, high=1.2)}, source="measured", load=load)
+    costs = StepCosts(by_window={3: CostRange(low=1.1, high=1.2)}, source="measured", load=load)
     return DraftEstimate(
         target="target",
         tokenizer="models/target",
@@ -70,7 +70,7 @@ def test_the_answer_at_a_glance(
     low: float, high: float, tone: str, value: str, finding: str
 ) -> None:
     # Each step yields three tokens.
-    costs = StepCosts(known={3: CostRange(low=3 * low, high=3 * high)}, source="", load="c1")
+    costs = StepCosts(by_window={3: CostRange(low=3 * low, high=3 * high)}, source="", load="c1")
     found = replace(estimate("a", "c1"), step_costs=costs)
 
     document = document_of("x", [found])

@@ -9,7 +9,7 @@ import pytest
 from draftworth.cli import main
 from draftworth.errors import UserInputError
 from draftworth.estimate import model_folders, teacher_forcing
-from draftworth.estimate.model_folders import check_model, shown
+from draftworth.estimate.model_folders import check_model, printed_path
 from draftworth.records.codec import dump_record
 from draftworth.records.readings import Pass
 from tests.conftest import ROOT
@@ -34,7 +34,7 @@ def test_a_folder_that_lacks_a_part_is_refused(tmp_path: Path, removed: str, sai
         path.unlink()
 
     with pytest.raises(UserInputError, match=rf"^--draft: given .*draft, {said}.*next: "):
-        check_model(draft, given_by="--draft")
+        check_model(draft, option="--draft")
 
 
 @pytest.mark.parametrize("option", ["--target", "--draft"])
@@ -79,9 +79,9 @@ def test_what_is_read_already_is_there_without_torch(
 def test_a_folder_is_printed_relative_to_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
-    assert shown(DRAFT) == "rehearsal/tiny_pair/draft"
-    assert shown(Path("drafts/a")) == "drafts/a"
-    assert shown(Path("/elsewhere/a")) == "/elsewhere/a"
+    assert printed_path(DRAFT) == "rehearsal/tiny_pair/draft"
+    assert printed_path(Path("drafts/a")) == "drafts/a"
+    assert printed_path(Path("/elsewhere/a")) == "/elsewhere/a"
 
 
 def test_available_memory_includes_the_page_cache(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 from draftworth.estimate.predictions import draft_folders, predictions_of
 from draftworth.planning.resolved import ResolvedLocal, load
 from draftworth.records.likelihoods import Prediction
-from draftworth.records.reading import Run
 from draftworth.records.readings import Reading
+from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcript
 from tests.conftest import ROOT
 from tests.support.blocks import make_block, make_record, make_run

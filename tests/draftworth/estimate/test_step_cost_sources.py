@@ -6,8 +6,8 @@ import pytest
 
 from draftworth.errors import UserInputError
 from draftworth.estimate.step_cost_sources import CostRange, StepCosts, step_costs_of
-from draftworth.records.findings import StepCost, StepCostCard
 from draftworth.records.servers import ServingFacts
+from draftworth.records.step_costs import StepCost, StepCostCard
 from tests.support.serving_facts import make_serving_facts
 from tests.support.step_costs import C4, cost
 
@@ -37,7 +37,7 @@ def test_a_measured_window_costs_as_measured_per_load() -> None:
 
 
 def test_one_window_bounds_the_cost_of_another() -> None:
-    costs = StepCosts(known={7: CostRange(low=2.0, high=2.2)}, source="")
+    costs = StepCosts(by_window={7: CostRange(low=2.0, high=2.2)}, source="")
 
     more, fewer = costs.of_window(14), costs.of_window(3)
     assert more.low == 2.0
@@ -48,7 +48,7 @@ def test_one_window_bounds_the_cost_of_another() -> None:
 
 def test_two_windows_make_a_line_that_continues() -> None:
     costs = StepCosts(
-        known={3: CostRange(low=1.3, high=1.5), 7: CostRange(low=1.9, high=2.3)}, source=""
+        by_window={3: CostRange(low=1.3, high=1.5), 7: CostRange(low=1.9, high=2.3)}, source=""
     )
 
     assert costs.of_window(5).low == pytest.approx(1.6)

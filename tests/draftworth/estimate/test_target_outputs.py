@@ -11,7 +11,7 @@ from draftworth.estimate import target_outputs
 from draftworth.planning.resolved import load
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.prompts import Case, Prompt
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcript
 from tests.draftworth.estimate.written_runs import (
     EXPERIMENT,
@@ -69,10 +69,10 @@ def test_other_variants_and_changed_prompts_have_no_outputs() -> None:
 
 def test_the_chat_template_gets_messages_and_tools() -> None:
     tool = {"type": "function", "function": {"name": "f"}}
-    assert target_outputs.asked_of(Prompt(id="p", messages=(MESSAGE,), tools=(tool,)))["tools"] == (
-        tool,
-    )
-    assert "tools" not in target_outputs.asked_of(PROMPT)
+    assert target_outputs.prompt_content(Prompt(id="p", messages=(MESSAGE,), tools=(tool,)))[
+        "tools"
+    ] == (tool,)
+    assert "tools" not in target_outputs.prompt_content(PROMPT)
 
 
 def test_classes_without_outputs_are_named() -> None:
@@ -109,7 +109,7 @@ def test_a_run_of_made_prompts_alone_is_refused() -> None:
 
 def test_the_shipped_answers_are_to_every_shipped_prompt() -> None:
     experiment = load(EXPERIMENT)
-    found = target_outputs.given_outputs(experiment, TINY_PAIR / "answers")
+    found = target_outputs.read_target_outputs(experiment, TINY_PAIR / "answers")
 
     assert found.run is None
     asked = {(c.prompt_class, c.name, p.id) for c in experiment.cases for p in c.prompts}
@@ -121,12 +121,12 @@ def test_answers_to_other_cases_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "case.jsonl").write_text('{"id": "a", "text": "yes"}\n')
 
-    assert target_outputs.given_outputs(load(EXPERIMENT), tmp_path).outputs == []
+    assert target_outputs.read_target_outputs(load(EXPERIMENT), tmp_path).outputs == []
 
 
 def test_a_folder_without_run_or_answers_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserInputError):
-        target_outputs.given_outputs(load(EXPERIMENT), tmp_path)
+        target_outputs.read_target_outputs(load(EXPERIMENT), tmp_path)
 
 
 def test_a_class_without_answers_is_refused_first(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from draftworth.planning.resolved import load
 from draftworth.planning.specify_run import serving_facts
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcript, dump_transcripts
 from tests.conftest import ROOT
 from tests.draftworth.report.runs import write_run

@@ -37,7 +37,7 @@ def refused(path: Path) -> Problem:
 def assert_refused(path: Path, reason: str) -> None:
     problem = refused(path)
     assert (problem.code, problem.dotted_key) == ("forecast", "search.forecast")
-    assert problem.given == '"profile.json"'
+    assert problem.actual == '"profile.json"'
     assert ALLOWED in problem.allowed
     assert reason in problem.reason
 

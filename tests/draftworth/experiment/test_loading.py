@@ -70,7 +70,7 @@ def test_a_file_without_a_mapping_is_refused(tmp_path: Path, text: str, given: s
     path.write_text(text)
     with pytest.raises(ExperimentError) as refused:
         load_experiment(path)
-    assert [problem.given for problem in refused.value.problems] == [given]
+    assert [problem.actual for problem in refused.value.problems] == [given]
 
 
 def test_a_missing_file_is_answered_with_existing_ones(tmp_path: Path) -> None:

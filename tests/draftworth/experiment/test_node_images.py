@@ -6,7 +6,7 @@ import pytest
 
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.node_images import DOES_NOT_FIT, FITS, NOT_KNOWN, DriverAndRuntime
-from draftworth.experiment.strict import PATTERNS
+from draftworth.experiment.strict_model import PATTERNS
 from draftworth.neuron_versions import why_unfit
 from tests.conftest import ROOT
 from tests.support.experiments import resolved

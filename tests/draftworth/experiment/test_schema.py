@@ -13,7 +13,7 @@ import yaml
 from draftworth.errors import Key
 from draftworth.experiment.loading import experiment_json_schema
 from draftworth.experiment.model import NeuronExperiment
-from draftworth.experiment.strict import PATTERN_WORDS
+from draftworth.experiment.strict_model import PATTERN_WORDS
 from draftworth.experiment.validation_errors import description, fields_at, values_in_words
 from tests.conftest import ROOT
 from tests.support.snapshot import assert_snapshot

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.journal import History, read_history
 from draftworth.measuring.load_engines import Batch, Planned, SentBatch
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.runner import Runner
+from draftworth.measuring.streamed_request import Client, Measured
 from draftworth.records import results
 from draftworth.records.load_shapes import Load
 from draftworth.records.transcripts import Transcript
@@ -47,7 +47,7 @@ class FakeEngine:
                 await happening
         await asyncio.sleep(0)
         answers = [self.answer(client, request, load) for request in batch.measured]
-        return SentBatch(measured=answers, others=(), fillers=0)
+        return SentBatch(measured=answers, unmeasured=(), fillers=0)
 
     def answer(self, client: Client, request: Planned, load: Load) -> Measured:
         prompt_class = request.prompt.messages[0]["content"]

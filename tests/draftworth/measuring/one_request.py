@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from draftworth.measuring.client import Client, Measured
+from draftworth.measuring.streamed_request import Client, Measured
 from draftworth.records.prompts import Prompt
 from tests.support.specifications import shape
 from tests.support.stream_server import Script, Step, StreamServer, stream_server

@@ -14,7 +14,7 @@ import pytest
 from draftworth.measuring import clock, server_lifecycle
 from draftworth.measuring.clock import UnixClock, unix_clock
 from draftworth.measuring.run_specification import Endpoint
-from draftworth.records.reading import read_run
+from draftworth.records.run_folder import read_run
 from tests.conftest import ROOT
 from tests.support.stand_in_runs import case, run, server, spec
 from tests.support.stream_server import Request, Step, plain, stream_server

@@ -7,13 +7,14 @@ import pytest
 
 from draftworth.analysis.costs import step_costs_of
 from draftworth.decision.facts import facts_of
-from draftworth.measuring.client import Measured
 from draftworth.measuring.final_files import shortfall_reason, write_findings
 from draftworth.measuring.result_files import FolderSink, RunFiles
+from draftworth.measuring.streamed_request import Measured
 from draftworth.records.codec import load_record
-from draftworth.records.findings import STEP_COSTS_FILE, VERDICT_FILE, Verdict, read_step_costs
-from draftworth.records.reading import read_run
+from draftworth.records.findings import VERDICT_FILE, Verdict
 from draftworth.records.results import RUN_FILE, BlockResult
+from draftworth.records.run_folder import read_run
+from draftworth.records.step_costs import STEP_COSTS_FILE, read_step_costs
 from draftworth.records.transcripts import Transcript
 from draftworth.report.sentences import verdict_of
 from tests.draftworth.report.runs import make_run, with_control

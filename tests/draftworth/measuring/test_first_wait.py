@@ -10,8 +10,8 @@ import pytest
 from draftworth.measuring import server_lifecycle
 from draftworth.measuring.journal import Entry, History
 from draftworth.measuring.result_files import FolderSink
-from draftworth.records.reading import read_run
 from draftworth.records.results import RunResult
+from draftworth.records.run_folder import read_run
 from draftworth.records.servers import SelfTest, ServerState
 from tests.lambdas.capacity_controller.plans import make_server, make_server_given_up
 from tests.support.runners import make_runner

@@ -14,8 +14,8 @@ from draftworth.measuring.gates import (
     TRIES,
     VARIANT_ANSWERS,
 )
-from draftworth.records.reading import read_run
 from draftworth.records.results import RunResult
+from draftworth.records.run_folder import read_run
 from draftworth.records.servers import (
     COMPILE_LIMIT_MINUTES,
     LOAD_LIMIT_MINUTES,

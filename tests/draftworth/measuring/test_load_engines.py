@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.load_engines import AsyncioEngine, Batch, Planned, SentBatch, keep_load
+from draftworth.measuring.streamed_request import Client, Measured
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompts import Prompt
 from draftworth.records.transcripts import Transcript
@@ -117,7 +117,11 @@ def test_in_flight_requests_match_the_load_throughout() -> None:
     assert seen[-1] == ["measured 4", "filler 0", "filler 1"]
     assert hand.in_flight == {}, "what was in flight at the end is cancelled"
     assert [m.record.request_id for m in outcome.measured] == [f"measured {n}" for n in range(5)]
-    assert [m.record.request_id for m in outcome.others] == ["warm-up 0", "warm-up 1", "warm-up 2"]
+    assert [m.record.request_id for m in outcome.unmeasured] == [
+        "warm-up 0",
+        "warm-up 1",
+        "warm-up 2",
+    ]
     assert outcome.fillers == 2
 
     # Without fillers it falls, and one at a time has none.
@@ -139,7 +143,7 @@ def test_fillers_accompany_a_slow_measured_request_in_turn() -> None:
 
     assert [len(names) for names in seen] == [2] * len(seen)
     assert outcome.fillers == 4
-    ended = [m.record.request_id for m in outcome.others]
+    ended = [m.record.request_id for m in outcome.unmeasured]
     assert ended == ["warm-up 0", "warm-up 1", "filler 0", "filler 1", "filler 2"]
 
 
@@ -148,7 +152,7 @@ def test_a_warm_up_that_outlasts_measuring_is_cancelled() -> None:
     hand, outcome, _ = ended_one_by_one(load, batch(warmup=2, measured=2), newest)
 
     assert hand.in_flight == {}
-    assert [m.record.request_id for m in outcome.others] == ["warm-up 1"]
+    assert [m.record.request_id for m in outcome.unmeasured] == ["warm-up 1"]
     assert len(outcome.measured) == 2
 
 
@@ -168,7 +172,7 @@ def test_random_arrivals_continue_until_measured_requests_end() -> None:
     sent, outcome = asyncio.run(play())
     assert sent[:5] == ["warm-up 0", "measured 0", "measured 1", "filler 0", "filler 1"]
     assert outcome.fillers == len(sent) - 3
-    assert [m.record.request_id for m in outcome.others] == ["warm-up 0"]
+    assert [m.record.request_id for m in outcome.unmeasured] == ["warm-up 0"]
 
 
 def test_arrivals_pause_while_the_server_ends_nothing() -> None:
@@ -321,4 +325,4 @@ def test_a_cancelled_filler_closes_its_connection() -> None:
         assert gone.wait(PATIENCE_SECONDS)
 
     assert outcome.fillers == 1
-    assert outcome.others == []
+    assert outcome.unmeasured == []

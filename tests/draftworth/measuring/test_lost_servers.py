@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from draftworth.measuring.blocks import MAX_LOSSES_OF_A_BLOCK
-from draftworth.measuring.client import Client
 from draftworth.measuring.journal import History
 from draftworth.measuring.result_files import FolderSink
+from draftworth.measuring.streamed_request import Client
 from draftworth.records import results
 from draftworth.records.codec import load_record
-from draftworth.records.reading import read_run
+from draftworth.records.run_folder import read_run
 from tests.support.runners import make_runner
 from tests.support.stand_in_runs import COUNTERS, case, spec
 from tests.support.stream_server import Request, Reset, Step, completion, plain, stream_server

@@ -8,7 +8,7 @@ import pytest
 
 from draftworth.measuring.result_files import FolderSink
 from draftworth.records.findings import VERDICT_FILE
-from draftworth.records.reading import Run, read_run
+from draftworth.records.run_folder import Run, read_run
 from tests.draftworth.measuring.fake_engine import (
     RUN_ID,
     FakeEngine,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.measuring.client import request_seed
+from draftworth.measuring.streamed_request import request_seed
 from draftworth.records.codec import INT64
-from draftworth.records.reading import read_run
+from draftworth.records.run_folder import read_run
 from tests.support.stand_in_runs import case, run, server, spec
 from tests.support.stream_server import StreamServer, stream_server
 

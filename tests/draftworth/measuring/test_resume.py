@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from draftworth.files import write_file
 from draftworth.measuring.clock import WallClock, unix_clock
 from draftworth.measuring.journal import (
     UNRECORDED_END,
@@ -29,7 +28,8 @@ from draftworth.records import results
 from draftworth.records.codec import dump_record
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load_shapes import ConcurrencyLoad
-from draftworth.records.reading import Run, read_run
+from draftworth.records.run_folder import Run, read_run
+from draftworth.safe_writing import write_file
 from tests.draftworth.measuring.fake_engine import (
     RUN_ID,
     SPREAD,

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from draftworth.analysis.checks import server_check
-from draftworth.measuring.counters import (
+from draftworth.measuring.result_files import FolderSink, SinkError, llmperf_summary
+from draftworth.measuring.server_counters import (
     parse_metrics,
     restarted,
     server_start,
     speculation_between,
 )
-from draftworth.measuring.result_files import FolderSink, SinkError, llmperf_summary
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
-from draftworth.records.reading import Run, read_run
 from draftworth.records.results import RESULT_SUFFIX, ServerStart, SpeculationCounters
+from draftworth.records.run_folder import Run, read_run
 from tests.support.blocks import make_block, make_record
 from tests.support.stand_in_runs import ALONE, COUNTERS, IN_PAIRS, case, run, server, spec
 from tests.support.stream_server import (

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from draftworth.analysis.acceptance import acceptance_of
-from draftworth.measuring.client import Client, Measured
 from draftworth.measuring.load_engines import Planned
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.server_lifecycle import ReadRunsOutputs, reads_nothing
+from draftworth.measuring.streamed_request import Client, Measured
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.load_shapes import Load
-from draftworth.records.reading import read_run
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult, Limits, RunResult
+from draftworth.records.run_folder import read_run
 from draftworth.records.search_result import SEARCH_FILE, Search, SearchResult, read_search
 from draftworth.records.transcripts import Transcript
 from draftworth.speculation import steps_of

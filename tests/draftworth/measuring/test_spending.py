@@ -7,7 +7,7 @@ import pytest
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.search_plan import why_over
 from draftworth.records.results import Price
-from draftworth.searching.policy import SearchState
+from draftworth.searching.next_candidate import SearchState
 from tests.draftworth.searching.candidates import search, state
 from tests.support.specifications import PRICE, endpoint, specification
 

@@ -34,7 +34,7 @@ STOPPED_SECONDS = 1.2
 # A child that measures one request to the address in its arguments, and prints the record.
 CHILD = """
 import asyncio, sys
-from draftworth.measuring.client import Client
+from draftworth.measuring.streamed_request import Client
 from draftworth.records.codec import dump_text
 from tests.draftworth.measuring.one_request import PROMPT, SHAPE
 client = Client(base_url=sys.argv[1], shape=SHAPE)

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from draftworth.measuring.client import request_body
+from draftworth.measuring.streamed_request import request_body
 from draftworth.records.prompts import Prompt
 from tests.support.specifications import shape
 

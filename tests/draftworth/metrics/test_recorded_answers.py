@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from draftworth.measuring.client import Client
-from draftworth.measuring.counters import parse_metrics, speculation_between
+from draftworth.measuring.server_counters import parse_metrics, speculation_between
+from draftworth.measuring.streamed_request import Client
 from draftworth.metrics import steps
 from draftworth.metrics.definitions import TOKENS_PER_STEP
 from draftworth.records.prompts import Prompt

@@ -10,11 +10,11 @@ from pydantic import ValidationError
 
 from draftworth.errors import UserInputError
 from draftworth.experiment.aws import CPU_INSTANCE_TYPE, CPU_NODES
-from draftworth.experiment.strict import read_yaml
+from draftworth.experiment.strict_model import read_yaml
 from draftworth.metrics.definitions import FINDING_METRICS, charged
 from draftworth.planning.assumptions import (
     CASES,
-    HOURS_A_MONTH,
+    HOURS_PER_MONTH,
     Assumption,
     AssumptionData,
     Assumptions,
@@ -171,7 +171,7 @@ def test_the_document_shows_what_a_metric_costs() -> None:
     month_usd = count * price.usd_per_month
     assert f"has {count} with a baseline" in words
     assert f"{month_usd:g} USD in a month" in words
-    assert f"at most {month_usd / HOURS_A_MONTH * 5:.2f} USD in a run of five hours" in words
+    assert f"at most {month_usd / HOURS_PER_MONTH * 5:.2f} USD in a run of five hours" in words
 
 
 def test_the_paid_cpu_nodes_are_the_clusters() -> None:

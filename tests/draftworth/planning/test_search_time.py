@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from draftworth.experiment.search import Stop
 from draftworth.planning.assumptions import Bounds, replaced
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.planning.timeline import OTHERS, RunForecast, forecast
+from draftworth.planning.timeline import FURTHER_CANDIDATES, RunForecast, forecast
 from tests.support.experiments import changed, resolved
 from tests.support.present import present
 from tests.support.timelines import BY_HAND
@@ -107,7 +107,9 @@ def test_the_last_candidate_is_measured_despite_a_stop() -> None:
     first = run(stopped(last_start_hours=2))
     # At 92.12 or 116.12 minutes one more begins, and no other.
     assert present(first.search).begun_in_all(first.searched_minutes) == Bounds(3, 3)
-    assert first.unlimited.worst.spans[OTHERS].minutes == pytest.approx(120 + 56.08 - 116.12)
+    assert first.unlimited.worst.spans[FURTHER_CANDIDATES].minutes == pytest.approx(
+        120 + 56.08 - 116.12
+    )
     # 5 of node start, two hours, the last candidate, 5 of teardown.
     assert first.billed_minutes.worst == pytest.approx(5 + 120 + 56.08 + 5)
     assert first.billed_minutes.best == run().billed_minutes.best

@@ -9,8 +9,8 @@ import pytest
 
 from draftworth.cli import main
 from draftworth.records import codec
-from draftworth.records.findings import read_step_costs
-from draftworth.records.reading import read_run
+from draftworth.records.run_folder import read_run
+from draftworth.records.step_costs import read_step_costs
 from draftworth.records.transcripts import read_transcripts
 from tests.draftworth.records.write_golden import (
     GOLDEN,

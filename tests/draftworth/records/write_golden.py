@@ -20,13 +20,14 @@ from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.controller_state import State
 from draftworth.records.deployment import CanaryReport, CapacityPlan
-from draftworth.records.findings import StepCostCard, Verdict
+from draftworth.records.findings import Verdict
 from draftworth.records.graph_manifests import ArtifactManifest
 from draftworth.records.likelihoods import Likelihoods, Predictions
 from draftworth.records.readings import Output, Pass, Reading
 from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.search_result import SearchResult
 from draftworth.records.servers import ServerState
+from draftworth.records.step_costs import StepCostCard
 from draftworth.records.transcripts import Transcript
 from lambdas.metrics_publisher.publisher import Claim
 

@@ -12,7 +12,7 @@ from draftworth.decision.facts import RunFacts, facts_of
 from draftworth.records import results
 from draftworth.records.codec import dump_record
 from draftworth.records.load_shapes import ConcurrencyLoad
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 from draftworth.records.servers import Decoding
 from tests.support import blocks as builders
 from tests.support.blocks import START_UNIX_S, each_request, make_block, make_record

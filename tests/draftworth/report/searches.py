@@ -6,8 +6,8 @@ from typing import Any
 
 from draftworth.records import search_result
 from draftworth.records.codec import dump_record
-from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult
+from draftworth.records.run_folder import Run
 from tests.draftworth.report import runs
 from tests.support.blocks import each_request
 

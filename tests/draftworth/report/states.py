@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
-from draftworth.records.reading import Run
 from draftworth.records.results import Limits
+from draftworth.records.run_folder import Run
 from tests.draftworth.report import runs, searches
 from tests.draftworth.report.runs import LOST
 from tests.support.blocks import each_request

@@ -9,7 +9,7 @@ import pytest
 from draftworth.decision.winner import NoWinnerError
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.findings import Finding
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 from draftworth.report.brief import (
     MOST_LINES,
     Answer,

@@ -19,7 +19,7 @@ from draftworth.metrics.definitions import COST
 from draftworth.records.acceptance_profile import load_profile
 from draftworth.records.codec import load_record
 from draftworth.records.load_shapes import ConcurrencyLoad
-from draftworth.records.reading import Run, read_run
+from draftworth.records.run_folder import Run, read_run
 from draftworth.report.brief import Answer
 from tests.conftest import ROOT
 from tests.draftworth.report.runs import BASELINE, make_facts, make_run, write_run

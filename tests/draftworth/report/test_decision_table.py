@@ -12,8 +12,8 @@ from draftworth.decision.facts import RunFacts
 from draftworth.decision.winner import NoWinnerError, Winner
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import PoissonLoad
-from draftworth.records.reading import Run
 from draftworth.records.results import BlockResult, Limits
+from draftworth.records.run_folder import Run
 from draftworth.report.brief import answer_lines, answer_of
 from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Document

@@ -12,7 +12,7 @@ from draftworth.cli import main
 from draftworth.decision.handover import handover_of
 from draftworth.decision.winner import NoWinnerError
 from draftworth.records.load_shapes import ConcurrencyLoad
-from draftworth.records.reading import Run, read_run
+from draftworth.records.run_folder import Run, read_run
 from draftworth.report.contents import handover_document
 from draftworth.report.document import Section
 from draftworth.report.sentences import winner_to_export

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from draftworth.analysis.sensitivity import SHARES
 from draftworth.decision.judged_anew import Choices, judged_anew
-from draftworth.records.reading import Run
+from draftworth.records.run_folder import Run
 from draftworth.report.contents import document_of
 from draftworth.report.document import Section
 from draftworth.report.drawing import Plot, render

@@ -8,7 +8,7 @@ import pytest
 from draftworth.analysis.pooling import pooled
 from draftworth.cli import main
 from draftworth.errors import UserInputError
-from draftworth.records.reading import Run, read_run
+from draftworth.records.run_folder import Run, read_run
 from draftworth.records.search_result import Candidate, SearchResult
 from draftworth.report.contents import document_of
 from draftworth.report.document import Section, Table

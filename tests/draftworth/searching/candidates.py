@@ -3,8 +3,8 @@
 from typing import Any
 
 from draftworth.records.search_result import Candidate, Search
-from draftworth.searching.policy import ClassTimes, MeasuredCandidate, SearchState
-from draftworth.searching.yields import Yield
+from draftworth.searching.next_candidate import ClassTimes, MeasuredCandidate, SearchState
+from draftworth.searching.predicted_tokens_per_step import Yield
 
 # Of two classes; a tenth of the time before the first token.
 BASELINE = {

@@ -5,7 +5,7 @@ from statistics import NormalDist
 
 import pytest
 
-from draftworth.searching.predicted_step_costs import Gaussian, chance_above_zero, mean_above_zero
+from draftworth.searching.gaussian import Gaussian, chance_above_zero, mean_above_zero
 
 TWO = Gaussian(means=[1.0, 2.0], covariance=[[4.0, 3.0], [3.0, 9.0]])
 

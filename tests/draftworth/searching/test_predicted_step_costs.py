@@ -1,8 +1,8 @@
-"""What is assumed of steps, and what is measured first."""
+"""What a step is assumed to cost before any candidate is measured."""
 
 import pytest
 
-from draftworth.searching.predicted_step_costs import first_candidate, step_costs_before
+from draftworth.searching.predicted_step_costs import step_costs_before
 from tests.draftworth.searching.candidates import candidate, search
 
 
@@ -38,12 +38,3 @@ def test_a_smaller_draft_learns_from_the_larger() -> None:
     after = before.measured(0, before.means[0] + 0.5, variance=1e-4)
     assert before.means[1] < after.means[1] < after.means[0]
     assert 0.05 < after.deviation(1) < before.deviation(1)
-
-
-def test_the_longest_window_of_eight_tokens_leads() -> None:
-    assert first_candidate(search().candidates).window == 7
-    nxdi = [candidate(window, checked=window - 1) for window in range(3, 16)]
-    assert first_candidate(nxdi).window == 8
-    assert first_candidate([candidate(w) for w in (15, 11, 9)]).window == 9
-    by_hand = candidate(3, "other", is_asked_for=True)
-    assert first_candidate([*nxdi, by_hand]) == by_hand

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment
-from draftworth.experiment.strict import StrictModel
+from draftworth.experiment.strict_model import StrictModel
 from draftworth.serving import dialects
 from tests.draftworth.serving.served import SERVED
 from tests.support.experiments import load_spec, resolved, with_rounds, write_experiment

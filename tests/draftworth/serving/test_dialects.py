@@ -12,12 +12,12 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.variants import AsShipped
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES
-from draftworth.serving.command import (
+from draftworth.serving.dialects import artifact_inputs, serving_command
+from draftworth.serving.server_command import (
     PER_REQUEST_ACCEPTANCE,
     ServingCommand,
     served_model_name,
 )
-from draftworth.serving.dialects import artifact_inputs, serving_command
 from tests.conftest import ROOT
 from tests.draftworth.serving.served import SERVED
 from tests.support.experiments import Edit, both, load_spec, put, write_experiment

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.chunks import ChunkReader, Timeline
-from draftworth.measuring.client import figures_of
 from draftworth.measuring.event_stream import BadStreamError
+from draftworth.measuring.streamed_request import figures_of
 from draftworth.truth.token_timeline import (
     Chunk,
     TimelineSpec,

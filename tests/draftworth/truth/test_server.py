@@ -11,7 +11,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from draftworth.measuring.client import Client, Measured
+from draftworth.measuring.streamed_request import Client, Measured
 from draftworth.records.prompts import Prompt
 from draftworth.truth.request_log import RequestTruth, read_log
 from draftworth.truth.token_timeline import TRAPS, TimelineSpec, writes_of

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from draftworth.records.codec import RecordError, dump_record, dump_text
-from draftworth.records.deployment import STATE_KEY, STOP_KEY, TOLD_KEY
+from draftworth.records.deployment import STATE_KEY, STOP_KEY, UNREADABLE_STATE_KEY
 from lambdas.s3_document import DocumentError
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import Account
 from tests.lambdas.capacity_controller.fakes import RESULTS, refused
 from tests.lambdas.capacity_controller.scenarios import Scenario
 
-STATE, TOLD = (RESULTS, STATE_KEY), (RESULTS, TOLD_KEY)
+STATE, TOLD = (RESULTS, STATE_KEY), (RESULTS, UNREADABLE_STATE_KEY)
 PLAN = plans.make_plan(nodes=2, budget_usd=1000.0)
 LOST = "draftworth qwen3-32b: state lost"
 ZERO = "draftworth qwen3-32b: 0 nodes, state lost"

@@ -18,9 +18,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from draftworth.measuring.client import Client
 from draftworth.measuring.load_engines import AsyncioEngine, Batch, LoadEngine, Planned
 from draftworth.measuring.run_specification import RequestShape
+from draftworth.measuring.streamed_request import Client
 from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
 from draftworth.records.prompts import Prompt
 
@@ -67,7 +67,7 @@ def send(engine: LoadEngine, scenario: dict[str, Any]) -> list[dict[str, Any]]:
         measured=planned("r", scenario["prompts"]), fillers=planned("f", scenario["fillers"])
     )
     outcome = asyncio.run(engine.send(client, batch, load, seed=3))
-    return [asdict(m) for m in (*outcome.measured, *outcome.others)]
+    return [asdict(m) for m in (*outcome.measured, *outcome.unmeasured)]
 
 
 def planned(name: str, texts: list[str]) -> list[Planned]:

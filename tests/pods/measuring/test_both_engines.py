@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.measuring.client import (
+from draftworth.measuring.streamed_request import (
     ERROR_BAD_STREAM,
     ERROR_BROKEN_STREAM,
     ERROR_CONNECT,

@@ -22,8 +22,8 @@ from draftworth.measuring.journal import Entry, EntryKind, read_history
 from draftworth.measuring.result_files import FolderSink
 from draftworth.records.codec import dump_record, dump_text, load_record
 from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
-from draftworth.records.reading import read_run
 from draftworth.records.results import RUN_FILE, RunResult
+from draftworth.records.run_folder import read_run
 from draftworth.records.servers import server_state_key
 from tests.conftest import ROOT
 from tests.lambdas.capacity_controller.plans import make_server_given_up

@@ -13,9 +13,14 @@ from types import SimpleNamespace
 import pytest
 
 from draftworth.errors import UserInputError
-from draftworth.measuring.client import ERROR_LOST_ACTOR, ERROR_UNEXPECTED, Client, Measured
 from draftworth.measuring.load_engines import AsyncioEngine, Batch, LoadEngine, Planned, SentBatch
 from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.streamed_request import (
+    ERROR_LOST_ACTOR,
+    ERROR_UNEXPECTED,
+    Client,
+    Measured,
+)
 from draftworth.records.load_shapes import (
     MAX_LLMPERF_IN_FLIGHT,
     ConcurrencyLoad,
@@ -167,7 +172,7 @@ def test_cancelled_fillers_leave_no_actor_busy() -> None:
     assert time.monotonic() - began < 50
     assert watch.now == 0
     assert [m.record.request_id for m in outcome.measured] == ["r0", "r1"]
-    assert (outcome.fillers, list(outcome.others)) == (1, [])
+    assert (outcome.fillers, list(outcome.unmeasured)) == (1, [])
 
 
 def test_a_filler_that_ends_before_its_cancel_counts() -> None:
@@ -179,7 +184,7 @@ def test_a_filler_that_ends_before_its_cancel_counts() -> None:
     actors = [DeafActor(Watch(), begun=begun, filler_seconds=0.5) for _ in range(2)]
     outcome = send_batch(actors, Batch(measured=planned(2), fillers=[FILLER]), concurrency(2))
 
-    assert [m.record.request_id for m in outcome.others] == ["filler"]
+    assert [m.record.request_id for m in outcome.unmeasured] == ["filler"]
 
 
 def test_a_cancelled_run_waits_for_no_actor() -> None:

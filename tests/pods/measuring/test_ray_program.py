@@ -10,7 +10,7 @@ import pytest
 
 from draftworth.measuring.run_specification import EXIT_INTERRUPTED, RunSpec
 from draftworth.records.codec import dump_text
-from draftworth.records.reading import read_run
+from draftworth.records.run_folder import read_run
 from tests.conftest import ROOT
 from tests.pods.compiled_graphs.pods import eventually
 from tests.support.measuring_job import IN_A_JOB, healthy, spec_for, stalled

@@ -7,8 +7,8 @@ import pytest
 
 from draftworth.errors import UserInputError
 from draftworth.measuring.result_files import SinkError
-from draftworth.records.reading import parse_s3_url
 from draftworth.records.results import RESULT_LIMIT_BYTES
+from draftworth.records.run_folder import parse_s3_url
 from pods.measuring.s3_sink import S3Sink
 
 pytestmark = pytest.mark.emulator

@@ -63,13 +63,13 @@ def everything() -> StubbedClients:
     )
 
 
-def answer(clients: StubbedClients, *regions: str, need: offers.Need = NEED) -> find.Found:
+def answer(clients: StubbedClients, *regions: str, need: offers.Need = NEED) -> find.Market:
     return find.find(clients.regions(*regions), clients.price_list, need, NOW)
 
 
 def only_ohio(
     *ec2: Answer, need: offers.Need = NEED, quotas: Sequence[float] = (384, 384)
-) -> find.Found:
+) -> find.Market:
     clients = StubbedClients(
         us_east_2=ohio(*ec2, quotas=quotas), us_east_1={"pricing": [products()]}
     )
@@ -78,7 +78,7 @@ def only_ohio(
 
 def test_the_whole_answer() -> None:
     found = answer(everything(), "us-east-2", "us-east-1", "eu-west-3")
-    text = "".join(f"{line}\n" for line in find.found_lines(found, NEED))
+    text = "".join(f"{line}\n" for line in find.market_lines(found, NEED))
     snapshot.assert_snapshot(text, Path(__file__).parent / "snapshots/found.txt")
 
 
@@ -115,7 +115,7 @@ def test_a_block_states_what_is_used_and_cut() -> None:
     assert "1.0 to 2.3 of 3.0 h, cut by its end in the worst case; 0.0 to 1.3 h" in short
 
 
-def hindrances(found: find.Found) -> dict[str, str]:
+def hindrances(found: find.Market) -> dict[str, str]:
     return {offer.zone: offer.hindrance for offer in found.offers}
 
 
@@ -166,7 +166,7 @@ READ_KEYS = WHOLE.keys() - {"InstanceType", "CapacityBlockDurationHours", "Curre
     ],
 )
 def test_an_unreadable_offering_becomes_a_line(bad: dict[str, Any]) -> None:
-    found = find.Found()
+    found = find.Market()
     read = partial(offers.block_offer, bad, "us-east-2", NEED, NOW)
     assert found.attempt("us-east-2", "Capacity Blocks", read) is None
     assert len(found.unknown) == 1
@@ -236,7 +236,7 @@ def first_yaml(lines: Sequence[str]) -> dict[str, Any]:
 
 def test_what_is_pasted_is_an_experiment_that_loads(tmp_path: Path) -> None:
     found = answer(everything(), "us-east-2", "us-east-1", "eu-west-3")
-    pasted = first_yaml(list(find.found_lines(found, NEED)))
+    pasted = first_yaml(list(find.market_lines(found, NEED)))
     path = experiments.write_experiment(tmp_path, lambda data: data["aws"].update(pasted))
     spec = loading.load_experiment(path).spec
     assert isinstance(spec, model.NeuronExperiment)
@@ -247,7 +247,7 @@ def test_what_is_pasted_is_an_experiment_that_loads(tmp_path: Path) -> None:
 
 def test_a_pasted_block_demands_the_purchases_id(tmp_path: Path) -> None:
     found = only_ohio(blocks(block("us-east-2b", "858.24")), spot())
-    pasted = first_yaml(list(find.found_lines(found, NEED)))
+    pasted = first_yaml(list(find.market_lines(found, NEED)))
     path = experiments.write_experiment(tmp_path, lambda data: data["aws"].update(pasted))
     with pytest.raises(UserInputError, match="reservation_id"):
         loading.load_experiment(path)
@@ -299,5 +299,5 @@ def test_exit_code_tells_whether_anything_is_for_sale(
     count: int, code: int, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     listed = only_ohio(blocks(), spot(us_east_2c=["9.00"])).offers[:count]
-    monkeypatch.setattr(find, "look", lambda *_: find.Found(offers=listed, regions=["us-east-2"]))
+    monkeypatch.setattr(find, "look", lambda *_: find.Market(offers=listed, regions=["us-east-2"]))
     assert f"1 x {KIND} for" in ran("preflight", QWEN, "--find", code=code)

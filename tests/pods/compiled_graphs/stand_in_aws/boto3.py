@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from draftworth.files import write_file
+from draftworth.safe_writing import write_file
 
 sys.modules["botocore"] = sys.modules["botocore.config"] = SimpleNamespace(Config=dict)  # type: ignore[assignment]
 

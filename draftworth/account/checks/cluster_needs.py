@@ -1,0 +1,250 @@
+"""The checks of what the cluster needs: zones, CPU nodes, add-ons, driver chart, node images."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from draftworth.account.checks import capacity, check
+from draftworth.account.clients import Region
+from draftworth.experiment import aws
+from draftworth.experiment.node_images import FITS, DriverAndRuntime
+from draftworth.untrusted import TooLargeError, one_line, read_at_most
+
+# Ids of the zones in which EKS accepts no control-plane subnet; the names of zones differ from
+# account to account (Amazon EKS User Guide, VPC and subnet requirements).
+REFUSED_ZONE_IDS = ("use1-az3", "usw1-az2", "cac1-az3")
+# The first major version of the S3 driver that uses the pods' own credentials.
+OLDEST_S3_DRIVER = 2
+# The variants of Amazon Linux 2023 that the node groups run.
+NODE_IMAGES = ("neuron", "standard")
+REGISTRY_URL = f"https://{aws.NEURON_CHART_REGISTRY}"
+_REGISTRY_SECONDS = 10
+_RELEASE = re.compile(r"\d+\.\d+\.\d+-\d{8}")
+
+
+def control_plane_zones(situation: check.Situation) -> check.CheckResult:
+    """Check that the account has the experiment's two zones and that EKS accepts them."""
+    settings, ids = situation.experiment.spec.aws, zone_ids(situation.here)
+    problems = [*_zone_problems(settings, ids)]
+    if problems:
+        reasons, next_steps = zip(*problems, strict=True)
+        return check.failed("; ".join(reasons), "; ".join(next_steps))
+    words = (
+        f"{zone} ({ids[zone]})" for zone in (settings.availability_zone, aws.second_zone(settings))
+    )
+    return check.passed(f"EKS accepts {' and '.join(words)}")
+
+
+def zone_ids(region: Region) -> dict[str, str]:
+    """Return the ids of the region's availability zones by name, without Local Zones."""
+    zones = region.list_all(
+        "list the zones", "ec2", "describe_availability_zones", "AvailabilityZones"
+    )
+    return {
+        zone["ZoneName"]: zone["ZoneId"]
+        for zone in zones
+        if zone.get("ZoneType", "availability-zone") == "availability-zone"
+    }
+
+
+def _zone_problems(settings: aws.Aws, ids: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    fit = [name for name in sorted(ids) if ids[name] not in REFUSED_ZONE_IDS]
+    for key, zone in (
+        ("availability_zone", settings.availability_zone),
+        ("second_zone", aws.second_zone(settings)),
+    ):
+        if zone in fit:
+            continue
+        alternatives = [name for name in fit if name != settings.availability_zone]
+        next_step = f"set aws.{key} to {' or '.join(alternatives) or 'a zone of another region'}"
+        if zone in ids:
+            yield (
+                f"EKS accepts no subnet in {zone}, which is {ids[zone]} for this account",
+                next_step,
+            )
+        else:
+            yield f"this account has no zone {zone}", next_step
+
+
+def cpu_nodes(situation: check.Situation) -> check.CheckResult:
+    """Check that the zone offers the CPU nodes' type and that the quota has room for them."""
+    zones = capacity.zones_that_offer(situation.here, aws.CPU_INSTANCE_TYPE)
+    if situation.zone not in zones:
+        return check.failed(
+            f"{aws.CPU_INSTANCE_TYPE} of the CPU nodes is not offered in {situation.zone}, but in "
+            f"{', '.join(zones) or 'no zone of the region'}",
+            "choose another aws.availability_zone that offers it and the accelerators",
+        )
+    return capacity.room(situation, capacity.STANDARD, aws.CPU_NODES * aws.CPU_INSTANCE_VCPUS)
+
+
+def add_ons(situation: check.Situation) -> check.CheckResult:
+    """Check that EKS has each add-on for this Kubernetes version, and S3 driver v2 or later."""
+    versions = {name: _versions(situation, name) for name in aws.ADD_ONS}
+    pinned = situation.experiment.spec.aws.pins.add_ons
+    offered = {
+        (name, version["addonVersion"]) for name in aws.ADD_ONS for version in versions[name]
+    }
+    gone = [f"{name} {pin}" for name, pin in pinned.items() if (name, pin) not in offered]
+    if gone:
+        return check.failed(
+            f"EKS no longer has {', '.join(gone)}", "leave these pins out, and see what there is"
+        )
+    defaults = {
+        name: pinned.get(name) or _default(situation, versions[name]) for name in aws.ADD_ONS
+    }
+    missing = [name for name, default in defaults.items() if not default]
+    if missing:
+        return check.failed(
+            f"EKS has no default version of {', '.join(missing)} in {situation.region}",
+            "choose another region",
+        )
+    paste = {"pins": {"add_ons": defaults}}
+    words = (
+        f"{len(pinned)} pinned, the others by default; {aws.S3_ADD_ON} {defaults[aws.S3_ADD_ON]}"
+    )
+    if _major(defaults[aws.S3_ADD_ON]) >= OLDEST_S3_DRIVER:
+        return check.passed(words, paste=paste)
+    newer = max((v["addonVersion"] for v in versions[aws.S3_ADD_ON]), key=_numbers)
+    if _major(newer) < OLDEST_S3_DRIVER:
+        return check.failed(f"{words}; v{OLDEST_S3_DRIVER} is needed", "choose another region")
+    defaults[aws.S3_ADD_ON] = newer
+    return check.failed(
+        f"{words}; v{OLDEST_S3_DRIVER} is needed, for pods that read S3 with their own credentials",
+        f"set aws.pins.add_ons.{aws.S3_ADD_ON} to {newer}",
+        paste=paste,
+    )
+
+
+def _versions(situation: check.Situation, name: str) -> list[Mapping[str, Any]]:
+    return situation.here.list_all(
+        f"list the versions of the add-on {name}",
+        "eks",
+        "describe_addon_versions",
+        "addons[].addonVersions[]",
+        addonName=name,
+        kubernetesVersion=situation.experiment.spec.aws.kubernetes_version,
+    )
+
+
+def _default(situation: check.Situation, versions: list[Mapping[str, Any]]) -> str:
+    kubernetes = situation.experiment.spec.aws.kubernetes_version
+    for version in versions:
+        for fits in version.get("compatibilities", ()):
+            if fits.get("clusterVersion") == kubernetes and fits.get("defaultVersion"):
+                return str(version["addonVersion"])
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers in a version such as `v2.7.0-eksbuild.1`, so that v10 sorts after v9."""
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+def _major(version: str) -> int:
+    return next(iter(_numbers(version)), 0)
+
+
+def node_image(situation: check.Situation) -> check.CheckResult:
+    """Check that the nodes' Neuron driver fits the runtime and that all nodes get one release."""
+    pinned = situation.experiment.spec.aws.pins.node_release
+    values = {i: _parameter(situation, f"{i}/recommended/release_version") for i in NODE_IMAGES}
+    releases = {image: v if _RELEASE.fullmatch(v) else "" for image, v in values.items()}
+    todays = min(releases.values(), key=_numbers) if all(releases.values()) else None
+    pair = DriverAndRuntime.of(situation.experiment.spec, todays)
+    todays_words = ", ".join(
+        f"{image} {release or 'unknown'}" for image, release in releases.items()
+    )
+    reason = f" ({pair.why_unfit})" if pair.why_unfit else ""
+    pair_words = f"{pair.words}{reason}; today's: {todays_words}"
+    doubt = _doubt(situation, pinned, releases)
+    if pair.judgement == FITS and not doubt:
+        how = "pinned to" if pinned else "a deploy today gets"
+        return check.passed(f"{how} {pair_words}", paste={} if pinned else _pin(todays))
+    fitting = next((r for r in pair.fitting_releases() if _is_there(situation, r)), None)
+    if pair.why_unfit:
+        return check.failed(
+            pair_words,
+            f"set aws.pins.node_release to {fitting}"
+            if fitting
+            else "choose a later `release`: EKS has no node image that is known to fit this one",
+            paste=_pin(fitting),
+        )
+    next_step = f"nothing, or pin {fitting}" if fitting else "nothing: no other is known to fit"
+    return check.warned(
+        f"{doubt}: {pair_words}" if doubt else pair_words, next_step, paste=_pin(fitting)
+    )
+
+
+def _pin(release: str | None) -> dict[str, Any]:
+    return {"pins": {"node_release": release}} if release else {}
+
+
+def _doubt(situation: check.Situation, pinned: str | None, releases: Mapping[str, str]) -> str:
+    if pinned:
+        missing = "EKS names no image of the pinned release, and may refuse it"
+        return "" if _is_there(situation, pinned) else missing
+    if not all(releases.values()):
+        return f"EKS does not name every release of Amazon Linux 2023 in {situation.region}"
+    if len(set(releases.values())) > 1:
+        return "the releases of the accelerator and the CPU nodes differ today"
+    return ""
+
+
+def _is_there(situation: check.Situation, release: str) -> bool:
+    """Return whether EKS has the Neuron image of a release.
+
+    EKS names each image in a public SSM parameter, which Karpenter also reads for pinned images.
+    """
+    version, day = situation.experiment.spec.aws.kubernetes_version, release.rpartition("-")[2]
+    name = f"amazon-eks-node-al2023-x86_64-neuron-{version}-v{day}"
+    return bool(_parameter(situation, f"neuron/{name}/image_id"))
+
+
+def _parameter(situation: check.Situation, path: str) -> str:
+    """Return EKS's public SSM parameter `path` of node images; it is empty if AWS has none."""
+    version = situation.experiment.spec.aws.kubernetes_version
+    name = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/{path}"
+    doing = f"read the SSM parameter {name}"
+    answer = situation.here.ask(doing, "ssm", "get_parameter", "ParameterNotFound", Name=name)
+    return str(answer["Parameter"]["Value"]) if answer else ""
+
+
+def neuron_chart(_: check.Situation) -> check.CheckResult:
+    """Check that the registry has the Neuron driver's chart; no call to AWS is needed for it."""
+    name = f"{aws.NEURON_CHART} {aws.NEURON_CHART_VERSION}"
+    copy = "deploy a copy with `-c neuron-chart=FOLDER` (docs/decisions/0012-instance-types.md)"
+    try:
+        digest = _chart_digest()
+    except HTTPError as error:
+        if error.code != HTTPStatus.NOT_FOUND:
+            return check.warned(
+                f"{aws.NEURON_CHART_REGISTRY} answers {error.code} for {name}", copy
+            )
+        return check.failed(f"{aws.NEURON_CHART_REGISTRY} has no {name}", copy)
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, TooLargeError) as error:
+        text = one_line(f"{aws.NEURON_CHART_REGISTRY} cannot be asked for {name}: {error}")
+        return check.warned(text, copy)
+    return check.passed(f"a deploy pulls {name} by its tag; today it is {digest}")
+
+
+def _chart_digest() -> str:
+    """Ask the registry for the digest of the chart's tag (OCI Distribution Specification)."""
+    token_url = f"{REGISTRY_URL}/token/?scope=repository:{aws.NEURON_CHART}:pull"
+    with urlopen(token_url, timeout=_REGISTRY_SECONDS) as answer:  # noqa: S310 (a constant)
+        token = json.loads(read_at_most(answer))["token"]
+    manifest = Request(  # noqa: S310 (a constant)
+        f"{REGISTRY_URL}/v2/{aws.NEURON_CHART}/manifests/{aws.NEURON_CHART_VERSION}",
+        method="HEAD",
+        headers={
+            "Authorization": f"Bearer {token}",
+            "Accept": "application/vnd.oci.image.manifest.v1+json",
+        },
+    )
+    with urlopen(manifest, timeout=_REGISTRY_SECONDS) as answer:  # noqa: S310 (a constant)
+        return one_line(answer.headers.get("Docker-Content-Digest") or "of an unknown digest")

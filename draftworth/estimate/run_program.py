@@ -1,0 +1,98 @@
+"""Runs a program of this package in a process of its own, with records as lines of its input."""
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from draftworth.child_processes import ending_with_parent
+from draftworth.records.codec import dump_record
+from draftworth.untrusted import one_line
+
+# This package's folder is last in the engine's search path: an installed environment has other
+# packages in the same folder, and the engine must use its own. The current folder is not in the
+# path, because its files can be anybody's.
+_RUN = (
+    "import sys; sys.path[:] = [*filter(None, sys.path), {root!r}]; "
+    "import runpy; runpy.run_module({module!r}, run_name='__main__')"
+)
+
+# The environment variables that an interpreter and its libraries may need. All others are left out,
+# because they can hold the user's keys: those of servers, of the hub and of AWS, and passwords in
+# addresses of proxies.
+_VARIABLES = (
+    *("PATH", "HOME", "TMPDIR", "TZ", "LANG", "PYTHONPATH", "PYTHONHOME"),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD"),
+)
+_PREFIXES = ("LC_", "OMP_", "KMP_", "MKL_")
+# A longer line is printed as several ones.
+_LINE_BYTES = 2**16
+
+
+def environment() -> dict[str, str]:
+    """Return this process's environment without the variables that may hold the user's keys."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _VARIABLES or name.startswith(_PREFIXES)
+    }
+
+
+def run_module(
+    module: str,
+    records: Iterable[Any],
+    *,
+    python: Path,
+    variables: Mapping[str, str],
+    folder: Path | None = None,
+    keeps_errors: bool = False,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a module as a program, and return its exit code and its standard output.
+
+    records: the lines of the program's standard input, each written as JSON.
+    folder: the folder in which the program runs; None: the current one.
+    variables: the program's environment variables in addition to `environment()`.
+    keeps_errors: return the program's standard error too; otherwise it is printed.
+    """
+    root = str(Path(__file__).resolve().parents[2])
+    with nullcontext(subprocess.PIPE) if keeps_errors else _printed() as errors:
+        return subprocess.run(  # noqa: S603 (our own command line)
+            [str(python.absolute()), "-c", _RUN.format(root=root, module=module)],
+            input=b"".join(map(dump_record, records)),
+            cwd=folder,
+            # If the library `tokenizers` panics, it prints one line without a stack trace.
+            env={**environment(), **variables, "RUST_BACKTRACE": "0"},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            preexec_fn=ending_with_parent(),
+            check=False,
+        )
+
+
+@contextmanager
+def _printed() -> Iterator[int]:
+    """Yield a pipe for a program's standard error; print its lines until the `with` block ends."""
+    reading, writing = os.pipe()
+    # A process that the program leaves behind may hold the pipe open for ever.
+    last = secrets.token_hex(16).encode()
+    printing = Thread(target=_print_lines, args=(reading, last), daemon=True)
+    printing.start()
+    try:
+        yield writing
+    finally:
+        with suppress(BrokenPipeError):
+            os.write(writing, b"\n" + last + b"\n")
+        os.close(writing)
+        printing.join()
+
+
+def _print_lines(reading: int, last: bytes) -> None:
+    with os.fdopen(reading, "rb") as pipe:
+        while (line := pipe.readline(_LINE_BYTES)) and line != last + b"\n":
+            if text := one_line(line.decode(errors="replace")):
+                print(text, file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,70 @@
+"""The base class of the types that YAML files are read into, and patterns of their values.
+
+The class is strict (a string is not a number), frozen and closed: an unknown key is an error. If a
+misspelt key were ignored, another experiment would run than the file describes.
+"""
+
+import json
+from collections import Counter
+from importlib.resources import files
+from typing import Annotated, Any, TypeVar
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic_core import PydanticCustomError
+
+MAX_NAME_LENGTH = 32  # It leaves room for prefixes and hashes within a DNS label's 63 characters.
+MAX_HUB_ID_LENGTH = 140
+MAX_REVISION_LENGTH = 200
+# Ids for examples, here and in experiments/; they belong to no real account.
+EXAMPLE_RESERVATION = "cr-0123456789abcdef0"
+EXAMPLE_ACCOUNT = "111122223333"
+_TABLES: dict[str, dict[str, Any]] = yaml.safe_load(
+    files("draftworth.experiment").joinpath("words.yaml").read_text(encoding="utf-8")
+)
+PATTERNS: dict[str, str] = {name: entry["pattern"] for name, entry in _TABLES["patterns"].items()}
+SET_NAME = PATTERNS["set_name"]
+PATTERN_WORDS: dict[str, str] = {
+    entry["pattern"]: entry["words"] for entry in _TABLES["patterns"].values()
+}
+# Parts of error messages, in tables; `words.yaml` describes each table.
+WORDS: dict[str, dict[str, str]] = _TABLES
+
+
+def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if twice := [value for value, count in Counter(values).items() if count > 1]:
+        raise PydanticCustomError("repeated", "{twice}", {"twice": ", ".join(map(str, twice))})
+    return values
+
+
+# Larger numbers are typing errors: the longest context of a model is this many tokens.
+PositiveInt = Annotated[int, Field(ge=1, le=10_000_000)]
+# For prices, rates and weights: with these bounds products and ratios of any two are finite.
+PositiveFloat = Annotated[float, Field(ge=0.001, le=1e12)]
+# For a number that a file may leave out. The default is 0, which `loading` replaces; written this
+# way, the JSON Schema shows no default.
+WORKED_OUT: Any = Field(default_factory=int)
+# For a list in which a repeated entry is an error.
+EachOnce = AfterValidator(_each_once)
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=PATTERNS["name"])]
+
+
+T = TypeVar("T")
+
+
+class StrictModel(BaseModel):
+    """The base class of the pydantic types of the experiment, the catalogue and other YAML data."""
+
+    # A field without `description=` is described by the string below it.
+    model_config = ConfigDict(
+        strict=True,
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
+
+
+def read_yaml(kind: type[T], text: str) -> T:
+    """Convert a data file's YAML text to `kind`; raise pydantic.ValidationError if it is wrong."""
+    return TypeAdapter(kind).validate_json(json.dumps(yaml.safe_load(text), default=str))

@@ -1,0 +1,248 @@
+"""Decides which candidate a search measures first and next, and when the search ends.
+
+The cost of every candidate is predicted: the cost of a token with the candidate, divided by its
+cost without a draft. It has a part before the first token, and step cost / tokens per step in each
+class. Tokens per step come from `predicted_tokens_per_step`. Step costs are fitted to all measured
+candidates, with correlated errors (`predicted_step_costs`).
+
+Variants that the experiment lists by hand are measured first. Then, of the candidates that may be
+cheaper than the best so far by more than `within`, the one with the lowest expected cost is next.
+If there is none, a candidate whose tokens per step cannot be predicted is next. If there is no such
+candidate either, the search ends. At the start, the best cost is 1: that of no draft.
+(`benchmarks/search.py` shows how well this works.)
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+
+from draftworth.records.search_result import Candidate, CandidateResult, CostInterval, Search
+from draftworth.searching.gaussian import Gaussian, chance_above_zero, mean_above_zero
+from draftworth.searching.predicted_step_costs import step_costs_before
+from draftworth.searching.predicted_tokens_per_step import Yield
+
+# Half-width of an interval of 95%, in standard deviations.
+NORMAL_95 = 1.96
+# The most tokens in a step of the window that is measured first.
+_TOKENS_OF_FIRST = 8
+
+
+def first_candidate(candidates: Sequence[Candidate]) -> Candidate:
+    """Return the candidate to measure first.
+
+    This is the first variant that the experiment lists by hand. Without one, this is the first
+    draft's longest window with at most `_TOKENS_OF_FIRST` tokens in a step: no shorter window costs
+    more per step, and a second measured window shows whether the step cost jumps between the two.
+    """
+    by_hand = [c for c in candidates if c.is_asked_for]
+    windows = [c for c in candidates if c.draft == candidates[0].draft]
+    below = [c for c in windows if c.checked + 1 <= _TOKENS_OF_FIRST]
+    if by_hand:
+        return by_hand[0]
+    return max(below, key=lambda c: c.window) if below else min(windows, key=lambda c: c.window)
+
+
+def least_chance(candidates: int) -> float:
+    """Return the probability above which a candidate is measured.
+
+    It is compared with the probability that the candidate is cheaper than the best so far by more
+    than `Search.within`. It falls with the number of candidates, because each candidate that is
+    left out could be left out wrongly.
+    """
+    return min(0.08, 1 / candidates)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassTimes:
+    """The baseline's E2E seconds per output token in one prompt class, in two parts.
+
+    weight: the class's share of output tokens. first_s: sum(TTFT) / tokens; decoding_s: the rest.
+    """
+
+    weight: float
+    first_s: float
+    decoding_s: float
+
+    @property
+    def seconds(self) -> float:
+        return self.first_s + self.decoding_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredCandidate:
+    """A candidate that was measured in the same rounds as the baseline.
+
+    cost: cost of a token / the baseline's. deviation: standard deviation of log(`cost`) between
+        rounds, not between prompts. first: the part of `cost` before the first token.
+    """
+
+    cost: float
+    deviation: float
+    first: float
+
+    @property
+    def interval(self) -> CostInterval:
+        factor = math.exp(NORMAL_95 * self.deviation)
+        return CostInterval(value=self.cost, low=self.cost / factor, high=self.cost * factor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchState:
+    """A search with everything that was measured so far.
+
+    candidates: those that can be measured. baseline: the baseline's times by prompt class.
+    measured: in the order of measuring. yields: predicted tokens per step, where known.
+    """
+
+    search: Search
+    candidates: Sequence[Candidate]
+    baseline: Mapping[str, ClassTimes]
+    measured: Mapping[Candidate, MeasuredCandidate]
+    yields: Mapping[Candidate, Yield]
+
+    @property
+    def best(self) -> Candidate:
+        return min(self.measured, key=lambda c: self._costs.means[self._index[c]])
+
+    @property
+    def pays(self) -> bool:
+        return self._costs.means[self._index[self.best]] < 1
+
+    @property
+    def next(self) -> Candidate | None:
+        """Return the candidate to measure next; None: the search ends (see the module)."""
+        open_ones = [c for c in self.candidates if c not in self.measured]
+        if not self.measured:
+            return first_candidate(open_ones) if open_ones else None
+        if by_hand := [c for c in open_ones if c.is_asked_for]:
+            return by_hand[0]
+        least = least_chance(len(self.search.candidates))
+        if likely := [c for c, f in self.forecasts.items() if f.chance > least]:
+            return min(likely, key=lambda c: self.forecasts[c].cost.value)
+        # Drafts without predicted tokens per step are last, because their cost is unknown.
+        unknown = [c for c in open_ones if c not in self.yields]
+        windows = [c for c in unknown if c.draft == unknown[0].draft]
+        return first_candidate(windows) if windows else None
+
+    @property
+    def sureness(self) -> float:
+        """Return a lower bound of P(no candidate is cheaper than the best by more than `within`).
+
+        Measured candidates count as well: their costs have an error.
+        """
+        rivals = [c for c in self._predictable if not self.pays or c != self.best]
+        return max(0.0, 1 - math.fsum(map(self._chance, rivals)))
+
+    @cached_property
+    def forecasts(self) -> Mapping[Candidate, CandidateResult]:
+        return {c: self._forecast(c) for c in self._predictable} if self.measured else {}
+
+    def gain(self, candidate: Candidate) -> float:
+        """Return the expected saving by a candidate over the best, as a share of baseline cost."""
+        return mean_above_zero(self._lead(self._index[candidate]))
+
+    @property
+    def _predictable(self) -> list[Candidate]:
+        return [c for c in self.candidates if c in self.yields]
+
+    @cached_property
+    def _index(self) -> Mapping[Candidate, int]:
+        return {c: n for n, c in enumerate(self._predictable)}
+
+    def _forecast(self, candidate: Candidate) -> CandidateResult:
+        index = self._index[candidate]
+        cost, half = self._costs.means[index], NORMAL_95 * self._costs.deviation(index)
+        step_cost = (cost - self._first(candidate)) / self._decoding[index]
+        seen = self.measured.get(candidate)
+        return CandidateResult(
+            variant=candidate.variant,
+            cost=CostInterval(value=cost, low=cost - half, high=cost + half),
+            cost_by_class={
+                name: self._class_cost(candidate, name, step_cost) for name in self.baseline
+            },
+            measured=seen.interval if seen else None,
+            step_cost=step_cost,
+            tokens_per_step=self.yields[candidate].tokens,
+            chance=0.0 if seen else self._chance(candidate),
+        )
+
+    def _chance(self, candidate: Candidate) -> float:
+        factor = 1 - self.search.within
+        return chance_above_zero(self._lead(self._index[candidate], factor=factor))
+
+    def _lead(self, index: int, *, factor: float = 1.0) -> NormalDist:
+        """Return factor x (best cost so far; 1 if none pays) - (cost of candidate `index`)."""
+        if self.pays:
+            return self._costs.difference(self._index[self.best], index, factor=factor)
+        costs = self._costs
+        return NormalDist(factor - costs.means[index], costs.deviation(index))
+
+    @cached_property
+    def _decoding(self) -> list[float]:
+        """Return each predictable candidate's decoding cost if its steps cost one baseline step."""
+        return [
+            math.fsum(
+                t.weight * t.decoding_s / self.yields[c].tokens[name]
+                for name, t in self.baseline.items()
+            )
+            / self.baseline_s
+            for c in self._predictable
+        ]
+
+    def _class_cost(self, candidate: Candidate, name: str, step_cost: float) -> float:
+        """Return the cost in class `name`, if TTFT grows by the same factor in all classes."""
+        times = self.baseline[name]
+        first_s = math.fsum(t.weight * t.first_s for t in self.baseline.values())
+        slower = self._first(candidate) * self.baseline_s / first_s if first_s else 1.0
+        decoding_s = times.decoding_s * step_cost / self.yields[candidate].tokens[name]
+        return (times.first_s * slower + decoding_s) / times.seconds
+
+    @property
+    def baseline_s(self) -> float:
+        return math.fsum(t.weight * t.seconds for t in self.baseline.values())
+
+    def _first(self, candidate: Candidate) -> float:
+        """Return the cost before the first token: as measured, or a mean over other candidates."""
+        if candidate in self.measured:
+            return self.measured[candidate].first
+        of_draft = [m.first for c, m in self.measured.items() if c.draft == candidate.draft]
+        costs = of_draft or [m.first for m in self.measured.values()]
+        return math.fsum(costs) / len(costs)
+
+    @cached_property
+    def _costs(self) -> Gaussian:
+        costs = self._costs_before
+        # All candidates get the mean variance: one candidate's few blocks estimate its own badly.
+        squares = [seen.deviation**2 for seen in self.measured.values()]
+        variance = math.fsum(squares) / len(squares) if squares else 0.0
+        for candidate, seen in self.measured.items():
+            costs = costs.measured(
+                self._index[candidate], seen.cost, variance=seen.cost**2 * variance
+            )
+        return costs
+
+    @property
+    def _costs_before(self) -> Gaussian:
+        prior = step_costs_before(self.search)
+        places = [self.search.candidates.index(c) for c in self._predictable]
+        steps = [prior.means[n] for n in places]
+        predictable, x = self._predictable, self._decoding
+        return Gaussian(
+            means=[self._first(c) + x[i] * steps[i] for i, c in enumerate(predictable)],
+            covariance=[
+                [
+                    x[i]
+                    * x[j]
+                    * (
+                        prior.covariance[places[i]][places[j]]
+                        + steps[i]
+                        * steps[j]
+                        * self.yields[a].together(self.yields[b], same_draft=a.draft == b.draft)
+                    )
+                    for j, b in enumerate(predictable)
+                ]
+                for i, a in enumerate(predictable)
+            ],
+        )

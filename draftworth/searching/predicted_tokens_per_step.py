@@ -1,0 +1,199 @@
+"""Predicts the tokens per step of a search's candidates from other windows, with the error.
+
+A draft model reads only the text, so one pass over the baseline's outputs gives the tokens per step
+of every window (`speculation`). A head reads the target's hidden states: its n-th drafted token
+is assumed to be accepted as often as in a measured window. This is not exact, because steps begin
+at other positions of the text; the error is smaller if the two windows are of similar length. If a
+server has no counters, only the mean tokens of a step are known. Two measured windows then
+determine the acceptance of the first drafted token, and the factor by which acceptance falls from
+one drafted token of a step to the next (the fall); for one window, the usual fall is assumed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from draftworth.records.search_result import Candidate
+from draftworth.speculation import expected_tokens_per_step
+
+# Deviation of a prediction from the text, as measured on servers (docs/estimate.md).
+FROM_TEXT = 0.005
+# Standard deviation of a prediction for a window e = 2.718 times as long or as short as the nearest
+# measured window: (up to the longest measured window, for longer ones). With counters, simulated
+# drafts deviate about half as much (decision 23). If only the mean tokens of a step are known, 95%
+# of published heads are within 1.96 deviations (`python -m benchmarks.published_acceptance`).
+_COUNTED, _MEANS = (0.03, 0.06), (0.06, 0.10)
+# The fall: the factor from the acceptance of one drafted token of a step to that of the next. First
+# the usual fall of published heads, then the least and the most that is fitted to two windows.
+USUAL_FALL = 0.95
+_FALLS = 0.7, 1.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Yield:
+    """A candidate's predicted tokens per step, by prompt class.
+
+    anchor: log(window) of the nearest measured candidate; 0: predicted from the text.
+    deviation: standard error of log(`tokens`).
+    """
+
+    tokens: Mapping[str, float]
+    anchor: float = 0.0
+    deviation: float = FROM_TEXT
+
+    def together(self, other: Yield, *, same_draft: bool) -> float:
+        """Return the covariance of the errors of two log(tokens); 0 if drafts or anchors differ."""
+        if not same_draft or self.anchor != other.anchor:
+            return 0.0
+        return min(self.deviation, other.deviation) ** 2
+
+
+def from_measured(
+    candidate: Candidate, longer_than: Mapping[Candidate, Mapping[str, Sequence[float]]]
+) -> Yield | None:
+    """Predict a candidate's tokens per step from measured windows of its draft; None without any.
+
+    longer_than: for each measured candidate and prompt class, the shares of its steps with more
+        than 1, 2, ... tokens.
+    """
+    near = _near(candidate, longer_than)
+    if not near:
+        return None
+    places = [math.log(c.window) for c in near]
+    tokens = {
+        name: _between(
+            [
+                (place, _tokens(longer_than[c][name], candidate.checked))
+                for place, c in zip(places, near, strict=True)
+            ],
+            math.log(candidate.window),
+        )
+        for name in longer_than[near[0]]
+    }
+    return _yield(candidate, near, tokens, _COUNTED)
+
+
+def from_means(
+    candidate: Candidate,
+    means: Mapping[Candidate, Mapping[str, float]],
+    *,
+    usual_fall: float = USUAL_FALL,
+) -> Yield | None:
+    """Predict a candidate's tokens per step from the mean tokens per step of its draft's windows.
+
+    None: no window of the draft is measured. means: mean tokens per step, by candidate and class.
+    usual_fall: the factor by which acceptance falls from one drafted token of a step to the next,
+        assumed if only one window is known.
+    """
+    near = _near(candidate, means, least=2)
+    if not near:
+        return None
+    tokens = {
+        name: _continued(
+            tuple((c.checked, means[c][name]) for c in near), candidate.checked, usual_fall
+        )
+        for name in means[near[0]]
+    }
+    return _yield(candidate, near, tokens, _MEANS)
+
+
+@lru_cache(maxsize=1024)
+def _continued(means: tuple[tuple[int, float], ...], wanted: int, usual_fall: float) -> float:
+    """Return the mean tokens of a step that checks `wanted` drafted tokens.
+
+    means: (checked drafted tokens, mean tokens) of one or two measured windows. Two windows
+        determine acceptance and fall (see the module). With one window, the fall is `usual_fall`,
+        or nearer to 1 if even an acceptance of 1 would yield fewer tokens than were measured.
+    """
+    (checked, mean), (further, other) = means[0], means[-1]
+
+    def acceptance(fall: float) -> float:
+        def tokens(acceptance: float) -> float:
+            return expected_tokens_per_step(acceptance, checked=checked, fall=fall)
+
+        return _bisected(tokens, mean, (0.0, 1.0))
+
+    def of_other(fall: float) -> float:
+        return expected_tokens_per_step(acceptance(fall), checked=further, fall=fall)
+
+    def at_most(fall: float) -> float:
+        return expected_tokens_per_step(1.0, checked=checked, fall=fall)
+
+    if checked != further:
+        fall = _bisected(of_other, other, _FALLS)
+    elif at_most(usual_fall) < mean:
+        fall = _bisected(at_most, mean, (usual_fall, 1.0))
+    else:
+        fall = usual_fall
+    return expected_tokens_per_step(acceptance(fall), checked=wanted, fall=fall)
+
+
+def _bisected(function: Callable[[float], float], value: float, ends: tuple[float, float]) -> float:
+    low, high = ends
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) < value else (low, middle)
+    return (low + high) / 2
+
+
+def _near(
+    candidate: Candidate, measured: Iterable[Candidate], *, least: int = 1
+) -> list[Candidate]:
+    """Return the nearest measured windows of the same draft: the next shorter and the next longer.
+
+    If all are shorter than the candidate's, or all are longer, the `least` nearest ones (or fewer,
+    if there are no more) are returned. A candidate that is measured itself is returned alone.
+    """
+    windows = sorted(
+        (c for c in measured if c.draft == candidate.draft), key=lambda c: (c.checked, c.window)
+    )
+    below = [c for c in windows if c.checked <= candidate.checked]
+    above = [c for c in windows if c.checked > candidate.checked]
+    if candidate in below:
+        return [candidate]
+    missing = least - 1
+    if not above:
+        return below[-1 - missing :]
+    return [*below[-1:], *above[: 1 if below else 1 + missing]]
+
+
+def _yield(
+    candidate: Candidate,
+    near: Sequence[Candidate],
+    tokens: Mapping[str, float],
+    errors: tuple[float, float],
+) -> Yield:
+    """Return the prediction `tokens`, made from the windows `near`, with its standard error.
+
+    errors: the standard error of log(tokens) for a window 2.718 times as long or as short as the
+        nearest of `near`; the second value is for windows longer than all of `near`.
+    """
+    wanted = math.log(candidate.window)
+    anchor = min((math.log(c.window) for c in near), key=lambda place: abs(place - wanted))
+    each = errors[max(c.checked for c in near) < candidate.checked]
+    return Yield(tokens=tokens, anchor=anchor, deviation=each * math.sqrt(abs(anchor - wanted)))
+
+
+def _tokens(longer_than: Sequence[float], checked: int) -> float:
+    """Return a step's mean tokens: 1 + the sum of the first `checked` shares of `longer_than`.
+
+    A missing share is assumed to be the share before it, times the ratio of the last two shares in
+    `longer_than` (times 0.5 if there is no such ratio).
+    """
+    parts = [*longer_than[:checked]]
+    fall = longer_than[-1] / longer_than[-2] if len(longer_than) > 1 and longer_than[-2] else 0.5
+    while len(parts) < checked:
+        parts.append((parts[-1] if parts else 1.0) * fall)
+    return 1 + math.fsum(parts)
+
+
+def _between(points: Sequence[tuple[float, float]], place: float) -> float:
+    """Return the value at `place`, interpolating log(value) between one or two (place, value)."""
+    (first, value), (last, other) = points[0], points[-1]
+    if last == first:
+        return value
+    part = (place - first) / (last - first)
+    return math.exp((1 - part) * math.log(value) + part * math.log(other))

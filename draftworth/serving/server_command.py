@@ -1,0 +1,174 @@
+"""Arguments and environment of `vllm serve` that all dialects share, for ONE variant.
+
+A variant adds only what speculation reads: `--speculative-config`, and where needed engine settings
+and a flag that counts accepted drafts. So variants differ in nothing else. Settings whose defaults
+depend on speculation are set explicitly for all variants except the baseline as shipped.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from draftworth.experiment.model import Experiment, NeuronExperiment
+from draftworth.experiment.variants import Variant
+from draftworth.records.servers import COMPILE_LIMIT_MINUTES
+
+SERVING_PORT = 8000
+# Values by flag, in the order of the command line; None: the flag takes no value.
+Flags = Mapping[str, str | None]
+# The default of vLLM 0.10.1 and later, but set explicitly: prompts must not be in a pod's log.
+REQUESTS_NOT_LOGGED = "--no-enable-log-requests"
+# By default vLLM reads sampling parameters that a request leaves out from the model's
+# generation_config.json: top_k 20 and top_p 0.95 for Qwen3, a repetition penalty for Qwen2.5, a
+# limit on new tokens. Outputs would not be samples of the model's own distribution, against which
+# they are checked. End token ids are still read there (vLLM, ModelConfig.generation_config).
+NO_GENERATION_DEFAULTS: Flags = {"--generation-config": "vllm"}
+SPECULATIVE_CONFIG = "--speculative-config"
+PER_REQUEST_ACCEPTANCE = "--per-request-spec-decode-metrics"
+# vLLM 0.13 and later wait 600 s for the engine by default. The limit does not apply while the
+# engine starts; with an open change (vllm-project/vllm, pull request 50039) it would apply then,
+# and end a compilation. vLLM 0.9.1 ignores the variable.
+ENGINE_READY_TIMEOUT: Mapping[str, str] = {
+    "VLLM_ENGINE_READY_TIMEOUT_S": str(60 * COMPILE_LIMIT_MINUTES)
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPaths:
+    """Paths of the checkpoints, as the serving process sees them."""
+
+    target: str = "/models/target"
+    # The path does not name the method: the 0.9.1 fork uses EAGLE if a path contains "eagle-".
+    draft: str = "/models/draft"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingCommand:
+    """`vllm serve MODEL` with its flags, and the environment variables that it needs."""
+
+    model: str
+    flags: Flags
+    environment: Mapping[str, str]
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return (self.model, *flag_texts(self.flags))
+
+
+def flag_texts(flags: Flags) -> list[str]:
+    """Return the flags as arguments of a command line: `--flag=value`, or `--flag` alone."""
+    return [flag if value is None else f"{flag}={value}" for flag, value in flags.items()]
+
+
+def served_model_name(experiment: Experiment) -> str:
+    """Return the model name that all servers share, so clients send the same body to each."""
+    if isinstance(experiment, NeuronExperiment):
+        return experiment.target.model
+    return experiment.name
+
+
+def common_flags(experiment: Experiment) -> dict[str, str | None]:
+    """Return the flags that are the same in every dialect."""
+    serving = experiment.serving
+    flags: dict[str, str | None] = {
+        "--served-model-name": served_model_name(experiment),
+        "--max-num-seqs": str(serving.max_num_seqs),
+        "--max-model-len": str(serving.max_model_len),
+        **NO_GENERATION_DEFAULTS,
+    }
+    if serving.tool_call_parser:
+        flags["--enable-auto-tool-choice"] = None
+        flags["--tool-call-parser"] = serving.tool_call_parser
+    return flags
+
+
+class NeuronDialect:
+    """Base class of the dialects of Neuron servers; the catalogue names the dialect of a release.
+
+    VERSION: a part of the artifact key, increased when new flags change the compiled graph.
+    """
+
+    VERSION = 1
+
+    def settings(self, experiment: NeuronExperiment) -> dict[str, Any]:
+        """Return engine settings that follow from the experiment and that all variants share."""
+        raise NotImplementedError
+
+    def shared_flags(self, experiment: NeuronExperiment) -> Flags:  # noqa: ARG002 (of a dialect)
+        """Return the flags that all variants share and that affect the graph or the scheduler."""
+        return {}
+
+    def variant_flags(
+        self, experiment: NeuronExperiment, variant: Variant, config: dict[str, Any]
+    ) -> Flags:
+        raise NotImplementedError
+
+    def config_of(self, experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
+        config = {**experiment.release_facts.engine_settings, **self.settings(experiment)}
+        return _kept(config, experiment, variant) | experiment.serving.neuron_config
+
+    def flags_of(self, experiment: NeuronExperiment, variant: Variant) -> Flags:
+        return _kept(self.shared_flags(experiment), experiment, variant)
+
+    def command(self, experiment: NeuronExperiment, variant: Variant) -> ServingCommand:
+        config = self.config_of(experiment, variant)
+        if variant.window is not None:
+            config |= experiment.release_facts.methods[variant.method].engine_settings
+        # lnc has two variables: NxD Inference reads the first, older Neuron runtimes the second.
+        # NEURON_RT_VISIBLE_CORES is not set: with DRA the resource claim decides which devices are
+        # visible.
+        lnc = str(experiment.serving.lnc)
+        return ServingCommand(
+            model=ModelPaths().target,
+            flags={
+                **common_flags(experiment),
+                "--port": str(SERVING_PORT),
+                "--tensor-parallel-size": str(experiment.tensor_parallel_size),
+                **self.variant_flags(experiment, variant, config),
+            },
+            environment={
+                "NEURON_LOGICAL_NC_CONFIG": lnc,
+                "NEURON_RT_VIRTUAL_CORE_SIZE": lnc,
+                **ENGINE_READY_TIMEOUT,
+                **experiment.release_facts.environment,
+            },
+        )
+
+
+def _kept(
+    settings: Mapping[str, Any], experiment: NeuronExperiment, variant: Variant
+) -> dict[str, Any]:
+    """Return `settings`; for the baseline as shipped, leave out those whose defaults depend on
+    whether the engine speculates."""
+    left_out = experiment.release_facts.depends_on_speculation
+    kept = {name: value for name, value in settings.items() if name not in left_out}
+    return kept if variant.keeps_engine_defaults else dict(settings)
+
+
+def speculation_flags(
+    experiment: Experiment,
+    variant: Variant,
+    draft: str = ModelPaths().draft,
+    **dialect_settings: Any,
+) -> Flags:
+    """Return `--speculative-config` with draft, window and `dialect_settings`.
+
+    draft: the path of the draft's folder. If the release has a flag to count each request's
+    accepted drafts, that flag is added. A variant without speculation gets neither of the two.
+    """
+    if variant.window is None:
+        return {}
+    settings = {
+        **variant.engine_settings(draft),
+        "num_speculative_tokens": variant.window,
+        **dialect_settings,
+    }
+    counts = experiment.release_facts.per_request_acceptance
+    counted = {PER_REQUEST_ACCEPTANCE: "summary"} if counts else {}
+    return {SPECULATIVE_CONFIG: json_text(settings), **counted}
+
+
+def json_text(value: Mapping[str, Any]) -> str:
+    """Return canonical JSON: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
