@@ -49,6 +49,7 @@ def printed_estimates(output: str) -> Any:
 
 
 @pytest.mark.engine
+@pytest.mark.usefixtures("_every_request_counts")
 def test_the_broken_sampler_of_the_cpu_engine_is_caught_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
