@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from draftworth.estimate.predictions import went_by
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up
 from draftworth.estimate.run_teacher_forcing import Reader
 from draftworth.estimate.run_tokenizing import TargetTokenizer
@@ -10,9 +11,8 @@ from draftworth.estimate.target_outputs import outputs_of_run
 from draftworth.experiment.model import beside
 from draftworth.planning.resolved import ResolvedLocal, ResolvedVariant
 from draftworth.records.readings import Output, Replayed
-from draftworth.records.results import RequestRecord
 from draftworth.records.run_folder import Run
-from draftworth.records.transcripts import Transcript, Transcripts
+from draftworth.records.transcripts import Transcripts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,7 @@ def checks_of(
     ids = {_place(output): output.token_ids for output in outputs}
     for variant in (v for v in experiment.variants if v.speculates):
         replays = {_place(r): r for r in _replayed(experiment, variant, outputs, reader)}
+        checked = variant.max_tokens_per_step - 1
         requests = same = predicted = 0
         for block in (b for b in run.blocks if b.variant == variant.name):
             for record in block.requests:
@@ -52,8 +53,8 @@ def checks_of(
                 transcript = transcripts.get(record.request_id)
                 if transcript is not None and place in replays:
                     same += bool(transcript.token_ids) and transcript.token_ids == ids[place]
-                    steps = tuple(replays[place].steps(variant.max_tokens_per_step - 1))
-                    predicted += _went_by(steps, record, transcript)
+                    steps = tuple(replays[place].steps(checked))
+                    predicted += went_by(steps, record, transcript, checked=checked)
         for what, right in (("the baseline's token ids", same), ("steps as predicted", predicted)):
             yield Check(what=what, variant=variant.name, right=right, requests=requests)
 
@@ -70,10 +71,3 @@ def _replayed(
         tokenizer = TargetTokenizer(reader.target)
         return looked_up(outputs, tokenizer, LookupLengths(*lengths), enable_thinking=thinks)
     return reader.readings(beside(experiment.path, variant.draft or ""), outputs)
-
-
-def _went_by(steps: tuple[int, ...], record: RequestRecord, transcript: Transcript) -> bool:
-    """Return whether each step of a request yielded as many tokens as `steps` predicts. If chunks
-    were merged (there are fewer than steps), only the server's number of steps is compared."""
-    chunks = (transcript.chunk_tokens or ())[1:]
-    return chunks == steps if len(chunks) >= len(steps) else record.verification_steps == len(steps)

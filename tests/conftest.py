@@ -5,6 +5,7 @@ import math
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,19 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.fixture
-def _every_request_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def every_request_counts() -> Iterator[None]:
     """Exclude no request: on a busy machine the client waits for a core."""
-    monkeypatch.setattr("draftworth.measuring.clock.MAX_WAIT_SHARE", math.inf)
-    monkeypatch.setattr("draftworth.measuring.connections._MAX_AGE_NS", math.inf)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("draftworth.measuring.clock.MAX_WAIT_SHARE", math.inf)
+        patched.setattr("draftworth.measuring.connections._MAX_AGE_NS", math.inf)
+        yield
+
+
+@pytest.fixture
+def _every_request_counts() -> Iterator[None]:
+    with every_request_counts():
+        yield
 
 
 @pytest.fixture(autouse=True)

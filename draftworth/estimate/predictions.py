@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 from draftworth.errors import DraftworthError
@@ -19,7 +20,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.readings import Reading, Replayed
 from draftworth.records.results import RequestRecord
 from draftworth.records.run_folder import Run
-from draftworth.records.transcripts import Transcripts
+from draftworth.records.transcripts import Transcript, Transcripts
 from draftworth.safe_writing import write_file
 
 
@@ -153,9 +154,9 @@ def _prediction(
         predicted_steps += len(predicted) * amounts[0] / output.tokens_after_first
         transcript = transcripts.get(record.request_id)
         chunks = transcript.chunk_tokens[1:] if transcript and transcript.chunk_tokens else ()
-        if len(chunks) == amounts[1]:
+        if transcript and len(chunks) == amounts[1]:
             comparable += 1
-            same += chunks == predicted
+            same += went_by(predicted, record, transcript, checked=checked)
     if not steps or not predicted_steps:
         return
     yield likelihoods.Prediction(
@@ -166,6 +167,42 @@ def _prediction(
         measured=tokens / steps,
         shown=comparable,
         same_sequence=same,
+    )
+
+
+def went_by(
+    steps: tuple[int, ...], record: RequestRecord, transcript: Transcript, *, checked: int
+) -> bool:
+    """Return whether a request can have taken exactly these steps after its first token.
+
+    steps: the predicted tokens of each step. checked: the most drafted tokens that a step checks.
+    A server that is busy sends the tokens of several steps in one chunk, but never a step in two.
+    So each chunk is a sum of consecutive steps. Where it is a sum of several, the chunks alone
+    would agree with many predictions, so the server's counts have to agree too.
+    """
+    chunks = transcript.chunk_tokens or ()
+    if chunks == (1, *steps):
+        return True
+    ends_of_steps, ends_of_chunks = (list(accumulate(each)) for each in ((1, *steps), chunks))
+    return (
+        ends_of_chunks[-1:] == ends_of_steps[-1:]
+        and set(ends_of_chunks) <= set(ends_of_steps)
+        and _counts_agree(steps, record, checked)
+    )
+
+
+def _counts_agree(steps: tuple[int, ...], record: RequestRecord, checked: int) -> bool:
+    """Return whether the server's counts of steps and of accepted tokens allow these steps.
+
+    The counts are no exact ones: the server counts what the last step accepted after the output's
+    end, and where chunks were merged too, `verification_steps` is the least possible number.
+    """
+    if record.verification_steps is None or record.accepted_tokens is None:
+        return False
+    in_output, before_last_step = (sum(part) - len(part) for part in (steps, steps[:-1]))
+    return (
+        record.verification_steps <= len(steps)
+        and in_output <= record.accepted_tokens <= before_last_step + checked
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import requests
 
 from charts.names import NAMESPACE
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 Object = dict[str, Any]
 
@@ -87,7 +88,7 @@ class Api:
             params=query,
             data=None if body is None else json.dumps(body),
             headers={"Content-Type": content_type},
-            timeout=60,
+            timeout=HANGS_AFTER_SECONDS,
         )
 
     def ask(self, method: str, path: str, body: object = None, **options: str) -> Object:

@@ -21,12 +21,13 @@ from tests.support.readings import make_reading
 IDS = (10**6, 10**6 + 1, 10**6 + 2, 10**6 + 3) * 4
 # When `a b` is repeated, c d a b are drafted, and one more token follows.
 STEPS = (1, 1, 1, 1, 1, 5, 5)
+FIRST = (1,)  # the prefill's token
 NGRAM = {"method": "ngram", "window": 5}
 DRAFT = {"method": "draft_model", "window": 7, "draft": {"path": str(PAIR / "draft")}}
 BOTH = ["the baseline's token ids", "steps as predicted"]
 
 
-def broken(folder: Path, method: dict[str, Any], *steps: int, **answer: Any) -> list[str]:
+def broken(folder: Path, method: dict[str, Any], *chunks: int, **answer: Any) -> list[str]:
     """Return the checks that fail. answer: the variant's record, token ids `ids` and `plain`."""
     variant = {"name": "k", **method}
     experiment = load(write_experiment(folder, put("variants", 1, value=variant), base="rehearsal"))
@@ -37,7 +38,7 @@ def broken(folder: Path, method: dict[str, Any], *steps: int, **answer: Any) -> 
     plain, ids = answer.get("plain", IDS), answer.get("ids", IDS)
     transcripts = {
         "request-0": Transcript(request_id="request-0", token_ids=plain),
-        "request-1": Transcript(request_id="request-1", token_ids=ids, chunk_tokens=(1, *steps)),
+        "request-1": Transcript(request_id="request-1", token_ids=ids, chunk_tokens=chunks),
     }
     run = Run(result=make_run(*blocks), blocks=tuple(blocks))
     reader = Reader(python=folder, target=PAIR / "target", folder=folder, enable_thinking=False)
@@ -47,24 +48,55 @@ def broken(folder: Path, method: dict[str, Any], *steps: int, **answer: Any) -> 
     return [check.what for check in checks if not check.holds]
 
 
+def counted(*, steps: int | None = 7, accepted: int | None = 8) -> dict[str, Any]:
+    """The server's counts of an answer; of right ones without drafts after its end by default."""
+    counts = {"verification_steps": steps, "drafted_tokens": 10, "accepted_tokens": accepted}
+    return {"record": make_record(1, **counts)}
+
+
+# A busy server merged steps 5 and 6, or the first ones with the prefill, or all of them.
+MERGED = [(*FIRST, 1, 1, 1, 1, 6, 5), (3, 1, 1, 1, 5, 5), (16,)]
+
+
 @pytest.mark.parametrize(
-    ("steps", "answer", "expected"),
+    ("chunks", "answer", "expected"),
     [
-        (STEPS, {}, []),
-        (STEPS, {"ids": (*IDS[:-1], 7)}, BOTH[:1]),
-        (STEPS, {"ids": None, "plain": None}, BOTH),
-        ((*STEPS[:-2], 4, 6), {}, BOTH[1:]),
-        ((*STEPS[:-1], 4, 1), {}, BOTH[1:]),
-        # Chunks were merged, so only the number of steps can be compared.
-        ((15,), {"record": make_record(1, verification_steps=7)}, []),
-        ((15,), {"record": make_record(1, verification_steps=8)}, BOTH[1:]),
+        ((*FIRST, *STEPS), {}, []),
+        ((*FIRST, *STEPS), {"ids": (*IDS[:-1], 7)}, BOTH[:1]),
+        ((*FIRST, *STEPS), {"ids": None, "plain": None}, BOTH),
+        ((*FIRST, *STEPS[:-2], 4, 6), {}, BOTH[1:]),
+        ((*FIRST, *STEPS[:-1], 4, 1), {}, BOTH[1:]),
         ((), {"record": make_failed_record(1), "ids": None}, BOTH),
     ],
 )
 def test_the_checks_of_n_gram_drafting(
-    tmp_path: Path, steps: Sequence[int], answer: dict[str, Any], expected: list[str]
+    tmp_path: Path, chunks: Sequence[int], answer: dict[str, Any], expected: list[str]
 ) -> None:
-    assert broken(tmp_path, NGRAM, *steps, **answer) == expected
+    assert broken(tmp_path, NGRAM, *chunks, **answer) == expected
+
+
+@pytest.mark.parametrize("chunks", MERGED)
+@pytest.mark.parametrize(
+    ("counts", "holds"),
+    [
+        (counted(), True),
+        # The last of five drafts was accepted after the output's end, so one step less is counted.
+        (counted(steps=6, accepted=9), True),
+        (counted(steps=8), False),
+        (counted(accepted=7), False),
+        (counted(steps=6, accepted=10), False),
+        (counted(steps=None, accepted=None), False),
+    ],
+)
+def test_merged_chunks_are_held_to_the_servers_counts(
+    tmp_path: Path, chunks: Sequence[int], counts: dict[str, Any], holds: bool
+) -> None:
+    assert broken(tmp_path, NGRAM, *chunks, **counts) == ([] if holds else BOTH[1:])
+
+
+@pytest.mark.parametrize("chunks", [(3, 1, 1, 1, 6, 4), (1, 1, 5, 4, 5), (1, 1, 1, 12), (16, 5)])
+def test_merged_chunks_end_where_steps_end(tmp_path: Path, chunks: Sequence[int]) -> None:
+    assert broken(tmp_path, NGRAM, *chunks, **counted()) == BOTH[1:]
 
 
 def test_a_draft_models_checks_use_its_readings(
@@ -72,5 +104,5 @@ def test_a_draft_models_checks_use_its_readings(
 ) -> None:
     hits = "1" * 9 + "0" + "1" * 5
     monkeypatch.setattr(Reader, "readings", lambda *a: [make_reading(hits, of=o) for o in a[-1]])
-    assert broken(tmp_path, DRAFT, 8, 2, 5) == []
-    assert broken(tmp_path, DRAFT, 8, 7) == BOTH[1:]
+    assert broken(tmp_path, DRAFT, *FIRST, 8, 2, 5) == []
+    assert broken(tmp_path, DRAFT, *FIRST, 8, 7) == BOTH[1:]

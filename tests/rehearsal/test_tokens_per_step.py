@@ -55,6 +55,15 @@ class Truth:
         outputs = [record.number_output_tokens or 0 for record in self.block.requests]
         return (sum(outputs) - len(outputs)) / (self.engine_runs - len(outputs))
 
+    @property
+    def most_tokens_per_step(self) -> float:
+        """If each accepted draft of the server's counters was before the end of an output."""
+        counters, requests = self.block.speculation, len(self.block.requests)
+        assert counters is not None
+        assert counters.generated_tokens is not None
+        tokens = counters.generated_tokens - requests
+        return tokens / max(counters.drafts, tokens - counters.accepted_tokens)
+
 
 async def answered(url: str, prompts: Sequence[Prompt], *, most: int | None) -> Truth:
     """Send the prompts in turn. most: the most tokens per step, as a user gives it."""
@@ -113,7 +122,10 @@ def test_tokens_per_step_of_vllm_match_its_engine(tmp_path: Path) -> None:
         assert truth.tokens_per_step > 1.2
         for block in (truth.block, without_request_counts(truth.block)):
             counted = steps.tokens_per_step([block])
-            assert counted == pytest.approx(truth.tokens_per_step, rel=0.03)
+            assert counted is not None
+            # A busy server merges chunks, so that fewer steps may be counted than there were; but
+            # no fewer than tokens that are no accepted drafts.
+            assert 0.97 * truth.tokens_per_step <= counted <= 1.03 * truth.most_tokens_per_step
 
 
 @contextmanager

@@ -45,6 +45,7 @@ def printed_estimates(output: str) -> Any:
 
 
 @pytest.mark.engine
+@pytest.mark.usefixtures("_every_request_counts")
 def test_the_cpu_engines_broken_sampler_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -377,22 +378,44 @@ def test_the_deadline_counts_from_the_first_pod(healthy: StreamServer, tmp_path:
     assert len(read_run(tmp_path / RUN_ID).blocks) == measured_before
 
 
-def test_a_deadline_may_move_during_the_run(healthy: StreamServer, tmp_path: Path) -> None:
-    async def long() -> None:
-        await asyncio.sleep(2.5)
+@dataclass(kw_only=True)
+class LongBlock:
+    """A block that takes two hours by the run's clock; `later_seconds` is the deadline from then
+    on, and an hour until then."""
 
-    def result_with(later: float, folder: Path) -> results.RunResult | None:
-        asked = itertools.count()
+    later_seconds: float
+    passed_seconds: float = 0.0
+    is_seen: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def clock(self) -> float:
+        return unix_clock() + self.passed_seconds
+
+    def deadline_seconds(self) -> float:
+        if not self.passed_seconds:
+            return 3600.0
+        self.is_seen.set()
+        return self.later_seconds
+
+    async def happen(self) -> None:
+        self.passed_seconds = 2 * 3600.0
+        await self.is_seen.wait()
+        await asyncio.sleep(0.01)  # a deadline that has passed ends the block here
+
+
+def test_a_deadline_may_move_during_the_run(healthy: StreamServer, tmp_path: Path) -> None:
+    def result_with(later_seconds: float, folder: Path) -> results.RunResult | None:
+        block = LongBlock(later_seconds=later_seconds)
         made = runner(
             healthy.base_url,
             folder,
-            engine=FakeEngine(long, at=1),
-            deadline_seconds=lambda: 2.0 if next(asked) < 2 else later,
+            engine=FakeEngine(block.happen, at=1),
+            deadline_seconds=block.deadline_seconds,
+            wall_clock=block.clock,
         )
         return run_pod(made)
 
-    extended = result_with(60.0, tmp_path / "extended")
-    kept = result_with(2.0, tmp_path / "kept")
+    extended = result_with(3 * 3600.0, tmp_path / "extended")
+    kept = result_with(3600.0, tmp_path / "kept")
 
     assert extended
     assert extended.status == "complete"

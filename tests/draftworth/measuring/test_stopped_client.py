@@ -26,6 +26,7 @@ from tests.support.stream_server import (
     event,
     stream_server,
 )
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 STOPPED = "client was stopped and continued while the answer came"
 SLEPT = "the machine slept, or its clock was set, while the answer came"
@@ -74,7 +75,7 @@ def test_requests_during_which_the_client_stopped_are_excluded(
     started = threading.Event()
 
     def stop() -> None:
-        assert started.wait(timeout=60)
+        assert started.wait(timeout=HANGS_AFTER_SECONDS)
         children[0].send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, children[0].pid, os.WSTOPPED)
 
@@ -87,7 +88,7 @@ def test_requests_during_which_the_client_stopped_are_excluded(
         children.append(child)
         started.set()
         try:
-            printed, _ = child.communicate(timeout=120)
+            printed, _ = child.communicate(timeout=HANGS_AFTER_SECONDS)
         finally:
             end_family(child)
     record = load_record(RequestRecord, printed)

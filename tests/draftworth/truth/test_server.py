@@ -26,7 +26,7 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 TOLERANCE_MS = 5.0
 TRIES = 6
 
-SHAPE = shape(output_tokens=24, timeout_seconds=10.0)
+SHAPE = shape(output_tokens=24, timeout_seconds=HANGS_AFTER_SECONDS)
 MESSAGES = [{"role": "user", "content": "x"}]
 SHORT = TimelineSpec(output_tokens=24, ttft_seconds=0.05, gap_seconds=0.008)
 SPECS = [

@@ -16,6 +16,7 @@ from lambdas.metrics_publisher.s3_events import created_object
 from tests.lambdas.metrics_publisher.conftest import BUCKET, Aws, key_of
 from tests.support.blocks import make_block
 from tests.support.shipped import lay_out
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.emulator
 
@@ -188,7 +189,7 @@ def test_the_function_runs_from_its_own_files_alone(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=HANGS_AFTER_SECONDS,
     )
     log, answer, modules = done.stdout.splitlines()
     assert json.loads(log)["error"] == "UnusableError"

@@ -33,6 +33,7 @@ from pods.measuring import engine_choice
 from pods.measuring.engine_choice import open_engine
 from pods.measuring.ray_engine import RayEngine, actors_needed, lost_request, why_not_llmperf
 from tests.support.specifications import endpoint, sampling, shape, specification
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 SHAPE = shape(output_tokens=2)
 CLIENT = Client(base_url="http://127.0.0.1:9", shape=SHAPE)
@@ -152,14 +153,14 @@ class InTurn(FakeActor):
     """An actor that ends the second measured request once a long filler has begun."""
 
     begun: threading.Event = field(default_factory=threading.Event)
-    filler_seconds: float = 60.0
+    filler_seconds: float = HANGS_AFTER_SECONDS
 
     def measure(self, client: Client, request: Planned) -> Measured | None:
         if request == FILLER:
             self.begun.set()
             self.seconds = self.filler_seconds
         if request.request_id == "r1":
-            self.begun.wait(60.0)
+            self.begun.wait(HANGS_AFTER_SECONDS)
         return super().measure(client, request)
 
 
@@ -169,7 +170,7 @@ def test_cancelled_fillers_leave_no_actor_busy() -> None:
     began = time.monotonic()
     outcome = send_batch(actors, Batch(measured=planned(2), fillers=[FILLER] * 9), concurrency(2))
 
-    assert time.monotonic() - began < 50
+    assert time.monotonic() - began < HANGS_AFTER_SECONDS
     assert watch.now == 0
     assert [m.record.request_id for m in outcome.measured] == ["r0", "r1"]
     assert (outcome.fillers, list(outcome.unmeasured)) == (1, [])
@@ -188,21 +189,21 @@ def test_a_filler_that_ends_before_its_cancel_counts() -> None:
 
 
 def test_a_cancelled_run_waits_for_no_actor() -> None:
-    actor = FakeActor(Watch(), seconds=60.0)
+    actor = FakeActor(Watch(), seconds=HANGS_AFTER_SECONDS)
     engine = RayEngine([actor], print)
     began = time.monotonic()
 
     async def cancel_soon() -> None:
         batch = Batch(measured=planned(2))
         sending = asyncio.ensure_future(engine.send(CLIENT, batch, concurrency(1), seed=1))
-        await asyncio.to_thread(actor.started.wait, 60.0)
+        await asyncio.to_thread(actor.started.wait, HANGS_AFTER_SECONDS)
         sending.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sending
 
     asyncio.run(cancel_soon())
     engine.close()
-    assert time.monotonic() - began < 50
+    assert time.monotonic() - began < HANGS_AFTER_SECONDS
 
 
 def test_a_lost_request_is_recorded_and_load_continues() -> None:
