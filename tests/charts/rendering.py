@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from charts.app import benchmark_charts
-from charts.measuring import run_spec_file
-from charts.names import Bindings
+from charts.benchmark_charts import benchmark_charts
+from charts.bindings import Bindings
+from charts.run_spec_file import run_spec_file
 from draftworth.planning.resolved import ResolvedNeuron
 from tests.support.experiments import resolved
 from tests.support.shared import shared_json

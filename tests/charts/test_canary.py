@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from charts.jobs import RETRIES
+from charts.canaries import RETRIES
 from pods.canary.program import ROLES, _parser
 from tests.charts import rendering
 from tests.charts.test_checkpoint_stager import container_of, pod_of, what_would_cost

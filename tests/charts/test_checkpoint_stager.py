@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from charts.jobs import scratch_gib
-from charts.names import Bindings
+from charts.bindings import Bindings
+from charts.checkpoint_staging import scratch_gib
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from charts import graph_scripts
-from charts.names import Bindings
+from charts.bindings import Bindings
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from tests.charts import rendering
 from tests.conftest import ROOT

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from charts.measuring import run_spec_file
 from charts.names import MEASURING_JOB_SERVICE_ACCOUNT, server_names
+from charts.run_spec_file import run_spec_file
 from draftworth.measuring import run_specification
 from draftworth.records.codec import load_record
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES, SELF_TEST_LIMIT_MINUTES
@@ -26,7 +26,7 @@ def what_is_too_free(template: rendering.Object) -> list[str]:
     found = ["API token"] if token and not scales else []
     found += [key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
     # Nobody would be told of its failure (decision record 8). Only the winner's pod has one
-    # (`charts/winner/neuron_pod.py`), which its user watches.
+    # (`charts/winner/winner_pod.py`), which its user watches.
     found += ["init container"] if "initContainers" in pod else []
     if pod["securityContext"].get("seccompProfile") != {"type": "RuntimeDefault"}:
         found.append("seccomp")

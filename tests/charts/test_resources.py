@@ -2,7 +2,7 @@
 
 import pytest
 
-from charts.vllm_pod import UPLOADER_CPUS, UPLOADER_MEMORY_GIB, slot_resources
+from charts.slot_resources import UPLOADER_CPUS, UPLOADER_MEMORY_GIB, slot_resources
 from draftworth.planning.resolved import ResolvedNeuron
 from tests.charts.rendering import EXPERIMENTS, Object, of_kind
 from tests.support.experiments import changed_in, on_small_nodes, resolved

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from charts.app import benchmark_charts, in_steps
+from charts.benchmark_charts import benchmark_charts, in_steps
 from charts.names import server_name
-from charts.serving import CandidateChart
+from charts.serving_chart import CandidateChart
 from stacks.constructs.applied_charts import EARLIER_MAX_EVENT_BYTES, update_event_bytes
 from tests.charts.rendering import BINDINGS, Object, of_kind, rendered
 from tests.support.experiments import resolved

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from charts.winner.building import MODE, deployment, inference_service
+from charts.winner.kserve import MODE, inference_service
+from charts.winner.winner_objects import DeploymentChart, objects_of
 from tests.charts.winner.runs import HEADS, LOCAL, NEURON, as_read, exported
 
 pytestmark = pytest.mark.synth
@@ -81,7 +82,7 @@ def test_a_key_that_kserve_does_not_know_is_lost(models: Models, place: tuple[st
 
 def test_the_pod_is_the_deployments_but_for_the_servers_name() -> None:
     export = exported()
-    item, *_, plain = as_read([inference_service(export), *deployment(export)])
+    item, *_, plain = as_read([inference_service(export), *objects_of(DeploymentChart, export)])
     predictor, pod = item["spec"]["predictor"], plain["spec"]["template"]["spec"]
     (server,) = predictor["containers"]
     assert server == {**pod["containers"][0], "name": "kserve-container"}

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from charts.winner.measured import Export
+from charts.winner.exported_server import Export
 from charts.winner.production_stack import production_stack_values
 from tests.charts.winner.runs import HEADS, IMAGE, LOCAL, NEURON, as_read, exported
 
@@ -81,8 +81,8 @@ def test_the_charts_command_is_the_measured_one_and_its_host(name: str) -> None:
     export = exported(name)
     made = chart_command(model_of(export), 8000)
     assert len(set(made)) == len(made)
-    added = set(made) - set(export.server["args"])
-    assert set(export.server["args"]) <= set(made)
+    added = set(made) - set(export.server_data["args"])
+    assert set(export.server_data["args"]) <= set(made)
     # The chart has no way not to say the second; nothing of ours caches prefixes.
     assert added <= {"--host=0.0.0.0", "--no-enable-prefix-caching"}
 
