@@ -92,6 +92,26 @@ def load_generator(name: str = "qwen3-32b") -> Object:
     return job
 
 
+def pod_of(job: Object) -> Object:
+    pod: Object = job["spec"]["template"]["spec"]
+    return pod
+
+
+def container_of(job: Object) -> Object:
+    (container,) = pod_of(job)["containers"]
+    assert isinstance(container, dict)
+    return container
+
+
+def what_would_cost(job: Object) -> list[str]:
+    """How a Job could run on, or start, an accelerator node."""
+    pod = pod_of(job)
+    found = ["tolerates a taint"] if pod.get("tolerations") else []
+    found += ["claims devices"] if pod.get("resourceClaims") else []
+    cheap = pod.get("nodeSelector") == {"draftworth/node-group": "cpu"}
+    return found + ([] if cheap else ["any node"])
+
+
 def pod_templates(name: str = "qwen3-32b") -> Iterator[Object]:
     """Every pod's template, whatever makes the pod."""
     for item in all_objects(name):

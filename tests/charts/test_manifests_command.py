@@ -41,7 +41,7 @@ VALUES = [
 ]
 
 
-def test_the_files_hold_the_objects_that_the_charts_make_and_the_prompts_apart(
+def test_files_hold_the_objects_and_prompts_apart(
     experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(tmp_path), *VALUES]
@@ -77,7 +77,7 @@ def check_address_of_run_specification(folder: Path, bucket: str, output: str) -
     assert container["args"][:4] == ["--run-spec", url, "--run-spec-sha256", sha256]
 
 
-def test_values_that_were_not_given_are_listed_with_how_to_fill_them(
+def test_missing_values_are_listed_with_their_filling(
     experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And files of others are left alone, own ones replaced."""
@@ -105,9 +105,7 @@ def prompts_in(text: str, cases: Sequence[Case]) -> list[str]:
     return [m for m in messages if m in text or json.dumps(m)[1:-1] in text]
 
 
-def test_only_values_that_the_experiment_uses_are_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_values_in_use_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = put("aws", "load_generator_image", value="example.com/llmperf:1.0.0")
     path = str(write_experiment(tmp_path, given))
     assert main(["manifests", path, "--out", str(tmp_path)]) == 0
@@ -148,7 +146,7 @@ def test_what_cannot_be_a_bucket_is_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_an_image_that_may_change_under_its_name_is_refused(
+def test_an_image_that_may_change_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--out", str(tmp_path), "--llmperf-image", "example.com/llmperf:latest"]

@@ -115,7 +115,7 @@ def n_gram(tokens_per_step: float, steps: float) -> Counts:
     ("made", "rings"), [(rule, rings_in_prometheus), (template, rings_in_cloudwatch)]
 )
 @pytest.mark.parametrize("counts", [draft_model, n_gram])
-def test_it_rings_below_break_even_and_not_above_nor_for_some_requests(
+def test_it_rings_only_below_break_even(
     made: Callable[[], Any],
     rings: Callable[[Any, Counts], bool],
     counts: Callable[[float, float], Counts],
@@ -130,9 +130,7 @@ def test_it_rings_below_break_even_and_not_above_nor_for_some_requests(
     assert not at(break_even().value * 0.5, winner_alarms.LEAST_STEPS - 1)
 
 
-def test_it_is_held_against_the_lowest_break_even_of_the_loads_where_the_winner_is_cheaper() -> (
-    None
-):
+def test_the_threshold_is_the_lowest_break_even() -> None:
     found = winner_alarms.watched(measured())
     assert found
     figures, needed = found
@@ -152,7 +150,7 @@ def test_the_rule_is_one_that_the_operator_takes() -> None:
         jsonschema.validate(wrong, schema)
 
 
-def test_the_rules_query_is_one_of_this_servers_counters() -> None:
+def test_the_query_selects_this_servers_counters() -> None:
     query = alert_of(rule())["expr"]
     promql_parser.parse(query)
     with pytest.raises(ValueError, match="parenthesis"):
@@ -162,7 +160,7 @@ def test_the_rules_query_is_one_of_this_servers_counters() -> None:
     assert selected == {(counter, labels) for counter in winner_alarms.COUNTERS.values()}
 
 
-def test_cloudwatch_is_asked_for_what_its_agent_scrapes_of_this_server() -> None:
+def test_cloudwatch_metrics_are_this_servers_counters() -> None:
     of_servers = [m["MetricStat"] for m in alarm_of(template())["Metrics"] if "MetricStat" in m]
     assert {m["Metric"]["MetricName"] for m in of_servers} == {*winner_alarms.COUNTERS.values()}
     for stat in of_servers:
@@ -178,14 +176,14 @@ def test_cloudwatch_is_asked_for_what_its_agent_scrapes_of_this_server() -> None
         )
 
 
-def test_a_server_without_counters_has_no_alarm_and_is_told_why() -> None:
+def test_a_server_without_counters_has_no_alarm() -> None:
     uncounted = measured(counted=False)
     assert uncounted.winner.speculates
     assert winner_alarms.watched(uncounted) is None
     assert "published no counters of accepted tokens" in winner_alarms.why_no_alarm(uncounted)
 
 
-def test_steps_that_nobody_could_count_have_no_break_even_to_be_held_against() -> None:
+def test_uncounted_steps_have_no_alarm() -> None:
     winner = measured().winner
     figures = tuple(replace(f, break_even_tokens_per_step=None) for f in winner.figures)
     uncounted = replace(measured(), winner=replace(winner, figures=figures))

@@ -45,7 +45,7 @@ def manifests(experiment: str | Path, run: Path, out: Path, *options: str) -> in
     return main(["manifests", str(path), "--winner", str(run), "--out", str(out), *options])
 
 
-def test_the_files_and_what_is_left_to_do_are_as_in_the_snapshot(
+def test_files_and_next_steps_are_in_the_snapshot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, out = written_run(tmp_path), tmp_path / "out"
@@ -68,7 +68,7 @@ def test_objects_are_as_in_the_snapshot(name: str) -> None:
     assert_snapshot(_readable(shown), SNAPSHOTS / f"{name}.deployment.yaml")
 
 
-def test_what_other_forms_say_beside_the_pod_is_as_in_the_snapshot() -> None:
+def test_other_forms_are_as_in_the_snapshot() -> None:
     export = exported()
     item, values = as_read([inference_service(export), production_stack_values(export)])
     predictor = item["spec"]["predictor"]
@@ -94,7 +94,7 @@ def _readable(value: Any) -> Any:
 
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL, SEARCH])
 @pytest.mark.parametrize("pays", [True, False])
-def test_every_object_of_a_built_in_kind_is_valid(name: str, pays: bool) -> None:
+def test_every_object_of_kubernetes_is_valid(name: str, pays: bool) -> None:
     export = exported(name, pays=pays)
     for item in as_read([*objects_of(CommonChart, export), *objects_of(DeploymentChart, export)]):
         assert kubernetes_validate.validate(item, "1.35", strict=True) == "1.35"
@@ -102,7 +102,7 @@ def test_every_object_of_a_built_in_kind_is_valid(name: str, pays: bool) -> None
         assert item["metadata"].get("namespace") == (None if cluster_wide else "serving")
 
 
-def test_the_device_claim_is_in_the_files_whose_pods_make_it(tmp_path: Path) -> None:
+def test_files_whose_pods_claim_have_the_template(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert manifests(NEURON, written_run(tmp_path), out) == 0
     kinds = {
@@ -116,7 +116,7 @@ def test_the_device_claim_is_in_the_files_whose_pods_make_it(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("pays", "folders"), [(True, "folders target and draft"), (False, "a folder target")]
 )
-def test_a_local_winner_asks_for_the_folders_that_it_reads(
+def test_a_local_winner_names_its_checkpoint_folders(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], pays: bool, folders: str
 ) -> None:
     run = written_run(tmp_path, LOCAL, pays=pays)
@@ -125,7 +125,7 @@ def test_a_local_winner_asks_for_the_folders_that_it_reads(
     assert wanted in capsys.readouterr().out.splitlines()
 
 
-def test_where_nothing_is_cheaper_the_baseline_is_exported_and_says_so(
+def test_without_a_cheaper_variant_the_baseline_is_exported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, out = written_run(tmp_path, pays=False), tmp_path / "out"
@@ -146,7 +146,7 @@ def test_where_nothing_is_cheaper_the_baseline_is_exported_and_says_so(
     assert "draftworth/cost-ratio" not in annotations
 
 
-def test_an_undecided_run_is_refused_with_exit_code_1_and_writes_nothing(
+def test_an_undecided_run_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     experiment = load(experiment_path(NEURON))
@@ -169,7 +169,7 @@ def test_a_run_of_another_experiment_is_refused(
     assert f"given run built-run of experiment '{NEURON}', allowed: a run of '{HEADS}'" in error
 
 
-def test_an_experiment_that_was_changed_since_is_refused_with_what_differs(
+def test_a_changed_experiment_is_refused_with_the_differences(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = written_run(tmp_path)
@@ -195,7 +195,7 @@ def test_an_experiment_that_was_changed_since_is_refused_with_what_differs(
         put("serving", "neuron_config", value={"is_block_kv_layout": False}),
     ],
 )
-def test_flags_and_graphs_that_were_not_measured_are_refused(
+def test_flags_that_were_not_measured_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any
 ) -> None:
     path, out = write_experiment(tmp_path, change), tmp_path / "out"
@@ -209,7 +209,7 @@ def test_flags_and_graphs_that_were_not_measured_are_refused(
     assert not out.exists()
 
 
-def test_a_winner_that_is_not_in_the_file_is_refused(
+def test_a_winner_missing_in_the_file_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_experiment(tmp_path, put("variants", 1, "name", value="other-k7"))
@@ -225,7 +225,7 @@ def test_a_further_variant_in_the_file_changes_nothing(tmp_path: Path) -> None:
     assert manifests(path, written_run(tmp_path), tmp_path / "out") == 0
 
 
-def test_a_run_that_does_not_say_what_served_it_is_refused(
+def test_a_run_without_serving_facts_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert manifests(NEURON, written_run(tmp_path, serving=None), tmp_path / "out") == 2
@@ -245,7 +245,7 @@ def test_a_run_that_does_not_say_what_served_it_is_refused(
         (LOCAL, ["--image=vllm-cpu"], "under a tag that moves another engine is served"),
     ],
 )
-def test_an_option_that_would_do_nothing_or_harm_is_refused(
+def test_an_option_without_effect_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, options: list[str], said: str
 ) -> None:
     assert manifests(name, written_run(tmp_path, name), tmp_path / "out", *options) == 2
@@ -278,7 +278,7 @@ def test_given_buckets_leave_nothing_to_fill_in(
     assert "bucketName: example-artifacts" in texts
 
 
-def test_a_server_that_counted_nothing_has_no_alarm_and_every_file_says_why(tmp_path: Path) -> None:
+def test_every_file_says_why_there_is_no_alarm(tmp_path: Path) -> None:
     run = built_run(load(experiment_path(NEURON)))
     blocks = tuple(replace(block, speculation=None) for block in run.blocks)
     folder = write_run(replace(run, blocks=blocks), tmp_path / "run")
@@ -289,7 +289,7 @@ def test_a_server_that_counted_nothing_has_no_alarm_and_every_file_says_why(tmp_
         assert "# No alarm is written: in the run the server" in (out / name).read_text()
 
 
-def test_a_winner_that_is_cheaper_at_every_load_needs_no_remark(tmp_path: Path) -> None:
+def test_a_winner_cheaper_everywhere_has_no_remark(tmp_path: Path) -> None:
     experiment = load(experiment_path(LOCAL))
     run = write_run(built_run(experiment, 1), tmp_path / "run")
     measured = measured_winner(str(run), experiment)

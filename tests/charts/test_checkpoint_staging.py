@@ -20,8 +20,11 @@ from tests.charts.rendering import (
     Object,
     all_objects,
     charts_of,
+    container_of,
+    pod_of,
     render,
     rendered,
+    what_would_cost,
 )
 from tests.support.experiments import changed, changed_aws, changed_in, resolved, with_third_variant
 
@@ -38,23 +41,12 @@ def names(experiment: ResolvedNeuron | None = None, bindings: Bindings = BINDING
     return [job["metadata"]["name"] for job in jobs(experiment, bindings)]
 
 
-def pod_of(job: Object) -> Object:
-    pod: Object = job["spec"]["template"]["spec"]
-    return pod
-
-
-def container_of(job: Object) -> Object:
-    (container,) = pod_of(job)["containers"]
-    assert isinstance(container, dict)
-    return container
-
-
 def with_aws(**values: Any) -> ResolvedNeuron:
     return changed_aws(resolved(), **values)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_each_checkpoint_is_staged_by_one_job_with_arguments_that_the_program_takes(
+def test_each_checkpoint_is_staged_by_one_job(
     name: str,
 ) -> None:
     experiment = resolved(name)
@@ -66,17 +58,8 @@ def test_each_checkpoint_is_staged_by_one_job_with_arguments_that_the_program_ta
     assert len({job["metadata"]["name"] for job in rendered(name)["staging"]}) == len(asked)
 
 
-def test_a_draft_that_two_variants_share_is_staged_once() -> None:
+def test_a_shared_draft_is_staged_once() -> None:
     assert names(with_third_variant(resolved())) == names()
-
-
-def what_would_cost(job: Object) -> list[str]:
-    """How a stager could run on, or start, an accelerator node."""
-    pod = pod_of(job)
-    found = ["tolerates a taint"] if pod.get("tolerations") else []
-    found += ["claims devices"] if pod.get("resourceClaims") else []
-    cheap = pod.get("nodeSelector") == {"draftworth/node-group": "cpu"}
-    return found + ([] if cheap else ["any node"])
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -100,7 +83,7 @@ def test_a_stager_on_an_accelerator_node_is_found(change: Object, finding: str) 
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_files_on_their_way_fit_into_scratch_and_scratch_into_what_is_asked_for(name: str) -> None:
+def test_scratch_fits_into_the_requested_storage(name: str) -> None:
     for job in rendered(name)["staging"]:
         arguments = _parser().parse_args(container_of(job)["args"])
         (volume,) = pod_of(job)["volumes"]
@@ -120,15 +103,13 @@ SIZES = {name: facts.checkpoint_gib for name, facts in catalog().models.items()}
 
 
 @pytest.mark.parametrize(("model", "size"), [(m, s) for m, s in SIZES.items() if s is not None])
-def test_scratch_holds_several_files_of_a_model_and_not_more_than_all_of_it(
-    model: str, size: float
-) -> None:
+def test_scratch_holds_at_most_the_whole_model(model: str, size: float) -> None:
     room = scratch_gib(HubModel(model=model))
     assert min(size, 20) < room <= math.ceil(size) + 1
 
 
 @pytest.mark.parametrize("model", ["acme/unknown", "z-lab/gpt-oss-20b-DFlash"])
-def test_scratch_of_a_model_whose_size_the_catalogue_does_not_know_is_the_largest(
+def test_an_unknown_model_has_the_largest_scratch(
     model: str,
 ) -> None:
     assert SIZES.get(model) is None
@@ -136,7 +117,7 @@ def test_scratch_of_a_model_whose_size_the_catalogue_does_not_know_is_the_larges
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_a_wrong_input_ends_the_job_and_trouble_on_the_way_does_not(name: str) -> None:
+def test_only_a_wrong_input_ends_the_job(name: str) -> None:
     for job in rendered(name)["staging"]:
         wrong_input, lost_node = job["spec"]["podFailurePolicy"]["rules"]
         assert (wrong_input["action"], wrong_input["onExitCodes"]["values"]) == ("FailJob", [2])
@@ -156,20 +137,20 @@ def tells_each_pod_how_many_failed(job: Object) -> bool:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_the_last_of_a_jobs_pods_knows_that_it_is(name: str) -> None:
+def test_each_pod_has_the_number_of_failures(name: str) -> None:
     for job in rendered(name)["staging"]:
         assert tells_each_pod_how_many_failed(job)
         retries = _parser().parse_args(container_of(job)["args"]).retries
         assert retries == job["spec"]["backoffLimitPerIndex"] == job["spec"]["backoffLimit"]
 
 
-def test_a_job_whose_pods_are_not_counted_is_found() -> None:
+def test_a_job_without_counted_failures_is_found() -> None:
     job = copy.deepcopy(jobs()[0])
     del job["spec"]["backoffLimitPerIndex"]
     assert not tells_each_pod_how_many_failed(job)
 
 
-def test_the_hub_token_is_in_no_object_and_its_secret_is_named_to_the_stagers_alone() -> None:
+def test_only_stagers_name_the_hub_tokens_secret() -> None:
     objects = render(with_aws(hub_token_secret="draftworth/hub-token"))
     told = {chart for chart, items in objects.items() if "hub-token" in json.dumps(items)}
     assert told == {"staging"}
@@ -185,16 +166,16 @@ def test_the_hub_token_is_in_no_object_and_its_secret_is_named_to_the_stagers_al
     [with_aws(hub_token_secret="another"), changed(resolved(), rerun=2)],
     ids=["another secret", "the same once more"],
 )
-def test_what_lets_a_failed_job_try_again_changes_its_name(experiment: ResolvedNeuron) -> None:
+def test_another_try_is_a_job_of_another_name(experiment: ResolvedNeuron) -> None:
     assert not set(names(experiment)) & set(names())
 
 
-def test_another_revision_is_another_job_of_that_model_alone() -> None:
+def test_another_revision_replaces_one_job_alone() -> None:
     other = changed_in(resolved(), "target", revision="v2")
     assert len(set(names(other)) & set(names())) == 1
 
 
-def test_pickled_weights_are_allowed_where_the_experiment_says_so_and_nowhere_else() -> None:
+def test_pickled_weights_are_allowed_per_model() -> None:
     trusted = resolved().spec.target.model_copy(update={"allow_pickle_weights": True})
     target, draft = (container_of(job)["args"] for job in jobs(changed(resolved(), target=trusted)))
     assert "--pickle-weights allowed" in " ".join(target)

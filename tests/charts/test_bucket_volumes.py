@@ -15,7 +15,7 @@ def test_variants_with_the_same_draft_share_its_volume() -> None:
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
-def test_every_volume_has_its_claim_and_the_pods_own_role(name: str) -> None:
+def test_every_volume_has_a_claim_and_pod_role(name: str) -> None:
     claims = {
         claim["metadata"]["name"]: claim
         for claim in rendering.of_kind("PersistentVolumeClaim", name)
@@ -52,7 +52,7 @@ def _claims_mounted_read_only(pod: rendering.Object) -> list[str]:
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
-def test_every_model_a_server_is_told_of_is_mounted_there(name: str) -> None:
+def test_every_model_of_a_server_is_mounted(name: str) -> None:
     plain, drafted = {"target"}, {"target", "draft"}
     variants = resolved(name).variants
     wanted = [drafted if v.speculates else plain for v in variants for _ in v.slots]

@@ -8,7 +8,7 @@ import pytest
 from charts.canaries import RETRIES
 from pods.canary.program import ROLES, _parser
 from tests.charts import rendering
-from tests.charts.test_checkpoint_stager import container_of, pod_of, what_would_cost
+from tests.charts.rendering import container_of, pod_of, what_would_cost
 from tests.support.experiments import changed, resolved
 
 pytestmark = pytest.mark.synth
@@ -47,7 +47,7 @@ def what_differs(job: rendering.Object, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
-def test_a_canary_mounts_what_its_server_mounts_with_the_same_account(name: str) -> None:
+def test_a_canary_mounts_what_its_server_mounts(name: str) -> None:
     assert [what_differs(job, name) for job in jobs(name)] == [[]] * len(jobs(name))
     assert len({pod_of(job)["serviceAccountName"] for job in jobs(name)}) == len(jobs(name))
 
@@ -69,7 +69,7 @@ def test_a_canary_that_does_otherwise_is_found(planted: object, finding: str) ->
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
-def test_canaries_run_on_cpu_nodes_only_and_leave_room_there(name: str) -> None:
+def test_canaries_run_on_cpu_nodes_only(name: str) -> None:
     assert [what_would_cost(job) for job in jobs(name)] == [[]] * len(jobs(name))
     for job in jobs(name):
         assert float(container_of(job)["resources"]["requests"]["cpu"]) <= 0.1

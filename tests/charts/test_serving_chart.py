@@ -50,14 +50,14 @@ def test_a_candidates_server_is_called_by_its_slot() -> None:
     assert server not in [server_name(s) for v in resolved().variants for s in v.slots]
 
 
-def test_all_candidates_in_one_chart_would_not_fit_an_update() -> None:
+def test_candidates_in_one_chart_exceed_an_update() -> None:
     together = [*chain.from_iterable(candidate_charts().values())]
     assert update_event_bytes(together) > 1.5 * EARLIER_MAX_EVENT_BYTES
     for objects in candidate_charts().values():
         assert update_event_bytes(objects) < EARLIER_MAX_EVENT_BYTES / 4
 
 
-def test_candidates_are_one_step_and_every_other_chart_is_one() -> None:
+def test_candidates_are_applied_in_one_step() -> None:
     charts = benchmark_charts(resolved(NAME), BINDINGS)
     sizes = [len(step) for step in in_steps(charts)]
     assert sizes == [1, 1, 1, 1, 1, 26, 1, 1]

@@ -106,9 +106,7 @@ def in_other_groups(node: tuple[Device, ...], group: Callable[[int], object]) ->
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_a_swap_is_a_swap_in_whatever_order_devices_and_servers_come(
-    node: tuple[Device, ...], *, backwards: bool
-) -> None:
+def test_servers_swap_slots_in_any_order(node: tuple[Device, ...], *, backwards: bool) -> None:
     objects = list(rendering.rendered()["serving"])
     if backwards:
         objects, node = objects[::-1], node[::-1]
@@ -129,7 +127,7 @@ def test_a_swap_is_a_swap_in_whatever_order_devices_and_servers_come(
         lambda n: n // 4 % 2,  # every second row
     ],
 )
-def test_it_is_a_swap_with_other_groups_of_eight_too(node: tuple[Device, ...], group: Any) -> None:
+def test_servers_swap_slots_with_other_groups(node: tuple[Device, ...], group: Any) -> None:
     other = in_other_groups(node, group)
     found = sides(rendering.rendered()["serving"], other)
     assert found["vllm-baseline"] == found["slot0-vllm-qwen3-1-7b-k7"]
@@ -137,7 +135,7 @@ def test_it_is_a_swap_with_other_groups_of_eight_too(node: tuple[Device, ...], g
     assert not found["vllm-baseline"] & found["vllm-qwen3-1-7b-k7"]
 
 
-def test_numbers_that_are_others_than_the_recorded_ones_keep_no_server_out(
+def test_other_device_numbers_keep_no_server_out(
     node: tuple[Device, ...],
 ) -> None:
     """Then nothing says which slot a server gets; it gets one."""
@@ -149,7 +147,7 @@ def test_numbers_that_are_others_than_the_recorded_ones_keep_no_server_out(
     assert len(sides(rendering.rendered()["serving"], tuple(other))) == 4
 
 
-def test_the_control_takes_the_slot_of_the_variant_that_is_down(node: tuple[Device, ...]) -> None:
+def test_the_control_takes_the_free_slot(node: tuple[Device, ...]) -> None:
     objects = rendering.render(changed(resolved(), repetitions=1, control=True))["serving"]
     servers = [o for o in objects if o["kind"] == "Deployment"]
     names = [server["metadata"]["name"] for server in servers]
@@ -160,7 +158,7 @@ def test_the_control_takes_the_slot_of_the_variant_that_is_down(node: tuple[Devi
     assert control == down != own
 
 
-def test_three_variants_on_two_nodes_each_have_a_slot_at_both_times(
+def test_three_variants_fit_two_nodes_at_both_times(
     node: tuple[Device, ...],
 ) -> None:
     """On which of the nodes is the scheduler's choice; each node has so many of each place."""
@@ -175,7 +173,7 @@ def test_three_variants_on_two_nodes_each_have_a_slot_at_both_times(
     assert places == [["0", "1", "0"], ["1", "0", "0"]]
 
 
-def test_where_servers_stay_a_claim_asks_for_no_slot() -> None:
+def test_servers_that_stay_claim_any_slot() -> None:
     objects = rendering.render(changed(resolved(), repetitions=1))["serving"]
     (template,) = (o for o in objects if o["kind"] == "ResourceClaimTemplate")
     assert "deviceId" not in str(template)
@@ -190,7 +188,7 @@ def test_another_instance_type_is_not_taken(node: tuple[Device, ...]) -> None:
         allocate_all([claim], node)
 
 
-def test_a_device_of_no_group_is_enough_for_a_slot_of_one() -> None:
+def test_one_device_needs_no_group() -> None:
     small = on_small_nodes(resolved("llama-3.1-8b-eagle3"))
     objects = rendering.render(small)["serving"]
     claims = list(claims_in(rendering.homes(objects), objects).values())
@@ -203,7 +201,7 @@ def test_a_device_of_no_group_is_enough_for_a_slot_of_one() -> None:
         allocate_all(claims, node_of("trn2.3xlarge"))
 
 
-def test_a_slot_of_one_that_asked_for_a_group_would_wait_for_ever() -> None:
+def test_one_device_of_a_group_is_never_allocated() -> None:
     small = on_small_nodes(resolved("llama-3.1-8b-eagle3"))
     objects = rendering.render(small)["serving"]
     claim = copy.deepcopy(next(iter(claims_in(rendering.homes(objects), objects).values())))
@@ -215,7 +213,7 @@ def test_a_slot_of_one_that_asked_for_a_group_would_wait_for_ever() -> None:
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
-def test_every_node_holds_the_slots_that_are_placed_on_it(name: str) -> None:
+def test_every_node_holds_its_slots(name: str) -> None:
     placement, node = resolved(name).placement, node_of(resolved(name).spec.instance_type)
     claims = claims_at_start(name)
     assert len(claims) == placement.held

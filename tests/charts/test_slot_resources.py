@@ -33,12 +33,12 @@ def what_does_not_fit(experiment: ResolvedNeuron, *, services: int) -> list[str]
 
 
 @pytest.mark.parametrize("devices", ACCELERATOR.legal_slot_devices)
-def test_a_node_full_of_services_leaves_room_for_the_system(devices: int) -> None:
+def test_a_full_node_leaves_room_for_the_system(devices: int) -> None:
     services = ACCELERATOR.devices // devices
     assert what_does_not_fit(with_slots_of(devices), services=services) == []
 
 
-def test_one_service_on_a_small_node_leaves_room_for_the_system() -> None:
+def test_a_small_node_leaves_room_for_the_system() -> None:
     """Of 12 CPUs and 124 GiB: two CPUs and 10 GiB for the kernel, kubelet and DaemonSets."""
     slot = slot_resources(on_small_nodes(resolved("llama-3.1-8b-eagle3")))
     assert slot.cpus + UPLOADER_CPUS <= 10
@@ -46,7 +46,7 @@ def test_one_service_on_a_small_node_leaves_room_for_the_system() -> None:
     assert slot.shared_memory_gib == slot.memory_gib // 4
 
 
-def test_a_server_of_half_a_node_has_the_shared_memory_of_the_published_sample() -> None:
+def test_half_a_node_has_the_samples_shared_memory() -> None:
     assert slot_resources(resolved()).shared_memory_gib >= 128
 
 
@@ -57,7 +57,7 @@ def test_one_service_too_many_does_not_fit(devices: int) -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_the_pods_ask_for_their_slots_share_and_no_more_than_that(name: str) -> None:
+def test_pods_request_exactly_their_slots_share(name: str) -> None:
     slot = slot_resources(resolved(name))
     for deployment in of_kind("Deployment", name):
         containers = deployment["spec"]["template"]["spec"]["containers"]

@@ -86,7 +86,7 @@ def test_another_image_or_results_bucket_is_another_job(bindings: Bindings) -> N
     assert names(bindings=bindings)["Job"] != names()["Job"]
 
 
-def test_another_slot_or_revision_is_another_claim_template_or_volume() -> None:
+def test_a_claim_template_or_volume_follows_its_content() -> None:
     other_slot = names(changed_in(resolved(), "serving", lnc=1))
     assert other_slot["ResourceClaimTemplate"] != names()["ResourceClaimTemplate"]
     other_revision = names(changed_in(resolved(), "target", revision="v2"))
@@ -94,7 +94,7 @@ def test_another_slot_or_revision_is_another_claim_template_or_volume() -> None:
     assert other_revision["PersistentVolumeClaim"] == other_revision["PersistentVolume"]
 
 
-def test_numbers_of_cdk_tokens_change_no_name_and_an_images_fingerprint_those_of_jobs() -> None:
+def test_tokens_change_no_name_but_images_do() -> None:
     first, renumbered, other = (
         set(all_names(rendering.render(resolved(), rendering.tokens(number, image))))
         for number, image in ((10, "one"), (900, "one"), (10, "two"))
@@ -129,7 +129,7 @@ def test_other_programs_are_another_config_map(monkeypatch: pytest.MonkeyPatch) 
     assert before["metadata"]["name"] != after["metadata"]["name"]
 
 
-def test_another_zlib_makes_other_bytes_of_the_same_programs_and_replaces_no_pod(
+def test_another_zlib_replaces_no_pod(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = rendering.rendered()
@@ -157,7 +157,7 @@ def names_of_kind(kind: str, charts: Mapping[str, list[rendering.Object]]) -> se
     [resolved(), resolved("llama-3.1-8b-eagle3"), changed_in(resolved(), "serving", lnc=1)],
     ids=["shipped", "the other one", "another slot"],
 )
-def test_what_guards_the_pods_and_is_never_pruned_keeps_its_name(
+def test_network_policies_keep_their_names(
     experiment: ResolvedNeuron,
 ) -> None:
     """An old rule that stayed beside the new one would still allow what it allowed."""

@@ -116,7 +116,7 @@ def test_a_policy_that_lets_everybody_in_is_noticed() -> None:
     assert may_enter([], STRANGER, server, SERVING_PORT)
 
 
-def test_nobody_reaches_a_job_and_a_job_or_server_no_pod_but_the_load_generator_a_server() -> None:
+def test_only_the_load_generator_reaches_other_pods() -> None:
     policies, jobs, servers = of_kind("NetworkPolicy"), pods("Job"), pods("Deployment")
     assert len(jobs) == 5
     for pod, other in itertools.product([STRANGER, *servers, *jobs], repeat=2):
@@ -128,7 +128,7 @@ def test_nobody_reaches_a_job_and_a_job_or_server_no_pod_but_the_load_generator_
                 assert leaves is (measures and port == SERVING_PORT)
 
 
-def test_a_stager_without_its_policy_reaches_neither_the_hub_nor_its_credentials() -> None:
+def test_a_stager_without_its_policy_reaches_nothing() -> None:
     policies = [p for p in of_kind("NetworkPolicy") if p["metadata"]["name"] != "stager"]
     (stager, _) = job_pods("checkpoint-stager")
     for address, port in (("52.219.96.1", 443), ("169.254.170.23", 80)):
@@ -151,7 +151,7 @@ def test_a_stager_without_its_policy_reaches_neither_the_hub_nor_its_credentials
         ("169.254.169.254", 443, False),
     ],
 )
-def test_pods_that_write_to_s3_reach_it_and_their_credentials_and_no_more(
+def test_pods_reach_s3_and_credentials_alone(
     kind: str, address: str, port: int, *, allowed: bool | str
 ) -> None:
     """But for the pod that scales servers, which reaches the Kubernetes API."""
@@ -179,7 +179,7 @@ def test_every_pod_can_look_names_up(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_services_select_one_servers_pods_on_the_port_they_listen_on(name: str) -> None:
+def test_a_service_selects_one_servers_pods(name: str) -> None:
     for service in of_kind("Service", name):
         spec = service["spec"]
         assert spec["type"] == "ClusterIP"
