@@ -11,34 +11,37 @@ from functools import cache
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import cdk8s
+from cdk8s_plus_35 import k8s
 from constructs import Construct
 
-from charts.names import NAMESPACE, content_name, experiment_labels
+from charts.content_names import content_name
+from charts.names import NAMESPACE, experiment_labels
 from charts.shipped import ROOT, SERVING_POD, source_files
-from charts.templates import add_objects
 from draftworth.planning.resolved import ResolvedNeuron
 
+PROGRAMS_FILE = "programs.pyz"
 # Python runs the `__main__.py` at the root of a zip file.
 _MAIN = "pods/compiled_graphs/__main__.py"
 
 
-def graph_scripts_chart(scope: Construct, *, experiment: ResolvedNeuron) -> cdk8s.Chart:
-    """Make the ConfigMap, the same for all variants; its name has a hash of the programs' sources.
+class GraphScriptsChart(cdk8s.Chart):
+    """The ConfigMap, the same for all variants; its name has a hash of the programs' sources.
 
     It is a chart of its own because the size of a chart is limited
     (`stacks/constructs/applied_charts.py`): the programs are large, and so is the serving chart.
     """
-    chart = cdk8s.Chart(scope, "graph-scripts", labels=experiment_labels(experiment))
-    # The ConfigMap is not immutable: a machine with another version of zlib makes other bytes of
-    # the same programs, and Kubernetes would refuse that change. Such a change replaces no pod.
-    config_map = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": programs_name(), "namespace": NAMESPACE},
-        "binaryData": {"programs.pyz": base64.b64encode(zipped(_sources())).decode()},
-    }
-    add_objects(chart, [config_map])
-    return chart
+
+    def __init__(self, scope: Construct, id_: str, *, experiment: ResolvedNeuron) -> None:
+        super().__init__(scope, id_, labels=experiment_labels(experiment.name))
+        # The ConfigMap is not immutable: a machine with another version of zlib makes other bytes
+        # of the same programs, and Kubernetes would refuse that change. Such a change replaces no
+        # pod.
+        k8s.KubeConfigMap(
+            self,
+            "Programs",
+            metadata=k8s.ObjectMeta(name=programs_name(), namespace=NAMESPACE),
+            binary_data={PROGRAMS_FILE: base64.b64encode(zipped(_sources())).decode()},
+        )
 
 
 @cache

@@ -1,38 +1,14 @@
-"""Names of Kubernetes objects, and the values of a deployment that the charts need.
+"""Names and labels of Kubernetes objects.
 
 Names of AWS resources are in `draftworth.experiment.naming`.
 """
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
-from draftworth.experiment.naming import PROJECT, content_hash, dns_label
+from draftworth.experiment.naming import PROJECT, dns_label
 from draftworth.experiment.placement import PlacedSlot
-from draftworth.planning.resolved import ResolvedExperiment, ResolvedNeuron
+from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.serving.server_command import SERVING_PORT
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bindings:
-    """Names of AWS resources: real ones, CDK tokens, or placeholders like `${RESULTS_BUCKET}`."""
-
-    region: str
-    checkpoints_bucket: str
-    artifacts_bucket: str
-    results_bucket: str
-    run_spec_url: str
-    """`s3://BUCKET/KEY` of the run specification."""
-    run_spec_sha256: str
-    """`RunSpecFile.sha256` of that object, which the pod checks."""
-    llmperf_image: str
-    llmperf_image_fingerprint: str = ""
-    """A text that changes whenever the image changes: `DockerImageAsset.asset_hash`.
-
-    Needed when `llmperf_image` is a CDK token, whose text says nothing about the image.
-    """
-
 
 # A cluster holds one experiment, because Services are named by variant, not by experiment.
 NAMESPACE = PROJECT
@@ -54,10 +30,6 @@ CANARY_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "canary"}
 VARIANT_LABEL = "draftworth/variant"
 # The value of this label is `server_name`.
 SERVER_LABEL = "app.kubernetes.io/instance"
-
-CONTENT_HASH_LENGTH = 8
-# The text of a CDK token has a number that changes when unrelated code changes.
-_CDK_TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
 
 def service_name(variant_name: str) -> str:
@@ -88,12 +60,9 @@ def base_url(server: str) -> str:
     return f"http://{server}.{NAMESPACE}.svc:{SERVING_PORT}"
 
 
-def experiment_labels(experiment: ResolvedExperiment) -> dict[str, str]:
-    """Return the labels that all objects of an experiment have."""
-    return {
-        "app.kubernetes.io/part-of": PROJECT,
-        "draftworth/experiment": experiment.name,
-    }
+def experiment_labels(experiment: str) -> dict[str, str]:
+    """Return the labels that all objects of the experiment with this name have."""
+    return {"app.kubernetes.io/part-of": PROJECT, "draftworth/experiment": experiment}
 
 
 def selector_labels(server: str) -> dict[str, str]:
@@ -104,45 +73,14 @@ def selector_labels(server: str) -> dict[str, str]:
     return {**SERVING_COMPONENT, SERVER_LABEL: server}
 
 
-def server_labels(experiment: ResolvedNeuron, slot: PlacedSlot) -> dict[str, str]:
-    """Return the labels of one server's objects."""
-    variant = {VARIANT_LABEL: slot.variant}
-    return component_labels("vllm", {**selector_labels(server_name(slot)), **variant}, experiment)
+def server_labels(server: str, variant: str, experiment: str) -> dict[str, str]:
+    """Return the labels of one server's objects, by the names of all three."""
+    return component_labels("vllm", {**selector_labels(server), VARIANT_LABEL: variant}, experiment)
 
 
-def component_labels(
-    name: str, component: Mapping[str, str], experiment: ResolvedNeuron
-) -> dict[str, str]:
+def component_labels(name: str, component: Mapping[str, str], experiment: str) -> dict[str, str]:
     """Return the labels of a component's objects: `name`, `component` and the experiment's.
 
-    A canary gets no label that a server's Service selects.
+    experiment: its name. A canary gets no label that a server's Service selects.
     """
     return {"app.kubernetes.io/name": name, **component, **experiment_labels(experiment)}
-
-
-def content_name(prefix: str, content: Any) -> str:
-    """Return a name with a hash of the content, for an object that cannot be changed in place.
-
-    All CDK tokens in the content count as equal, because their numbers differ between syntheses.
-    """
-    return f"{prefix}-{stable_hash(content, length=CONTENT_HASH_LENGTH)}"
-
-
-def stable_hash(content: Any, *, length: int) -> str:
-    """Return `length` hex digits of a hash of the content; all CDK tokens in it count as equal."""
-    return content_hash(_masked(content), length=length)
-
-
-def has_cdk_token(text: str) -> bool:
-    """Return whether the text has a CDK token: a value that is known only at deployment."""
-    return _CDK_TOKEN.search(text) is not None
-
-
-def _masked(value: Any) -> Any:
-    if isinstance(value, str):
-        return _CDK_TOKEN.sub("<token>", value)
-    if isinstance(value, Mapping):
-        return {key: _masked(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_masked(item) for item in value]
-    return value

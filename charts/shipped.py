@@ -3,7 +3,7 @@
 Image, function packages and the ConfigMap of the serving pods are built from these lists, and
 `docs/architecture.md` shows them (a test checks it). The listed folders of `draftworth` need only
 the standard library, with two exceptions: `draftworth/measuring` needs `httptools`, and
-`draftworth/report` needs jinja2 and matplotlib, which are imported at the end of a run.
+`draftworth/report` needs libraries for templates and plots, which are imported at the end of a run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -75,12 +75,19 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "measuring Job, checkpoint stager and canary": MEASURING_IMAGE,
 }
 
-_ENDINGS = ("*.py", "*.toml", "*.jinja", "*.mplstyle")
-
 
 def source_files(shipped: tuple[str, ...]) -> Iterator[str]:
-    """Yield the repository paths of a list's files; those of a folder in the list are sorted."""
+    """Yield the repository paths of a list's files; those of a folder in the list are sorted.
+
+    Of a folder it is every file but hidden ones and Python's caches, as in `stacks/assets.py`.
+    """
     for name in shipped:
         path = ROOT / name
-        files = [path] if path.is_file() else sorted(f for e in _ENDINGS for f in path.rglob(e))
+        files = [path] if path.is_file() else sorted(filter(_travels, path.rglob("*")))
         yield from (file.relative_to(ROOT).as_posix() for file in files)
+
+
+def _travels(path: Path) -> bool:
+    parts = path.relative_to(ROOT).parts
+    is_left_out = any(part == "__pycache__" or part.startswith(".") for part in parts)
+    return path.is_file() and not is_left_out

@@ -1,142 +1,177 @@
-"""Makes the Deployment and the Service of a vLLM server, by filling their template.
+"""The pod of a vLLM server, as it is measured and as a run's winner is served.
 
-The variant decides only the speculation flags, the draft's mount, the artifact key and the names.
-All else comes from the experiment and is equal for all variants, so the comparison is fair.
+Both are made here, so what is served is what was measured. They differ in the `Program` that starts
+vLLM. A pod on Neuron devices has a `Slot`; a local experiment's winner is served on a CPU.
 """
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from charts import names
-from charts.graph_scripts import programs_name
-from charts.storage import BucketVolume
-from charts.templates import Object, objects_in
-from draftworth.experiment.catalog import ArtifactFolder, CompilerCache
-from draftworth.experiment.placement import PlacedSlot
-from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-from draftworth.records import servers
-from draftworth.serving.server_command import SERVING_PORT, ModelPaths, json_text
+from cdk8s_plus_35 import k8s
 
-# A tenth of CPU and memory is left for the kernel, the kubelet and DaemonSets (CNI, DRA driver, S3
-# mounts, log and metric agents). A node also reports 2 to 3 % less memory than its data sheet.
-SLOTS_SHARE_OF_NODE = 0.9
-# The part of a server's memory that /dev/shm may use, where vLLM's processes exchange tensors. In
-# AWS's sample for speculation on trn2 it is 128 GiB. The server can use what /dev/shm does not.
-SHARED_MEMORY_SHARE = 0.25
-# For compiled graphs, the compiler's cache and its work folder.
-SCRATCH_GIB_PER_DEVICE = 25
-MIN_SCRATCH_GIB = 50
-# For the container's writable layer and its log.
-CONTAINER_LAYER_GIB = 20
-# The uploader container hashes and uploads compiled graphs once, in parts.
-UPLOADER_CPUS = 1
-UPLOADER_MEMORY_GIB = 1
-UPLOADER_EPHEMERAL_STORAGE_GIB = 1
-UPLOADER_RESOURCES = {
-    "cpu": f"{UPLOADER_CPUS}",
-    "memory": f"{UPLOADER_MEMORY_GIB}Gi",
-    "ephemeral-storage": f"{UPLOADER_EPHEMERAL_STORAGE_GIB}Gi",
-}
+from charts.container_parts import (
+    DEFAULT_SECCOMP,
+    NO_ESCALATION,
+    environment,
+    gib,
+    guaranteed,
+)
+from charts.names import ACCELERATOR_TAINT_KEY
+from charts.slot_resources import SlotResources
+from draftworth.serving.server_command import SERVING_PORT
+
+SCRATCH_PATH = "/scratch"
+SCRATCH_MOUNT = k8s.VolumeMount(name="scratch", mount_path=SCRATCH_PATH)
+SHARED_MEMORY = "shared-memory"
+_CLAIM = "neuron"
+_PROBE_SECONDS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlotResources:
-    """Resources of the vLLM container: a slot's share of a node, less those of the uploader."""
+class Program:
+    """What starts vLLM in its container, and what it needs.
 
-    cpus: int
-    memory_gib: int
-    shared_memory_gib: int
-    """Part of `memory_gib`: a memory volume counts against its container's limit."""
-    scratch_gib: int
-    ephemeral_storage_gib: int
-    """`scratch_gib` and the container's own layer."""
-
-
-def slot_resources(experiment: ResolvedNeuron) -> SlotResources:
-    """Return a server's share of its node, in proportion to its devices; equal for all variants."""
-    node, devices = experiment.spec.accelerator, experiment.spec.serving.slot_devices
-    share = SLOTS_SHARE_OF_NODE * devices / node.devices
-    memory = math.floor(node.memory_gib * share) - UPLOADER_MEMORY_GIB
-    scratch = max(MIN_SCRATCH_GIB, SCRATCH_GIB_PER_DEVICE * devices)
-    return SlotResources(
-        cpus=math.floor(node.vcpus * share) - UPLOADER_CPUS,
-        memory_gib=memory,
-        shared_memory_gib=math.floor(memory * SHARED_MEMORY_SHARE),
-        scratch_gib=scratch,
-        ephemeral_storage_gib=scratch + CONTAINER_LAYER_GIB,
-    )
-
-
-def server_objects(
-    experiment: ResolvedNeuron,
-    variant: NeuronVariant,
-    slot: PlacedSlot,
-    bindings: names.Bindings,
-    *,
-    claim_template: str,
-    volumes: Sequence[BucketVolume],
-    replicas: int,
-) -> tuple[Object, Object]:
-    """Return the Deployment and the Service of a variant's server in one of the variant's slots.
-
-    claim_template: the name of the ResourceClaimTemplate for the devices. The pods of a variant's
-    two servers differ only in this name and in one label.
+    command: the arguments of `vllm serve` follow it. It replaces the images' ENTRYPOINT, which does
+        not forward signals to its child.
+    startup_seconds: after so long without an answer the container is started again.
+    environment: variables beside the engine's, {variable: value}.
+    pod_fields: variables with a field of the pod, {variable: the field's path}.
+    volumes, mounts: of the program itself, beside those with checkpoints and graphs.
+    init_containers: they end before the server starts. sidecars: they run beside the server.
     """
-    name = names.server_name(slot)
-    deployment, service = objects_in(
-        "charts",
-        "server.yaml.jinja",
-        name=name,
-        labels=names.server_labels(experiment, slot),
-        selector=names.selector_labels(name),
-        account=names.service_name(variant.name),
-        replicas=replicas,
-        experiment=experiment.spec,
-        variant=variant,
-        bindings=bindings,
-        claim_template=claim_template,
-        volumes=volumes,
-        slot=slot_resources(experiment),
-        uploader=UPLOADER_RESOURCES,
-        environment=_engine_environment(variant),
-        compiled_graphs_flags=_compiled_graphs_flags(experiment),
-        programs_name=programs_name(),
-        paths=ModelPaths(),
-        port=SERVING_PORT,
-        servers=servers,
+
+    command: Sequence[str]
+    startup_seconds: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+    pod_fields: Mapping[str, str] = field(default_factory=dict)
+    volumes: Sequence[k8s.Volume] = ()
+    mounts: Sequence[k8s.VolumeMount] = ()
+    init_containers: Sequence[k8s.Container] = ()
+    sidecars: Sequence[k8s.Container] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slot:
+    """The part of an accelerator node that a pod gets.
+
+    claim_template: the name of the ResourceClaimTemplate for the devices.
+    """
+
+    instance_type: str
+    claim_template: str
+    resources: SlotResources
+
+    def volumes(self) -> list[k8s.Volume]:
+        scratch = k8s.EmptyDirVolumeSource(size_limit=gib(self.resources.scratch_gib))
+        memory = k8s.EmptyDirVolumeSource(
+            medium="Memory", size_limit=gib(self.resources.shared_memory_gib)
+        )
+        return [
+            k8s.Volume(name=SCRATCH_MOUNT.name, empty_dir=scratch),
+            k8s.Volume(name=SHARED_MEMORY, empty_dir=memory),
+        ]
+
+    def mounts(self) -> list[k8s.VolumeMount]:
+        return [SCRATCH_MOUNT, k8s.VolumeMount(name=SHARED_MEMORY, mount_path="/dev/shm")]  # noqa: S108 (the volume's place)
+
+    def requirements(self) -> k8s.ResourceRequirements:
+        quantities = {
+            "cpu": str(self.resources.cpus),
+            "memory": f"{self.resources.memory_gib}Gi",
+            "ephemeral-storage": f"{self.resources.ephemeral_storage_gib}Gi",
+        }
+        return guaranteed(quantities, claims=[_CLAIM])
+
+
+def vllm_pod(
+    *,
+    image: str,
+    account: str,
+    arguments: Sequence[str],
+    engine_environment: Mapping[str, str],
+    volumes: Sequence[k8s.Volume],
+    mounts: Sequence[k8s.VolumeMount],
+    program: Program,
+    slot: Slot | None,
+) -> k8s.PodSpec:
+    """Return the spec of a vLLM server's pod.
+
+    arguments: those of `vllm serve`. volumes, mounts: those with checkpoints and graphs.
+    slot: None on a CPU; the pod then has no resources and may run on any node.
+    """
+    server = _server(
+        image=image,
+        arguments=arguments,
+        variables=environment({**engine_environment, **program.environment}, program.pod_fields),
+        mounts=[*mounts, *(slot.mounts() if slot else ()), *program.mounts],
+        program=program,
+        resources=slot.requirements() if slot else None,
     )
-    return deployment, service
+    return k8s.PodSpec(
+        # Each variant has its own account, so no server can change another variant's graphs.
+        service_account_name=account,
+        automount_service_account_token=False,
+        # With service links a Service `vllm-x` sets VLLM_X_..., a prefix of vLLM's own variables.
+        enable_service_links=False,
+        node_selector={"node.kubernetes.io/instance-type": slot.instance_type} if slot else None,
+        tolerations=[_ACCELERATOR_NODES] if slot else None,
+        resource_claims=[_claim(slot)] if slot else None,
+        termination_grace_period_seconds=60,
+        # No user is set: the Neuron images run as root and document no other user.
+        security_context=k8s.PodSecurityContext(seccomp_profile=DEFAULT_SECCOMP),
+        init_containers=[*program.init_containers] or None,
+        containers=[server, *program.sidecars],
+        volumes=[*volumes, *(slot.volumes() if slot else ()), *program.volumes],
+    )
 
 
-def _compiled_graphs_flags(experiment: ResolvedNeuron) -> list[str]:
-    match experiment.spec.release_facts.compiled_graphs:
-        case ArtifactFolder(variable=variable):
-            return [f"--artifact-folder={variable}"]
-        case CompilerCache(variable=variable, folder=folder, proof_variable=proof):
-            flags = ["--compiler-cache", variable, folder]
-            return [*flags, f"--proof={proof}"] if proof else flags
-        case None:
-            raise ValueError(
-                f"{experiment.spec.release}: the catalogue says that it compiles nothing"
-            )
+_ACCELERATOR_NODES = k8s.Toleration(
+    key=ACCELERATOR_TAINT_KEY, operator="Exists", effect="NoSchedule"
+)
 
 
-def graph_environment(variant: NeuronVariant) -> dict[str, str]:
-    """Return the variables with the variant's artifact key and the inputs of the key, as JSON."""
-    inputs = json_text(variant.artifact_inputs)
-    return {"ARTIFACT_KEY": variant.artifact_key, "ARTIFACT_INPUTS": inputs}
+def _claim(slot: Slot) -> k8s.PodResourceClaim:
+    return k8s.PodResourceClaim(name=_CLAIM, resource_claim_template_name=slot.claim_template)
 
 
-def _engine_environment(variant: NeuronVariant) -> dict[str, str]:
-    return {
-        # All files are local: the engine needs no model hub. It sends no usage statistics.
-        "DO_NOT_TRACK": "1",
-        "HF_HUB_OFFLINE": "1",
-        "PYTHONUNBUFFERED": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        **graph_environment(variant),
-        "BASE_COMPILE_WORK_DIR": "/scratch/compile-work/",
-        "NEURON_COMPILE_CACHE_URL": "/scratch/compile-cache",
-        **variant.command.environment,
-    }
+def _server(
+    *,
+    image: str,
+    arguments: Sequence[str],
+    variables: Sequence[k8s.EnvVar],
+    mounts: Sequence[k8s.VolumeMount],
+    program: Program,
+    resources: k8s.ResourceRequirements | None,
+) -> k8s.Container:
+    return k8s.Container(
+        name="vllm",
+        image=image,
+        image_pull_policy="IfNotPresent",
+        command=[*program.command],
+        args=[*arguments],
+        env=variables,
+        ports=[k8s.ContainerPort(name="http", container_port=SERVING_PORT, protocol="TCP")],
+        startup_probe=_probe(failures=program.startup_seconds // _PROBE_SECONDS),
+        # 60 s, so that a busy server is not removed from its Service's endpoints.
+        readiness_probe=_probe(failures=6),
+        # 5 minutes, because after a restart the server loads again, or compiles for an hour.
+        liveness_probe=_probe(failures=10, period_seconds=30),
+        resources=resources,
+        # No capability is dropped: all published Neuron containers run with the default ones, which
+        # the pod security level `baseline` allows. Whether the runtime needs some of them to open
+        # or lock devices is not documented, and an error would show only on a paid node.
+        security_context=NO_ESCALATION,
+        # `kubectl describe pod` then shows the last log lines of a container that failed.
+        termination_message_policy="FallbackToLogsOnError",
+        volume_mounts=mounts,
+    )
+
+
+def _probe(*, failures: int, period_seconds: int = _PROBE_SECONDS) -> k8s.Probe:
+    port = k8s.IntOrString.from_string("http")
+    return k8s.Probe(
+        http_get=k8s.HttpGetAction(path="/health", port=port, scheme="HTTP"),
+        period_seconds=period_seconds,
+        timeout_seconds=10,
+        failure_threshold=failures,
+    )

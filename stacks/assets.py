@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from aws_cdk import IgnoreMode, aws_ecr_assets, aws_lambda, aws_s3_assets
 from constructs import Construct
 
-from charts.measuring import RunSpecFile
+from charts.run_spec_file import RunSpecFile
 from charts.shipped import MEASURING_IMAGE, ROOT
 
 NEVER = ("**/__pycache__", "**/.*")

@@ -7,9 +7,11 @@ from aws_cdk import Stack, aws_cloudwatch
 from aws_cdk import aws_eks_v2 as eks
 from constructs import IConstruct
 
-from charts.app import benchmark_charts, in_steps
-from charts.measuring import MeasuringChart, run_spec_file
-from charts.names import Bindings, server_name
+from charts.benchmark_charts import benchmark_charts, in_steps
+from charts.bindings import Bindings
+from charts.measuring_job import MeasuringChart
+from charts.names import server_name
+from charts.run_spec_file import run_spec_file
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel

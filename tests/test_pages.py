@@ -22,6 +22,6 @@ def test_a_page_names_files_that_exist(page: Path) -> None:
 
 
 def test_a_missing_file_is_reported() -> None:
-    assert missing("see `charts/app.py` and `charts/no_such_chart.py`") == [
+    assert missing("see `charts/names.py` and `charts/no_such_chart.py`") == [
         "charts/no_such_chart.py"
     ]

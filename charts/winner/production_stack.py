@@ -7,17 +7,19 @@ github.com/vllm-project/production-stack, chart version 0.1.12.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
-from charts.templates import Object, objects_in
-from charts.winner.annotations import PREFIX
-from charts.winner.measured import Export
+from charts.manifest_files import Object
+from charts.vllm_pod import SHARED_MEMORY
+from charts.winner.exported_server import Export
+from charts.winner.winner_annotations import PREFIX
 from draftworth.serving.server_command import SERVING_PORT, Flags, flag_texts
 
 CHART_VERSION = "0.1.12"
 CHART_REPOSITORY = "https://vllm-project.github.io/production-stack"
 # The resource name of the Neuron device plugin.
 DEVICE_RESOURCE = "aws.amazon.com/neuron"
+_PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 # By flag that the chart makes from `vllmConfig`: the key there, and the conversion of the value.
 _KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
@@ -32,26 +34,82 @@ _KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 
 def production_stack_values(export: Export) -> Object:
     """Return the values for `helm install ... vllm/vllm-stack --values FILE`."""
-    server, pod = export.server, export.pod
-    # The memory volume is left out, because the chart mounts shared memory itself.
-    in_memory = [v for v in pod["volumes"] if v.get("emptyDir", {}).get("medium") == "Memory"]
-    left_out = {volume["name"] for volume in in_memory}
-    values = objects_in(
-        "charts.winner",
-        "production_stack.yaml.jinja",
-        export=export,
-        server=server,
-        pod=pod,
-        port=SERVING_PORT,
+    server, pod = export.server_data, export.pod_data
+    return {
+        "servingEngineSpec": {
+            # The default is `nvidia`; a cluster without that runtime class would reject the pod.
+            "runtimeClassName": "",
+            "containerPort": SERVING_PORT,
+            "strategy": {"type": "Recreate"},
+            "securityContext": pod["securityContext"],
+            "containerSecurityContext": server["securityContext"],
+            **{name: _probe(server[name]) for name in _PROBES},
+            "modelSpec": [_model_spec(export)],
+        }
+    }
+
+
+def _probe(probe: Object) -> Object:
+    # Without values the chart would probe port 8000.
+    return {**probe, "httpGet": {"path": probe["httpGet"]["path"], "port": SERVING_PORT}}
+
+
+def _model_spec(export: Export) -> Object:
+    server, pod = export.server_data, export.pod_data
+    repository, _, tag = server["image"].rpartition(":")
+    return {
+        "name": export.name,
+        "annotations": dict(export.annotations),
         # Only our own labels: the chart sets the common labels itself and selects pods by them.
-        labels={k: v for k, v in export.labels.items() if k.startswith(PREFIX)},
-        vllm_config=_vllm_config(export.flags),
-        volumes=[v for v in pod["volumes"] if v["name"] not in left_out],
-        mounts=[m for m in server["volumeMounts"] if m["name"] not in left_out],
-        shared_memory=in_memory[0]["emptyDir"]["sizeLimit"] if in_memory else None,
-        resources=_resources(export),
-    )
-    return cast(Object, values)
+        "podLabels": {k: v for k, v in export.labels.items() if k.startswith(PREFIX)},
+        "serviceAccountName": pod["serviceAccountName"],
+        "repository": repository,
+        "tag": tag,
+        "modelURL": server["args"][0],
+        "replicaCount": 1,
+        "vllmConfig": _vllm_config(export.flags),
+        "env": server["env"],
+        **_volumes(export),
+        **_node(pod),
+        "resources": _resources(export),
+        **_init_container(pod),
+    }
+
+
+def _volumes(export: Export) -> Object:
+    """Return volumes and mounts; of shared memory, which the chart mounts itself, the size."""
+    volumes = {volume["name"]: volume for volume in export.pod_data["volumes"]}
+    shared_memory = volumes.pop(SHARED_MEMORY, None)
+    mounts = export.server_data["volumeMounts"]
+    values: Object = {
+        "extraVolumes": [*volumes.values()],
+        "extraVolumeMounts": [mount for mount in mounts if mount["name"] in volumes],
+    }
+    return values | ({"shmSize": shared_memory["emptyDir"]["sizeLimit"]} if shared_memory else {})
+
+
+def _node(pod: Object) -> Object:
+    """Return what limits the nodes of the pod; empty if it may run on any node."""
+    if "nodeSelector" not in pod:
+        return {}
+    labels = [
+        {"key": key, "operator": "In", "values": [value]}
+        for key, value in pod["nodeSelector"].items()
+    ]
+    return {
+        "nodeSelectorTerms": [{"matchExpressions": labels}],
+        "tolerations": pod["tolerations"],
+    }
+
+
+def _init_container(pod: Object) -> Object:
+    """Return the pod's init container, of which the chart allows one; empty if there is none."""
+    if "initContainers" not in pod:
+        return {}
+    (container,) = pod["initContainers"]
+    keys = ("name", "image", "command", "args", "resources")
+    mounts = {"extraVolumeMounts": container["volumeMounts"]}
+    return {"initContainer": {key: container[key] for key in keys} | mounts}
 
 
 def _vllm_config(flags: Flags) -> Object:
@@ -64,8 +122,10 @@ def _vllm_config(flags: Flags) -> Object:
 
 
 def _resources(export: Export) -> Object:
-    given = export.server.get("resources", {})
+    resources = export.server_data.get("resources", {})
     devices = {DEVICE_RESOURCE: str(export.devices)} if export.devices else {}
-    amounts = {kind: {**given[kind], **devices} for kind in ("requests", "limits") if kind in given}
+    amounts = {
+        kind: {**resources[kind], **devices} for kind in ("requests", "limits") if kind in resources
+    }
     # The chart requires resources. If the pod has none, a request of 0 CPUs reserves nothing.
     return amounts or {"requests": {"cpu": "0"}}

@@ -64,7 +64,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
 }
 # The module of a command has the command's name and is in this package, except for these commands.
 _OF_ACCOUNT = ("preflight", "price", "stop", "logs", "artifacts", "leftovers", "delete-assets")
-_ELSEWHERE = {"manifests": "charts.command", "rehearse": "rehearsal.rehearse"}
+_ELSEWHERE = {"manifests": "charts.manifests_command", "rehearse": "rehearsal.rehearse"}
 # The extras of the package (`pyproject.toml`) by the libraries that they install.
 _EXTRAS = {
     "boto3": "aws",

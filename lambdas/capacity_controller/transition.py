@@ -184,7 +184,7 @@ def _staging_is_silent(deployment: Deployment, observation: Observation, now: fl
 def _job_is_silent(observation: Observation, now: float) -> bool:
     """Return whether no run has begun although a server's container started minutes ago.
 
-    The Job's pod is pending until a server's pod is on a node.
+    The Job's pod is pending until a server's pod is on a node (`charts/measuring_job.py`).
     """
     run, servers = observation.run, observation.servers
     if isinstance(run, Unknown) or isinstance(servers, Unknown) or run.state != "none":

@@ -1,6 +1,6 @@
 """Starts and stops servers by scaling Deployments.
 
-This program's role (`charts/measuring_config.yaml.jinja`) allows it only to change the `scale` of
+This program's role (`charts/measuring_job.py`) allows it only to change the `scale` of
 these Deployments, and the response to such a change has the number of pods. urllib3, which boto3
 installs, is enough for this single kind of request.
 """

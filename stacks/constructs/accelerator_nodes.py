@@ -8,7 +8,7 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from charts.names import ACCELERATOR_NODE_LABELS, ACCELERATOR_TAINT_KEY
-from charts.vllm_pod import slot_resources
+from charts.slot_resources import slot_resources
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.constructs.nodes import NodePlace, launch_template, node_group
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from charts.app import benchmark_charts
-from charts.measuring import run_spec_file
-from charts.names import Bindings
+from charts.benchmark_charts import benchmark_charts
+from charts.bindings import Bindings
+from charts.run_spec_file import run_spec_file
 from draftworth.planning.resolved import ResolvedNeuron
 from tests.support.experiments import resolved
 from tests.support.shared import shared_json
@@ -90,6 +90,26 @@ def load_generator(name: str = "qwen3-32b") -> Object:
         if job["metadata"]["labels"]["app.kubernetes.io/component"] == "load-generator"
     ]
     return job
+
+
+def pod_of(job: Object) -> Object:
+    pod: Object = job["spec"]["template"]["spec"]
+    return pod
+
+
+def container_of(job: Object) -> Object:
+    (container,) = pod_of(job)["containers"]
+    assert isinstance(container, dict)
+    return container
+
+
+def what_would_cost(job: Object) -> list[str]:
+    """How a Job could run on, or start, an accelerator node."""
+    pod = pod_of(job)
+    found = ["tolerates a taint"] if pod.get("tolerations") else []
+    found += ["claims devices"] if pod.get("resourceClaims") else []
+    cheap = pod.get("nodeSelector") == {"draftworth/node-group": "cpu"}
+    return found + ([] if cheap else ["any node"])
 
 
 def pod_templates(name: str = "qwen3-32b") -> Iterator[Object]:

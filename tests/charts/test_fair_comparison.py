@@ -6,12 +6,16 @@ the names and in the one selector that says which slot it is.
 """
 
 import copy
+import dataclasses
+import inspect
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from charts.shared_settings import SharedSettings
+from charts.vllm_server import VllmServer
 from draftworth.planning.resolved import load_neuron
 from draftworth.records.results import AS_SHIPPED
 from draftworth.serving.server_command import PER_REQUEST_ACCEPTANCE
@@ -58,6 +62,31 @@ def _without_draft(items: list[Any]) -> list[Any]:
     return [item for item in items if item["name"] != "draft"]
 
 
+def test_a_server_takes_nothing_else_of_its_variant() -> None:
+    """What a variant or a slot may change is in this list, which a reviewer reads."""
+    parameters = set(inspect.signature(VllmServer.__init__).parameters)
+    assert parameters - {"self", "scope", "id_"} == {
+        "shared",
+        *("name", "variant", "replicas", "claim_template"),
+        *("flags", "draft", "artifact_key", "artifact_inputs"),
+    }
+
+
+def test_shared_settings_hold_no_variant() -> None:
+    """A parameter `shared` that knew the variants could tell one from another."""
+    types = {field.name: str(field.type) for field in dataclasses.fields(SharedSettings)}
+    assert types
+    assert [n for n, of in types.items() if "Variant" in of or "Experiment" in of] == []
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_variants_of_an_experiment_share_their_environment(name: str) -> None:
+    """The servers get the baseline's (`shared_settings.engine_environment`)."""
+    experiment = resolved(name)
+    environments = [variant.command.environment for variant in experiment.variants]
+    assert environments == [experiment.baseline.command.environment] * len(environments)
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_variants_differ_in_speculation_and_names_only(name: str) -> None:
     baseline, *others = of_kind("Deployment", name)
@@ -82,14 +111,14 @@ def _by_variant(name: str) -> tuple[list[Object], list[Object]]:
 
 
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if not resolved(name).spec.search])
-def test_a_variants_two_servers_differ_in_the_slot_and_names_only(name: str) -> None:
+def test_a_variants_two_servers_differ_in_slot_only(name: str) -> None:
     for home, other in _by_variant(name):
         containers = [s["spec"]["template"]["spec"]["containers"] for s in (home, other)]
         assert containers[0] == containers[1], "flags, graphs and mounts too"
 
 
 @pytest.mark.parametrize("name", ["qwen3-32b", "llama-3.1-8b-eagle3"])
-def test_both_sides_ask_for_a_slot_in_the_same_words(name: str) -> None:
+def test_both_variants_claim_each_slot_alike(name: str) -> None:
     (plain, plain_other), (drafted, drafted_other) = _by_variant(name)
     assert _claim(plain) == _claim(drafted_other) != _claim(plain_other) == _claim(drafted)
     templates = [copy.deepcopy(t["spec"]) for t in of_kind("ResourceClaimTemplate", name)]
@@ -106,7 +135,7 @@ def _claim(deployment: Object) -> str:
     return str(claim["resourceClaimTemplateName"])
 
 
-def test_the_baseline_as_shipped_is_exempt_by_name_and_in_flags_alone(tmp_path: Path) -> None:
+def test_the_baseline_as_shipped_differs_in_flags_alone(tmp_path: Path) -> None:
     edit = both(DFLASH, put("baseline_as_shipped", value=True))
     path = write_experiment(tmp_path, edit, base="llama-3.1-8b-eagle3")
     baseline, _, shipped = homes(render(load_neuron(path))["serving"])
@@ -148,7 +177,7 @@ def test_a_planted_difference_is_found(plant: Any) -> None:
     assert what_must_be_equal(speculative) != what_must_be_equal(baseline)
 
 
-def test_variants_on_small_nodes_differ_in_speculation_and_names_only() -> None:
+def test_variants_on_small_nodes_differ_in_speculation_only() -> None:
     objects = render(on_small_nodes(resolved("llama-3.1-8b-eagle3")))["serving"]
     baseline, *others = (item for item in objects if item["kind"] == "Deployment")
     assert len(others) == 3

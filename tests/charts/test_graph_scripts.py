@@ -79,7 +79,7 @@ def lay_out(name: str, pod: rendering.Object, root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["qwen3-32b", "llama-3.1-8b-eagle3"])
-def test_a_server_starts_from_the_files_of_its_config_map_alone(name: str, tmp_path: Path) -> None:
+def test_a_server_starts_from_its_config_map_alone(name: str, tmp_path: Path) -> None:
     started, (graphs, pid, python_path, *arguments) = start(name, tmp_path)
     server = rendering.homes(rendering.all_objects(name))[1]["spec"]["template"]["spec"][
         "containers"
@@ -95,7 +95,7 @@ def test_a_server_starts_from_the_files_of_its_config_map_alone(name: str, tmp_p
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
-def test_a_server_is_told_the_key_and_what_it_is_the_address_of(name: str) -> None:
+def test_the_key_is_the_hash_of_its_inputs(name: str) -> None:
     experiment = resolved(name)
     slots = [(variant, slot) for variant in experiment.variants for slot in variant.slots]
     assert len(slots) >= 4
@@ -110,7 +110,7 @@ def test_a_server_is_told_the_key_and_what_it_is_the_address_of(name: str) -> No
         assert content_hash(inputs, length=KEY_LENGTH) == environment["ARTIFACT_KEY"]
 
 
-def test_a_rerun_starts_the_servers_anew_also_those_that_were_given_up() -> None:
+def test_a_rerun_replaces_every_server() -> None:
     """Their count is on the pod's own disk."""
     again = rendering.render(changed(resolved(), rerun=2))["serving"]
     for server in (o for o in again if o["kind"] == "Deployment"):
@@ -121,7 +121,7 @@ def test_a_rerun_starts_the_servers_anew_also_those_that_were_given_up() -> None
 
 
 @pytest.mark.parametrize("kind", ["spot", "on_demand"])
-def test_where_another_node_can_be_had_a_failing_compiler_has_two_tries(kind: str) -> None:
+def test_a_failing_compiler_has_two_tries_elsewhere(kind: str) -> None:
     objects = rendering.render(changed_aws(resolved(), capacity={"kind": kind}))["serving"]
     servers = [o for o in objects if o["kind"] == "Deployment"]
     assert servers
@@ -130,7 +130,7 @@ def test_where_another_node_can_be_had_a_failing_compiler_has_two_tries(kind: st
         assert "--starts-with-compiler-failure=2" in command
 
 
-def test_the_image_s_own_packages_are_not_taken_and_a_traceback_names_the_file(
+def test_our_modules_come_before_those_of_the_image(
     tmp_path: Path,
 ) -> None:
     other = tmp_path / "site" / "pods"

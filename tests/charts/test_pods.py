@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from charts.measuring import run_spec_file
 from charts.names import MEASURING_JOB_SERVICE_ACCOUNT, server_names
+from charts.run_spec_file import run_spec_file
 from draftworth.measuring import run_specification
 from draftworth.records.codec import load_record
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES, SELF_TEST_LIMIT_MINUTES
@@ -26,7 +26,7 @@ def what_is_too_free(template: rendering.Object) -> list[str]:
     found = ["API token"] if token and not scales else []
     found += [key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
     # Nobody would be told of its failure (decision record 8). Only the winner's pod has one
-    # (`charts/winner/neuron_pod.py`), which its user watches.
+    # (`charts/winner/winner_pod.py`), which its user watches.
     found += ["init container"] if "initContainers" in pod else []
     if pod["securityContext"].get("seccompProfile") != {"type": "RuntimeDefault"}:
         found.append("seccomp")
@@ -49,9 +49,7 @@ def test_pods_have_no_rights_they_do_not_need(name: str) -> None:
 
 
 @pytest.mark.parametrize(("repetitions", "control"), [(1, False), (1, True), (2, False)])
-def test_a_token_and_its_right_are_there_where_servers_change_and_nowhere_else(
-    repetitions: int, *, control: bool
-) -> None:
+def test_a_token_exists_only_where_servers_change(repetitions: int, *, control: bool) -> None:
     charts = rendering.render(changed(resolved(), repetitions=repetitions, control=control))
     objects = [item for items in charts.values() for item in items]
     changing = repetitions > 1 or control
@@ -62,7 +60,7 @@ def test_a_token_and_its_right_are_there_where_servers_change_and_nowhere_else(
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
-def test_the_token_is_good_for_the_scale_of_the_servers_alone(name: str) -> None:
+def test_the_token_may_scale_servers_alone(name: str) -> None:
     (role,) = rendering.of_kind("Role", name)
     (rule,) = role["rules"]
     servers = [d["metadata"]["name"] for d in rendering.of_kind("Deployment", name)]
@@ -112,7 +110,7 @@ def argument(name: str, option: str) -> str:
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
-def test_the_load_generator_reads_a_run_specification_of_all_services(name: str) -> None:
+def test_the_run_specification_has_all_services(name: str) -> None:
     file = run_spec_file(resolved(name))
     assert argument(name, "--run-spec").endswith(f"/{file.sha256}.json")
     assert argument(name, "--run-spec-sha256") == hashlib.sha256(file.data).hexdigest()
@@ -125,7 +123,7 @@ def test_the_load_generator_reads_a_run_specification_of_all_services(name: str)
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
-def test_the_pod_reads_a_deadline_that_may_be_moved_while_it_runs(name: str) -> None:
+def test_the_deadline_may_be_moved_during_a_run(name: str) -> None:
     maps = {m["metadata"]["name"]: m for m in rendering.of_kind("ConfigMap", name)}
     pod = rendering.load_generator(name)["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -143,7 +141,7 @@ def test_the_pod_reads_a_deadline_that_may_be_moved_while_it_runs(name: str) -> 
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
-def test_every_pod_of_the_job_has_the_same_run(name: str) -> None:
+def test_every_pod_of_a_job_continues_one_run(name: str) -> None:
     (container,) = rendering.load_generator(name)["spec"]["template"]["spec"]["containers"]
     fields = {
         e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"]
@@ -183,7 +181,7 @@ def failure_action(job: rendering.Object, *, exit_code: int = 0, disrupted: bool
         ({"exit_code": run_specification.EXIT_NOT_RECORDED}, "Count"),
     ],
 )
-def test_another_pod_goes_on_unless_the_run_is_over(pod: dict[str, Any], action: str) -> None:
+def test_another_pod_continues_an_unfinished_run(pod: dict[str, Any], action: str) -> None:
     job = rendering.load_generator("qwen3-32b")
     assert failure_action(job, **pod) == action
     assert (
@@ -215,7 +213,7 @@ def what_starts_too_early_or_twice(
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
-def test_the_deadline_starts_when_a_server_has_its_devices(name: str) -> None:
+def test_the_deadline_starts_with_the_first_server(name: str) -> None:
     job = rendering.load_generator(name)
     assert what_starts_too_early_or_twice(job, rendering.of_kind("Deployment", name)) == []
 
@@ -239,7 +237,7 @@ def test_the_deadline_starts_when_a_server_has_its_devices(name: str) -> None:
         ),
     ],
 )
-def test_a_job_that_would_start_early_or_twice_is_found(change: Any, finding: str) -> None:
+def test_a_job_starting_early_or_twice_is_found(change: Any, finding: str) -> None:
     job = copy.deepcopy(rendering.load_generator("qwen3-32b"))
     change(job["spec"])
     assert what_starts_too_early_or_twice(job, rendering.homes(rendering.all_objects())) == [
@@ -254,7 +252,7 @@ def _terms(job_spec: rendering.Object) -> list[rendering.Object]:
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
-def test_a_first_start_has_two_hours_and_the_probe_is_no_sooner_than_the_program(name: str) -> None:
+def test_the_probe_waits_longer_than_the_program(name: str) -> None:
     for deployment in rendering.of_kind("Deployment", name):
         container, _ = deployment["spec"]["template"]["spec"]["containers"]
         probe = container["startupProbe"]

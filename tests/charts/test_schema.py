@@ -16,7 +16,7 @@ LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 CLUSTER_SCOPED = {"Namespace", "PersistentVolume"}
 
 
-def test_every_kind_of_object_is_valid_for_the_clusters_version() -> None:
+def test_every_object_is_valid_for_the_cluster() -> None:
     """Each object that has something that none before it had."""
     known: set[tuple[str, ...]] = set()
     for name in EXPERIMENTS:
@@ -36,7 +36,7 @@ def test_a_misspelt_field_is_not_valid() -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_names_are_dns_labels_and_unique_in_the_one_namespace(name: str) -> None:
+def test_names_are_unique_dns_labels(name: str) -> None:
     for item in all_objects(name):
         expected = None if item["kind"] in CLUSTER_SCOPED else "draftworth"
         assert item["metadata"].get("namespace") == expected, item["metadata"]["name"]
@@ -45,12 +45,12 @@ def test_names_are_dns_labels_and_unique_in_the_one_namespace(name: str) -> None
     assert len(set(keys)) == len(keys)
 
 
-def test_a_name_with_a_dot_is_not_a_dns_label() -> None:
+def test_a_name_with_a_dot_is_found() -> None:
     assert not DNS_LABEL.fullmatch("vllm-qwen3-1.7b-k7")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_object_and_pod_is_labelled_with_its_experiment(name: str) -> None:
+def test_every_object_has_its_experiments_label(name: str) -> None:
     for item in [*all_objects(name), *pod_templates(name)]:
         labels = item["metadata"]["labels"]
         assert labels["draftworth/experiment"] == name

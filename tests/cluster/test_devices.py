@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from charts.measuring import run_spec_file
 from charts.names import (
     MEASURING_JOB_SERVICE_ACCOUNT,
     NAMESPACE,
@@ -16,6 +15,7 @@ from charts.names import (
     SERVING_COMPONENT,
     server_names,
 )
+from charts.run_spec_file import run_spec_file
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.codec import load_record
 from pods.measuring.kubernetes_servers import KubernetesApi, KubernetesServers

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from charts.measuring import run_spec_file
 from charts.names import server_names
+from charts.run_spec_file import run_spec_file
 from draftworth.cli import main
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.checkpoints import READY_MARKER

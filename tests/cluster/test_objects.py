@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from charts.names import NAMESPACE
-from charts.winner.building import deployment
+from charts.winner.winner_objects import CommonChart, DeploymentChart, objects_of
 from tests.charts.rendering import EXPERIMENTS, Object, all_objects
 from tests.charts.winner.runs import HEADS, LOCAL, NEURON, as_read, exported
 from tests.cluster.api import Api, RefusedError
@@ -41,7 +41,7 @@ def test_every_winners_object_is_accepted_without_a_warning(
     namespaced: Api, name: str, pays: bool
 ) -> None:
     export = exported(name, namespace=NAMESPACE, pays=pays)
-    objects = as_read([*export.needs, *deployment(export)])
+    objects = as_read([*objects_of(CommonChart, export), *objects_of(DeploymentChart, export)])
     assert {"ServiceAccount", "Service", "Deployment"} <= {item["kind"] for item in objects}
     assert {item["metadata"]["name"]: namespaced.warnings(item) for item in objects} == {
         item["metadata"]["name"]: [] for item in objects

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from moto.server import ThreadedMotoServer
 
-from charts.measuring import run_spec_file
+from charts.run_spec_file import run_spec_file
 from charts.shipped import MEASURING_IMAGE, ROOT, source_files
 from draftworth.measuring.clock import MAX_WAIT_SHARE
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron

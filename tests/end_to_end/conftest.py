@@ -19,8 +19,8 @@ import pytest
 import yaml
 from moto import mock_aws
 
-from charts.measuring import run_spec_file
 from charts.names import base_url, server_name
+from charts.run_spec_file import run_spec_file
 from draftworth.account import leftovers
 from draftworth.measuring.run_specification import EXIT_COMPLETE
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron

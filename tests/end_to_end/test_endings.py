@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from charts.jobs import RETRIES
+from charts.checkpoint_staging import RETRIES
 from draftworth.account import delete_assets, stop
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring.run_specification import EXIT_FAILED, EXIT_INTERRUPTED

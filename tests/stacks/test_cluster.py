@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from charts.vllm_pod import UPLOADER_EPHEMERAL_STORAGE_GIB, slot_resources
+from charts.slot_resources import UPLOADER_EPHEMERAL_STORAGE_GIB, slot_resources
 from draftworth.experiment.aws import ADD_ONS
 from draftworth.experiment.naming import Names
 from draftworth.records.deployment import CapacityKind

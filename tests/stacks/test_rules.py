@@ -9,7 +9,7 @@ import pytest
 from aws_cdk import aws_s3
 
 from tests.charts.rendering import kinds
-from tests.charts.winner.test_alarms import template as alarm
+from tests.charts.winner.test_winner_alarms import template as alarm
 from tests.stacks.synthesis import (
     Template,
     cdk_context,

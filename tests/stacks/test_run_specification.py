@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from charts.measuring import run_spec_file
+from charts.run_spec_file import run_spec_file
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import load_record
 from tests.stacks.rendering import collapsed, kubernetes_objects, listed

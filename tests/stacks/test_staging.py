@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from charts.jobs import MAX_SCRATCH_GIB, OTHER_STORAGE_GIB
+from charts.checkpoint_staging import MAX_SCRATCH_GIB, OTHER_STORAGE_GIB
 from stacks.constructs.nodes import CPU_NODE_DISK
 from tests.stacks.rendering import rights
 from tests.stacks.synthesis import benchmark

@@ -9,9 +9,10 @@ from typing import Any
 
 import yaml
 
-from charts.files import yaml_text
-from charts.winner.building import export_of
-from charts.winner.measured import Export, measured_winner
+from charts.manifest_files import yaml_text
+from charts.winner.exported_server import Export
+from charts.winner.measured_winner import measured_winner
+from charts.winner.winner_objects import export_of
 from draftworth.planning.resolved import ResolvedExperiment, load
 from draftworth.planning.specify_run import serving_facts
 from draftworth.records.run_folder import Run
@@ -72,7 +73,7 @@ def exported(
             measured_winner(str(run), experiment),
             namespace=namespace,
             image=image or experiment.spec.release_facts.image or IMAGE,
-            given=BUCKETS,
+            bucket_names=BUCKETS,
         )
 
 

@@ -20,9 +20,7 @@ def run(artifacts: Path, target: Path, way: str) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.parametrize("way", ["link", "copy"])
-def test_the_engine_finds_the_graphs_that_the_manifest_names_also_at_a_second_start(
-    tmp_path: Path, way: str
-) -> None:
+def test_the_manifests_graphs_are_found_at_every_start(tmp_path: Path, way: str) -> None:
     artifacts, target = tmp_path / "artifacts", tmp_path / "scratch/graphs"
     put_graphs(artifacts, FILES)
     for _ in range(2):
@@ -33,7 +31,7 @@ def test_the_engine_finds_the_graphs_that_the_manifest_names_also_at_a_second_st
         assert target.is_symlink() == (way == "link")
 
 
-def test_a_bucket_without_the_key_ends_the_start_with_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_key_ends_the_start_with_advice(tmp_path: Path) -> None:
     (tmp_path / "artifacts").mkdir()
     done = run(tmp_path / "artifacts", tmp_path / "graphs", "link")
     assert done.returncode == 1

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from charts.winner.building import MODE, deployment, inference_service
+from charts.winner.kserve import MODE, inference_service
+from charts.winner.winner_objects import DeploymentChart, objects_of
 from tests.charts.winner.runs import HEADS, LOCAL, NEURON, as_read, exported
 
 pytestmark = pytest.mark.synth
@@ -69,7 +70,7 @@ def test_kserves_models_know_every_key(models: Models, name: str, pays: bool) ->
 
 
 @pytest.mark.parametrize("place", [("spec",), ("spec", "predictor"), ()])
-def test_a_key_that_kserve_does_not_know_is_lost(models: Models, place: tuple[str, ...]) -> None:
+def test_a_key_unknown_to_kserve_is_lost(models: Models, place: tuple[str, ...]) -> None:
     (item,) = as_read([inference_service(exported())])
     changed = copy.deepcopy(item)
     node = changed
@@ -79,9 +80,9 @@ def test_a_key_that_kserve_does_not_know_is_lost(models: Models, place: tuple[st
     assert models.round_trip(changed) != changed
 
 
-def test_the_pod_is_the_deployments_but_for_the_servers_name() -> None:
+def test_the_pod_is_the_deployments_but_one_name() -> None:
     export = exported()
-    item, *_, plain = as_read([inference_service(export), *deployment(export)])
+    item, *_, plain = as_read([inference_service(export), *objects_of(DeploymentChart, export)])
     predictor, pod = item["spec"]["predictor"], plain["spec"]["template"]["spec"]
     (server,) = predictor["containers"]
     assert server == {**pod["containers"][0], "name": "kserve-container"}
@@ -90,7 +91,7 @@ def test_the_pod_is_the_deployments_but_for_the_servers_name() -> None:
     assert "resourceClaims" in rest
 
 
-def test_it_has_the_measured_figures_and_the_mode_that_takes_a_resource_claim() -> None:
+def test_annotations_have_figures_and_a_mode_with_claims() -> None:
     export = exported()
     annotations = inference_service(export)["metadata"]["annotations"]
     assert annotations == {**MODE, **export.annotations}

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from charts.winner.measured import Export
+from charts.winner.exported_server import Export
 from charts.winner.production_stack import production_stack_values
 from tests.charts.winner.runs import HEADS, IMAGE, LOCAL, NEURON, as_read, exported
 
@@ -40,7 +40,7 @@ def test_the_chart_reads_every_key(name: str, pays: bool) -> None:
 
 
 @pytest.mark.parametrize("place", [(), ("modelSpec", 0), ("modelSpec", 0, "vllmConfig")])
-def test_a_key_that_the_chart_does_not_read_is_refused(place: tuple[str | int, ...]) -> None:
+def test_a_key_unknown_to_the_chart_is_refused(place: tuple[str | int, ...]) -> None:
     changed = copy.deepcopy(values_of(exported()))
     node = changed["servingEngineSpec"]
     for key in place:
@@ -50,7 +50,7 @@ def test_a_key_that_the_chart_does_not_read_is_refused(place: tuple[str | int, .
         jsonschema.validate(changed, schema())
 
 
-def test_a_label_that_the_chart_writes_itself_is_refused() -> None:
+def test_a_label_of_the_chart_is_refused() -> None:
     values = values_of(exported())
     labels = values["servingEngineSpec"]["modelSpec"][0]["podLabels"]
     assert labels == {"draftworth/experiment": NEURON, "draftworth/variant": "qwen3-1.7b-k7"}
@@ -77,17 +77,17 @@ def chart_command(model: Any, port: int) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [NEURON, HEADS, LOCAL])
-def test_the_charts_command_is_the_measured_one_and_its_host(name: str) -> None:
+def test_the_charts_command_is_the_measured_one(name: str) -> None:
     export = exported(name)
     made = chart_command(model_of(export), 8000)
     assert len(set(made)) == len(made)
-    added = set(made) - set(export.server["args"])
-    assert set(export.server["args"]) <= set(made)
+    added = set(made) - set(export.server_data["args"])
+    assert set(export.server_data["args"]) <= set(made)
     # The chart has no way not to say the second; nothing of ours caches prefixes.
     assert added <= {"--host=0.0.0.0", "--no-enable-prefix-caching"}
 
 
 @pytest.mark.parametrize("image", [IMAGE, f"{IMAGE.partition(':')[0]}@sha256:{'0' * 64}"])
-def test_the_charts_image_is_the_given_one_by_tag_or_digest(image: str) -> None:
+def test_the_charts_image_has_tag_or_digest(image: str) -> None:
     model = model_of(exported(LOCAL, image=image))
     assert f"{model['repository']}:{model['tag']}" == image

@@ -15,7 +15,7 @@ import boto3
 import pytest
 from huggingface_hub import HfApi, constants
 
-from charts.jobs import HUB_ENVIRONMENT
+from charts.checkpoint_staging import HUB_ENVIRONMENT
 from charts.shipped import MEASURING_IMAGE
 from draftworth.records import checkpoints
 from draftworth.records.codec import load_record

@@ -1,0 +1,140 @@
+"""Jobs that copy checkpoints from the model hub to S3, before accelerators are bought."""
+
+import math
+import re
+from collections.abc import Iterator
+
+import cdk8s
+from cdk8s_plus_35 import k8s
+from constructs import Construct
+
+from charts import names
+from charts.bindings import Bindings
+from charts.container_parts import amounts, gib
+from charts.cpu_job import CpuJob, ImageProgram, cpu_pod, exit_code_rule
+from draftworth.errors import UserInputError
+from draftworth.experiment.model import NeuronExperiment
+from draftworth.experiment.variants import HubModel
+from draftworth.planning.resolved import ResolvedNeuron
+from draftworth.records.checkpoints import FAILURES_ANNOTATION, FAILURES_VARIABLE
+
+# With Kubernetes' back-off (10 s, 20 s, ... 6 minutes) a hub may be down for over 20 minutes.
+RETRIES = 8
+# For the files that are copied at the same time: four of about 5 GiB, the usual size on hubs.
+MAX_SCRATCH_GIB = 24
+# For the hub client's metadata files, the log and the container's writable layer.
+OTHER_STORAGE_GIB = 3
+MAX_SLUG_LENGTH = 40
+_SCRATCH = k8s.VolumeMount(name="scratch", mount_path="/scratch")
+
+# The hub's client uses ordinary HTTP, not Xet (see pods/checkpoint_stager/hub.py), finds no token
+# itself, makes no other calls than the download, and logs no signed URLs.
+HUB_ENVIRONMENT = {
+    "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_UPDATE_CHECK": "1",
+    "HF_HUB_DISABLE_XET": "1",
+    "HF_HUB_DOWNLOAD_TIMEOUT": "60",
+    "HF_HUB_ETAG_TIMEOUT": "30",
+    "HF_HUB_VERBOSITY": "error",
+}
+
+
+class StagingChart(cdk8s.Chart):
+    """A stager for each checkpoint of the experiment."""
+
+    def __init__(
+        self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
+    ) -> None:
+        labels = names.component_labels(
+            "checkpoint-stager", names.STAGER_COMPONENT, experiment.name
+        )
+        super().__init__(scope, id_, labels=labels)
+        for model in experiment.spec.models:
+            CheckpointStager(
+                self,
+                model.storage_prefix,
+                experiment=experiment.spec,
+                model=model,
+                bindings=bindings,
+                labels=labels,
+            )
+
+
+class CheckpointStager(CpuJob):
+    """A Job that copies one checkpoint from the model hub to S3."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        experiment: NeuronExperiment,
+        model: HubModel,
+        bindings: Bindings,
+        labels: dict[str, str],
+    ) -> None:
+        program = _stager(experiment, model, bindings)
+        slug = re.sub(r"[^a-z0-9]+", "-", model.model.rpartition("/")[2].lower())
+        super().__init__(
+            scope,
+            id_,
+            prefix=f"stage-{slug[:MAX_SLUG_LENGTH].strip('-')}",
+            bindings=bindings,
+            labels=labels,
+            annotations={
+                "draftworth/model": model.model,
+                "draftworth/revision": model.revision,
+                # A higher number makes a new Job, which does nothing if its model is READY.
+                "draftworth/rerun": str(experiment.rerun),
+            },
+            pod=cpu_pod(program, bindings, account=names.STAGER_SERVICE_ACCOUNT),
+            retries=RETRIES,
+            failure_rules=[exit_code_rule("FailJob", program, UserInputError.exit_code)],
+            # The last pod thus knows that it must report that staging is given up.
+            counts_failures=True,
+        )
+
+
+def _stager(experiment: NeuronExperiment, model: HubModel, bindings: Bindings) -> ImageProgram:
+    storage_gib = scratch_gib(model) + OTHER_STORAGE_GIB
+    storage = {"ephemeral-storage": f"{storage_gib}Gi"}
+    scratch = k8s.EmptyDirVolumeSource(size_limit=gib(storage_gib - 1))
+    return ImageProgram(
+        container="checkpoint-stager",
+        module="pods.checkpoint_stager",
+        arguments=[*_arguments(experiment, model, bindings)],
+        environment={
+            "HOME": _SCRATCH.mount_path,
+            "TMPDIR": _SCRATCH.mount_path,
+            **HUB_ENVIRONMENT,
+        },
+        pod_fields={FAILURES_VARIABLE: f"metadata.annotations['{FAILURES_ANNOTATION}']"},
+        # Files are copied in pieces, so the memory does not depend on the model's size. The
+        # kernel's page cache of the files counts too, but is released on demand.
+        resources=k8s.ResourceRequirements(
+            requests=amounts({"cpu": "1", "memory": "2Gi", **storage}),
+            limits=amounts({"memory": "2Gi", **storage}),
+        ),
+        volumes=[k8s.Volume(name=_SCRATCH.name, empty_dir=scratch)],
+        mounts=[_SCRATCH],
+    )
+
+
+def _arguments(experiment: NeuronExperiment, model: HubModel, bindings: Bindings) -> Iterator[str]:
+    yield from ("--model", model.model, "--revision", model.revision)
+    yield from ("--bucket", bindings.checkpoints_bucket)
+    yield from ("--scratch", _SCRATCH.mount_path, "--scratch-gib", str(scratch_gib(model)))
+    yield from ("--retries", str(RETRIES))
+    if model.allow_pickle_weights:
+        yield from ("--pickle-weights", "allowed")
+    if secret := experiment.aws.hub_token_secret:
+        # Only the secret's name is in the manifest; the program reads the token itself.
+        yield from ("--token-secret", secret)
+
+
+def scratch_gib(model: HubModel) -> int:
+    """Return a Job's disk in GiB: checkpoint + 1, at most (and if unknown) MAX_SCRATCH_GIB."""
+    size = model.facts and model.facts.checkpoint_gib
+    return min(MAX_SCRATCH_GIB, math.ceil(size) + 1) if size else MAX_SCRATCH_GIB

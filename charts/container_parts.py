@@ -1,0 +1,61 @@
+"""Parts that containers of several pods have: variables, resources, rights."""
+
+from collections.abc import Mapping, Sequence
+
+from cdk8s_plus_35 import k8s
+
+# Every container may have this one; no other container of ours needs a right beside it.
+NO_ESCALATION = k8s.SecurityContext(allow_privilege_escalation=False)
+LOCKED_DOWN = k8s.SecurityContext(
+    allow_privilege_escalation=False,
+    read_only_root_filesystem=True,
+    capabilities=k8s.Capabilities(drop=["ALL"]),
+)
+DEFAULT_SECCOMP = k8s.SeccompProfile(type="RuntimeDefault")
+
+
+def environment(
+    values: Mapping[str, str], pod_fields: Mapping[str, str] | None = None
+) -> list[k8s.EnvVar]:
+    """Return environment variables, sorted by name, followed by those with a field of the pod.
+
+    values: {variable: value}. pod_fields: {variable: the field's path, such as `metadata.name`}.
+    """
+    return [
+        *(k8s.EnvVar(name=name, value=value) for name, value in sorted(values.items())),
+        *(
+            k8s.EnvVar(
+                name=name,
+                value_from=k8s.EnvVarSource(field_ref=k8s.ObjectFieldSelector(field_path=path)),
+            )
+            for name, path in (pod_fields or {}).items()
+        ),
+    ]
+
+
+def aws_environment(region: str) -> dict[str, str]:
+    """Return the variables of a Python program that calls AWS in `region`."""
+    # boto3 reads AWS_DEFAULT_REGION.
+    return {"AWS_REGION": region, "AWS_DEFAULT_REGION": region, "PYTHONUNBUFFERED": "1"}
+
+
+def amounts(quantities: Mapping[str, str]) -> dict[str, k8s.Quantity]:
+    """Return amounts of resources, such as {"memory": "2Gi"}, as Kubernetes' quantities."""
+    return {name: k8s.Quantity.from_string(text) for name, text in quantities.items()}
+
+
+def guaranteed(
+    quantities: Mapping[str, str], claims: Sequence[str] = ()
+) -> k8s.ResourceRequirements:
+    """Return requests that are also the limits, and the pod's device claims by their names."""
+    both = amounts(quantities)
+    return k8s.ResourceRequirements(
+        requests=both,
+        limits=both,
+        claims=[k8s.ResourceClaim(name=name) for name in claims] or None,
+    )
+
+
+def gib(size: int) -> k8s.Quantity:
+    """Return a size in GiB as Kubernetes' quantity."""
+    return k8s.Quantity.from_string(f"{size}Gi")

@@ -1,0 +1,93 @@
+"""The charts of the vLLM servers: a server per variant and slot; devices are claimed by DRA."""
+
+from typing import Any
+
+import cdk8s
+from constructs import Construct
+
+from charts import names
+from charts.bindings import Bindings
+from charts.bucket_volumes import draft_volume
+from charts.device_claims import DeviceClaimTemplate, claim_template
+from charts.shared_settings import shared_settings
+from charts.vllm_server import VllmServer
+from draftworth.experiment.naming import dns_label
+from draftworth.experiment.placement import PlacedSlot
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
+
+
+class CandidateChart(cdk8s.Chart):
+    """The server of a search's candidate. It needs the serving chart, not other candidates' charts.
+
+    All candidates in one chart would exceed the size limit of an update
+    (`stacks/constructs/applied_charts.py`).
+    """
+
+
+class ServingChart(cdk8s.Chart):
+    """A server for each slot of each variant, and the templates of all device claims.
+
+    A variant has a second slot if the experiment starts and stops servers. The server in the home
+    slot runs from the start; the measuring Job starts the other (see `KubernetesServers`).
+    Of a search's candidates, whose servers are in `candidates`, only the first runs from the start.
+
+    There is no PodDisruptionBudget: EKS ends a Spot node that EC2 reclaims, or one that is scaled
+    down, after about 15 minutes in spite of a budget, which would only make that node cost more.
+
+    content: all Deployments without their metadata, as plain data.
+    candidates: a chart for each candidate of a search; empty without a search.
+    """
+
+    def __init__(
+        self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
+    ) -> None:
+        super().__init__(scope, id_, labels=names.experiment_labels(experiment.name))
+        self._experiment = experiment
+        self.candidates: list[CandidateChart] = []
+        self.content: list[Any] = []
+        self._claim_templates: dict[int | None, str] = {}
+        shared = shared_settings(experiment, bindings)
+        for variant in experiment.variants:
+            chart = self._chart_of(scope, variant)
+            for slot in variant.slots:
+                runs = slot == variant.slot and experiment.starts_up(variant)
+                name = names.server_name(slot)
+                server = VllmServer(
+                    chart,
+                    name,
+                    shared=shared,
+                    name=name,
+                    variant=variant.name,
+                    flags=variant.command.flags,
+                    draft=draft_volume(experiment, variant, bindings),
+                    artifact_key=variant.artifact_key,
+                    artifact_inputs=variant.artifact_inputs,
+                    claim_template=self._claim_template(slot),
+                    replicas=1 if runs else 0,
+                )
+                self.content.append(server.content)
+
+    def _chart_of(self, scope: Construct, variant: NeuronVariant) -> cdk8s.Chart:
+        if self._experiment.spec.search is None or variant.is_baseline:
+            return self
+        chart = CandidateChart(
+            scope,
+            f"candidate-{dns_label(variant.name)}",
+            labels=names.experiment_labels(self._experiment.name),
+        )
+        self.candidates.append(chart)
+        return chart
+
+    def _claim_template(self, slot: PlacedSlot) -> str:
+        place = self._place_of(slot)
+        if place not in self._claim_templates:
+            template = claim_template(self._experiment, place)
+            DeviceClaimTemplate(self, template.name, template=template, namespace=names.NAMESPACE)
+            self._claim_templates[place] = template.name
+        return self._claim_templates[place]
+
+    def _place_of(self, slot: PlacedSlot) -> int | None:
+        # A claim is limited to one place only if servers start and stop and a node has several.
+        placement = self._experiment.placement
+        limited = self._experiment.spec.changes_servers and placement.slots_a_node > 1
+        return placement.place(slot) if limited else None

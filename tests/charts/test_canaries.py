@@ -1,0 +1,145 @@
+"""The canaries: what a server will do first, on a cheap node."""
+
+import copy
+import dataclasses
+
+import pytest
+
+from charts.canaries import RETRIES
+from pods.canary.program import ROLES, _parser
+from tests.charts import rendering
+from tests.charts.rendering import container_of, pod_of, what_would_cost
+from tests.support.experiments import changed, resolved
+
+pytestmark = pytest.mark.synth
+
+
+def jobs(name: str = "qwen3-32b") -> list[rendering.Object]:
+    found = rendering.rendered(name)["canary"]
+    assert len(found) == len(resolved(name).canaries)
+    return found
+
+
+def server_of(job: rendering.Object, name: str) -> rendering.Object:
+    """Of a variant's servers the first: all have one account."""
+    account = pod_of(job)["serviceAccountName"]
+    pods: list[rendering.Object] = [
+        d["spec"]["template"]["spec"] for d in rendering.of_kind("Deployment", name)
+    ]
+    return next(pod for pod in pods if pod["serviceAccountName"] == account)
+
+
+def what_differs(job: rendering.Object, name: str) -> list[str]:
+    """What a server would do first and its canary does not, or does otherwise."""
+    server, pod = server_of(job, name), pod_of(job)
+    container, own = server["containers"][0], container_of(job)
+    found = [] if pod["serviceAccountName"] == server["serviceAccountName"] else ["account"]
+    buckets = [v for v in server["volumes"] if "persistentVolumeClaim" in v]
+    found += [] if pod["volumes"] == buckets else ["volumes"]
+    wanted = {v["name"] for v in buckets}
+    mounts = [m for m in container["volumeMounts"] if m["name"] in wanted]
+    found += [] if own["volumeMounts"] == mounts else ["mounts"]
+    groups = [p["securityContext"].get("fsGroup") for p in (pod, server)]
+    found += [] if groups[0] == groups[1] else ["group"]
+    graphs = [e for e in container["env"] if e["name"].startswith("ARTIFACT_")]
+    found += [] if [e for e in own["env"] if e in graphs] == graphs else ["graphs"]
+    return found
+
+
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
+def test_a_canary_mounts_what_its_server_mounts(name: str) -> None:
+    assert [what_differs(job, name) for job in jobs(name)] == [[]] * len(jobs(name))
+    assert len({pod_of(job)["serviceAccountName"] for job in jobs(name)}) == len(jobs(name))
+
+
+@pytest.mark.parametrize(
+    ("planted", "finding"),
+    [
+        (lambda pod: pod["volumes"].pop(), "volumes"),
+        (lambda pod: pod["securityContext"].update(fsGroup=10001), "group"),
+        (lambda pod: pod["containers"][0]["volumeMounts"][0].update(mountPath="/m"), "mounts"),
+        (lambda pod: pod["containers"][0]["env"][1].update(value="another"), "graphs"),
+    ],
+)
+def test_a_canary_that_does_otherwise_is_found(planted: object, finding: str) -> None:
+    job = copy.deepcopy(jobs()[0])
+    assert callable(planted)
+    planted(pod_of(job))
+    assert what_differs(job, "qwen3-32b") == [finding]
+
+
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
+def test_canaries_run_on_cpu_nodes_only(name: str) -> None:
+    assert [what_would_cost(job) for job in jobs(name)] == [[]] * len(jobs(name))
+    for job in jobs(name):
+        assert float(container_of(job)["resources"]["requests"]["cpu"]) <= 0.1
+        assert job["spec"]["backoffLimit"] == RETRIES
+
+
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
+def test_the_program_takes_its_arguments(name: str) -> None:
+    for job, variant in zip(jobs(name), resolved(name).canaries, strict=True):
+        given = _parser().parse_args(container_of(job)["args"])
+        assert (given.variant, given.job) == (
+            variant.name,
+            rendering.load_generator(name)["metadata"]["name"],
+        )
+        assert (given.checkpoints, given.results) == (
+            rendering.BINDINGS.checkpoints_bucket,
+            rendering.BINDINGS.results_bucket,
+        )
+        asked = {role: getattr(given, role) for role in ROLES if getattr(given, role)}
+        assert asked == {
+            role: f"/models/{role}={model.model}@{model.revision}"
+            for role, model in variant.checkpoints.items()
+        }
+
+
+def what_must_be_equal(job: rendering.Object) -> rendering.Object:
+    """A canary without what its variant decides."""
+    shared = copy.deepcopy(job)
+    del shared["metadata"]["name"]
+    del shared["spec"]["template"]["metadata"]["annotations"]["draftworth/variant"]
+    pod, container = pod_of(shared), container_of(shared)
+    del pod["serviceAccountName"]
+    pod["volumes"] = [v for v in pod["volumes"] if v["name"] != "draft"]
+    container["volumeMounts"] = [m for m in container["volumeMounts"] if m["name"] != "draft"]
+    container["env"] = [e for e in container["env"] if not e["name"].startswith("ARTIFACT_")]
+    container["args"] = container["args"][: container["args"].index("--target") + 2]
+    del container["args"][container["args"].index("--variant") + 1]
+    return shared
+
+
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
+def test_canaries_differ_in_what_their_variants_do_only(name: str) -> None:
+    first, *others = jobs(name)
+    assert others
+    for other in others:
+        assert what_must_be_equal(other) == what_must_be_equal(first)
+
+
+def test_each_measuring_job_has_canaries_of_its_own() -> None:
+    again = rendering.render(changed(resolved(), rerun=2))
+    old, new = ({j["metadata"]["name"] for j in c["canary"]} for c in (rendering.rendered(), again))
+    assert not old & new
+
+
+def test_names_of_canaries_leave_room_for_their_pods() -> None:
+    baseline, drafted = resolved().spec.variants
+    longest = drafted.model_copy(update={"name": "a" * 32})
+    objects = rendering.render(changed(resolved(), variants=(baseline, longest)))["canary"]
+    assert all(len(job["metadata"]["name"]) <= 57 for job in objects)
+
+
+def test_no_service_selects_a_canary() -> None:
+    for service in rendering.of_kind("Service"):
+        for job in jobs():
+            labels = job["spec"]["template"]["metadata"]["labels"]
+            assert not service["spec"]["selector"].items() <= labels.items()
+
+
+def test_another_results_bucket_is_another_canary() -> None:
+    other = rendering.render(
+        resolved(), dataclasses.replace(rendering.BINDINGS, results_bucket="another")
+    )["canary"]
+    assert {j["metadata"]["name"] for j in other}.isdisjoint(j["metadata"]["name"] for j in jobs())

@@ -1,0 +1,198 @@
+"""The winner's alarms: they ring below the measured break-even, in the words of each system."""
+
+import copy
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import promql_parser
+import pytest
+import yaml
+
+from charts.winner import winner_alarms
+from charts.winner.measured_winner import MeasuredWinner
+from draftworth.analysis.statistics import Estimate
+from draftworth.decision.facts import facts_of
+from draftworth.planning.resolved import load
+from draftworth.report.sentences import headline, winner_to_export
+from tests.charts.winner.runs import NEURON, as_read, built_run, experiment_path, exported
+
+pytestmark = pytest.mark.synth
+
+SCHEMA = Path(__file__).parent / "fixtures/prometheus-rule.schema.yaml"
+MODEL = "Qwen/Qwen3-32B"
+
+
+@cache
+def measured(*, pays: bool = True, counted: bool = True) -> MeasuredWinner:
+    experiment = load(experiment_path(NEURON))
+    run = built_run(experiment, pays=pays)
+    if not counted:
+        run = replace(run, blocks=tuple(replace(b, speculation=None) for b in run.blocks))
+    facts = facts_of(run, {})
+    winner = winner_to_export(facts)
+    variant = next(v for v in experiment.variants if v.name == winner.variant)
+    return MeasuredWinner(
+        winner=winner, headline=headline(facts), result=run.result, variant=variant
+    )
+
+
+def break_even() -> Estimate:
+    found = winner_alarms.watched(measured())
+    assert found
+    return found[1]
+
+
+def rule() -> Any:
+    return as_read([winner_alarms.prometheus_rule(exported(), break_even())])[0]
+
+
+def template() -> Any:
+    return as_read([winner_alarms.cloudwatch_alarm(exported(), break_even())])[0]
+
+
+def alert_of(item: Any) -> Any:
+    ((alert,),) = (group["rules"] for group in item["spec"]["groups"])
+    return alert
+
+
+def alarm_of(item: Any) -> Any:
+    (resource,) = item["Resources"].values()
+    return resource["Properties"]
+
+
+Counts = Mapping[str, float]
+
+
+def rings_in_prometheus(item: Any, counts: Counts) -> bool:
+    """The expression with numbers in the place of its sums, which is arithmetic; `a >= b or b` is
+    the larger one of two sums."""
+    expression = alert_of(item)["expr"]
+    for name, counter in winner_alarms.COUNTERS.items():
+        a_sum = rf"sum\(increase\({counter}{{[^}}]*}}\[1h\]\)\)"
+        expression = re.sub(a_sum, str(counts[name]), expression)
+    undrafted = r"\(\([\d.]+ - [\d.]+\) - [\d.]+\)"
+    expression = re.sub(rf"\(([\d.]+) >= ({undrafted}) or \2\)", r"max(\1, \2)", expression)
+    assert " or " not in expression
+    return bool(eval(expression, {}, {"max": max}))  # noqa: S307 (numbers and operators of our own)
+
+
+def rings_in_cloudwatch(item: Any, counts: Counts) -> bool:
+    alarm = alarm_of(item)
+    names: dict[str, Any] = {"IF": lambda yes, a, b: a if yes else b, "MAX": max, **counts}
+    computed = [m for m in alarm["Metrics"] if "Expression" in m]
+    for metric in reversed(computed):
+        names[metric["Id"]] = eval(metric["Expression"], {}, names)  # noqa: S307 (our own)
+    (returned,) = [m["Id"] for m in alarm["Metrics"] if m.get("ReturnData", True)]
+    assert alarm["ComparisonOperator"] == "LessThanThreshold"
+    return bool(names[returned] < alarm["Threshold"])
+
+
+def draft_model(tokens_per_step: float, steps: float) -> Counts:
+    """Every step has drafts; one more token than was sent is accepted at each request's end."""
+    tokens, requests = tokens_per_step * steps, steps / 10
+    return {
+        "generated": tokens + requests,
+        "finished": requests,
+        "accepted": tokens - steps + requests,
+        "drafts": steps,
+    }
+
+
+def n_gram(tokens_per_step: float, steps: float) -> Counts:
+    """One step in five has drafts."""
+    tokens, requests = tokens_per_step * steps, steps / 10
+    return {
+        "generated": tokens + requests,
+        "finished": requests,
+        "accepted": tokens - steps,
+        "drafts": steps / 5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("made", "rings"), [(rule, rings_in_prometheus), (template, rings_in_cloudwatch)]
+)
+@pytest.mark.parametrize("counts", [draft_model, n_gram])
+def test_it_rings_only_below_break_even(
+    made: Callable[[], Any],
+    rings: Callable[[Any, Counts], bool],
+    counts: Callable[[float, float], Counts],
+) -> None:
+    item = made()
+
+    def at(tokens: float, steps: float) -> bool:
+        return rings(item, counts(tokens, steps))
+
+    assert at(break_even().value * 0.99, winner_alarms.LEAST_STEPS)
+    assert not at(break_even().value * 1.01, winner_alarms.LEAST_STEPS)
+    assert not at(break_even().value * 0.5, winner_alarms.LEAST_STEPS - 1)
+
+
+def test_the_threshold_is_the_lowest_break_even() -> None:
+    found = winner_alarms.watched(measured())
+    assert found
+    figures, needed = found
+    assert figures.load in measured().winner.cheaper_at
+    words = winner_alarms.break_even_words(figures, needed)
+    assert re.match(r"Break-even, .*: [\d.]+ \([\d.]+ to [\d.]+\) tokens a step at c1, the", words)
+    assert "the run had" in words
+
+
+def test_the_rule_is_one_that_the_operator_takes() -> None:
+    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+    item = rule()
+    jsonschema.validate(item, schema)
+    wrong = copy.deepcopy(item)
+    alert_of(wrong)["four"] = alert_of(wrong).pop("for")
+    with pytest.raises(jsonschema.ValidationError, match="four"):
+        jsonschema.validate(wrong, schema)
+
+
+def test_the_query_selects_this_servers_counters() -> None:
+    query = alert_of(rule())["expr"]
+    promql_parser.parse(query)
+    with pytest.raises(ValueError, match="parenthesis"):
+        promql_parser.parse(query.replace("))", ")", 1))
+    selected = set(re.findall(r"([a-z:_]+){([^}]*)}", query))
+    labels = f'namespace="serving",model_name="{MODEL}"'
+    assert selected == {(counter, labels) for counter in winner_alarms.COUNTERS.values()}
+
+
+def test_cloudwatch_metrics_are_this_servers_counters() -> None:
+    of_servers = [m["MetricStat"] for m in alarm_of(template())["Metrics"] if "MetricStat" in m]
+    assert {m["Metric"]["MetricName"] for m in of_servers} == {*winner_alarms.COUNTERS.values()}
+    for stat in of_servers:
+        dimensions = {d["Name"]: d["Value"] for d in stat["Metric"]["Dimensions"]}
+        assert dimensions == {
+            "ClusterName": {"Ref": "ClusterName"},
+            "Namespace": "serving",
+            "model_name": MODEL,
+        }
+        assert (stat["Metric"]["Namespace"], stat["Stat"], stat["Period"]) == (
+            *("ContainerInsights/Prometheus", "Sum"),
+            3600,
+        )
+
+
+def test_a_server_without_counters_has_no_alarm() -> None:
+    uncounted = measured(counted=False)
+    assert uncounted.winner.speculates
+    assert winner_alarms.watched(uncounted) is None
+    assert "published no counters of accepted tokens" in winner_alarms.why_no_alarm(uncounted)
+
+
+def test_uncounted_steps_have_no_alarm() -> None:
+    winner = measured().winner
+    figures = tuple(replace(f, break_even_tokens_per_step=None) for f in winner.figures)
+    uncounted = replace(measured(), winner=replace(winner, figures=figures))
+    assert winner_alarms.watched(uncounted) is None
+    assert "could not count steps" in winner_alarms.why_no_alarm(uncounted)
+
+
+def test_the_baseline_needs_no_alarm() -> None:
+    assert winner_alarms.watched(measured(pays=False)) is None
