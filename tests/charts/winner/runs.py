@@ -17,7 +17,7 @@ from draftworth.planning.resolved import ResolvedExperiment, load
 from draftworth.planning.specify_run import serving_facts
 from draftworth.records.run_folder import Run
 from tests.conftest import ROOT
-from tests.draftworth.decision.test_ladder import blocks_at, in_flight
+from tests.draftworth.decision.loads import blocks_at, in_flight
 from tests.draftworth.report import runs
 
 NEURON, HEADS, LOCAL = "qwen3-32b", "llama-3.1-8b-dflash", "rehearsal"

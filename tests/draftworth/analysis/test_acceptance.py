@@ -13,7 +13,7 @@ from tests.support.readings import make_reading
 from tests.support.serving_facts import make_serving_facts
 
 
-def test_shares_are_of_all_steps_and_their_sum_is_what_a_step_yields_beside_the_targets() -> None:
+def test_shares_of_accepted_drafts_sum_to_a_step() -> None:
     """The hits 110 make steps of 3 tokens, and of 2 with one draft checked and a token left."""
     readings = [make_reading("110" * 4, id=f"{n}", prompt_id=f"p{n}") for n in range(8)]
     one, two, three = acceptance_of(readings, [3, 1, 2], by_position=True)["chat"]
@@ -27,7 +27,7 @@ def test_shares_are_of_all_steps_and_their_sum_is_what_a_step_yields_beside_the_
     assert not acceptance_of(readings, [3])["chat"][0].accepted
 
 
-def test_of_a_run_tokens_a_step_have_an_interval_and_positions_are_the_servers() -> None:
+def test_a_runs_steps_have_intervals_but_positions_none() -> None:
     run = make_run(temperature=0.8)
     profile = profile_of(run)
     (draft,) = profile.drafts
@@ -41,7 +41,7 @@ def test_of_a_run_tokens_a_step_have_an_interval_and_positions_are_the_servers()
     assert profile.text_sha256 == text_hash(["0" * 64])
 
 
-def test_a_run_names_its_models_and_without_counters_it_has_no_positions() -> None:
+def test_without_counters_a_run_has_no_positions() -> None:
     blocks = tuple(replace(block, speculation=None) for block in make_run().blocks)
     facts = make_serving_facts()
     drafted = next(decoding for decoding in facts.decoding.values() if decoding.draft)

@@ -51,7 +51,7 @@ def test_two_names_leave_no_decision(
 
 
 @pytest.mark.parametrize(("plain", "drafted"), [row[:2] for row in NAMES.values()], ids=NAMES)
-def test_a_name_that_was_not_asked_for_calls_for_attention(
+def test_an_unrequested_model_name_calls_for_attention(
     plain: tuple[str, ...], drafted: tuple[str, ...]
 ) -> None:
     lines = [line for line in attention_of(facts_with(plain, drafted)) if "name the model" in line]
@@ -59,7 +59,7 @@ def test_a_name_that_was_not_asked_for_calls_for_attention(
     assert all(f" and {REQUESTED} was asked for." in line and line.isprintable() for line in lines)
 
 
-def test_the_answer_is_of_the_load_whose_models_differ() -> None:
+def test_only_the_load_with_different_models_is_inconclusive() -> None:
     run = runs.make_run()
     load = ConcurrencyLoad(concurrency=8)
     more = [replace(block, load=load, answering_models=(block.variant,)) for block in run.blocks]

@@ -28,14 +28,14 @@ def test_a_server_that_sees_other_latencies_is_noticed(factor: float, agrees: bo
     assert check.agrees is agrees
 
 
-def test_a_block_in_which_the_server_saw_other_requests_is_not_compared() -> None:
+def test_a_block_with_foreign_requests_is_not_compared() -> None:
     server = results.ServerTimings(time_per_output_token_sum_s=1.0, time_per_output_token_count=3)
     records = (make_record(0), make_record(1), make_failed_record(2))
     assert checks.server_check([make_block(requests=records, server=server)]) is None
     assert checks.server_check([make_block(server=None)]) is None
 
 
-def test_warm_up_requests_and_fillers_that_the_server_saw_are_on_our_side_too() -> None:
+def test_warm_up_and_fillers_count_on_our_side() -> None:
     block = make_block(
         requests=(make_record(0, inter_token_latency_s=0.02),),
         others=results.OtherRequests(inter_token_latency_sum_s=0.10, inter_token_latency_count=2),
@@ -85,7 +85,7 @@ def test_what_no_acceptance_explains_is_not_estimated(
     ("most", "steps", "merged"),
     [(8, 9.0, True), (8, 4.0, False), (None, 9.0, False), (None, 3.0, True)],
 )
-def test_chunks_are_called_merged_only_where_that_is_known(
+def test_chunks_are_called_merged_only_where_certain(
     most: int | None, steps: float, merged: bool
 ) -> None:
     """Nine tokens a chunk: a server that nobody described may well yield them in a step."""
@@ -95,7 +95,7 @@ def test_chunks_are_called_merged_only_where_that_is_known(
     assert check.merged is merged
 
 
-def test_acceptance_by_position_is_a_share_of_drafts_over_all_blocks() -> None:
+def test_acceptance_by_position_counts_drafts_of_all_blocks() -> None:
     blocks = [
         make_block(
             speculation=results.SpeculationCounters(
@@ -108,7 +108,7 @@ def test_acceptance_by_position_is_a_share_of_drafts_over_all_blocks() -> None:
     assert checks.acceptance_by_position([make_block(speculation=None)]) == ()
 
 
-def test_break_even_is_the_step_over_the_baselines_token() -> None:
+def test_break_even_is_step_over_baseline_token() -> None:
     block = runs.make_drafted_block(1, "structured")
     # 99 tokens in 17 chunks, of which each but the last has 6.
     tokens_per_step = 99 / 17
@@ -159,7 +159,7 @@ def told(*, steps: int, drafted: int, accepted: int) -> tuple[results.RequestRec
     return tuple(make_record(i, chunks=17, **drafts) for i in range(8))
 
 
-def test_steps_that_the_server_tells_of_every_request_are_preferred_to_chunks() -> None:
+def test_the_servers_steps_per_request_precede_chunks() -> None:
     """99 tokens after the prefill's in 25 steps, of which the network made 16 chunks."""
     block = runs.make_drafted_block(1, "structured")
     merged = told(steps=25, drafted=175, accepted=75)
@@ -175,7 +175,7 @@ def test_steps_that_the_server_tells_of_every_request_are_preferred_to_chunks() 
     ) == pytest.approx(99 / 16)
 
 
-def test_the_time_of_a_step_is_that_of_the_servers_steps() -> None:
+def test_a_steps_time_is_by_the_servers_count() -> None:
     records = told(steps=25, drafted=175, accepted=75)
     acceptance = checks.AcceptanceCheck(counted=None, tokens_per_step=99 / 25, most=8)
     count = step_count([runs.make_drafted_block(1, "structured", requests=records)])
@@ -185,7 +185,7 @@ def test_the_time_of_a_step_is_that_of_the_servers_steps() -> None:
     assert figures.step_s == pytest.approx(0.015 * 99 / 25, rel=1e-3)
 
 
-def test_without_counters_acceptance_is_what_the_server_tells_of_its_requests() -> None:
+def test_without_counters_requests_give_the_acceptance_rate() -> None:
     requests = told(steps=25, drafted=175, accepted=75)
     block = runs.make_drafted_block(1, "structured", requests=requests, speculation=None)
     (group,) = groups_of([block])
@@ -225,7 +225,7 @@ def test_a_baseline_that_speculates_calls_for_attention() -> None:
 
 
 @pytest.mark.parametrize("cached", [None, 0, 1])
-def test_a_cached_share_of_one_per_cent_calls_for_no_attention(cached: int | None) -> None:
+def test_a_hundredth_from_cache_calls_for_no_attention(cached: int | None) -> None:
     requests = every(number_input_tokens=100, cached_input_tokens=cached)
     drafted = runs.make_drafted_block(2, "structured", **requests)
     run = runs.make_run(blocks=(runs.make_plain_block(1, "structured"), drafted))

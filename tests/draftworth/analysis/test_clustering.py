@@ -23,7 +23,7 @@ def test_students_t_is_the_tables(
     assert student_t(probability, degrees) == pytest.approx(quantile_by_table, abs=6e-4)
 
 
-def test_more_rounds_of_the_same_prompts_do_not_fool_the_error() -> None:
+def test_repeated_prompts_do_not_reduce_the_error() -> None:
     """Prompts differ, their repetitions do not: so many requests are so many prompts."""
     levels = [0.5, -0.5, 0.2, -0.2, 0.4, -0.4]
     two, many = (present(spread(samples([[v / n] * n for v in levels]))) for n in (2, 50))
@@ -31,7 +31,7 @@ def test_more_rounds_of_the_same_prompts_do_not_fool_the_error() -> None:
     assert many.within.variance == pytest.approx(6 / 5 * sum(v**2 for v in levels))
 
 
-def test_prompts_that_were_seen_once_show_nothing_that_lasts() -> None:
+def test_prompts_seen_once_show_no_lasting_difference() -> None:
     """What differs may as well be the minute: more requests are asked for, not prompts."""
     once = [
         Sample(stratum="case", prompt=f"p{i}", block=str(i % 2), value=value)
@@ -43,13 +43,13 @@ def test_prompts_that_were_seen_once_show_nothing_that_lasts() -> None:
     assert lasting.of_prompts.variance > 0.6 * lasting.within.variance
 
 
-def test_an_error_that_a_whole_block_has_is_no_smaller_for_many_prompts() -> None:
+def test_many_prompts_do_not_reduce_a_blocks_error() -> None:
     few, many = (present(spread(samples([[1 / n, -1 / n]] * n))) for n in (6, 60))
     assert many.within.variance == pytest.approx(few.within.variance) == pytest.approx(4.0)
     assert many.within.degrees_of_freedom == 1
 
 
-def test_what_lies_between_cases_is_no_error_and_what_lies_within_them_is() -> None:
+def test_only_differences_within_cases_are_errors() -> None:
     far = [samples([[level, level]] * 3, stratum=name) for name, level in (("a", 5.0), ("b", -5.0))]
     within_cases = present(spread([*far[0], *far[1]]))
     assert within_cases.within.variance == 0
@@ -84,7 +84,7 @@ def test_degrees_of_freedom_are_those_of_what_weighs(
     assert by_prompt.degrees_of_freedom == pytest.approx(degrees, rel=0.02)
 
 
-def test_t_between_whole_degrees_of_freedom_is_a_little_too_large() -> None:
+def test_t_between_whole_degrees_is_slightly_too_large() -> None:
     assert student_t(0.975, 2.5) == pytest.approx(3.574, rel=0.02)
     assert student_t(0.975, 2.5) > 3.574
 
@@ -129,7 +129,7 @@ def test_many_are_clustered_over_all_cases_at_once() -> None:
 
 
 @pytest.mark.parametrize("cases_are_strata", [True, False])
-def test_the_beginning_of_a_repetition_is_not_counted_as_one(cases_are_strata: bool) -> None:
+def test_an_unfinished_repetition_is_not_counted(cases_are_strata: bool) -> None:
     """A fourth in which one of two cases was measured makes no sample; a fifth adds no degree."""
 
     def found_of(levels: list[float]) -> Spread:
@@ -145,7 +145,7 @@ def test_the_beginning_of_a_repetition_is_not_counted_as_one(cases_are_strata: b
     assert four.between[-1].degrees_of_freedom == 3
 
 
-def test_what_repetitions_differ_by_and_prompts_do_has_a_t_each() -> None:
+def test_repetitions_and_prompts_have_separate_degrees_of_freedom() -> None:
     prompts = [0.5, -0.5, 0.2, -0.2, 0.4, -0.4]
     rows = [
         s._replace(repetition=f"r{number}", block=f"{s.block}/{number}")
@@ -161,7 +161,7 @@ def test_what_repetitions_differ_by_and_prompts_do_has_a_t_each() -> None:
     assert [part.degrees_of_freedom for part in both.between] == pytest.approx([10, 3])
 
 
-def test_the_repetitions_of_two_runs_that_are_compared_are_two_samples() -> None:
+def test_repetitions_of_two_compared_runs_are_two_samples() -> None:
     """Two of each are few, although they are four; and what the runs differ by is no error."""
     few = present(spread([*repeated([1, -1], side="one"), *repeated([1, -1], side="other")]))
     assert (few.between, few.repetitions) == ((), 2)

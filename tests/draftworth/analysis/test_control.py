@@ -20,7 +20,7 @@ def ratio(low: float | None, high: float | None) -> Estimate:
     return Estimate(value=1.0, low=low, high=high, prompts=8, blocks=3, samples=24)
 
 
-def test_a_control_is_no_variant_and_changes_no_figure() -> None:
+def test_a_control_is_no_variant_and_changes_nothing() -> None:
     plain, with_it = make_facts(), make_facts(with_control(make_run()))
     assert with_it.run.result.variants == (BASELINE, VARIANT)
     assert [v.summary for v in with_it.variants] == [v.summary for v in plain.variants]
@@ -47,7 +47,7 @@ def test_without_a_control_nothing_is_said_of_it() -> None:
         assert (finding.noise_floor_low, finding.clears_noise_floor) == (None, None)
 
 
-def test_a_class_that_the_control_did_not_measure_has_no_floor() -> None:
+def test_a_class_without_control_has_no_floor() -> None:
     run = with_control(make_run())
     blocks = tuple(
         b for b in run.blocks if not (b.variant == CONTROL and b.prompt_class == "structured")
@@ -59,7 +59,7 @@ def test_a_class_that_the_control_did_not_measure_has_no_floor() -> None:
     assert floors["open_ended"] is not None
 
 
-def test_where_equal_servers_differ_as_much_the_verdict_is_inconclusive() -> None:
+def test_equal_servers_that_differ_make_the_verdict_inconclusive() -> None:
     """The variant of the structured class is 37% cheaper, and so is the second server."""
     facts = make_facts(with_control(make_run(), factor=0.62))
     (comparison,) = (
@@ -89,9 +89,7 @@ def failing(run: Run, failed: int) -> Run:
 
 
 @pytest.mark.parametrize(("failed", "of_all"), [(2, "6 of 24"), (8, "24 of 24")])
-def test_a_control_whose_requests_failed_gives_no_floor_and_says_why(
-    failed: int, of_all: str
-) -> None:
+def test_a_control_with_failures_gives_no_floor(failed: int, of_all: str) -> None:
     """Those that are left may be the easy ones."""
     facts = make_facts(failing(with_control(make_run()), failed))
     assert {f.noise_floor_low for f in findings(facts)} == {None}
@@ -105,7 +103,7 @@ def test_a_control_whose_requests_failed_gives_no_floor_and_says_why(
     assert header.endswith(f"; control: 96, {failed * 6} failed, 0 excluded")
 
 
-def test_a_control_of_one_round_gives_no_interval_and_says_so() -> None:
+def test_a_control_of_one_round_gives_no_interval() -> None:
     facts = make_facts(with_control(make_run(), rounds=1))
     assert (
         "The control gives no noise floor for structured at c4: its pairs in structured at c4 give "
@@ -113,13 +111,13 @@ def test_a_control_of_one_round_gives_no_interval_and_says_so() -> None:
     ) in attention_of(facts)
 
 
-def test_a_control_needs_no_attention_where_it_gives_a_floor_or_was_not_measured() -> None:
+def test_a_working_or_missing_control_needs_no_attention() -> None:
     for run in (with_control(make_run()), make_run()):
         assert not [line for line in attention_of(make_facts(run)) if "noise floor" in line]
     assert "control" not in dict(document_of(make_facts()).facts)["requests"]
 
 
-def test_a_verdict_that_does_not_clear_says_so_in_the_headline() -> None:
+def test_the_headline_names_an_unclear_floor() -> None:
     facts = make_facts(make_run(class_weights={"structured": 0.9, "open_ended": 0.1}))
     (mix,) = facts.mixes
     assert facts.decision.comparison == mix

@@ -8,7 +8,7 @@ from tests.support.blocks import make_failed_record, make_record
 from tests.support.present import present
 
 
-def test_lengths_and_ends_are_those_of_requests_that_did_not_fail() -> None:
+def test_lengths_and_ends_exclude_failed_requests() -> None:
     records = [
         make_record(0, number_output_tokens=600),
         make_record(1, number_output_tokens=30, finish_reason="stop"),
@@ -20,7 +20,7 @@ def test_lengths_and_ends_are_those_of_requests_that_did_not_fail() -> None:
     assert output_lengths(records) == OutputLengths(fewest=30, median=47.5, most=600, ends=ends)
 
 
-def test_a_server_that_counts_no_tokens_has_no_lengths() -> None:
+def test_a_server_without_token_counts_has_no_lengths() -> None:
     assert output_lengths([make_record(number_output_tokens=None), make_failed_record()]) is None
 
 
@@ -34,7 +34,7 @@ def test_a_server_with_many_reasons_fills_no_table() -> None:
     ("asked", "told", "wrong"),
     [(64, 64, None), (64, 66, None), (2000, 2300, 2300), (None, 64, None), (64, None, None)],
 )
-def test_prompts_of_another_length_than_they_were_made_are_found(
+def test_prompts_of_unintended_length_are_detected(
     asked: int | None, told: int | None, wrong: float | None
 ) -> None:
     load = ConcurrencyLoad(concurrency=1, input_tokens=asked)

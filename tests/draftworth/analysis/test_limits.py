@@ -67,13 +67,13 @@ def test_failures_above_the_limit_leave_no_verdict(failed: dict[str, int], reaso
     assert bool(words) is bool(reason)
 
 
-def test_a_stated_limit_takes_the_place_of_two_per_cent() -> None:
+def test_a_stated_limit_replaces_two_per_cent() -> None:
     blocks = blocks_of(failed={"baseline": 9, "k7": 9})
     assert not why_not_comparable(blocks, TRAFFIC, Limits(failed_share=0.1), SIDES)
     assert why_not_comparable(blocks, TRAFFIC, Limits(failed_share=0.05), SIDES)
 
 
-def test_shares_of_failures_that_differ_by_more_than_chance_leave_no_verdict() -> None:
+def test_unequal_shares_of_failures_leave_no_verdict() -> None:
     allowed = Limits(failed_share=0.2)
     unequal = blocks_of(failed={"k7": 9})
     assert "failed unequally: 0 of 100 of baseline and 9 of 100 of k7" in why(unequal, allowed)
@@ -81,7 +81,7 @@ def test_shares_of_failures_that_differ_by_more_than_chance_leave_no_verdict() -
     assert not why_not_comparable(near, TRAFFIC, allowed, SIDES)
 
 
-def test_a_side_that_was_not_measured_has_failed_nothing() -> None:
+def test_a_side_not_measured_has_failed_nothing() -> None:
     plain, _ = blocks_of(failed={"baseline": 1})
     assert why_not_comparable([plain], TRAFFIC, Limits(), SIDES) is None
 
@@ -116,7 +116,7 @@ def test_a_limit_is_kept_broken_or_open(limit_s: float, kept: bool | None, said:
     assert said in (latency_words(check.latency) if check.latency else "")
 
 
-def test_a_request_that_timed_out_counts_as_long_as_it_was_waited_for() -> None:
+def test_a_timed_out_request_counts_with_its_wait() -> None:
     blocks = [spaced("k7", number, late_requests=10) for number in range(1, 5)]
     assert limit_check(blocks, TRAFFIC, Limits(e2e_p95_s=10.0), "k7").kept is False
     without = [spaced("k7", number) for number in range(1, 5)]
@@ -129,13 +129,13 @@ def test_few_requests_do_not_show_a_tail() -> None:
     assert "some 100 or more would" in latency_words(present(check.latency))
 
 
-def test_a_limit_on_what_was_not_measured_is_open() -> None:
+def test_a_limit_on_unmeasured_figures_is_open() -> None:
     block = make_block(variant="k7", requests=(make_record(inter_token_latency_s=None),))
     check = limit_check([block], TRAFFIC, Limits(itl_p95_s=9.0), "k7")
     assert (check.kept, "was not measured" in latency_words(present(check.latency))) == (None, True)
 
 
-def test_the_highest_rate_is_below_the_first_that_is_too_high() -> None:
+def test_the_highest_rate_is_below_the_first_failing() -> None:
     """A rate that keeps the limits above one that does not is luck."""
 
     def at(rate: float, add_s: float) -> list[BlockResult]:
@@ -197,7 +197,7 @@ EXCLUDED = replace(record(2, seconds=9.0), excluded="the client waited for a cor
     ],
     ids=["too late", "timed out", "the client was too late"],
 )
-def test_what_is_too_late_is_no_goodput_and_takes_its_time_unless_the_client_was_late(
+def test_late_requests_are_no_goodput_but_take_time(
     others: tuple[RequestRecord, ...], kept: int, requests: int, server_s: float
 ) -> None:
     found = present(goodput([block(record(1, seconds=1.0), *others)], TRAFFIC, LIMITS, "k7"))
@@ -227,13 +227,13 @@ def test_classes_have_their_parts_of_the_tokens() -> None:
         (Limits(ttft_p95_s=1.0, e2e_p95_s=0.5), {"ttft_s": 0.1}, False),
     ],
 )
-def test_a_request_counts_only_if_it_keeps_every_limit(
+def test_a_request_counts_only_within_every_limit(
     limits: Limits, changed: dict[str, Any], *, expected: bool
 ) -> None:
     assert keeps(replace(record(1, seconds=1.0), **changed), limits) is expected
 
 
-def test_arrivals_at_a_rate_have_the_time_in_which_they_were_served() -> None:
+def test_arrivals_at_rates_have_their_serving_time() -> None:
     load = PoissonLoad(requests_per_second=1.0)
     measured = replace(block(record(1, seconds=1.0)), load=load)
     found = present(goodput([measured], replace(TRAFFIC, load=load), LIMITS, "k7"))
@@ -241,7 +241,7 @@ def test_arrivals_at_a_rate_have_the_time_in_which_they_were_served() -> None:
     assert found.requests_per_s == pytest.approx(1 / measured.output_seconds)
 
 
-def test_the_report_shows_it_beside_the_cost_where_there_are_limits() -> None:
+def test_the_report_has_goodput_where_limits_are() -> None:
     headings = [
         table.headings
         for limits in (Limits(), LIMITS)

@@ -44,7 +44,7 @@ def waiting_run() -> Run:
 
 
 @pytest.mark.usefixtures("made_up")
-def test_a_declared_metric_is_in_the_reports_tables_plots_and_csv_file() -> None:
+def test_a_declared_metric_reaches_tables_plots_and_csv() -> None:
     facts = make_facts(waiting_run())
     document = document_of(facts)
     sections = {section.title: section for section in document.sections}
@@ -62,7 +62,7 @@ def test_a_declared_metric_is_in_the_reports_tables_plots_and_csv_file() -> None
 
 
 @pytest.mark.usefixtures("made_up")
-def test_a_declared_metric_is_stored_and_on_the_dashboard() -> None:
+def test_a_declared_metric_reaches_storage_and_dashboard() -> None:
     (call,) = plan_block(make_block()).calls
     (unit,) = {d["Unit"] for d in call if d["MetricName"] == "QueueWait"}
     assert unit == "Milliseconds"
@@ -83,12 +83,12 @@ def test_every_declared_metric_is_listed_once() -> None:
     assert {*declared} == {*listed}
 
 
-def test_every_metric_of_requests_is_an_attribute_of_their_record() -> None:
+def test_every_request_metric_is_a_records_attribute() -> None:
     known = {field.name for field in fields(RequestRecord)} | {"failed"}
     assert {m.field for m in definitions.METRICS if m.of_request} <= known
 
 
-def test_acceptance_is_estimated_of_blocks_that_say_the_same_most_of_a_step() -> None:
+def test_acceptance_is_estimated_where_blocks_share_a_window() -> None:
     estimated = present(definitions.ACCEPTANCE_RATE_ESTIMATED.pooled)
     steps = make_record(chunks=23, tokens_per_step=4.5)  # 99 tokens in 22 chunks after the first
     blocks = (make_block(requests=(steps,), max_tokens_per_step=n) for n in (8, 6))

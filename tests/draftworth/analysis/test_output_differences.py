@@ -45,7 +45,7 @@ def test_differing_pairs_are_told_with_position_and_context(tmp_path: Path) -> N
         ([2, 3], [], 4, None),  # a server that counts at the end only
     ],
 )
-def test_a_place_in_the_text_is_a_token_where_chunks_are_counted(
+def test_a_texts_position_is_a_token_by_chunks(
     characters: list[int], tokens: list[int], position: int, expected: int | None
 ) -> None:
     transcript = Transcript(
@@ -91,7 +91,7 @@ def told(ids: Sequence[int] | None, text: str, *, side: str) -> Transcript:
         (None, None, False, 0.8),
     ],
 )
-def test_outputs_are_compared_by_token_ids_where_both_have_them(
+def test_outputs_are_compared_by_ids_where_possible(
     plain_ids: list[int] | None,
     drafted_ids: list[int] | None,
     identical: bool,
@@ -106,7 +106,7 @@ def test_outputs_are_compared_by_token_ids_where_both_have_them(
     assert found.kept == pytest.approx(kept)
 
 
-def test_without_transcripts_only_whether_they_are_the_same_is_known() -> None:
+def test_without_transcripts_only_identity_is_compared() -> None:
     found = output_differences.output_pairs([pair(), pair(drafted=DIFFERENT)], {})
     assert [(o.identical, o.kept) for o in found] == [(True, 1.0), (False, None)]
 
@@ -152,7 +152,7 @@ def test_prompts_of_one_side_alone_are_not_judged() -> None:
     assert output_differences.likeness(alike(1, 8), []) is None
 
 
-def test_what_differs_is_told_with_the_control_where_there_is_one() -> None:
+def test_differences_are_reported_beside_the_controls() -> None:
     blocks = tuple(
         each_request(b, lambda r: replace(r, output_sha256=DIFFERENT)) if b.variant == "k7" else b
         for b in runs.make_run().blocks

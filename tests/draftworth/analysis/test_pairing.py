@@ -15,14 +15,14 @@ def both(case: str = "count", **overrides: Any) -> list[BlockResult]:
     return [make_block(variant=name, case=case, **overrides) for name in ("baseline", "k7")]
 
 
-def test_pairs_are_of_every_class_and_only_of_this_load() -> None:
+def test_pairs_are_of_all_classes_at_one_load() -> None:
     other = ConcurrencyLoad(concurrency=1)
     blocks = [*both(), *both(prompt_class="chat"), *both(load=other, round=2)]
     pairs = paired(blocks, TRAFFIC, variant="k7", baseline="baseline")
     assert [pair.prompt_class for pair in pairs] == ["structured"] * 3 + ["chat"] * 3
 
 
-def test_a_prompt_of_one_side_alone_is_no_pair_and_a_failed_one_does_not_count() -> None:
+def test_only_prompts_of_both_sides_are_pairs() -> None:
     records = [make_record(i) for i in range(4)]
     blocks = [
         make_block(variant="baseline", requests=tuple(records)),
@@ -33,7 +33,7 @@ def test_a_prompt_of_one_side_alone_is_no_pair_and_a_failed_one_does_not_count()
     assert len(counting(pairs)) == 2
 
 
-def test_few_cases_are_strata_and_many_are_the_sample() -> None:
+def test_few_cases_are_strata_many_the_sample() -> None:
     few = [block for i in range(MANY_CASES - 1) for block in both(f"case-{i}")]
     many = [*few, *both("one more")]
     sampled = [
@@ -49,7 +49,7 @@ def test_few_cases_are_strata_and_many_are_the_sample() -> None:
     }
 
 
-def test_rounds_of_two_runs_have_the_same_numbers_and_are_no_pairs() -> None:
+def test_equal_rounds_of_two_runs_are_no_pairs() -> None:
     """Each pair is of one run and one of its repetitions."""
     blocks = [
         block for run in ("one", "other") for n in (1, 2) for block in both(run_id=run, round=n)

@@ -60,7 +60,7 @@ def judged(hazards: Hazards, *, control: bool = True, seed: int = 0) -> AnswersC
     return found
 
 
-def test_outputs_that_part_at_every_token_or_two_are_not_the_targets() -> None:
+def test_outputs_that_part_quickly_are_not_the_targets() -> None:
     found = judged({VARIANT: 0.5})
 
     assert found.is_the_targets is False
@@ -70,7 +70,7 @@ def test_outputs_that_part_at_every_token_or_two_are_not_the_targets() -> None:
     assert "a second server without speculation" in answers_words(found)
 
 
-def test_they_leave_no_verdict_and_that_is_said_first() -> None:
+def test_foreign_answers_leave_no_verdict_and_come_first() -> None:
     facts = facts_of(BOTH, transcripts_of(BOTH, {VARIANT: 0.5}))
 
     assert {v.comparison.judgement for v in facts.speculative if v.comparison} == {"inconclusive"}
@@ -90,18 +90,18 @@ def test_outputs_that_rounding_parts_keep_their_verdict(hazard: float) -> None:
     ]
 
 
-def test_where_equal_servers_part_as_soon_nothing_is_shown() -> None:
+def test_equal_servers_that_part_prove_nothing() -> None:
     assert judged({VARIANT: 0.5, CONTROL: 0.5}).is_the_targets
 
 
-def test_the_baselines_own_repeats_are_a_floor_where_there_is_no_control() -> None:
+def test_without_control_the_baselines_repeats_are_the_floor() -> None:
     found = judged({VARIANT: 0.5}, control=False)
 
     assert found.is_the_targets is False
     assert "the baseline's own repeats" in answers_words(found)
 
 
-def test_without_a_control_and_without_repeats_nothing_is_known() -> None:
+def test_without_control_or_repeats_nothing_is_judged() -> None:
     once = replace(RUN, blocks=tuple(b for b in RUN.blocks if b.round == 1))
     facts = facts_of(once, transcripts_of(once, {VARIANT: 0.5}))
 
@@ -120,7 +120,7 @@ def test_sampled_outputs_are_not_compared_token_by_token() -> None:
 
 
 @pytest.mark.parametrize(("beyond", "chance", "right"), [(0, 1.0, True), (8, 1e-9, False)])
-def test_what_the_target_says_of_the_outputs_takes_the_place_of_it(
+def test_the_targets_reading_replaces_the_comparison(
     beyond: int, chance: float, right: bool
 ) -> None:
     read = GreedyLikelihood(
@@ -137,7 +137,7 @@ def alarms(hazards: Callable[[int], Hazards], runs: int) -> int:
     return sum(judged(hazards(n), seed=n).is_the_targets is False for n in range(runs))
 
 
-def test_right_servers_raise_no_more_false_alarms_than_are_promised() -> None:
+def test_right_servers_raise_few_false_alarms() -> None:
     """Both sides round: the variant at the highest rate that right ones have, the control less."""
     runs = 300
     found = alarms(lambda n: {VARIANT: ROUNDING_PER_TOKEN, CONTROL: n % 3 * 0.01}, runs)

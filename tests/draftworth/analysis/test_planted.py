@@ -22,7 +22,7 @@ def judgements(cell: Cell, runs: int = RUNS) -> Counter[str]:
     return Counter(found)
 
 
-def test_most_prompts_faster_and_the_bill_a_third_higher_is_not_cheaper() -> None:
+def test_mostly_faster_but_dearer_is_not_cheaper() -> None:
     """70% of prompts 1.2 times as fast, 30% 0.4 times: 0.7 / 1.2 + 0.3 / 0.4 = 1.33."""
     cell = Cell(cost_ratio=4 / 3, cases=4, gains=((1 / 1.2, 0.7), (1 / 0.4, 0.3)))
     found = judgements(cell)
@@ -65,7 +65,7 @@ def prefill_heavy() -> Iterator[BlockResult]:
             )
 
 
-def test_faster_decoding_with_a_later_first_token_may_be_more_expensive() -> None:
+def test_faster_decoding_after_slow_prefill_may_cost_more() -> None:
     found: Comparison = compare(
         [*prefill_heavy()], Traffic.of(GROUP), variant="variant", baseline="baseline"
     )

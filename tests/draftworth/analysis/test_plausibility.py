@@ -59,7 +59,7 @@ def test_equal_texts_have_equal_counts(drafted: dict[str, Any], believed: bool) 
     assert (comparison.judgement == "inconclusive") is not believed
 
 
-def test_two_servers_of_which_neither_has_text_are_compared_by_their_counts() -> None:
+def test_servers_without_texts_are_compared_by_counts() -> None:
     def without_text(record: RequestRecord) -> RequestRecord:
         return replace(record, output_sha256=SHA256_OF_NOTHING)
 
@@ -67,7 +67,7 @@ def test_two_servers_of_which_neither_has_text_are_compared_by_their_counts() ->
     assert judged(measured).judgement == "cheaper per token"
 
 
-def test_a_few_of_many_texts_are_enough_to_see_counts_that_differ() -> None:
+def test_few_common_texts_reveal_different_token_counts() -> None:
     measured = blocks(number_output_tokens=200, output_sha256="1" * 64)
     one = measured[1].requests[0]
     same = replace(one, output_sha256=measured[0].requests[0].output_sha256)

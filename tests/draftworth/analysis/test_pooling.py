@@ -56,16 +56,16 @@ def served(**changed: Any) -> Run:
     "other",
     [None, SERVING, replace(SERVING, image="an-image", tensor_parallel_size=None, decoding={})],
 )
-def test_facts_that_one_run_does_not_have_are_no_difference(other: ServingFacts | None) -> None:
+def test_missing_facts_are_no_difference(other: ServingFacts | None) -> None:
     assert pooled([run("one", serving=SERVING), run("other", serving=other)]).is_pool
 
 
-def test_a_run_that_came_to_fewer_prompts_is_put_together_with_one_of_all() -> None:
+def test_a_run_of_fewer_prompts_can_be_pooled() -> None:
     fewer = tuple(replace(b, requests=b.requests[:6]) for b in make_run().blocks)
     assert pooled([run("one"), run("other", blocks=fewer)]).is_pool
 
 
-def test_whose_outputs_they_are_is_kept_of_each_run() -> None:
+def test_each_runs_foreign_outputs_remain_in_the_pool() -> None:
     strange = Likelihood(variant="k7", outputs=8, tokens=800, deviation=-90.0, per_token=-9.0)
     other = replace(run("other", temperature=0.7), likelihoods=(strange,))
     whole = pooled([run("one", temperature=0.7), other])
@@ -81,7 +81,7 @@ def test_whose_outputs_they_are_is_kept_of_each_run() -> None:
         (run("other", baseline="k7"), False),
     ],
 )
-def test_a_comparison_is_advised_only_where_it_is_one(other: Run, advised: bool) -> None:
+def test_a_comparison_is_advised_only_where_possible(other: Run, advised: bool) -> None:
     with pytest.raises(UserInputError) as refused:
         pooled([run("one"), other])
     assert ("--against" in str(refused.value)) is advised
@@ -93,7 +93,7 @@ def test_one_run_is_itself() -> None:
     assert not one.is_pool
 
 
-def test_every_repetition_of_every_run_is_one_of_the_whole() -> None:
+def test_every_repetition_of_every_run_is_pooled() -> None:
     later = with_repetitions(run("other", factor=1.2, started_at_unix_s=START_UNIX_S + 60), 2)
     whole = pooled([later, run("one")])
     assert whole.is_pool
@@ -120,13 +120,13 @@ def test_four_runs_speak_of_any() -> None:
     )
 
 
-def test_what_ended_early_or_failed_is_told_with_its_run() -> None:
+def test_early_ends_and_failures_name_their_run() -> None:
     whole = pooled([run("one", status="failed", reason="no server"), run("two", shortened="late")])
     assert (whole.result.status, whole.result.reason) == ("failed", "one: no server")
     assert whole.result.shortened == "two: late"
 
 
-def test_a_control_of_one_of_them_is_the_floor_of_all() -> None:
+def test_one_runs_control_is_the_floor_of_all() -> None:
     whole = pooled([with_control(run("one")), run("two")])
     assert facts_of(whole, {}).mixes[0].floor is not None
 
@@ -159,9 +159,7 @@ def test_a_control_of_one_of_them_is_the_floor_of_all() -> None:
         ),
     ],
 )
-def test_runs_that_measured_something_else_are_refused_with_the_difference(
-    other: Run, names: str
-) -> None:
+def test_runs_of_other_things_are_refused_with_differences(other: Run, names: str) -> None:
     with pytest.raises(UserInputError) as refused:
         pooled([run("one", serving=SERVING), other])
     assert names in str(refused.value)

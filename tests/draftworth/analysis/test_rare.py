@@ -39,7 +39,7 @@ def slowed(block: BlockResult, times: float) -> BlockResult:
     return replace(block, requests=tuple(requests))
 
 
-def test_extreme_requests_are_named_with_the_cost_without_them() -> None:
+def test_extreme_requests_are_named_with_the_other_cost() -> None:
     assert rare_sentences(judged(stalled(3, times=3.5, variant=BASELINE))) == (
         " 3 of 128 requests of baseline took at least 3.4 times as long as is usual for their "
         "prompts, and none of the other side: without them the cost difference is 4 to 6% less."
@@ -84,7 +84,7 @@ def test_a_decision_says_what_it_may_have_missed() -> None:
     )
 
 
-def test_the_best_of_many_has_an_interval_for_all_of_them() -> None:
+def test_best_of_many_has_a_wider_interval() -> None:
     found = judged(planted_blocks(replace(CELL, cost_ratio=0.935), rounds=2, seed=1))
     assert found.judgement == "cheaper per token"
     assert best_of_many(found, 1) == found

@@ -30,7 +30,7 @@ def curve_of(run: Run) -> CostByShare:
     return curve
 
 
-def test_the_cost_ratio_by_share_and_its_break_even_are_those_worked_out_by_hand() -> None:
+def test_costs_by_share_match_figures_by_hand() -> None:
     curve = curve_of(make_run())
     assert (curve.prompt_class, curve.variant, curve.judged_share) == ("structured", VARIANT, 0.5)
     assert len(SHARES) == 21
@@ -51,7 +51,7 @@ def test_the_intervals_are_those_of_the_verdicts() -> None:
     assert curve.ratios[0.0] == open_ended
 
 
-def test_the_break_evens_interval_is_where_the_cost_ratios_interval_has_1() -> None:
+def test_the_break_evens_interval_is_where_costs_cross() -> None:
     curve = curve_of(make_run())
     equal = present(curve.equal)
     inside = [s for s in SHARES if present(curve.ratios[s].low) < 1 < present(curve.ratios[s].high)]
@@ -60,7 +60,7 @@ def test_the_break_evens_interval_is_where_the_cost_ratios_interval_has_1() -> N
     assert present(equal.high) < inside[-1] + 0.05
 
 
-def test_a_class_that_does_not_pay_has_its_break_even_from_above() -> None:
+def test_a_losing_class_breaks_even_from_above() -> None:
     run = make_run()
     blocks = tuple(sorted(run.blocks, key=lambda block: block.prompt_class))
     turned = make_run(blocks=blocks, class_weights={"open_ended": 0.5, "structured": 0.5})
@@ -96,7 +96,7 @@ def test_an_interval_may_reach_to_100_percent() -> None:
     assert equal.high == 1.0
 
 
-def test_each_of_three_classes_has_a_curve_with_the_others_in_proportion() -> None:
+def test_each_of_three_classes_has_a_curve() -> None:
     run = make_run()
     third = [
         replace(
@@ -126,7 +126,7 @@ def test_a_run_without_a_comparison_has_neither(name: str) -> None:
     assert facts.decision.by_price is None
 
 
-def test_arrivals_at_a_rate_have_no_cost_to_draw() -> None:
+def test_arrivals_at_a_rate_have_no_cost_curve() -> None:
     load = PoissonLoad(requests_per_second=2.0)
     blocks = tuple(replace(block, load=load) for block in make_run().blocks)
     facts = make_facts(make_run(blocks=blocks))
@@ -141,7 +141,7 @@ def test_one_class_has_the_price_ratio_alone() -> None:
     assert equal.value == pytest.approx(PLAIN_S / STRUCTURED_S)
 
 
-def test_the_cost_ratio_is_proportional_to_the_price_ratio() -> None:
+def test_cost_ratio_is_proportional_to_price_ratio() -> None:
     price = make_price(node_shares={runs.BASELINE: 0.25, VARIANT: 0.5})
     cost = present(make_facts(make_run(price=price)).decision.by_price)
     assert cost.judged_price_ratio == 2.0
@@ -164,7 +164,7 @@ def test_few_prompts_give_values_without_intervals() -> None:
         assert math.isfinite(equal.value)
 
 
-def test_the_curves_are_of_the_load_that_the_answer_is_about() -> None:
+def test_the_curves_are_at_the_answers_load() -> None:
     facts = make_facts(STATES["ladder"])
     (curve,) = facts.decision.by_share
     assert curve.traffic.load.label == present(facts.decision.by_price).traffic.load.label == "c1"

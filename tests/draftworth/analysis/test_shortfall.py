@@ -6,7 +6,7 @@ from draftworth.analysis.repetitions import Shortfall, more_rounds_help, shortfa
 from tests.support.samples import estimate_between
 
 
-def test_what_is_missing_is_requests_as_long_as_they_help_and_then_prompts() -> None:
+def test_requests_are_missing_first_and_then_prompts() -> None:
     wide = estimate_between(0.9, 1.1, prompts_width=0.0)
     assert shortfall(wide, target_width=0.3) == Shortfall()
     assert not shortfall(wide, target_width=0.3)
@@ -22,9 +22,7 @@ def test_what_is_missing_is_requests_as_long_as_they_help_and_then_prompts() -> 
 @pytest.mark.parametrize(
     ("lasting", "helps"), [(0.05, True), (0.15, True), (0.19, False), (None, True)]
 )
-def test_more_rounds_help_until_the_prompts_alone_are_left(
-    lasting: float | None, helps: bool
-) -> None:
+def test_more_rounds_help_until_prompts_alone_are_left(lasting: float | None, helps: bool) -> None:
     assert (
         more_rounds_help(estimate_between(0.9, 1.1, prompts_width=lasting), target_width=0.1)
         is helps
@@ -43,7 +41,7 @@ def test_more_rounds_help_until_the_prompts_alone_are_left(
         (0.08, 0.03, Shortfall(requests=356)),
     ],
 )
-def test_where_repetitions_differ_more_of_them_are_asked_for(
+def test_differing_repetitions_demand_more_of_them(
     prompts_width: float, repetitions_width: float, lacks: Shortfall
 ) -> None:
     wide = estimate_between(

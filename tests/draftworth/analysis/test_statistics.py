@@ -18,7 +18,7 @@ def test_too_few_prompts_or_rounds_show_no_error(rows: list[list[float]]) -> Non
     assert (found.value, found.low, found.high, found.relative_width) == (1.0, None, None, None)
 
 
-def test_a_wide_interval_is_wider_than_its_logarithm_and_a_narrow_one_is_not() -> None:
+def test_only_wide_intervals_exceed_their_logarithm() -> None:
     rows = [0.3, -0.3, 0.1, -0.1, 0.2, -0.2]
     for scale, factor in ((0.01, 1.0), (0.5, 1.05)):
         found = present(spread(samples([[scale * v / 4] * 4 for v in rows])))
@@ -29,7 +29,7 @@ def test_a_wide_interval_is_wider_than_its_logarithm_and_a_narrow_one_is_not() -
         assert ratio.inverse == ratio
 
 
-def test_an_interval_without_an_upper_end_is_left_out() -> None:
+def test_an_interval_without_upper_end_is_dropped() -> None:
     found = present(spread(samples([[v, v] for v in (3.0, -3.0, 1.0, -1.0, 2.0, -2.0)])))
     assert statistics.ratio_estimate(0.0, found, samples=12).low is None
 
@@ -44,7 +44,7 @@ def test_quantiles_are_interpolated(share: float, value: float) -> None:
     ("requests", "share", "has_interval"),
     [(40, 0.5, True), (24, 0.1, False), (200, 0.95, True), (90, 0.95, False), (400, 0.99, False)],
 )
-def test_a_quantile_has_an_interval_where_enough_lies_beyond_it(
+def test_a_quantile_needs_values_beyond_for_an_interval(
     requests: int, share: float, has_interval: bool
 ) -> None:
     draw = random.Random(1).random
@@ -55,7 +55,7 @@ def test_a_quantile_has_an_interval_where_enough_lies_beyond_it(
         assert found.low <= found.value <= present(found.high)
 
 
-def test_no_values_are_an_error_and_not_a_zero() -> None:
+def test_no_values_are_an_error_not_zero() -> None:
     with pytest.raises(IndexError):
         statistics.quantile_estimate([], 0.5)
 
@@ -64,7 +64,7 @@ def test_no_values_are_an_error_and_not_a_zero() -> None:
     ("low", "high", "verdict"),
     [(0.95, 1.05, True), (0.8, 1.05, False), (0.95, 1.2, False), (None, None, None)],
 )
-def test_equivalence_is_shown_only_by_an_interval_inside_the_margin(
+def test_only_an_interval_inside_the_margin_shows_equivalence(
     low: float | None, high: float | None, verdict: bool | None
 ) -> None:
     assert statistics.within(estimate_between(low, high), factor=1.1) is verdict

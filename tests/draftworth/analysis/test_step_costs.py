@@ -66,7 +66,7 @@ def test_a_step_is_the_time_between_chunks() -> None:
     assert found.mean_context_tokens == pytest.approx(70)
 
 
-def test_requests_that_differ_give_an_interval_around_the_ratio_of_sums() -> None:
+def test_differing_requests_give_the_ratio_an_interval() -> None:
     run = structured()
     blocks = tuple(
         replace(
@@ -85,7 +85,7 @@ def test_requests_that_differ_give_an_interval_around_the_ratio_of_sums() -> Non
     assert low < present(found.step_latency_s) < high
 
 
-def test_a_server_of_one_token_a_step_is_counted_by_tokens_however_they_came() -> None:
+def test_one_token_per_step_is_counted_by_tokens() -> None:
     plain, drafted, *rest = structured().blocks
     merged = changed(plain, chunks=10)
     found = cost(replace(structured(), blocks=(merged, drafted, *rest)), runs.BASELINE)
@@ -95,14 +95,14 @@ def test_a_server_of_one_token_a_step_is_counted_by_tokens_however_they_came() -
     assert found.tokens_per_step == pytest.approx(1.0)
 
 
-def test_merged_chunks_leave_the_servers_own_count_of_steps() -> None:
+def test_merged_chunks_leave_the_servers_step_count() -> None:
     found = cost(structured(chunks=4, verification_steps=20), runs.VARIANT)
 
     assert found.steps_by == "verification steps"
     assert found.step_latency_s == pytest.approx(1.0 / 20)
 
 
-def test_merged_chunks_of_a_server_that_counts_nothing_are_no_steps() -> None:
+def test_merged_chunks_without_counts_are_no_steps() -> None:
     found = cost(structured(chunks=4), runs.VARIANT)
 
     assert (found.steps_by, found.step_latency_s, found.steps, found.requests) == (None, None, 0, 0)
@@ -112,7 +112,7 @@ def test_excluded_and_failed_requests_have_no_steps() -> None:
     assert cost(structured(excluded="the client waited"), runs.VARIANT).requests == 0
 
 
-def test_each_load_has_its_own_step_costs_and_the_control_has_none() -> None:
+def test_each_load_has_step_costs_but_no_control() -> None:
     run = runs.with_control(runs.structured_run(1, 4))
     found = [(c.variant, c.load.label) for c in step_costs_of(run).costs]
 
@@ -142,7 +142,7 @@ def written(folder: Path, card: StepCostCard) -> Path:
     return path
 
 
-def test_a_card_is_read_from_its_file_or_the_runs_folder(tmp_path: Path) -> None:
+def test_a_card_is_read_from_file_or_folder(tmp_path: Path) -> None:
     card = step_costs_of(structured())
     path = written(tmp_path, card)
 
@@ -181,7 +181,7 @@ def test_what_is_no_card_is_refused(tmp_path: Path, data: bytes | None, message:
         read_step_costs(tmp_path)
 
 
-def test_a_step_in_baseline_steps_is_the_ratio_of_both_latencies_with_rounds_paired() -> None:
+def test_a_step_cost_ratio_pairs_the_rounds() -> None:
     """The drafted side waits and works as the baseline does, prompt by prompt and round by round,
     so what both have in common is not in the ratio's interval."""
     run = runs.make_run()

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.decision.facts import RunFacts
 from draftworth.decision.ladder import Contexts, Ladder, contexts_of
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
-from draftworth.records.results import BlockResult, Price
 from draftworth.report.contents import document_of
 from draftworth.report.plots import overview_plots
 from draftworth.report.sentences import headline, reach_sentences, reach_words, verdict_of
+from tests.draftworth.decision.loads import blocks_at, facts_at, in_flight
 from tests.draftworth.report import runs
 from tests.support.blocks import make_price
 from tests.support.present import present
@@ -20,29 +19,6 @@ GOOD: Judgement = Judgement.CHEAPER
 PRICE = make_price(
     usd_per_node_hour=8.0, node_shares=dict.fromkeys((runs.BASELINE, runs.VARIANT), 0.5)
 )
-
-
-def blocks_at(*loads: Load, classes: tuple[str, ...] = ("structured",)) -> tuple[BlockResult, ...]:
-    """Two rounds of every class at each load; the higher the load, the slower is the variant."""
-    blocks: list[BlockResult] = []
-    for number, load in enumerate(loads):
-        for name in classes:
-            for make in (runs.make_plain_block, runs.make_drafted_block):
-                block = make(len(blocks) + 1, name, load=load)
-                factor = 1.0 + (number if make is runs.make_drafted_block else 0)
-                blocks.append(runs.slower(block, factor))
-    return runs.two_rounds(*blocks)
-
-
-def in_flight(*counts: int) -> tuple[Load, ...]:
-    return tuple(ConcurrencyLoad(concurrency=count) for count in counts)
-
-
-def facts_at(*counts: int, price: Price | None = None) -> RunFacts:
-    blocks = blocks_at(*in_flight(*counts))
-    return runs.make_facts(
-        runs.make_run(blocks=blocks, class_weights={"structured": 1.0}, price=price)
-    )
 
 
 def judged(*judgements: Judgement) -> Ladder:
@@ -78,7 +54,7 @@ def judged(*judgements: Judgement) -> Ladder:
         ),
     ],
 )
-def test_where_it_stops_paying_is_told_load_by_load(
+def test_where_it_stops_paying_is_listed_by_load(
     judgements: tuple[Judgement, ...], said: list[str]
 ) -> None:
     assert reach_words(judged(*judgements), runs.VARIANT) == "; ".join(
@@ -86,7 +62,7 @@ def test_where_it_stops_paying_is_told_load_by_load(
     )
 
 
-def test_what_is_not_cheaper_at_the_lowest_load_has_no_reach() -> None:
+def test_not_cheaper_at_lowest_load_means_no_reach() -> None:
     ladder = judged(Judgement.NO_DIFFERENCE, Judgement.CHEAPER)
 
     assert ladder.cheaper_up_to(runs.VARIANT) is None
@@ -105,7 +81,7 @@ def test_a_load_without_an_interval_says_so() -> None:
     assert reach_words(ladder, runs.VARIANT).endswith("; inconclusive at 2 (no interval)")
 
 
-def test_of_a_run_the_headline_the_notes_and_the_report_say_it() -> None:
+def test_headline_notes_and_report_contain_the_ladder() -> None:
     # In the order of measuring the higher load is first.
     facts = facts_at(4, 1)
 
@@ -116,7 +92,7 @@ def test_of_a_run_the_headline_the_notes_and_the_report_say_it() -> None:
     assert [rung.concurrency for rung in facts.ladders[0].rungs] == [1, 4]
 
 
-def test_the_mix_is_what_is_spoken_of_where_there_is_one() -> None:
+def test_a_mix_has_the_ladder_instead_of_classes() -> None:
     blocks = blocks_at(*in_flight(1, 2), classes=("structured", "open_ended"))
     facts = runs.make_facts(runs.make_run(blocks=blocks))
 
@@ -127,14 +103,14 @@ def test_the_mix_is_what_is_spoken_of_where_there_is_one() -> None:
     "loads",
     [in_flight(4), (PoissonLoad(requests_per_second=1.0), PoissonLoad(requests_per_second=2.0))],
 )
-def test_one_concurrency_and_arrivals_at_rates_have_no_ladder(loads: tuple[Load, ...]) -> None:
+def test_one_concurrency_or_rates_have_no_ladder(loads: tuple[Load, ...]) -> None:
     blocks = blocks_at(*loads)
     facts = runs.make_facts(runs.make_run(blocks=blocks, class_weights={}))
     assert list(reach_sentences(facts)) == []
     assert not any("over-concurrency" in plot.name for plot in overview_plots(facts))
 
 
-def test_the_cost_of_a_rung_is_that_of_a_million_tokens() -> None:
+def test_a_rungs_cost_is_per_million_tokens() -> None:
     (hours,) = facts_at(1, 2).ladders
     (usd,) = facts_at(1, 2, price=PRICE).ladders
 
@@ -189,7 +165,7 @@ def test_load_and_context_are_told_together(
     assert reach_words(contexts(table), runs.VARIANT) == said
 
 
-def test_a_run_with_two_lengths_has_a_table_of_both_and_says_so_first() -> None:
+def test_two_input_lengths_share_a_table() -> None:
     loads = [
         ConcurrencyLoad(concurrency=n, input_tokens=length)
         for length in (2000, 8000)

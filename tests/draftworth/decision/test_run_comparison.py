@@ -31,7 +31,7 @@ def test_the_same_run_twice_shows_no_difference() -> None:
         assert "no difference is shown" in change_sentence(change)
 
 
-def test_a_change_of_a_tenth_is_shown_where_two_intervals_would_overlap() -> None:
+def test_a_tenth_is_a_change_despite_overlapping_intervals() -> None:
     run = runs.make_run()
     structured, open_ended = changes(runs.make_facts(run), runs.make_facts(slower(run, 1.1)))
     own, other = map(present, structured.cost_ratios)
@@ -42,7 +42,7 @@ def test_a_change_of_a_tenth_is_shown_where_two_intervals_would_overlap() -> Non
     assert open_ended.is_shown is False
 
 
-def test_without_an_interval_nothing_is_said_to_have_changed() -> None:
+def test_without_an_interval_nothing_has_changed() -> None:
     blocks = (runs.make_plain_block(1, "structured"), runs.make_drafted_block(2, "structured"))
     facts = runs.make_facts(runs.make_run(blocks=blocks))
     (change,) = changes(facts, facts)
@@ -50,7 +50,7 @@ def test_without_an_interval_nothing_is_said_to_have_changed() -> None:
     assert "no interval" in change_sentence(change)
 
 
-def test_a_variant_that_only_one_run_has_is_not_compared() -> None:
+def test_a_variant_of_one_run_is_not_compared() -> None:
     run = runs.make_run(variants=("baseline", "k7", "k3"))
     assert {c.label for c in changes(runs.make_facts(run), runs.make_facts())} == {
         "structured at c4, k7",

@@ -67,7 +67,7 @@ def test_judgements(low: float, high: float, judgement: str) -> None:
 @given(low=st.floats(0.01, 4.0), factor=st.floats(1.0, 1.5))
 @example(low=1.157, factor=1.052)  # +15.7% to +21.7% was told as `at least 16% more`
 @example(low=1.06, factor=1.0)
-def test_a_bound_is_told_towards_zero_to_the_whole_per_cent(low: float, factor: float) -> None:
+def test_a_bound_is_rounded_towards_zero(low: float, factor: float) -> None:
     high = low * factor
     reason = words_of(judge(known(low, low, high), KEPT)[1])
     told = re.search(r"at least (\d+)% (less|more)", reason)
@@ -140,7 +140,7 @@ def test_five_prompts_repeated_for_ever_are_inconclusive() -> None:
     assert "too few prompts or rounds: it takes 6 prompts" in reason_words(comparison)
 
 
-def test_a_prompt_sent_twice_is_paired_with_its_own_repetition() -> None:
+def test_a_repeated_prompt_is_paired_with_its_repetition() -> None:
     records = [make_record(prompt_id="p", inter_token_latency_s=v) for v in (0.01, 0.02)]
     blocks = [
         make_block(variant="baseline", requests=tuple(records)),
@@ -195,13 +195,13 @@ def test_a_sum_of_nothing_has_no_ratio(weight: float) -> None:
     assert (found is None) is (weight == 1.0)
 
 
-def test_a_part_of_a_node_of_zero_changes_nothing() -> None:
+def test_a_node_share_of_zero_changes_nothing() -> None:
     price = make_price(node_shares={"baseline": 0.0, "k7": 0.5})
     ratio = present(compared(paired_blocks(factor=2.0), price=price).cost_ratio)
     assert ratio.value == pytest.approx(0.5)
 
 
-def test_arrivals_at_a_rate_have_no_cost_and_are_judged_by_the_limits() -> None:
+def test_arrivals_at_rates_are_judged_by_limits() -> None:
     load = PoissonLoad(requests_per_second=2.0)
     blocks = [replace(b, load=load) for b in paired_blocks(factor=2.0, prompts=60)]
     traffic = Traffic(weights={"structured": 1.0}, load=load)
@@ -215,7 +215,7 @@ def test_arrivals_at_a_rate_have_no_cost_and_are_judged_by_the_limits() -> None:
     assert (wide.judgement, tight.judgement) == ("within the limits", "outside the limits")
 
 
-def test_failed_and_excluded_requests_leave_their_pair_and_are_counted() -> None:
+def test_failed_and_excluded_requests_leave_their_pair() -> None:
     blocks = paired_blocks(factor=2.0)
     failed = make_record(prompt_id="p0", error_code=500, inter_token_latency_s=None)
     excluded = make_record(prompt_id="p1", inter_token_latency_s=9.0, excluded="waited")
@@ -248,7 +248,7 @@ def test_failed_and_excluded_requests_leave_their_pair_and_are_counted() -> None
         ({}, 1.0),
     ],
 )
-def test_a_failed_request_costs_the_time_that_it_took(lost: dict[str, Any], ratio: float) -> None:
+def test_a_failed_request_costs_the_time_taken(lost: dict[str, Any], ratio: float) -> None:
     blocks = paired_blocks(factor=1.0)
     failed = make_record(prompt_id="p7", error_code=500, **lost)
     kept = [r for r in blocks[1].requests if r.prompt_id != failed.prompt_id]
@@ -342,7 +342,7 @@ def test_nothing_measured_gives_no_figures_rather_than_zero() -> None:
     assert summary.figures == {}
 
 
-def test_cost_is_the_slots_part_of_the_node_over_its_throughput() -> None:
+def test_cost_is_the_slots_share_over_throughput() -> None:
     price = make_price(usd_per_node_hour=8.64, node_shares={"k7": 0.5})
     # Half of 8.64 USD an hour is 0.0012 USD a second; at 100 tokens/s a million takes 10,000 s.
     assert usd_per_million_tokens(price, "k7", 100.0) == pytest.approx(12.0)
@@ -354,7 +354,7 @@ def test_cost_is_the_slots_part_of_the_node_over_its_throughput() -> None:
     ("repetitions", "words"),
     [(1, " in this run"), (3, " in these 3 repetitions"), (4, "")],
 )
-def test_an_interval_of_few_repetitions_speaks_of_these_alone(repetitions: int, words: str) -> None:
+def test_few_repetitions_speak_of_themselves_alone(repetitions: int, words: str) -> None:
     ratio = replace(known(0.5, 0.4, 0.6), repetitions=repetitions)
     _, reason = judge(ratio, LimitCheck(kept=True))
     assert words_of(reason) == f"a token costs at least 40% less{words}"
@@ -364,7 +364,7 @@ def ttft_pairs(*blocks: BlockResult) -> tuple[Pair, ...]:
     return paired(blocks, TRAFFIC, variant="k7", baseline="baseline")
 
 
-def test_ratios_of_one_run_share_prompts_and_blocks_and_those_of_two_runs_only_prompts() -> None:
+def test_ratios_of_one_run_share_prompts_and_blocks() -> None:
     blocks = waiting(2, 8, lambda variant, i: 0.25 + (i / 100 if variant == "k7" else 0.0))
     slower = each_request(blocks[3], lambda r: replace(r, ttft_s=1.05 * present(r.ttft_s)))
     pairs = (ttft_pairs(*blocks), ttft_pairs(*blocks[:3], slower))
@@ -375,7 +375,7 @@ def test_ratios_of_one_run_share_prompts_and_blocks_and_those_of_two_runs_only_p
     assert present(uneven.over(uneven, runs=runs).estimate().relative_width) > 0.05
 
 
-def test_rounds_that_repeat_each_other_leave_the_interval_of_the_prompts() -> None:
+def test_repeated_rounds_leave_the_interval_of_prompts() -> None:
     logs = [0.1 + i / 50 for i in range(8)]
     blocks = waiting(9, 8, lambda variant, i: 0.25 * math.exp(logs[i] * (variant == "k7")))
     found = present(ratios.ratio_of_typical(ttft_pairs(*blocks), "ttft_s"))
@@ -384,7 +384,7 @@ def test_rounds_that_repeat_each_other_leave_the_interval_of_the_prompts() -> No
     assert present(found.low) == pytest.approx(found.value * (1 - half), rel=0.01)
 
 
-def test_the_interval_of_a_ratio_of_quantiles_has_the_errors_of_both() -> None:
+def test_a_ratio_of_quantiles_has_both_errors() -> None:
     pairs = ttft_pairs(*waiting(2, 60, lambda v, i: 1.0 + i / (100 if v == "k7" else 200)))
     plain = [pair.sample(present(pair.plain.ttft_s)) for pair in pairs]
     drafted = [pair.sample(present(pair.drafted.ttft_s)) for pair in pairs]
@@ -395,7 +395,7 @@ def test_the_interval_of_a_ratio_of_quantiles_has_the_errors_of_both() -> None:
     assert ratios.ratio_of_quantiles(plain, [], 0.5, confidence=0.8) is None
 
 
-def test_requests_of_one_cost_a_token_leave_no_error_however_long_they_are() -> None:
+def test_equal_costs_per_token_leave_no_error() -> None:
     requests = [(p.place, n) for n, p in enumerate(ttft_pairs(*waiting(2, 8, lambda *_: 1.0)), 1)]
     found = present(ratios.log_of_sums(requests, lambda tokens: (tokens / 100, tokens))).estimate()
     assert (found.low, found.value, found.high) == pytest.approx((0.01, 0.01, 0.01))
@@ -426,7 +426,7 @@ AROUND_1, BELOW, ABOVE = (0.95, 1.05), (0.67, 0.75), (1.05, 1.15)
         ("cheaper per token", None, None, AROUND_1, None, True),
     ],
 )
-def test_what_is_shown_of_equal_servers_is_no_gain(
+def test_what_equal_servers_show_is_no_gain(
     judgement: Judgement,
     low: float | None,
     high: float | None,

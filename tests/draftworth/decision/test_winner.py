@@ -8,7 +8,7 @@ from draftworth.decision.facts import RunFacts
 from draftworth.decision.winner import NoWinnerError, Winner, WinnerFigures
 from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
 from draftworth.report.sentences import winner_to_export
-from tests.draftworth.decision.test_ladder import blocks_at, facts_at, in_flight
+from tests.draftworth.decision.loads import blocks_at, facts_at, in_flight
 from tests.draftworth.report import runs
 from tests.support.present import present
 
@@ -27,7 +27,7 @@ def at(winner: Winner, traffic: str, load: str = "c4") -> WinnerFigures:
     return found
 
 
-def test_a_variant_that_is_cheaper_wins_with_the_figures_of_each_class_and_of_the_mix() -> None:
+def test_a_cheaper_variant_wins_with_all_figures() -> None:
     winner = winner_to_export(mixed())
     assert (winner.variant, winner.baseline) == (runs.VARIANT, runs.BASELINE)
     assert winner.speculates
@@ -44,7 +44,7 @@ def test_a_variant_that_is_cheaper_wins_with_the_figures_of_each_class_and_of_th
     assert winner.longest_context_tokens == 64 + runs.TOKENS
 
 
-def test_where_no_variant_is_cheaper_the_baseline_wins_with_its_own_figures() -> None:
+def test_without_a_cheaper_variant_the_baseline_wins() -> None:
     winner = winner_to_export(costlier())
     assert (winner.variant, winner.speculates, winner.cheaper_up_to) == (runs.BASELINE, False, {})
     own = at(winner, "traffic mix")
@@ -68,16 +68,14 @@ ALONE = runs.two_rounds(runs.make_plain_block(1, "structured"))
     ],
     ids=["undecided", "failed", "the baseline alone", "arrivals at a rate"],
 )
-def test_a_run_without_a_decision_has_no_winner_and_says_why(
-    overrides: dict[str, Any], said: str
-) -> None:
+def test_an_undecided_run_has_no_winner_but_reasons(overrides: dict[str, Any], said: str) -> None:
     run = runs.make_run(class_weights={"structured": 1.0}, **overrides)
     with pytest.raises(NoWinnerError, match=said) as refused:
         winner_to_export(runs.make_facts(run))
     assert refused.value.exit_code == 1
 
 
-def test_it_says_up_to_which_load_it_is_shown_to_be_cheaper() -> None:
+def test_it_names_the_highest_load_that_is_cheaper() -> None:
     facts = facts_at(1, 2, 4)
     winner = winner_to_export(facts)
     (ladder,) = facts.ladders

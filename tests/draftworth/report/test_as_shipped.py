@@ -31,9 +31,7 @@ def facts_with(faster: float) -> RunFacts:
 @pytest.mark.parametrize(
     ("faster", "judgement"), [(1.0, "cheaper per token"), (4.0, "more expensive")]
 )
-def test_a_variant_is_put_against_both_and_the_verdict_stays_with_the_baseline(
-    faster: float, judgement: str
-) -> None:
+def test_a_variant_is_compared_with_both_baselines(faster: float, judgement: str) -> None:
     """Speculation takes two fifths off the fair baseline's cost."""
     facts = facts_with(faster)
     drafted, shipped = facts.speculative
@@ -77,7 +75,7 @@ def test_the_traffic_mix_is_put_against_both_too() -> None:
     assert not any(AS_SHIPPED in paragraph for paragraph in without.paragraphs)
 
 
-def test_what_pods_found_on_their_nodes_has_a_table() -> None:
+def test_self_tests_of_the_nodes_have_a_table() -> None:
     test = SelfTest(devices=(8, 9), driver="2.28.0.0", init_s=4.25, logical_cores=8, seconds=9.5)
     facts = runs.make_facts(runs.make_run(self_tests={"vllm-baseline": test}))
     sections = {section.title: section for section in document_of(facts).sections}

@@ -57,9 +57,7 @@ def test_the_answer_of_every_kind_of_run() -> None:
         (92, "Speculation pays"),  # 1.09 tokens per step
     ],
 )
-def test_what_is_cheaper_without_accepted_drafts_is_not_told_as_speculation(
-    chunks: int, words: str
-) -> None:
+def test_a_gain_without_accepted_drafts_is_not_speculation(chunks: int, words: str) -> None:
     made = answer(faster_server(chunks=chunks))
     assert made.decision == f"Decision: serve {runs.VARIANT}. {words}."
     assert made.headline.startswith(f"{words}: ")

@@ -58,7 +58,7 @@ def test_with_out_the_report_lies_beside_the_run(folder: Path) -> None:
     assert all(f"]({name})" in text for name in pictures)
 
 
-def test_a_reader_who_ends_early_takes_no_file_away(folder: Path, tmp_path: Path) -> None:
+def test_a_reader_who_leaves_early_loses_no_file(folder: Path, tmp_path: Path) -> None:
     """`report RUN --out DIR | head`, with a reader that is gone before the first line."""
     argv = [sys.executable, "-m", "draftworth", "report", str(folder), "--handover", "--out"]
     reading, writing = os.pipe()
@@ -69,7 +69,7 @@ def test_a_reader_who_ends_early_takes_no_file_away(folder: Path, tmp_path: Path
     assert (tmp_path / "out" / "handover.md").exists()
 
 
-def test_the_handover_is_printed_alone_and_written_as_its_own_files(
+def test_the_handover_is_printed_and_written_alone(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", str(folder), "--handover", "--out", str(tmp_path / "out")]) == 0
@@ -156,7 +156,7 @@ def test_what_is_printed_of_runs_beside_each_other(
     assert_snapshot(told.replace(str(tmp_path), "FOLDER"), SNAPSHOTS / "printed.txt")
 
 
-def test_what_a_million_tokens_cost_stands_beside_with_intervals_and_where_prices_come_from(
+def test_costs_stand_beside_intervals_and_sources_of_prices(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     known = {"source": "a price list", "as_of": "2026-11-01"}
@@ -181,7 +181,7 @@ def test_what_a_million_tokens_cost_stands_beside_with_intervals_and_where_price
     assert seen == 2
 
 
-def test_a_load_of_one_run_alone_is_told_and_not_compared() -> None:
+def test_a_load_of_one_run_is_not_compared() -> None:
     more = tuple(
         replace(
             each_request(block, lambda r: replace(r, request_id=f"c1-{r.request_id}")),
@@ -216,7 +216,7 @@ def test_work_of_another_size_is_told(tokens: dict[str, Any], said: str) -> None
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_two_runs_of_different_prompts_are_refused_before_anything_is_written(
+def test_runs_of_different_prompts_are_refused_before_writing(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocks = tuple(replace(block, case="others") for block in make_run().blocks)
@@ -231,7 +231,7 @@ def test_two_runs_of_different_prompts_are_refused_before_anything_is_written(
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_sampled_outputs_are_not_checked_and_their_lengths_are_told(
+def test_sampled_outputs_are_not_checked_but_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = {r.request_id: f"text {r.request_id}" for b in make_run().blocks for r in b.requests}
@@ -259,7 +259,7 @@ def test_runs_at_two_temperatures_are_not_compared() -> None:
         elsewhere(make_facts(), other)
 
 
-def test_a_stray_copy_changes_no_figure_and_is_named_in_one_line(
+def test_a_stray_copy_changes_nothing_and_is_named(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", str(folder), "--verbose"]) == 0
@@ -279,7 +279,7 @@ def test_a_stray_copy_changes_no_figure_and_is_named_in_one_line(
 
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.emulator
-def test_a_run_in_s3_reads_as_from_its_folder(
+def test_a_run_in_s3_equals_its_folder(
     bucket: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", str(folder), "--out", str(tmp_path / "local")]) == 0
@@ -291,7 +291,7 @@ def test_a_run_in_s3_reads_as_from_its_folder(
 
 
 @pytest.mark.emulator
-def test_what_is_wrong_with_a_run_in_s3_is_said(
+def test_problems_of_a_run_in_s3_are_reported(
     bucket: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nowhere = "s3://nowhere/runs/built-run"
@@ -307,7 +307,7 @@ def test_what_is_wrong_with_a_run_in_s3_is_said(
 
 
 @pytest.mark.emulator
-def test_a_run_in_s3_without_credentials_ends_with_what_to_do(
+def test_missing_credentials_for_s3_have_a_next_step(
     bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
@@ -320,7 +320,7 @@ def test_a_run_in_s3_without_credentials_ends_with_what_to_do(
     assert "next: log in (`aws sso login`" in message
 
 
-def test_printing_a_report_does_not_load_the_plotting_library(folder: Path) -> None:
+def test_printing_a_report_loads_no_plotting_library(folder: Path) -> None:
     code = (
         "import sys; from draftworth.cli import main; main(['report', sys.argv[1]]); "
         "sys.exit(any(m.split('.')[0] in ('matplotlib', 'jinja2', 'boto3') for m in sys.modules))"
@@ -365,7 +365,7 @@ def test_runs_that_cannot_be_put_together_are_refused(
     assert said in capsys.readouterr().err
 
 
-def test_what_a_run_accepted_is_a_profile_to_pass_on(folder: Path, tmp_path: Path) -> None:
+def test_a_runs_acceptance_is_written_as_a_profile(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
     assert main(["report", str(folder), "--profile", str(path)]) == 0
     assert load_profile(path.read_bytes()) == profile_of(read_run(folder))

@@ -299,7 +299,7 @@ def test_the_winner_to_export_is_the_same(row: Row, facts: RunFacts) -> None:
         assert (winner.variant, winner.classes) == (row.serve, ())
 
 
-def test_a_higher_end_to_end_latency_is_told_where_rates_are_equal() -> None:
+def test_a_higher_latency_is_reported_at_equal_rates() -> None:
     """Both keep the limit on the first token, and the variant takes 1.4 times as long."""
     facts = runs.make_facts(equal_rate())
     assert {mix.judgement for mix in facts.mixes} == {Judgement.WITHIN_LIMITS}

@@ -41,7 +41,7 @@ def commands(run: Run) -> dict[str, str]:
     return {row[0]: row[1] for row in page(run).tables[-1].rows}
 
 
-def test_measure_takes_the_command_that_asks_a_live_server(tmp_path: Path) -> None:
+def test_measure_accepts_the_handovers_command(tmp_path: Path) -> None:
     """Also at a concurrency above the requests that it sends by itself."""
     command = commands(runs.structured_run(16, temperature=0.5))["ask a live server the same"]
     with stream_server(_answer) as server:
@@ -67,7 +67,7 @@ def _answer(request: Request) -> Sequence[Step]:
     return completion(50, 50) if request.json["max_tokens"] == 100 else completion(8)
 
 
-def test_one_round_gives_no_verdict_so_handover_and_winner_ask_for_the_same_next_step() -> None:
+def test_handover_and_winner_ask_for_one_next_step() -> None:
     run = runs.make_run(blocks=tuple(b for b in runs.make_run().blocks if b.round == 1))
     assert "What is missing: a verdict" in said(run)
     assert "No answer yet" in said(run)
@@ -78,7 +78,7 @@ def test_one_round_gives_no_verdict_so_handover_and_winner_ask_for_the_same_next
     assert f"Next: {step}." in said(run)
 
 
-def test_the_break_even_is_what_a_step_costs_in_baseline_steps() -> None:
+def test_break_even_is_the_steps_cost_in_baselines() -> None:
     """By the builder's own figures: 99 tokens in 17 whole chunks, and the means of 8 requests."""
     (at,) = handover_of(runs.make_facts(runs.structured_run(4))).break_evens
     needed = present(at.needed)
@@ -89,7 +89,7 @@ def test_the_break_even_is_what_a_step_costs_in_baseline_steps() -> None:
     assert at.judgement == "cheaper per token"
 
 
-def test_tokens_a_step_of_a_mix_are_all_tokens_by_all_steps() -> None:
+def test_a_mix_divides_all_tokens_by_all_steps() -> None:
     (at,) = handover_of(runs.make_facts(runs.make_run())).break_evens
     assert at.by_class == pytest.approx({"structured": 99 / 17, "open_ended": 99 / 49})
     assert at.measured == pytest.approx(2 / (17 / 99 + 49 / 99))

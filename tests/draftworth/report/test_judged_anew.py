@@ -79,7 +79,7 @@ def test_the_mix_is_judged_by_the_chosen_weights(*, own_servers: bool) -> None:
     ]
 
 
-def test_a_cost_ratio_scales_with_the_price_of_one_server() -> None:
+def test_a_cost_ratio_scales_with_one_servers_price() -> None:
     run = make_run(price=make_price())
     assert mix_ratio(run, usd_per_hour={VARIANT: 5.0}) == pytest.approx(2 * mix_ratio(run))
     facts = facts_with(run, usd_per_hour={VARIANT: 5.0})
@@ -89,7 +89,7 @@ def test_a_cost_ratio_scales_with_the_price_of_one_server() -> None:
     assert usd[VARIANT] == pytest.approx(1e4 * STRUCTURED_S / 4 * 5.0 / 3600)
 
 
-def test_servers_without_a_price_get_those_that_are_chosen() -> None:
+def test_servers_without_a_price_get_the_chosen_ones() -> None:
     run = make_run()
     prices = {BASELINE: 4.0, VARIANT: 1.0}
     assert mix_ratio(run, usd_per_hour=prices) == pytest.approx(mix_ratio(run) / 4)
@@ -114,7 +114,7 @@ def test_a_variant_is_judged_by_the_chosen_limits() -> None:
     assert (broken.judgement, kept.judgement) == ("outside the limits", "no difference")
 
 
-def test_limits_have_the_names_and_units_of_experiment_files() -> None:
+def test_limits_have_names_and_units_of_experiments() -> None:
     assert LIMITS.keys() == ServiceLimits.model_fields.keys()
     chosen = dict.fromkeys(LIMITS, 40.0)
     limits = judged_anew(make_run(), Choices(limits=chosen)).result.limits
@@ -145,7 +145,7 @@ def test_what_is_printed_of_a_run_judged_anew(
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_every_form_says_that_the_run_was_judged_with_other_values(
+def test_every_form_marks_a_run_judged_anew(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, words = tmp_path / "out", OPTIONS["all"]
@@ -281,7 +281,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_choices_that_do_not_fit_the_run_are_refused(
+def test_choices_that_do_not_fit_are_refused(
     case: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words, message = REFUSED[case]
@@ -293,12 +293,12 @@ def test_choices_that_do_not_fit_the_run_are_refused(
     assert sorted(path.name for path in folder.iterdir()) == [BLOCKS_FOLDER, "run.json"]
 
 
-def test_a_price_of_one_server_alone_needs_a_run_with_prices() -> None:
+def test_one_servers_price_needs_prices_of_the_run() -> None:
     with pytest.raises(UserInputError, match="next: add baseline=NUMBER"):
         judged_anew(make_run(price=None), Choices(usd_per_hour={VARIANT: 1.0}))
 
 
-def test_a_price_far_from_the_runs_node_is_refused_in_a_sentence() -> None:
+def test_an_absurd_price_is_refused_in_a_sentence() -> None:
     shares = {BASELINE: 1.0, VARIANT: 1.0}
     run = make_run(price=make_price(usd_per_node_hour=1e19, node_shares=shares))
     with pytest.raises(UserInputError, match=r"--usd-per-hour: .*next: give prices of every"):

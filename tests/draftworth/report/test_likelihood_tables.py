@@ -79,7 +79,7 @@ MARGIN = likelihoods.DRAFT_MARGIN_NATS
     ],
 )
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_only_what_is_shown_not_to_be_the_targets_has_no_verdict(
+def test_only_proven_foreign_answers_lose_their_verdict(
     found: likelihoods.ModelsCheck, right: bool | None, temperature: float
 ) -> None:
     unread = facts_at(temperature)

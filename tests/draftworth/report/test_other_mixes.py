@@ -44,7 +44,7 @@ def test_the_break_evens_are_said_with_their_intervals(state: str) -> None:
     assert [*section.paragraphs[:-1]] == [f"{title}." for title in titles]
 
 
-def test_what_is_not_shown_at_each_share_is_said_so() -> None:
+def test_unproven_savings_at_a_share_are_marked() -> None:
     # At 0% of structured, a token costs 0.5% less than the baseline's, which no interval excludes.
     sentence = section_of(with_factor(1.27465 / 1.738465 * 0.995)).paragraphs[0]
     assert sentence == (
@@ -57,7 +57,7 @@ def test_a_variant_may_cost_more_at_every_share() -> None:
     assert sentence == "k7 at c4 costs more per token whatever the share of structured."
 
 
-def test_a_class_that_does_not_pay_has_a_greatest_share() -> None:
+def test_a_class_that_loses_has_a_greatest_share() -> None:
     blocks = tuple(sorted(runs.make_run().blocks, key=lambda block: block.prompt_class))
     weights = {"open_ended": 0.5, "structured": 0.5}
     sentence = section_of(runs.make_run(blocks=blocks, class_weights=weights)).paragraphs[0]
@@ -73,7 +73,7 @@ def points_of(plot: Plot) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("state", OF_SHARES)
-def test_the_plots_mark_the_judged_mix_and_the_break_even(state: str) -> None:
+def test_plots_mark_the_judged_mix_and_break_even(state: str) -> None:
     by_share, by_price = section_of(STATES[state]).plots
     for plot, judged, count in ((by_share, 50.0, len(SHARES)), (by_price, 1.0, 3)):
         points = points_of(plot)
@@ -83,7 +83,7 @@ def test_the_plots_mark_the_judged_mix_and_the_break_even(state: str) -> None:
         assert render(plot).startswith(PNG_SIGNATURE)
 
 
-def test_the_chosen_mix_and_price_are_marked_on_the_same_curves() -> None:
+def test_a_chosen_mix_is_marked_on_the_curves() -> None:
     prices = {runs.BASELINE: 2.0, runs.VARIANT: 3.0}
     weights = {"structured": 3.0, "open_ended": 1.0}
     run = judged_anew(runs.make_run(), Choices(class_weights=weights, usd_per_hour=prices))

@@ -13,7 +13,7 @@ from tests.draftworth.report.runs import make_run, write_run
 from tests.support.predictions import prediction
 
 
-def test_the_report_of_a_run_shows_what_was_predicted_of_it(
+def test_the_report_includes_predictions_of_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_run(make_run(), tmp_path / "run")
@@ -43,7 +43,7 @@ def test_the_report_of_a_run_shows_what_was_predicted_of_it(
         ),
     ],
 )
-def test_a_file_of_another_run_or_version_is_refused(
+def test_files_of_other_runs_or_versions_are_refused(
     tmp_path: Path, name: str, record: object, read: Callable[[Path, str], object]
 ) -> None:
     for content, said in (

@@ -29,7 +29,7 @@ def at_rate(blocks: tuple[BlockResult, ...], rate: float, ttft_s: float) -> list
     ]
 
 
-def test_a_rate_at_which_both_keep_the_limits_decides_nothing() -> None:
+def test_a_rate_within_both_limits_decides_nothing() -> None:
     """The variant takes longer from end to end, and keeps a limit that is on the first token."""
     blocks = tuple(
         block if block.variant == BASELINE else slower(block, 1.4) for block in make_run().blocks
@@ -48,7 +48,7 @@ def test_a_rate_at_which_both_keep_the_limits_decides_nothing() -> None:
         winner_to_export(facts)
 
 
-def test_the_highest_rate_of_each_variant_is_the_answer() -> None:
+def test_the_highest_rate_per_variant_is_the_answer() -> None:
     blocks = make_run().blocks
     plain = tuple(block for block in blocks if block.variant == "baseline")
     measured = (

@@ -77,7 +77,7 @@ def test_markdown_of_a_run_with_everything(tmp_path: Path) -> None:
     assert_snapshot(markdown_of(document), SNAPSHOTS / "report.md")
 
 
-def test_commands_and_queries_of_a_handover_are_code_in_both_files(tmp_path: Path) -> None:
+def test_commands_and_queries_are_code_in_both_files(tmp_path: Path) -> None:
     """So that they can be copied as they are."""
     write_handover(handover_document(runs.make_facts(runs.structured_run(4))), tmp_path)
     report = "draftworth report RUN --out DIR"
@@ -98,7 +98,7 @@ def test_the_page_asks_nobody_for_anything() -> None:
     assert "default-src 'none'" in page
 
 
-def test_every_plot_is_in_the_page_with_a_description() -> None:
+def test_every_plot_is_in_the_page_with_description() -> None:
     document = document_of(runs.make_facts())
     elements = Tags(page_of(document)).elements
     images = [attributes for tag, attributes in elements if tag == "img"]
@@ -106,7 +106,7 @@ def test_every_plot_is_in_the_page_with_a_description() -> None:
     assert [image["alt"] for image in images] == [plot.title for plot in document.plots]
 
 
-def test_names_are_text_in_files_too_and_never_commands() -> None:
+def test_names_in_files_are_never_commands() -> None:
     facts = runs.make_facts(runs.make_run(reason="\x1b[2J\u202eback\x00", experiment="\x07\ttab"))
     document = document_of(facts)
     for text in (page_of(document), markdown_of(document)):
@@ -115,7 +115,7 @@ def test_names_are_text_in_files_too_and_never_commands() -> None:
         assert text.replace("\n", "").isprintable()
 
 
-def test_names_are_text_in_the_page_and_never_markup() -> None:
+def test_names_in_the_page_are_never_markup() -> None:
     page = page_of(hostile_document())
     assert "<script" not in page
     assert "&lt;script&gt;alert(&#34;x&#34;)" in page
@@ -150,7 +150,7 @@ def test_escaping_markdown(text: str, escaped: str) -> None:
     assert escape(text) == escaped
 
 
-def test_plots_of_any_name_render_and_have_safe_file_names() -> None:
+def test_plots_of_any_name_have_safe_file_names() -> None:
     wide = "日" * 50  # leaves no room for the axes
     blocks = (
         runs.make_plain_block(1, "structured", prompt_class=wide),
@@ -166,7 +166,7 @@ def test_plots_of_any_name_render_and_have_safe_file_names() -> None:
     assert len({*images}) == len(hostile.plots) + 2
 
 
-def test_no_label_of_an_axis_runs_into_the_title(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_axis_label_overlaps_the_title(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Figure] = []
     save = Figure.savefig
 
@@ -185,12 +185,12 @@ def test_no_label_of_an_axis_runs_into_the_title(monkeypatch: pytest.MonkeyPatch
     assert len(drawn) > 5
 
 
-def test_a_long_name_is_cut_and_control_characters_are_shown() -> None:
+def test_a_long_name_is_cut_and_made_printable() -> None:
     assert short("a\x1b[31m\nb") == "a?[31m?b"
     assert len(short("x" * 99)) == 32
 
 
-def test_what_was_not_measured_has_no_plot_and_the_reason_is_said() -> None:
+def test_unmeasured_figures_have_a_reason_instead_of_plots() -> None:
     blocks = (
         runs.make_plain_block(1, "structured"),
         runs.make_drafted_block(2, "structured", speculation=None),
@@ -208,7 +208,7 @@ def test_what_was_not_measured_has_no_plot_and_the_reason_is_said() -> None:
     ("stream", "columns", "is_by_rows"),
     [(Terminal, "45", True), (Terminal, "80", False), (io.StringIO, "45", False)],
 )
-def test_a_table_wider_than_the_terminal_is_told_row_by_row(
+def test_a_wide_table_is_printed_row_by_row(
     stream: type[io.StringIO], columns: str, is_by_rows: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)

@@ -20,7 +20,7 @@ def section(facts: RunFacts, title: str) -> Section | None:
     return found[0] if found else None
 
 
-def test_the_beginning_of_a_fourth_repetition_is_none_in_words_and_table() -> None:
+def test_an_unfinished_repetition_is_not_counted_as_whole() -> None:
     """It has a block of one class of the mix, and none of the other."""
     run = runs.with_repetitions(runs.make_run(), 4)
     blocks = [b for b in run.blocks if b.repetition < 4 or b.prompt_class == "structured"]
@@ -38,7 +38,7 @@ def test_the_beginning_of_a_fourth_repetition_is_none_in_words_and_table() -> No
     assert names["open_ended"][-1] == "all 3"
 
 
-def test_a_repetition_that_lacks_one_of_many_cases_is_not_whole() -> None:
+def test_a_repetition_without_one_case_is_not_whole() -> None:
     """Where cases are what was drawn, all of them are one stratum."""
     blocks = tuple(
         replace(

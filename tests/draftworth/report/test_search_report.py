@@ -40,7 +40,7 @@ def column(table: Table, heading: str) -> list[str]:
     return [row[table.headings.index(heading)] for row in table.rows]
 
 
-def test_cards_are_of_the_best_candidate_and_verdicts_of_all() -> None:
+def test_cards_are_the_best_candidates_verdicts_are_all() -> None:
     document = document_of(make_facts(make_search_run()))
     (verdict,) = (section for section in document.sections if section.title == "Verdict")
 
@@ -56,7 +56,7 @@ def test_markdown_of_a_search() -> None:
     assert_snapshot(markdown_of(document), SNAPSHOTS / "search.md")
 
 
-def test_of_one_class_there_is_one_curve_and_no_second_column_of_costs() -> None:
+def test_one_class_has_one_curve_and_cost_column() -> None:
     results = tuple(
         replace(r, cost_by_class={"structured": 0.6}, tokens_per_step={"structured": 3.0})
         for r in make_search_result().results
@@ -72,7 +72,7 @@ def test_the_curves_are_drawn_in_both_themes() -> None:
         assert render(plot).startswith(PNG_SIGNATURE)
 
 
-def test_a_search_without_any_result_is_told_without_tables() -> None:
+def test_a_search_without_results_has_no_tables() -> None:
     none = make_search_result(results=(), order=(), best="", expected_to_pay=False, sureness=0.0)
     section = section_of(none)
 
@@ -93,9 +93,7 @@ def test_names_and_reasons_are_text_and_never_markup() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "fewest"), [(0.55, 1.05, 3), (0.96, 1.02, 3), (0.25, 4.0, 5)]
 )
-def test_the_axis_has_numbers_however_near_to_each_other_the_costs_are(
-    low: float, high: float, fewest: int
-) -> None:
+def test_the_axis_has_numbers_for_close_costs(low: float, high: float, fewest: int) -> None:
     from matplotlib.figure import Figure
 
     axes = Figure().add_subplot()
@@ -118,7 +116,7 @@ def named_run(name: str, *, is_search: bool) -> Run:
     return run if is_search else replace(run, search=None)
 
 
-def test_a_search_is_not_put_together_with_other_runs() -> None:
+def test_a_search_is_never_pooled() -> None:
     for one, other in ((True, False), (False, True)):
         runs = [named_run("x", is_search=one), named_run("y", is_search=other)]
         with pytest.raises(UserInputError, match="is a search, among several, allowed: a search"):
@@ -137,7 +135,7 @@ def test_a_search_stands_beside_another_run(
     assert "a-k6" in capsys.readouterr().out
 
 
-def test_a_candidate_without_a_draft_model_has_a_window_alone() -> None:
+def test_a_candidate_without_draft_model_shows_its_window() -> None:
     search = make_search(candidates=(Candidate(variant="a-k6", draft="", window=6, checked=6),))
     found = make_search_result(search=search, results=(make_candidate_result("a-k6"),), order=())
 

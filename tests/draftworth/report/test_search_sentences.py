@@ -59,7 +59,7 @@ def test_what_each_search_says_of_itself() -> None:
     assert_snapshot(told, Path(__file__).parent / "snapshots" / "searches.txt")
 
 
-def test_the_headline_is_the_answer_and_the_verdict_on_the_best_alone() -> None:
+def test_the_headline_is_the_answer_and_best_verdict() -> None:
     facts = make_facts(searches.make_search_run())
 
     assert headline(facts) == (

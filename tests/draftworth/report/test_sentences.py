@@ -68,7 +68,7 @@ def test_the_answer_is_that_of_the_traffic_mix() -> None:
         ),
     ],
 )
-def test_of_several_comparisons_the_best_is_the_answer_and_says_of_how_many(
+def test_the_best_of_several_comparisons_is_the_answer(
     judgements: tuple[Judgement, ...], answer: str
 ) -> None:
     assert headline(judged(*judgements)) == (
@@ -83,7 +83,7 @@ def test_the_baseline_as_shipped_is_no_answer() -> None:
     assert headline(facts).startswith("Speculation does not pay: traffic mix at c4, k0")
 
 
-def test_where_requests_come_at_rates_the_answer_is_the_highest_rate() -> None:
+def test_at_rates_the_answer_is_the_highest_rate() -> None:
     load = PoissonLoad(requests_per_second=2.0)
     blocks = tuple(replace(block, load=load) for block in make_run().blocks)
     facts = make_facts(make_run(blocks=blocks, limits=Limits(ttft_p95_s=10.0)))
@@ -101,7 +101,7 @@ def test_without_a_second_variant_there_is_no_verdict() -> None:
     )
 
 
-def test_the_record_has_what_must_be_known_and_is_read_back() -> None:
+def test_the_record_keeps_every_warning_when_read_back() -> None:
     wrong = make_facts(make_run(max_tokens_per_step={BASELINE: 1, "k7": 3}))
     verdict = verdict_of(wrong)
     assert attention_of(wrong)
@@ -113,7 +113,7 @@ def test_the_record_has_what_must_be_known_and_is_read_back() -> None:
 PRICE = make_price(node_shares={"baseline": 0.2, "k7": 0.3})
 
 
-def test_the_verdict_on_the_mix_comes_first_with_its_weights_and_cost() -> None:
+def test_the_mixs_verdict_leads_with_weights_and_cost() -> None:
     facts = make_facts(make_run(price=PRICE, class_weights={"structured": 0.8, "open_ended": 0.2}))
     of_mix, *_ = findings(facts)
     assert of_mix.sentence == (
@@ -135,14 +135,14 @@ def test_one_class_or_one_endpoint_is_no_mix(overrides: dict[str, Any]) -> None:
     assert make_facts(make_run(**overrides)).mixes == ()
 
 
-def test_classes_of_a_users_own_servers_count_alike_and_together_decide() -> None:
+def test_unweighted_classes_count_alike_and_decide_together() -> None:
     facts = make_facts(make_run(class_weights={}))
     (mix,) = facts.mixes
     assert mix.traffic.weights == {"structured": 0.5, "open_ended": 0.5}
     assert facts.decision.choices == (mix,)
 
 
-def test_a_mix_with_a_class_that_was_not_measured_is_inconclusive() -> None:
+def test_a_mix_with_an_unmeasured_class_is_inconclusive() -> None:
     run = make_run(class_weights={"structured": 0.5, "chat": 0.5})
     (mix,) = make_facts(run).mixes
     assert mix.judgement == Judgement.INCONCLUSIVE

@@ -31,7 +31,7 @@ def test_every_second_of_every_node_is_paid_for() -> None:
     assert total(run_parts(RUN)).usd == pytest.approx((600 + 1200 + 60 + 30) * 0.02)
 
 
-def test_a_run_that_rents_nothing_costs_nothing_and_says_no_dollars() -> None:
+def test_a_run_without_rent_mentions_no_dollars() -> None:
     parts = run_parts(make_run_result(time=TIME))
     assert [part.usd for part in (*parts, total(parts))] == [None] * 5
     section = spending_of()
@@ -39,7 +39,7 @@ def test_a_run_that_rents_nothing_costs_nothing_and_says_no_dollars() -> None:
     assert "USD" not in " ".join(section.tables[0].headings)
 
 
-def test_the_csv_file_has_the_parts_and_how_often_the_run_was_interrupted() -> None:
+def test_the_csv_file_has_parts_and_interruptions() -> None:
     facts = make_facts(make_run(price=PRICE, time=TIME, interruptions=(LOST,)))
     lines = figures_csv(facts).splitlines()
     rows = dict(line.split(",")[3:5] for line in lines if line.startswith(",,,run_"))
@@ -48,7 +48,7 @@ def test_the_csv_file_has_the_parts_and_how_often_the_run_was_interrupted() -> N
     assert rows["run_interruptions"] == "1"
 
 
-def test_waiting_and_idle_time_do_not_move_the_cost_of_a_token() -> None:
+def test_waiting_and_idle_time_change_no_token_cost() -> None:
     def costs_of_tokens(time: TimeAccount) -> list[float | None]:
         facts = make_facts(make_run(price=PRICE, time=time))
         return [v.value(COST) for v in facts.variants]

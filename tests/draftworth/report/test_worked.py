@@ -25,7 +25,7 @@ AGAIN = replace(ANSWERED, at_unix_s=START_UNIX_S + 6000)
 WELL = SelfTest(driver="2.28.0.0", runtime="2.28.23", devices=(0, 1), seconds=30.0)
 
 
-def test_the_gates_that_were_passed_are_listed_once_with_times_and_versions() -> None:
+def test_passed_gates_are_listed_once_with_their_versions() -> None:
     tests = {"vllm-baseline": WELL, "vllm-k7": replace(WELL, failed="no driver")}
     run = runs.make_run(gates=(ANSWERED, AGAIN), serving=runs.SERVING, self_tests=tests)
     (section,) = worked_sections(run)
@@ -43,7 +43,7 @@ def test_the_gates_that_were_passed_are_listed_once_with_times_and_versions() ->
 
 
 @pytest.mark.parametrize("failing", ["baseline", "k7"])
-def test_a_variant_that_answered_nothing_is_not_among_what_worked(failing: str) -> None:
+def test_a_silent_variant_is_not_listed_as_working(failing: str) -> None:
     run = runs.make_run()
     blocks = tuple(
         replace(b, requests=(make_failed_record(),)) if b.variant == failing else b
@@ -53,5 +53,5 @@ def test_a_variant_that_answered_nothing_is_not_among_what_worked(failing: str) 
     assert failing not in {row[1] for row in section.tables[0].rows}
 
 
-def test_a_run_in_which_nothing_worked_has_no_list() -> None:
+def test_a_run_without_success_has_no_list() -> None:
     assert worked_sections(replace(runs.make_run(), blocks=())) == ()
