@@ -31,7 +31,7 @@ GRAPHS_PATH = "/scratch/graphs"
 _FIND_GRAPHS = Path(__file__).with_name("find_graphs.py")
 # Time for the engine to start serving after the limit for loading or compiling its graphs.
 _STARTUP_MARGIN_MINUTES = 5
-# A rehearsal waits equally long for its engines (`rehearsal/engine.py`).
+# A rehearsal waits equally long for its engines (`rehearsal/engine_processes.py`).
 _LOCAL_STARTUP_MINUTES = 10
 
 
