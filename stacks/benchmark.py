@@ -38,12 +38,13 @@ class Benchmark(StackPart):
     def __init__(
         self,
         scope: Stack,
+        id_: str,
         *,
         experiment: ResolvedNeuron,
         cluster: Cluster,
         storage: Storage,
     ) -> None:
-        super().__init__(scope, "benchmark", experiment=experiment)
+        super().__init__(scope, id_, experiment=experiment)
         self._experiment = experiment
         self._storage = storage
         file = run_spec_file(experiment)
