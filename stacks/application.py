@@ -5,14 +5,24 @@ the user names one (docs/decisions/0009-plain-cdk.md).
 """
 
 from datetime import UTC, datetime
+from typing import cast
 
-from aws_cdk import Annotations, DefaultStackSynthesizer, Environment, Stack
+from aws_cdk import (
+    Annotations,
+    Aspects,
+    DefaultStackSynthesizer,
+    Environment,
+    IAspect,
+    Stack,
+    Tags,
+)
 from constructs import Construct
 
 from draftworth.planning.notes import notes
 from draftworth.planning.prices import with_prohibitive_price
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import forecast
+from stacks.aspects import PART_OF_WHAT_CDK_ADDS, OwnedFunctionLogs, RawResourceTags
 from stacks.base import stands_on
 from stacks.benchmark import Benchmark
 from stacks.cluster import Cluster
@@ -38,12 +48,19 @@ def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
         # This makes the template an eighth smaller; with a search it is near the limit of 1 MB.
         suppress_template_indentation=experiment.spec.search is not None,
     )
-    network = Network(stack, experiment=experiment)
-    storage = Storage(stack, experiment=experiment)
-    cluster = Cluster(stack, experiment=experiment, network=network)
-    benchmark = Benchmark(stack, experiment=experiment, cluster=cluster, storage=storage)
+    network = Network(stack, "network", experiment=experiment)
+    storage = Storage(stack, "storage", experiment=experiment)
+    cluster = Cluster(stack, "cluster", experiment=experiment, network=network)
+    benchmark = Benchmark(
+        stack, "benchmark", experiment=experiment, cluster=cluster, storage=storage
+    )
     stands_on(cluster, network)
     stands_on(benchmark, cluster, storage)
+    # Each part has tags of its own, which count more than these.
+    for key, value in names.tags(PART_OF_WHAT_CDK_ADDS).items():
+        Tags.of(stack).add(key, value)
+    for aspect in (RawResourceTags(names), OwnedFunctionLogs()):
+        Aspects.of(stack).add(cast(IAspect, aspect))
     return stack
 
 

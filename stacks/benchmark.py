@@ -1,9 +1,10 @@
 """The benchmark: the experiment's Kubernetes objects, the metrics publisher and the dashboard."""
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import cdk8s
-from aws_cdk import Stack, aws_cloudwatch
+from aws_cdk import Stack, aws_cloudwatch, aws_logs, aws_sqs
 from aws_cdk import aws_eks_v2 as eks
 from constructs import IConstruct
 
@@ -25,8 +26,12 @@ from stacks.constructs.applied_charts import apply_chart
 from stacks.constructs.capacity_controller import CapacityController
 from stacks.constructs.metrics_publisher import MetricsPublisher
 from stacks.constructs.workload_roles import WorkloadRoles
-from stacks.dashboard import dashboard_body
+from stacks.dashboard import ComparisonDashboard
 from stacks.storage import Storage
+
+# The id that this resource has in stacks of earlier versions. With another id an update would first
+# create a dashboard under the same name, and then delete the dashboard of that name.
+DASHBOARD_LOGICAL_ID = "benchmarkDashboard0B8857C1"
 
 
 class Benchmark(StackPart):
@@ -35,12 +40,13 @@ class Benchmark(StackPart):
     def __init__(
         self,
         scope: Stack,
+        id_: str,
         *,
         experiment: ResolvedNeuron,
         cluster: Cluster,
         storage: Storage,
     ) -> None:
-        super().__init__(scope, "benchmark", experiment=experiment)
+        super().__init__(scope, id_, experiment=experiment)
         self._experiment = experiment
         self._storage = storage
         file = run_spec_file(experiment)
@@ -117,16 +123,17 @@ class Benchmark(StackPart):
         )
 
     def _build_dashboard(self) -> None:
-        body = dashboard_body(
-            self._experiment,
-            cluster_name=self.names.cluster,
-            dead_letter_queue_name=self._storage.results_queue.dead_letters.queue_name,
-            publisher_log_group_name=self.publisher.log_group.log_group_name,
+        dashboard = ComparisonDashboard(
+            self,
+            "Dashboard",
+            experiment=self._experiment,
+            dead_letters=cast(aws_sqs.IQueue, self._storage.results_queue.dead_letters),
+            publisher_log=cast(aws_logs.ILogGroup, self.publisher.log_group),
             runs_url=f"s3://{self._storage.results.bucket_name}/{RUNS_PREFIX}",
         )
-        name, region = self.names.dashboard, self._experiment.spec.aws.region
-        text = Stack.of(self).to_json_string(body)
-        aws_cloudwatch.CfnDashboard(self, "Dashboard", dashboard_name=name, dashboard_body=text)
+        resource = cast(aws_cloudwatch.CfnDashboard, dashboard.node.default_child)
+        resource.override_logical_id(DASHBOARD_LOGICAL_ID)
+        name, region = self.names.dashboard, self.region
         self.output(
             "DashboardUrl",
             f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"

@@ -7,7 +7,7 @@ from aws_cdk import aws_eks_v2 as eks
 
 from charts.names import NAMESPACE
 from draftworth.planning.resolved import ResolvedNeuron
-from stacks.base import StackPart, tag_raw_resources
+from stacks.base import StackPart
 from stacks.constructs.accelerator_nodes import AcceleratorNodes
 from stacks.constructs.add_ons import insights_logs, neuron_driver, node_add_ons, pod_add_ons
 from stacks.constructs.control_plane import ControlPlane
@@ -22,8 +22,10 @@ class Cluster(StackPart):
     deletion is the reverse.
     """
 
-    def __init__(self, scope: Stack, *, experiment: ResolvedNeuron, network: Network) -> None:
-        super().__init__(scope, "cluster", experiment=experiment)
+    def __init__(
+        self, scope: Stack, id_: str, *, experiment: ResolvedNeuron, network: Network
+    ) -> None:
+        super().__init__(scope, id_, experiment=experiment)
         control_plane = ControlPlane(
             self,
             "ControlPlane",
@@ -32,7 +34,6 @@ class Cluster(StackPart):
             vpc=network.vpc,
         )
         self.cluster = cast(eks.ICluster, control_plane.cluster)
-        tag_raw_resources(self.cluster.node.find_child("KubectlReadyBarrier"), self.own_tags)
         pins = experiment.spec.aws.pins
         early = node_add_ons(self, cluster=self.cluster, versions=pins.add_ons)
         logs = insights_logs(self, cluster_name=self.names.cluster)
@@ -51,7 +52,7 @@ class Cluster(StackPart):
             role=node_role(self, "NodeRole"),
             vpc=network.vpc,
             subnets=network.node_subnets,
-            tags=self.own_tags,
+            tags=self.part_tags,
             release=experiment.spec.aws.pins.node_release,
         )
         self.cpu_nodes = CpuNodes(self, "CpuNodes", name=f"{self.names.cluster}-cpu", place=place)

@@ -18,8 +18,8 @@ PRIVATE_SUBNET_PREFIX_LENGTH = 20
 class Network(StackPart):
     """A VPC in two zones: the accelerators' zone, and a second zone for the control plane."""
 
-    def __init__(self, scope: Stack, *, experiment: ResolvedNeuron) -> None:
-        super().__init__(scope, "network", experiment=experiment)
+    def __init__(self, scope: Stack, id_: str, *, experiment: ResolvedNeuron) -> None:
+        super().__init__(scope, id_, experiment=experiment)
         # The accelerators' zone is the first: CDK creates the only NAT gateway in it.
         self._zones = [experiment.spec.aws.availability_zone, second_zone(experiment.spec.aws)]
         self.vpc = self._build_vpc()

@@ -5,20 +5,16 @@ from aws_cdk import Stack
 from draftworth.experiment import naming
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.deployment import STOP_KEY
-from stacks.base import StackPart, tag_raw_resources
+from stacks.base import StackPart
 from stacks.constructs.buckets import announce_on_event_bridge, private_bucket
-from stacks.constructs.functions import own_function_logs
 from stacks.constructs.results_queue import ResultsQueue
-
-# The id of CDK's function that empties buckets. CDK adds it to the stack itself, outside its parts.
-AUTO_DELETE_PROVIDER = "Custom::S3AutoDeleteObjectsCustomResourceProvider"
 
 
 class Storage(StackPart):
     """Three buckets; the experiment decides whether checkpoints and results outlive the stack."""
 
-    def __init__(self, scope: Stack, *, experiment: ResolvedNeuron) -> None:
-        super().__init__(scope, "storage", experiment=experiment)
+    def __init__(self, scope: Stack, id_: str, *, experiment: ResolvedNeuron) -> None:
+        super().__init__(scope, id_, experiment=experiment)
         aws = experiment.spec.aws
         self.checkpoints = private_bucket(self, holds=naming.CHECKPOINTS, kept=aws.keep_checkpoints)
         self.artifacts = private_bucket(self, holds=naming.ARTIFACTS, kept=False)
@@ -29,10 +25,6 @@ class Storage(StackPart):
         # S3 events invoke the capacity controller, for example when a model is staged.
         for bucket in (self.checkpoints, self.results):
             announce_on_event_bridge(bucket)
-        emptying = scope.node.find_child(AUTO_DELETE_PROVIDER)
-        handler = emptying.node.find_child("Handler")
-        own_function_logs(handler, scope=self, id_="AutoDeleteObjectsLogGroup")
-        tag_raw_resources(emptying, self.own_tags)
         self._build_outputs()
 
     def _build_outputs(self) -> None:

@@ -13,7 +13,13 @@ from pathlib import Path
 
 from draftworth import errors, terminal
 from draftworth.account import clients, printing
-from draftworth.account.checks import capacity, check, cluster_needs, deploy_prerequisites, money
+from draftworth.account.checks import (
+    capacity_checks,
+    check,
+    cluster_checks,
+    deploy_prerequisites,
+    money_checks,
+)
 from draftworth.account.checks.check import Check, CheckResult, Situation, failed, skipped
 from draftworth.account.market import find, offers
 from draftworth.experiment.strict_model import PATTERNS
@@ -29,25 +35,25 @@ GATES: Sequence[Check] = (
     Check(name="region", run=check.region_enabled),
 )
 CHECKS: Sequence[Check] = (
-    Check(name="zone", run=capacity.zone_offering),
-    Check(name="quota", run=capacity.vcpu_quota),
-    Check(name="capacity block", run=capacity.capacity_block),
-    Check(name="control plane", run=cluster_needs.control_plane_zones),
-    Check(name="cpu nodes", run=cluster_needs.cpu_nodes),
-    Check(name="add-ons", run=cluster_needs.add_ons),
-    Check(name="node image", run=cluster_needs.node_image),
-    Check(name="driver chart", run=cluster_needs.neuron_chart, asks_aws=False),
+    Check(name="zone", run=capacity_checks.zone_offering),
+    Check(name="quota", run=capacity_checks.vcpu_quota),
+    Check(name="capacity block", run=capacity_checks.capacity_block),
+    Check(name="control plane", run=cluster_checks.control_plane_zones),
+    Check(name="cpu nodes", run=cluster_checks.cpu_nodes),
+    Check(name="add-ons", run=cluster_checks.add_ons),
+    Check(name="node image", run=cluster_checks.node_image),
+    Check(name="driver chart", run=cluster_checks.neuron_chart, asks_aws=False),
     Check(name="bootstrap", run=deploy_prerequisites.bootstrap),
     Check(name="stacks", run=deploy_prerequisites.existing_stacks),
     Check(name="stopped", run=deploy_prerequisites.not_stopped),
     Check(name="gated models", run=deploy_prerequisites.gated_models, asks_aws=False),
     Check(name="hub token", run=deploy_prerequisites.hub_token),
     Check(name="compiled graphs", run=deploy_prerequisites.compiled_graphs),
-    Check(name="examples", run=money.example_values_replaced, asks_aws=False),
-    Check(name="price date", run=money.price_date, asks_aws=False),
-    Check(name="spot price", run=money.spot_price),
-    Check(name="budget", run=money.budget, asks_aws=False),
-    Check(name="revisions", run=money.revisions, asks_aws=False),
+    Check(name="examples", run=money_checks.example_values_replaced, asks_aws=False),
+    Check(name="price date", run=money_checks.price_date, asks_aws=False),
+    Check(name="spot price", run=money_checks.spot_price),
+    Check(name="budget", run=money_checks.budget, asks_aws=False),
+    Check(name="revisions", run=money_checks.revisions, asks_aws=False),
     Check(name="node", run=deploy_prerequisites.node, asks_aws=False),
     Check(name="cdk", run=deploy_prerequisites.cdk_cli, asks_aws=False),
     Check(name="container engine", run=deploy_prerequisites.container_engine, asks_aws=False),

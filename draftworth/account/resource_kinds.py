@@ -9,7 +9,7 @@ from importlib.resources import files
 from itertools import islice
 from typing import Any
 
-from draftworth.account.checks.capacity import USABLE_STATES
+from draftworth.account.checks.capacity_checks import USABLE_STATES
 from draftworth.account.clients import listed, tags_of, tags_of_bucket
 from draftworth.account.delete_assets import is_asset_bucket, stored_versions
 from draftworth.account.printing import GIB, size_text, utc_text

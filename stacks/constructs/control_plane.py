@@ -1,29 +1,18 @@
 """The EKS control plane: its network access, its administrators and its log."""
 
-import json
 from typing import cast
 
-from aws_cdk import CfnElement, Stack, aws_ec2, aws_lambda
+from aws_cdk import Aspects, IAspect, aws_ec2, aws_lambda
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct
 
 from draftworth.experiment.aws import Aws
-from stacks.constructs.functions import own_function_logs, owned_log_group
-from stacks.constructs.roles import accept, accept_managed_policies
+from stacks.aspects import KubectlProviderFindings
+from stacks.constructs.functions import owned_log_group
+from stacks.constructs.roles import accept_managed_policies
 
 ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
-CDK_PROVIDER = (
-    "CDK's own kubectl provider: it runs only during deployment, in the VPC's private subnets. CDK "
-    "chooses its policies and runtimes; its one wildcard is the versions of its own function."
-)
-
-CDK_PROVIDER_POLICIES = (
-    "service-role/AWSLambdaBasicExecutionRole",
-    "service-role/AWSLambdaVPCAccessExecutionRole",
-    "AmazonEC2ContainerRegistryReadOnly",
-)
-_PUBLIC_ECR_POLICY = ":iam::aws:policy/AmazonElasticContainerRegistryPublicReadOnly"
 
 
 class ControlPlane(Construct):
@@ -44,7 +33,7 @@ class ControlPlane(Construct):
         self.cluster = self._build_cluster(aws, cluster_name, vpc)
         self.cluster.node.add_dependency(log_group)
         self._let_administrators_in(aws.admin_principal_arns)
-        self._own_kubectl_logs()
+        Aspects.of(self.cluster).add(cast(IAspect, KubectlProviderFindings()))
         accept_managed_policies(
             self.cluster,
             "AmazonEKSClusterPolicy",
@@ -80,31 +69,6 @@ class ControlPlane(Construct):
                 ADMIN_POLICY, access_scope_type=eks.AccessScopeType.CLUSTER
             )
             self.cluster.grant_access(f"Administrator{number}", principal, [policy])
-
-    def _own_kubectl_logs(self) -> None:
-        provider = cast(Construct, self.cluster.node.find_child("KubectlProvider"))
-        handler = cast(Construct, provider.node.find_child("Handler"))
-        framework = provider.node.find_child("Provider").node.find_child("framework-onEvent")
-        own_function_logs(handler, scope=self, id_="KubectlHandlerLogGroup")
-        own_function_logs(framework, scope=self, id_="KubectlFrameworkLogGroup")
-        _accept_kubectl_findings(provider, handler)
-
-
-def _accept_kubectl_findings(provider: Construct, handler: Construct) -> None:
-    stack = Stack.of(provider)
-    accept_managed_policies(provider, *CDK_PROVIDER_POLICIES, reason=CDK_PROVIDER)
-    # In the template this policy's ARN is an `Fn::If`, and cdk-nag's finding id holds it as JSON.
-    condition = cast(CfnElement, handler.node.find_child("HasEcrPublic")).logical_id
-    arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, _PUBLIC_ECR_POLICY]]}
-    policy = {"Fn::If": [stack.resolve(condition), arn, {"Ref": "AWS::NoValue"}]}
-    function_id = stack.resolve(cast(CfnElement, handler.node.default_child).logical_id)
-    accept(
-        provider,
-        "AwsSolutions-L1",
-        f"AwsSolutions-IAM4[Policy::{json.dumps(policy, separators=(',', ':'))}]",
-        f"AwsSolutions-IAM5[Resource::<{function_id}.Arn>:*]",
-        reason=CDK_PROVIDER,
-    )
 
 
 def _endpoint_access(public_cidrs: tuple[str, ...]) -> eks.EndpointAccess:

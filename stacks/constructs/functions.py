@@ -9,7 +9,7 @@ from typing import cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch, aws_iam, aws_lambda, aws_logs
-from constructs import Construct, IConstruct
+from constructs import Construct
 
 RETENTION = aws_logs.RetentionDays.ONE_MONTH
 MEMORY_MIB = 512
@@ -26,17 +26,6 @@ def owned_log_group(
         retention=RETENTION,
         removal_policy=cdk.RemovalPolicy.DESTROY,
     )
-
-
-def own_function_logs(function: IConstruct, *, scope: Construct, id_: str) -> None:
-    """Let a function that CDK itself makes write its log to a log group of the stack.
-
-    function: its CloudFormation resource, or the construct around that resource. The resource then
-        refers to the log group, so it is created after the group and deleted before the group.
-    """
-    group = owned_log_group(scope, id_)
-    resource = cast(cdk.CfnResource, function.node.default_child or function)
-    resource.add_property_override("LoggingConfig.LogGroup", group.log_group_name)
 
 
 def function_role(

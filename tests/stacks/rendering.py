@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from draftworth.metrics.definitions import DIMENSIONS
 from tests.stacks.synthesis import Template, of_type
 
 # Not the end of an artifact key that happens to be all digits.
@@ -16,6 +17,7 @@ _ASSET = re.compile(r"[0-9a-f]{64}")
 _BARRIER = "AWS::CloudFormation::WaitConditionHandle"
 _MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 _DEPLOYMENT = "Custom::DraftworthDeployment"
+_DIMENSION_ORDER = (*DIMENSIONS, "ClusterName", "QueueName")
 _CONTENT_HASH = re.compile("-[0-9a-f]{8}$")
 
 
@@ -65,12 +67,22 @@ def _widget_line(widget: dict[str, Any]) -> str:
     return f"{place} {properties['title']}: {'; '.join(lines)}"
 
 
-def _metric_line(metric: list[Any]) -> str:
-    about = metric[-1]
-    if "expression" in about:
-        return f"{about['label']} = {about['expression']}"
-    named = f"{about['id']} = " if "id" in about else ""
-    return f"{named}{metric[1]} {about['stat']} {'/'.join(metric[3:-1:2])}"
+def _metric_line(line: list[Any]) -> str:
+    if "expression" in line[-1]:
+        return f"{line[-1]['label']} = {line[-1]['expression']}"
+    metric = metric_of(line)
+    named = f"{metric['id']} = " if "id" in metric else ""
+    dimensions = "/".join(metric[name] for name in _DIMENSION_ORDER if name in metric)
+    return f"{named}{metric['name']} {metric['stat']} {dimensions}"
+
+
+def metric_of(line: list[Any]) -> dict[str, Any]:
+    """A metric of a dashboard: its options, namespace, name and dimensions; not an expression."""
+    options = line[-1] if isinstance(line[-1], dict) else {}
+    namespace, name, *pairs = (text for text in line if isinstance(text, str))
+    dimensions = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    # CloudWatch shows the average where a metric says no statistic.
+    return {"stat": "Average", "namespace": namespace, "name": name, **dimensions, **options}
 
 
 def kubernetes_objects(resource: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,18 +1,24 @@
 """The dashboard: what stands beside what, and what it says of itself."""
 
+import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
+import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_cloudwatch, aws_logs, aws_sqs
 
 from draftworth.metrics import definitions
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from lambdas.metrics_publisher.handler import FINDINGS_FIELD, HEADLINE_FIELD
 from stacks import dashboard
+from stacks.dashboard_graphs import COST_RATIO_TITLE
+from tests.stacks.rendering import metric_of
 from tests.stacks.synthesis import experiments
 
 pytestmark = [pytest.mark.synth]
+QUEUE_ARN = "arn:aws:sqs:us-east-2:123456789012:QUEUE"
 
 
 def body(name: str = "qwen3-32b") -> dict[str, Any]:
@@ -20,32 +26,35 @@ def body(name: str = "qwen3-32b") -> dict[str, Any]:
 
 
 def body_of(experiment: ResolvedNeuron) -> dict[str, Any]:
-    return dashboard.dashboard_body(
-        experiment,
-        cluster_name="CLUSTER",
-        dead_letter_queue_name="QUEUE",
-        publisher_log_group_name="PUBLISHER-LOG",
+    """The dashboard of an experiment as CloudWatch gets it."""
+    environment = cdk.Environment(region=experiment.spec.aws.region)
+    stack = cdk.Stack(cdk.App(analytics_reporting=False), "stack", env=environment)
+    comparison = dashboard.ComparisonDashboard(
+        stack,
+        "Dashboard",
+        experiment=experiment,
+        dead_letters=aws_sqs.Queue.from_queue_arn(stack, "Queue", QUEUE_ARN),
+        publisher_log=aws_logs.LogGroup.from_log_group_name(stack, "Log", "PUBLISHER-LOG"),
         runs_url="s3://R/runs/",
     )
-
-
-def test_the_last_verdicts_stand_there_in_words_from_the_publishers_log() -> None:
-    (words,) = [w for w in body()["widgets"] if w["type"] == "log"]
-    query = words["properties"]["query"]
-    assert query.startswith("SOURCE 'PUBLISHER-LOG' | fields @timestamp, ")
-    for field in (HEADLINE_FIELD, FINDINGS_FIELD):
-        assert field in query
-    assert f"ispresent({HEADLINE_FIELD})" in query
+    resource = cast(aws_cloudwatch.CfnDashboard, comparison.node.default_child)
+    parsed: dict[str, Any] = json.loads(stack.resolve(resource.dashboard_body))
+    return parsed
 
 
 def graphs(body: dict[str, Any]) -> list[dict[str, Any]]:
     return [w["properties"] for w in body["widgets"] if w["type"] == "metric"]
 
 
-def ours(body: dict[str, Any]) -> list[list[Any]]:
-    """The lines of the dashboard that show this project's metrics."""
-    lines = (line for graph in graphs(body) for line in graph["metrics"])
-    return [line for line in lines if line[0] == definitions.NAMESPACE]
+def metrics_in(*graphs: dict[str, Any]) -> list[dict[str, Any]]:
+    """The metrics of graphs, without expressions."""
+    lines = (line for graph in graphs for line in graph["metrics"])
+    return [metric_of(line) for line in lines if "expression" not in line[-1]]
+
+
+def project_metrics(*graphs: dict[str, Any]) -> list[dict[str, Any]]:
+    """The metrics of graphs that this project publishes."""
+    return [m for m in metrics_in(*graphs) if m["namespace"] == definitions.NAMESPACE]
 
 
 def with_loads(*loads: Load) -> ResolvedNeuron:
@@ -53,93 +62,113 @@ def with_loads(*loads: Load) -> ResolvedNeuron:
 
 
 def with_variants(count: int, experiment: ResolvedNeuron) -> ResolvedNeuron:
-    """The baseline and so many others, each speculating."""
+    """The baseline and enough variants that speculate to have `count` in all."""
     plain, drafted = experiment.variants
-    others = (
+    speculating = (
         replace(drafted, spec=drafted.spec.model_copy(update={"name": f"k{number}"}))
         for number in range(count - 1)
     )
-    return replace(experiment, variants=(plain, *others))
+    return replace(experiment, variants=(plain, *speculating))
 
 
 def ladder(*concurrencies: int) -> list[Load]:
     return [ConcurrencyLoad(concurrency=n) for n in concurrencies]
 
 
+def test_the_last_verdicts_are_a_log_query() -> None:
+    (log_widget,) = [w for w in body()["widgets"] if w["type"] == "log"]
+    query = log_widget["properties"]["query"]
+    assert query.startswith("SOURCE 'PUBLISHER-LOG' | fields @timestamp, ")
+    for field in (HEADLINE_FIELD, FINDINGS_FIELD):
+        assert field in query
+    assert f"ispresent({HEADLINE_FIELD})" in query
+
+
 @pytest.mark.parametrize("prompt_class", ["structured", "open_ended"])
 @pytest.mark.parametrize("load", ["c1", "c4"])
-def test_dashboard_shows_every_variant_of_a_class_and_load_in_one_graph(
-    prompt_class: str, load: str
-) -> None:
-    shown: dict[str, set[tuple[str, str]]] = {}
+def test_a_graph_has_all_variants_of_a_traffic(prompt_class: str, load: str) -> None:
+    statistics: dict[str, set[tuple[str, str]]] = {}
     for graph in graphs(body_of(with_loads(*ladder(1, 4)))):
-        lines = [line for line in graph["metrics"] if line[0] == definitions.NAMESPACE]
-        if {(line[7], line[9]) for line in lines} == {(prompt_class, load)}:
-            of_graph = {(line[5], line[-1]["stat"]) for line in lines}
-            assert shown.setdefault(lines[0][1], of_graph) == of_graph
-    both = {(v, s) for v in ("baseline", "qwen3-1.7b-k7") for s in ("p50", "p90")}
+        metrics = project_metrics(graph)
+        if {(m["PromptClass"], m["Load"]) for m in metrics} == {(prompt_class, load)}:
+            of_graph = {(m["Variant"], m["stat"]) for m in metrics}
+            assert statistics.setdefault(metrics[0]["name"], of_graph) == of_graph
+    percentiles = {(v, s) for v in ("baseline", "qwen3-1.7b-k7") for s in ("p50", "p90")}
     for name in ("InterTokenLatency", "TTFT", "EndToEndLatency", "RequestOutputThroughput"):
-        assert shown[name] == both
+        assert statistics[name] == percentiles
     of_blocks = {("baseline", "Average"), ("qwen3-1.7b-k7", "Average")}
     for name in ("OutputThroughput", "TokensPerStep"):
-        assert shown[name] == of_blocks
-    assert shown["AcceptanceRate"] == {("qwen3-1.7b-k7", "Average")}
+        assert statistics[name] == of_blocks
+    assert statistics["AcceptanceRate"] == {("qwen3-1.7b-k7", "Average")}
 
 
 def test_no_graph_of_a_comparison_mixes_loads() -> None:
     for graph in graphs(body_of(with_loads(*ladder(1, 2, 4)))):
-        loads = {line[9] for line in graph["metrics"] if line[0] == definitions.NAMESPACE}
+        loads = {metric["Load"] for metric in project_metrics(graph)}
         assert len(loads) <= 1 or graph["title"] == definitions.ERRORS.title_and_unit
 
 
 def cost_ratios(body: dict[str, Any]) -> list[dict[str, Any]]:
-    return [graph for graph in graphs(body) if graph["title"] == dashboard.COST_RATIO_TITLE]
+    return [graph for graph in graphs(body) if graph["title"] == COST_RATIO_TITLE]
 
 
-def test_a_cost_ratio_is_the_baselines_throughput_over_a_variants() -> None:
-    found = cost_ratios(body_of(with_loads(*ladder(1, 4))))
-    assert len(found) == 4  # two classes at two loads
-    for graph in found:
-        (ratio,) = (line[0] for line in graph["metrics"] if isinstance(line[0], dict))
-        hidden = {m[-1]["id"]: m for m in graph["metrics"] if m[0] == definitions.NAMESPACE}
-        above, below = (hidden[name] for name in ratio["expression"].split(" / "))
-        assert (above[1], above[5], below[5]) == ("OutputThroughput", "baseline", ratio["label"])
-        assert all(m[-1]["visible"] is False for m in hidden.values())
+def test_cost_ratio_is_baselines_throughput_over_variants() -> None:
+    ratio_graphs = cost_ratios(body_of(with_loads(*ladder(1, 4))))
+    assert len(ratio_graphs) == 4  # two classes at two loads
+    for graph in ratio_graphs:
+        (ratio,) = (line[0] for line in graph["metrics"] if "expression" in line[0])
+        hidden = {metric["id"]: metric for metric in metrics_in(graph)}
+        above, below = (hidden[id_] for id_ in ratio["expression"].split(" / "))
+        assert above["name"] == below["name"] == "OutputThroughput"
+        assert (above["Variant"], below["Variant"]) == ("baseline", ratio["label"])
+        assert all(metric["visible"] is False for metric in hidden.values())
         # A period that is the whole range: blocks of two variants never end in one minute.
         assert (graph["view"], graph["setPeriodToTimeRange"]) == ("singleValue", True)
-    assert "without an interval" in dashboard.COST_RATIO_TITLE
+    assert "without an interval" in COST_RATIO_TITLE
 
 
-def verdicts(body: dict[str, Any]) -> dict[str, list[list[Any]]]:
-    """Lines of the cost ratios that a verdict has, by title."""
-    return {
-        graph["title"]: graph["metrics"]
-        for graph in graphs(body)
-        if graph["metrics"][0][1:2] == ["CostRatio"]
-    }
+@pytest.mark.parametrize("baseline_at", [0, 2])
+def test_cost_ratios_of_several_variants_share_one_baseline(baseline_at: int) -> None:
+    experiment = with_variants(3, with_loads(*ladder(1)))
+    baseline, *speculating = experiment.variants
+    variants = [*speculating[:baseline_at], baseline, *speculating[baseline_at:]]
+    for graph in cost_ratios(body_of(replace(experiment, variants=tuple(variants)))):
+        variant_of = {metric["id"]: metric["Variant"] for metric in metrics_in(graph)}
+        assert sorted(variant_of.values()) == ["baseline", "k0", "k1"]
+        ratios = [line[0] for line in graph["metrics"] if "expression" in line[0]]
+        divided = {
+            ratio["label"]: [variant_of[id_] for id_ in ratio["expression"].split(" / ")]
+            for ratio in ratios
+        }
+        assert divided == {"k0": ["baseline", "k0"], "k1": ["baseline", "k1"]}
 
 
-def test_the_last_verdict_stands_first_with_both_ends_of_its_intervals() -> None:
-    shown = body_of(with_loads(*ladder(1, 4)))
-    found = verdicts(shown)
-    assert list(found) == [
+def verdicts(body: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The metrics of the cost ratios that a verdict has, by title."""
+    by_title = {graph["title"]: metrics_in(graph) for graph in graphs(body)}
+    return {title: m for title, m in by_title.items() if m[0]["name"] == "CostRatio"}
+
+
+def test_the_last_verdict_is_first_with_its_intervals() -> None:
+    shown_body = body_of(with_loads(*ladder(1, 4)))
+    verdict_graphs = verdicts(shown_body)
+    assert list(verdict_graphs) == [
         *("traffic mix at c1", "traffic mix at c4"),
         *("structured at c1", "structured at c4", "open_ended at c1", "open_ended at c4"),
     ]
-    for lines in found.values():
-        assert [line[1] for line in lines] == ["CostRatio", "CostRatioLow", "CostRatioHigh"]
-        assert {line[5] for line in lines} == {"qwen3-1.7b-k7"}
-    first = next(w for w in shown["widgets"] if w["type"] == "metric")
-    assert first["properties"]["title"] == "traffic mix at c1"
-    assert first["properties"]["view"] == "singleValue"
+    for metrics in verdict_graphs.values():
+        assert [m["name"] for m in metrics] == ["CostRatio", "CostRatioLow", "CostRatioHigh"]
+        assert {metric["Variant"] for metric in metrics} == {"qwen3-1.7b-k7"}
+    first = graphs(shown_body)[0]
+    assert (first["title"], first["view"]) == ("traffic mix at c1", "singleValue")
 
 
-def test_there_is_no_cost_ratio_where_requests_arrive_at_a_rate() -> None:
-    rates = body_of(with_loads(PoissonLoad(requests_per_second=2.5)))
-    assert cost_ratios(rates) == []
-    assert verdicts(rates) == {}
-    assert "cost ratio of a section" not in rates["widgets"][0]["properties"]["markdown"]
-    assert "p2.5" in {line[9] for line in ours(rates)}
+def test_no_cost_ratio_where_requests_arrive_at_rates() -> None:
+    at_a_rate = body_of(with_loads(PoissonLoad(requests_per_second=2.5)))
+    assert cost_ratios(at_a_rate) == []
+    assert verdicts(at_a_rate) == {}
+    assert "cost ratio of a section" not in at_a_rate["widgets"][0]["properties"]["markdown"]
+    assert "p2.5" in {metric["Load"] for metric in project_metrics(*graphs(at_a_rate))}
 
 
 @pytest.mark.parametrize(
@@ -153,45 +182,62 @@ def test_there_is_no_cost_ratio_where_requests_arrive_at_a_rate() -> None:
         (25, (4,), ["PromptClass"]),  # nothing to pick from one load
     ],
 )
-def test_a_dashboard_keeps_cloudwatchs_limits_however_many_loads_and_variants(
+def test_every_dashboard_keeps_cloudwatchs_limits(
     variants: int, loads: tuple[int, ...], picked: list[str]
 ) -> None:
-    shown = body_of(with_variants(variants, with_loads(*ladder(*loads))))
-    assert [variable["property"] for variable in shown.get("variables", [])] == picked
-    sizes = [sum(isinstance(m[0], str) for m in graph["metrics"]) for graph in graphs(shown)]
-    assert len(shown["widgets"]) <= 500
+    large = body_of(with_variants(variants, with_loads(*ladder(*loads))))
+    assert [variable["property"] for variable in large.get("variables", [])] == picked
+    sizes = [len(metrics_in(graph)) for graph in graphs(large)]
+    assert len(large["widgets"]) <= 500
     assert max(sizes) <= 500
     assert sum(sizes) <= (dashboard.MAX_METRICS if variants < 100 else 2500)
 
 
-def test_a_pick_list_has_every_value_and_begins_with_the_one_that_is_shown() -> None:
-    shown = body_of(with_variants(20, with_loads(*ladder(*range(1, 17)))))
-    lists = {variable["property"]: variable for variable in shown["variables"]}
+def test_one_metric_above_the_limit_takes_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = with_loads(*ladder(1, 4))
+    metrics = len(metrics_in(*graphs(body_of(experiment))))
+    monkeypatch.setattr(dashboard, "MAX_METRICS", metrics)
+    assert "variables" not in body_of(experiment)
+    monkeypatch.setattr(dashboard, "MAX_METRICS", metrics - 1)
+    assert [v["property"] for v in body_of(experiment)["variables"]] == ["Load"]
+
+
+def test_a_pick_list_begins_with_what_is_shown() -> None:
+    picked_body = body_of(with_variants(20, with_loads(*ladder(*range(1, 17)))))
+    lists = {variable["property"]: variable for variable in picked_body["variables"]}
     assert [v["value"] for v in lists["Load"]["values"]] == [f"c{n}" for n in range(1, 17)]
-    assert {(line[7], line[9]) for line in ours(shown)} == {("structured", "c1")}
+    metrics = project_metrics(*graphs(picked_body))
+    assert {(m["PromptClass"], m["Load"]) for m in metrics} == {("structured", "c1")}
     for variable, value in (("PromptClass", "structured"), ("Load", "c1")):
         assert lists[variable]["defaultValue"] == value
-    headings = [w["properties"]["markdown"] for w in shown["widgets"] if w["type"] == "text"]
+        assert (lists[variable]["type"], lists[variable]["inputType"]) == ("property", "select")
+    headings = [w["properties"]["markdown"] for w in picked_body["widgets"] if w["type"] == "text"]
     assert headings[1:3] == [
         f"## {dashboard.VERDICT_SECTION}",
         "## Picked prompt class at the picked load",
     ]
 
 
-def test_every_line_of_a_graph_has_a_label_of_its_own() -> None:
+def test_every_line_of_a_graph_has_a_label() -> None:
     for loads in ((1, 4), tuple(range(1, 17))):
         for graph in graphs(body_of(with_loads(*ladder(*loads)))):
-            labels = [
-                m[-1]["label"] for m in graph["metrics"] if m[-1].get("visible", "label" in m[-1])
-            ]
+            metrics = project_metrics(graph)
+            labels = [metric["label"] for metric in metrics if metric.get("visible", True)]
             assert len(labels) == len(set(labels))
 
 
 def test_dashboard_uses_metrics_that_the_publisher_writes() -> None:
-    known = {metric.name for metric in (*definitions.published(), *definitions.FINDING_METRICS)}
-    lines = ours(body())
-    assert {line[1] for line in lines} <= known
-    assert all(tuple(line[2:-1:2]) == definitions.DIMENSIONS for line in lines)
+    published = {m.name for m in (*definitions.published(), *definitions.FINDING_METRICS)}
+    metrics = project_metrics(*graphs(body()))
+    assert {metric["name"] for metric in metrics} <= published
+    assert all(set(definitions.DIMENSIONS) <= set(metric) for metric in metrics)
+
+
+def test_a_point_of_a_graph_is_a_minute() -> None:
+    """A metric with a period of its own would override its graph's."""
+    for graph in graphs(body()):
+        assert graph["period"] == 60
+        assert not [metric for metric in metrics_in(graph) if "period" in metric]
 
 
 @pytest.mark.parametrize("name", tuple(experiments()))

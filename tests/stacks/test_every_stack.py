@@ -109,7 +109,7 @@ def test_what_stands_beside_the_parts_is_known() -> None:
         resources = json.loads(synthesis().path(name).read_text())["Resources"]
         beside = {k[:-8] for k in resources if not k.startswith(PARTS)}
         provider = "CustomS3AutoDeleteObjectsCustomResourceProvider"
-        assert beside == {f"{provider}Role", f"{provider}Handler"}
+        assert beside == {f"{provider}{id_}" for id_ in ("Role", "Handler", "LogGroup")}
 
 
 def test_preflight_looks_for_the_bootstrap_that_the_assembly_asks_for() -> None:

@@ -14,8 +14,8 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from draftworth import errors, terminal
-from draftworth.account.checks import check, cluster_needs
-from draftworth.account.checks.capacity import ACCELERATOR, limit_vcpus, zones_that_offer
+from draftworth.account.checks import check, cluster_checks
+from draftworth.account.checks.capacity_checks import ACCELERATOR, limit_vcpus, zones_that_offer
 from draftworth.account.clients import Clients, Region, client
 from draftworth.account.market import offers
 from draftworth.account.market.offers import Need, Offer
@@ -138,7 +138,7 @@ def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, Pr
     if not zones:
         return market
     market.regions.append(region.name)
-    ids = market.attempt(region.name, "zones", lambda: cluster_needs.zone_ids(region)) or {}
+    ids = market.attempt(region.name, "zones", lambda: cluster_checks.zone_ids(region)) or {}
     offer = partial(offers.hourly_offer, need, region=region.name)
     listed = [*_blocks(market, region, need, now)]
     spot = market.attempt(region.name, "Spot", lambda: offers.spot_prices(region, kind, now)) or {}
@@ -175,7 +175,7 @@ def _quota_problem(market: Market, region: Region, need: Need, kind: str) -> str
 def _zone_problem(zone: str, ids: Mapping[str, str]) -> str:
     if ids and zone not in ids:
         return "no availability zone of this account: a Local Zone, or one not enabled"
-    if ids.get(zone) in cluster_needs.REFUSED_ZONE_IDS:
+    if ids.get(zone) in cluster_checks.REFUSED_ZONE_IDS:
         return f"EKS accepts no subnet in {ids[zone]}"
     return ""
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from draftworth.account.checks import cluster_needs
-from draftworth.account.checks.cluster_needs import node_image
+from draftworth.account.checks import cluster_checks
+from draftworth.account.checks.cluster_checks import node_image
 from tests.draftworth.account import stubs
 
 pytestmark = [pytest.mark.emulator]
@@ -71,11 +71,13 @@ def test_driver_chart_is_looked_up_where_deploys_pull(
 ) -> None:
     with HTTPServer(("127.0.0.1", 0), type("Handler", (Registry,), answers)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setattr(cluster_needs, "REGISTRY_URL", f"http://127.0.0.1:{server.server_port}")
-        result = cluster_needs.neuron_chart(stubs.situation())
+        monkeypatch.setattr(
+            cluster_checks, "REGISTRY_URL", f"http://127.0.0.1:{server.server_port}"
+        )
+        result = cluster_checks.neuron_chart(stubs.situation())
         server.shutdown()
     assert result.status == status
     assert found in result.observation
     assert ("-c neuron-chart=FOLDER" in result.next_step) == (status != "pass")
     # Nobody answers any more.
-    assert cluster_needs.neuron_chart(stubs.situation()).status == "warn"
+    assert cluster_checks.neuron_chart(stubs.situation()).status == "warn"

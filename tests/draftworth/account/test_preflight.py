@@ -10,7 +10,7 @@ from moto import mock_aws
 
 from draftworth.account import clients, preflight
 from draftworth.account.checks.check import Check, CheckResult, credentials, passed, region_enabled
-from draftworth.account.checks.money import revisions
+from draftworth.account.checks.money_checks import revisions
 from draftworth.account.preflight import (
     CHECKS,
     GATES,

@@ -12,7 +12,7 @@ from draftworth.records.run_folder import Run
 from draftworth.report.contents import document_of
 from draftworth.report.tables import figures_csv
 from lambdas.metrics_publisher.metric_data_calls import plan_block
-from stacks.dashboard import dashboard_body
+from stacks.dashboard_graphs import comparisons
 from tests.conftest import ROOT
 from tests.draftworth.report.runs import make_facts, make_run
 from tests.support.blocks import each_request, make_block, make_record
@@ -66,14 +66,9 @@ def test_a_declared_metric_reaches_storage_and_dashboard() -> None:
     (call,) = plan_block(make_block()).calls
     (unit,) = {d["Unit"] for d in call if d["MetricName"] == "QueueWait"}
     assert unit == "Milliseconds"
-    body = dashboard_body(
-        resolved("qwen3-32b"),
-        cluster_name="CLUSTER",
-        dead_letter_queue_name="QUEUE",
-        publisher_log_group_name="LOG",
-        runs_url="s3://RESULTS/runs/",
-    )
-    assert "Wait of the client (ms)" in {w["properties"].get("title") for w in body["widgets"]}
+    experiment = resolved("qwen3-32b")
+    graphs = comparisons(experiment, "structured", experiment.loads[0])
+    assert "Wait of the client (ms)" in {graph.title for graph in graphs}
 
 
 def test_every_declared_metric_is_listed_once() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from draftworth.account.checks import capacity, check
+from draftworth.account.checks import capacity_checks, check
 from draftworth.account.clients import Region
 from draftworth.experiment import aws
 from draftworth.experiment.node_images import FITS, DriverAndRuntime
@@ -73,14 +73,16 @@ def _zone_problems(settings: aws.Aws, ids: Mapping[str, str]) -> Iterator[tuple[
 
 def cpu_nodes(situation: check.Situation) -> check.CheckResult:
     """Check that the zone offers the CPU nodes' type and that the quota has room for them."""
-    zones = capacity.zones_that_offer(situation.here, aws.CPU_INSTANCE_TYPE)
+    zones = capacity_checks.zones_that_offer(situation.here, aws.CPU_INSTANCE_TYPE)
     if situation.zone not in zones:
         return check.failed(
             f"{aws.CPU_INSTANCE_TYPE} of the CPU nodes is not offered in {situation.zone}, but in "
             f"{', '.join(zones) or 'no zone of the region'}",
             "choose another aws.availability_zone that offers it and the accelerators",
         )
-    return capacity.room(situation, capacity.STANDARD, aws.CPU_NODES * aws.CPU_INSTANCE_VCPUS)
+    return capacity_checks.room(
+        situation, capacity_checks.STANDARD, aws.CPU_NODES * aws.CPU_INSTANCE_VCPUS
+    )
 
 
 def add_ons(situation: check.Situation) -> check.CheckResult:

@@ -1,0 +1,123 @@
+"""Aspects: what a resource needs that CDK itself adds to the stack, whichever construct adds it.
+
+CDK visits every construct of the stack at synthesis. No aspect looks for a construct of CDK by its
+id, which another version of CDK may change.
+"""
+
+import json
+from typing import cast
+
+import jsii
+from aws_cdk import CfnCondition, CfnResource, IAspect, Stack, aws_lambda
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct, IConstruct
+
+from draftworth.experiment.naming import PARTS, Names
+from stacks.constructs.functions import owned_log_group
+from stacks.constructs.roles import accept, accept_managed_policies
+
+# For these resource types CloudFormation expects the tags as a mapping instead of a list.
+_TAGS_AS_MAPPING = {"AWS::SSM::Parameter"}
+# The part of what CDK adds beside the parts: the function that empties the storage's buckets.
+PART_OF_WHAT_CDK_ADDS = "storage"
+
+KUBECTL_PROVIDER = (
+    "CDK's own kubectl provider: it runs only during deployment, in the VPC's private subnets. CDK "
+    "chooses its policies and runtimes; its one wildcard is the versions of its own function."
+)
+KUBECTL_PROVIDER_POLICIES = (
+    "service-role/AWSLambdaBasicExecutionRole",
+    "service-role/AWSLambdaVPCAccessExecutionRole",
+    "AmazonEC2ContainerRegistryReadOnly",
+)
+_PUBLIC_ECR_POLICY = ":iam::aws:policy/AmazonElasticContainerRegistryPublicReadOnly"
+
+
+@jsii.implements(IAspect)
+class OwnedFunctionLogs:
+    """Gives each Lambda function without a log group one that belongs to the stack.
+
+    The function refers to the group, so the group is created before it and deleted after it.
+    """
+
+    def visit(self, node: IConstruct) -> None:
+        if isinstance(node, CfnResource) and _is_function(node) and not _names_log_group(node):
+            # Beside the resource, not in it: what is in it would also wait for the function's role,
+            # and so be deleted before a role that may create it again.
+            log_group = owned_log_group(cast(Construct, node.node.scope), "LogGroup")
+            node.add_property_override("LoggingConfig.LogGroup", log_group.log_group_name)
+
+
+def _is_function(resource: CfnResource) -> bool:
+    if isinstance(resource, aws_lambda.CfnFunction):
+        return True
+    return _is_raw(resource) and resource.cfn_resource_type == "AWS::Lambda::Function"
+
+
+def _names_log_group(function: CfnResource) -> bool:
+    # Nobody can ask a raw resource for its properties; those of CDK name no log group.
+    logging = function.logging_config if isinstance(function, aws_lambda.CfnFunction) else None
+    return bool(getattr(logging, "log_group", None))
+
+
+@jsii.implements(IAspect)
+class RawResourceTags:
+    """Tags the resources that CDK writes as raw CloudFormation, which `Tags` does not reach.
+
+    CloudFormation adds the stack's tags only at deployment; tags in the template can be tested.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def visit(self, node: IConstruct) -> None:
+        # CloudFormation takes no tags for a custom resource, whose type begins with `Custom::`.
+        if not isinstance(node, CfnResource) or not _is_raw(node):
+            return
+        if not node.cfn_resource_type.startswith("AWS::"):
+            return
+        tags = self._names.tags(_part_of(node))
+        as_list = [{"Key": key, "Value": value} for key, value in tags.items()]
+        as_mapping = node.cfn_resource_type in _TAGS_AS_MAPPING
+        node.add_property_override("Tags", tags if as_mapping else as_list)
+
+
+@jsii.implements(IAspect)
+class KubectlProviderFindings:
+    """Accepts cdk-nag's findings on the functions of CDK that run kubectl and Helm."""
+
+    def visit(self, node: IConstruct) -> None:
+        if isinstance(node, eks.KubectlProvider):
+            accept_managed_policies(node, *KUBECTL_PROVIDER_POLICIES, reason=KUBECTL_PROVIDER)
+            accept(node, "AwsSolutions-L1", reason=KUBECTL_PROVIDER)
+            for condition in node.node.find_all():
+                if isinstance(condition, CfnCondition):
+                    accept(node, *_handler_findings(condition), reason=KUBECTL_PROVIDER)
+
+
+def _handler_findings(has_public_ecr: CfnCondition) -> tuple[str, str]:
+    """Return the findings on the function that has this condition: a policy, and who calls it.
+
+    In the template the policy's ARN is an `Fn::If`, and cdk-nag's finding id holds it as JSON.
+    """
+    stack = Stack.of(has_public_ecr)
+    arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, _PUBLIC_ECR_POLICY]]}
+    condition_id = stack.resolve(has_public_ecr.logical_id)
+    policy = {"Fn::If": [condition_id, arn, {"Ref": "AWS::NoValue"}]}
+    handler = cast(Construct, has_public_ecr.node.scope)
+    function_id = stack.resolve(cast(CfnResource, handler.node.default_child).logical_id)
+    return (
+        f"AwsSolutions-IAM4[Policy::{json.dumps(policy, separators=(',', ':'))}]",
+        f"AwsSolutions-IAM5[Resource::<{function_id}.Arn>:*]",
+    )
+
+
+def _is_raw(node: IConstruct) -> bool:
+    """Whether a construct is a resource without a class of its type, which could hold its tags."""
+    return type(node) is CfnResource
+
+
+def _part_of(node: IConstruct) -> str:
+    """Return the part that a resource counts to: the one it is in, if it is in any."""
+    below_stack = node.node.path.split("/")[1]
+    return below_stack if below_stack in PARTS else PART_OF_WHAT_CDK_ADDS
