@@ -382,12 +382,12 @@ def test_a_deadline_may_move_during_the_run(healthy: StreamServer, tmp_path: Pat
         await asyncio.sleep(2.5)
 
     def result_with(later: float, folder: Path) -> results.RunResult | None:
-        asked = itertools.count()
+        looks = itertools.count()
         made = runner(
             healthy.base_url,
             folder,
             engine=FakeEngine(long, at=1),
-            deadline_seconds=lambda: 2.0 if next(asked) < 2 else later,
+            deadline_seconds=lambda: 2.0 if next(looks) < 2 else later,
         )
         return run_pod(made)
 
