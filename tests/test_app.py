@@ -35,9 +35,9 @@ def test_a_wrong_experiment_exits_with_2_and_problems(
     context = {**shipped_context(), "experiment": str(file)}
     monkeypatch.setattr(cdk, "App", functools.partial(cdk.App, context=context))
     assert app.main() == 2
-    said = capsys.readouterr().err
-    assert f"{file}:" in said
-    assert "did you mean 'lnc'" in said
+    errors = capsys.readouterr().err
+    assert f"{file}:" in errors
+    assert "did you mean 'lnc'" in errors
 
 
 def test_a_cli_too_old_learns_which_one_fits() -> None:
@@ -115,9 +115,12 @@ def test_a_copied_driver_chart_has_the_pinned_version(
     chart.mkdir()
     (chart / "Chart.yaml").write_text("name: neuron-helm-chart\nversion: 1.9.0\n")
     file = ROOT / "experiments/llama-3.1-8b-eagle3.yaml"
-    for given, found in ((chart, "given neuron-helm-chart 1.9.0,"), (tmp_path, "FileNotFound")):
-        with pytest.raises(UserInputError, match=f"{found}.*1.10.0.*helm pull oci://public.ecr"):
-            synthesized(file, tmp_path, **{"neuron-chart": str(given)})
+    for chart_folder, message in (
+        (chart, "given neuron-helm-chart 1.9.0,"),
+        (tmp_path, "FileNotFound"),
+    ):
+        with pytest.raises(UserInputError, match=f"{message}.*1.10.0.*helm pull oci://public.ecr"):
+            synthesized(file, tmp_path, **{"neuron-chart": str(chart_folder)})
     (chart / "Chart.yaml").write_text("name: neuron-helm-chart\nversion: 1.10.0\n")
     text = templates(synthesized(file, tmp_path, **{"neuron-chart": str(chart)}))
     assert '"ChartAssetURL":' in text
@@ -144,16 +147,16 @@ def test_without_a_price_only_a_deploy_is_refused(tmp_path: Path) -> None:
 def warnings(folder: Path) -> list[str]:
     """What the app warns of: the CDK CLI prints the report, and only `--strict` stops at these."""
     plugins = json.loads(report(folder))["pluginReports"]
-    found = [v for p in plugins for v in p["violations"] if v["severity"] == "warning"]
-    return [violation["description"] for violation in found]
+    violations = [v for p in plugins for v in p["violations"] if v["severity"] == "warning"]
+    return [violation["description"] for violation in violations]
 
 
 def noted(file: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """What `plan` notes of an experiment."""
     capsys.readouterr()
     assert main(["plan", str(file)]) == 0
-    said = capsys.readouterr().out.splitlines()
-    return [text.removeprefix("note: ") for text in said if text.startswith("note: ")]
+    lines = capsys.readouterr().out.splitlines()
+    return [text.removeprefix("note: ") for text in lines if text.startswith("note: ")]
 
 
 def test_what_plan_notes_is_a_synthesis_warning(

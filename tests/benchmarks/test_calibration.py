@@ -22,8 +22,8 @@ CELL = Cell(cost_ratio=BOUNDARY, spread=0.2, drift=0.3)
 STARTS = Cell(cost_ratio=BOUNDARY, cases=4, spread=0.05, repetitions=4, between=0.12)
 
 
-def covering(found: Sequence[JudgedRun]) -> int:
-    return sum(outcome.covers(BOUNDARY) is True for outcome in found)
+def covering(judged_runs: Sequence[JudgedRun]) -> int:
+    return sum(outcome.covers(BOUNDARY) is True for outcome in judged_runs)
 
 
 def least_covering(runs: int) -> int:
@@ -89,9 +89,9 @@ def test_without_clustering_by_repetition_they_would_not(monkeypatch: pytest.Mon
 
 
 def test_few_repetitions_cover_only_what_they_show() -> None:
-    found = outcomes(replace(STARTS, repetitions=2), 25)
-    assert sum(o.covers(o.truth) is True for o in found) >= least_covering(25)
-    assert covering(found) < least_covering(25) - 4
+    judged_runs = outcomes(replace(STARTS, repetitions=2), 25)
+    assert sum(o.covers(o.truth) is True for o in judged_runs) >= least_covering(25)
+    assert covering(judged_runs) < least_covering(25) - 4
 
 
 # A case of two prompts decides nearly alone what a token costs.
@@ -106,7 +106,7 @@ HEAVY = Cell(
 
 def missed(runs: int) -> int:
     """Return how many intervals after eight rounds do not hold the planted truth."""
-    found = [
+    ratios = [
         verdict.compare(
             planted_blocks(HEAVY, rounds=8, seed=seed),
             Traffic(weights=HEAVY.traffic, load=LOADS[0]),
@@ -115,8 +115,8 @@ def missed(runs: int) -> int:
         ).cost_ratio
         for seed in range(runs)
     ]
-    known = [ends for ratio in found if (ends := interval_of(ratio))]
-    return sum(not low <= 1.0 <= high for low, high in known)
+    intervals = [ends for ratio in ratios if (ends := interval_of(ratio))]
+    return sum(not low <= 1.0 <= high for low, high in intervals)
 
 
 def test_two_heaviest_prompts_are_as_uncertain_as_two() -> None:
@@ -127,7 +127,7 @@ def test_counting_prompts_equally_would_miss_the_truth(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def counted(strata: Sequence[Sequence[object]]) -> float:
-        return float(sum(len(own) - 1 for own in strata))
+        return float(sum(len(stratum) - 1 for stratum in strata))
 
     monkeypatch.setattr(clustering, "_degrees_of_freedom", counted)
     assert missed(25) > 4
@@ -139,11 +139,11 @@ def test_a_control_takes_back_what_a_slot_does() -> None:
     It has no part in a gain that is one.
     """
     planted = Cell(cost_ratio=1.0, cases=4, spread=0.05, slots=0.15)
-    said = {
+    shares = {
         control: [o.comparison.judgement for o in outcomes(replace(planted, control=control), 25)]
         for control in (False, True)
     }
-    assert said[False].count(Judgement.CHEAPER) > 3
-    assert said[True].count(Judgement.CHEAPER) <= 1
+    assert shares[False].count(Judgement.CHEAPER) > 3
+    assert shares[True].count(Judgement.CHEAPER) <= 1
     gain = outcomes(replace(planted, cost_ratio=0.7, slots=0.0, control=True), 20)
     assert all(o.comparison.clears_floor for o in gain)

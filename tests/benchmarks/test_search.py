@@ -17,19 +17,19 @@ EVERY = 13
 
 
 def part(kind: str) -> list[SearchOutcome]:
-    own = [n for n, scenario in enumerate(SCENARIOS) if scenario.kind.name == kind]
-    return [planted_search(SCENARIOS[n], n) for n in own[::EVERY]]
+    numbers = [n for n, scenario in enumerate(SCENARIOS) if scenario.kind.name == kind]
+    return [planted_search(SCENARIOS[n], n) for n in numbers[::EVERY]]
 
 
 def search_of(kind: study.Kind) -> Search:
     candidates = next(s for s in SCENARIOS if s.kind is kind).candidates
-    told = {c.variant: {"structured": 2.0} for c in candidates if kind.has_forecast}
+    forecast = {c.variant: {"structured": 2.0} for c in candidates if kind.has_forecast}
     return Search(
         candidates=candidates,
         drafts_read_text=kind.reads_text,
         step_cost_per_draft=kind.prior,
         within=WITHIN,
-        forecast=told,
+        forecast=forecast,
     )
 
 
@@ -45,12 +45,12 @@ def test_there_are_scenarios_of_every_kind() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_it_finds_the_best_within_the_planned_measurements(kind: study.Kind) -> None:
-    found = part(kind.name)
-    assert len(found) >= 10
-    assert right(found) >= 0.9
-    counts = [outcome.measured for outcome in found]
+    searches = part(kind.name)
+    assert len(searches) >= 10
+    assert right(searches) >= 0.9
+    counts = [outcome.measured for outcome in searches]
     measured, error = fmean(counts), stdev(counts) / math.sqrt(len(counts))
-    assert measured / found[0].candidates <= kind.share * 1.2
+    assert measured / searches[0].candidates <= kind.share * 1.2
     planned = extent(search_of(kind), reads_outputs=False)
     assert planned.average >= measured - 2 * error
     assert min(counts) >= len(planned.certain)
@@ -61,9 +61,9 @@ def test_published_step_costs_alone_often_mislead(
 ) -> None:
     """The tests above can fail: here a search ends with the first that it measured."""
     monkeypatch.setattr(next_candidate, "least_chance", lambda _: 1.0)
-    found = part("one draft model, with a forecast")
-    assert {outcome.measured for outcome in found} == {1}
-    assert right(found) < 0.5
+    searches = part("one draft model, with a forecast")
+    assert {outcome.measured for outcome in searches} == {1}
+    assert right(searches) < 0.5
 
 
 def test_what_a_draft_yields_matters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ Ran = Callable[..., str]
 def ran(capsys: pytest.CaptureFixture[str]) -> Ran:
     def run(*words: object, code: int = 0) -> str:
         assert main([str(word) for word in words]) == code
-        told = capsys.readouterr()
-        return told.out + told.err
+        printed = capsys.readouterr()
+        return printed.out + printed.err
 
     return run

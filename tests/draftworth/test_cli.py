@@ -52,9 +52,9 @@ def test_wrong_usage_exits_with_2_and_advice(
 
 
 def test_plan_of_a_wrong_file_gives_advice(tmp_path: Path, ran: Ran) -> None:
-    told = ran("plan", write_experiment(tmp_path, put("release", value="neuron-2.32.0")), code=2)
-    assert "fused_draft needs release neuron-2.26.1" in told
-    assert "Traceback" not in told
+    output = ran("plan", write_experiment(tmp_path, put("release", value="neuron-2.32.0")), code=2)
+    assert "fused_draft needs release neuron-2.26.1" in output
+    assert "Traceback" not in output
 
 
 def test_schema_is_json(ran: Ran) -> None:
@@ -91,9 +91,9 @@ def test_a_dead_address_is_reported_before_any_run(tmp_path: Path, ran: Ran) -> 
         nobody.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
         to = ("--base-url", url, "--model", "m", "--prompts", prompts, "--out", tmp_path)
-        told = ran("measure", *to, code=2)
-    assert f"--base-url: given {url}/v1/models: Connection refused" in told
-    assert "next: start it, or correct the address" in told
+        output = ran("measure", *to, code=2)
+    assert f"--base-url: given {url}/v1/models: Connection refused" in output
+    assert "next: start it, or correct the address" in output
     assert not list(tmp_path.iterdir())
 
 
@@ -121,8 +121,8 @@ def test_the_probe_of_an_output_folder_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not NO_FILES.is_dir(), reason="needs Linux's /proc")
 def test_an_unwritable_rehearsal_looks_for_no_engine(tmp_path: Path, ran: Ran) -> None:
-    told = ran("rehearse", "--out", NO_FILES, "--engine", tmp_path / "e", code=2)
-    assert "/proc/self: no results can be written there" in told
+    output = ran("rehearse", "--out", NO_FILES, "--engine", tmp_path / "e", code=2)
+    assert "/proc/self: no results can be written there" in output
     assert not (tmp_path / "e").exists()
 
 
@@ -134,9 +134,9 @@ def test_a_key_is_sent_everywhere_or_reported_missing(
             return plain("401 Unauthorized", b"")
         return healthy(request)
 
-    told = measured(guarded, code=1)
-    assert "set the environment variable OPENAI_API_KEY" in told
-    assert "Medians" not in told, "a run without a block has no table"
+    output = measured(guarded, code=1)
+    assert "set the environment variable OPENAI_API_KEY" in output
+    assert "Medians" not in output, "a run without a block has no table"
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     measured(guarded)
 
@@ -156,6 +156,6 @@ def test_a_command_names_its_missing_library(monkeypatch: pytest.MonkeyPatch, ra
         raise ModuleNotFoundError(name="moto.server")
 
     monkeypatch.setattr("draftworth.cli.importlib.import_module", without_moto)
-    told = ran("rehearse", code=1)
-    assert "`rehearse` needs the Python package moto" in told
-    assert "requirements/rehearsal.txt" in told
+    output = ran("rehearse", code=1)
+    assert "`rehearse` needs the Python package moto" in output
+    assert "requirements/rehearsal.txt" in output

@@ -22,8 +22,8 @@ def test_pairs_that_fit(driver: str, runtime: str) -> None:
     [("2.29.0.0", "2.28.23"), ("2.29", "2.32.99"), ("2.30.2", "2.30.51"), ("10.0", "2.9")],
 )
 def test_pairs_that_do_not_fit(driver: str, runtime: str) -> None:
-    said = why_unfit(driver=driver, runtime=runtime)
-    assert all(words in said for words in (driver, runtime, "2.33 or later"))
+    reason = why_unfit(driver=driver, runtime=runtime)
+    assert all(words in reason for words in (driver, runtime, "2.33 or later"))
 
 
 @pytest.mark.parametrize("text", ["", "2", "v2.29", "2.29-1", "2.29.0.0\n", "2.x"])

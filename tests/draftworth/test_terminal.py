@@ -70,9 +70,9 @@ def test_whatever_is_printed_is_text_in_every_encoding(encoding: str, text: str)
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
     print(text, file=TextOnly(stream), flush=True)
-    shown = raw.getvalue().decode(encoding)
-    assert shown.replace("\n", "").isprintable()
-    assert shown.count("\n") == text.count("\n") + 1
+    printed = raw.getvalue().decode(encoding)
+    assert printed.replace("\n", "").isprintable()
+    assert printed.count("\n") == text.count("\n") + 1
 
 
 def test_text_of_the_streams_encoding_is_not_changed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,9 +95,9 @@ def test_a_runs_names_do_not_command_the_terminal(
     hostile = COMMANDS.replace("\ud800", "")
     run = write_run(make_run(reason=hostile, experiment=hostile), tmp_path / "run")
     assert main(["report", str(run), "--verbose"]) == 0
-    told = capsys.readouterr().out
-    assert "\\x1b[2J\\x1b]0;title\\x07\\x9b31m\\u202eback\\u2066\\r\\x08\\x00" in told
-    assert told.replace("\n", "").isprintable()
+    output = capsys.readouterr().out
+    assert "\\x1b[2J\\x1b]0;title\\x07\\x9b31m\\u202eback\\u2066\\r\\x08\\x00" in output
+    assert output.replace("\n", "").isprintable()
 
 
 @pytest.mark.parametrize("argv", [["report"], ["plan"], ["report", "--nothing"]])
@@ -121,8 +121,8 @@ def test_missing_characters_of_a_terminal_become_escapes(
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding, errors="strict"))
     assert main(["report", str(run), "--verbose"]) == 0
-    told = b"\\u65e5\\u672c\\u8a9e \\U0001f680: does speculation pay?"
-    assert raw.getvalue().startswith(told)
+    title = b"\\u65e5\\u672c\\u8a9e \\U0001f680: does speculation pay?"
+    assert raw.getvalue().startswith(title)
 
 
 def test_a_closed_output_takes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,5 +140,5 @@ def test_an_output_that_is_full_is_no_traceback() -> None:
             stderr=subprocess.PIPE,
             check=False,
         )
-    told = b"draftworth: [Errno 28] No space left on device\n"
-    assert (done.returncode, done.stderr) == (1, told)
+    message = b"draftworth: [Errno 28] No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, message)

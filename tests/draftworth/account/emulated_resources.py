@@ -129,8 +129,10 @@ def function(name: str = f"{STACK}-benchmarkPublisher1-X") -> None:
 
 def one(kind: str) -> None:
     """Make a resource of a kind that `emulated_resources.yaml` describes."""
-    service, operation, asked = CALLS[kind]
-    getattr(client(service), operation)(**{key: _filled(key, asked[key]) for key in asked})
+    service, operation, parameters = CALLS[kind]
+    getattr(client(service), operation)(
+        **{key: _filled(key, parameters[key]) for key in parameters}
+    )
 
 
 def _filled(key: str, value: Any) -> Any:

@@ -35,11 +35,11 @@ class Answer:
     error: str = ""
 
     @classmethod
-    def of(cls, method: str, said: Mapping[str, Any] | str) -> Self:
+    def of(cls, method: str, answer: Mapping[str, Any] | str) -> Self:
         """Return the answer of a row of `checks/`: a text is an error's code."""
-        if isinstance(said, str):
-            return cls(method=method, error=said)
-        return cls(method=method, response=said)
+        if isinstance(answer, str):
+            return cls(method=method, error=answer)
+        return cls(method=method, response=answer)
 
 
 # What services of a region answer, in this order.
@@ -131,9 +131,9 @@ class EmulatedClient:
             return SimpleNamespace(paginate=self._node_groups)
         return self._made.get_paginator(operation)
 
-    def _node_groups(self, **asked: Any) -> Any:
-        self._made.describe_cluster(name=asked["clusterName"])
-        return self._made.get_paginator("list_nodegroups").paginate(**asked)
+    def _node_groups(self, **parameters: Any) -> Any:
+        self._made.describe_cluster(name=parameters["clusterName"])
+        return self._made.get_paginator("list_nodegroups").paginate(**parameters)
 
 
 def no_program(command: tuple[str, ...]) -> tuple[int, str] | None:
@@ -147,12 +147,12 @@ def experiment(name: str = "qwen3-32b", **aws: Any) -> ResolvedNeuron:
 
 
 def situation(
-    given: ResolvedNeuron | None = None, /, *, root: Path = ROOT, **answers: Sequence[Answer]
+    resolved: ResolvedNeuron | None = None, /, *, root: Path = ROOT, **answers: Sequence[Answer]
 ) -> Situation:
     """The shipped experiment at NOW; `answers` by service, hyphens as underscores."""
     stubbed = {service.replace("_", "-"): calls for service, calls in answers.items()}
     return Situation(
-        experiment=given or experiment(),
+        experiment=resolved or experiment(),
         clients=StubbedClients(stubbed),
         now=NOW,
         run=no_program,

@@ -83,8 +83,8 @@ def names(s3: Any) -> set[str]:
 
 
 def line_with(text: str, word: str) -> str:
-    (found,) = [line for line in text.splitlines() if word in line]
-    return found
+    (matching,) = [line for line in text.splitlines() if word in line]
+    return matching
 
 
 def listed(experiment: ResolvedNeuron, *, hours_later: float = 0) -> artifacts.Listing:
@@ -211,8 +211,8 @@ def test_a_recent_upload_stays_and_an_old_goes(s3: Any, tmp_path: Path) -> None:
 
 def test_an_experiment_never_deployed_has_no_bucket(s3: Any, tmp_path: Path, ran: Ran) -> None:
     path, _ = a_file(tmp_path, put("name", value="another"))
-    told = "could not look up the outputs of the stack draftworth-another"
-    assert told in ran("artifacts", path, code=1)
+    message = "could not look up the outputs of the stack draftworth-another"
+    assert message in ran("artifacts", path, code=1)
     ran("artifacts", path, "--bucket", GRAPHS)
 
 

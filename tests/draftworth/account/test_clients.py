@@ -38,18 +38,18 @@ def answer(code: str) -> ClientError:
 def test_an_error_states_attempt_place_and_remedy(
     error: ClientError | BotoCoreError, kind: type[clients.AwsError], next_step: str
 ) -> None:
-    told = clients.explanation(error, "list the things", region=REGION)
-    assert type(told) is kind
+    explained = clients.explanation(error, "list the things", region=REGION)
+    assert type(explained) is kind
     # Without credentials no region was asked, so none is named.
-    asked = not isinstance(error, boto.NoCredentialsError | boto.ProfileNotFound)
-    where = f" in {REGION}" if asked else ""
-    assert told.reason.startswith(f"could not list the things{where}: ")
+    names_region = not isinstance(error, boto.NoCredentialsError | boto.ProfileNotFound)
+    where = f" in {REGION}" if names_region else ""
+    assert explained.reason.startswith(f"could not list the things{where}: ")
     assert REGION not in clients.explanation(error, "list the things").reason
     if isinstance(error, ClientError):
-        assert told.reason.endswith(": because")
-    assert next_step in told.next_step
-    assert f"next: {told.next_step}" in str(told)
-    assert told.exit_code == 1
+        assert explained.reason.endswith(": because")
+    assert next_step in explained.next_step
+    assert f"next: {explained.next_step}" in str(explained)
+    assert explained.exit_code == 1
 
 
 def test_the_advice_names_errors_that_botocore_has() -> None:
@@ -74,9 +74,9 @@ def test_a_listing_has_the_entries_of_every_page(s3: Any) -> None:
     for key in "abc":
         s3.put_object(Bucket="results", Key=key)
 
-    def keys(**asked: object) -> list[str]:
-        found = clients.listed(s3, "list_objects_v2", "Contents[].Key", **asked)
-        return list(found)
+    def keys(**parameters: object) -> list[str]:
+        entries = clients.listed(s3, "list_objects_v2", "Contents[].Key", **parameters)
+        return list(entries)
 
     assert keys(Bucket="results", MaxKeys=1) == ["a", "b", "c"]
     assert keys(Bucket="results", Prefix="nothing") == []

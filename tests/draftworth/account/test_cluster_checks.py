@@ -16,16 +16,16 @@ pytestmark = [pytest.mark.emulator]
 
 
 def test_a_pinned_release_is_requested_by_image_name() -> None:
-    asked: list[str] = []
+    parameter_names: list[str] = []
 
-    def answer(**given: str) -> Any:
-        asked.append(given["Name"])
+    def answer(**parameters: str) -> Any:
+        parameter_names.append(parameters["Name"])
         return {"Parameter": {"Value": "1.35.10-20261119"}}
 
     here: Any = SimpleNamespace(get_parameter=answer)
     node_image(dataclasses.replace(stubs.situation(), clients=lambda *_: here))
     images = "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64"
-    assert asked == [
+    assert parameter_names == [
         f"{images}/neuron/recommended/release_version",
         f"{images}/standard/recommended/release_version",
         f"{images}/neuron/amazon-eks-node-al2023-x86_64-neuron-1.35-v20260625/image_id",
@@ -41,9 +41,9 @@ class Registry(BaseHTTPRequestHandler):
         self.answer(200, self.token)
 
     def do_HEAD(self) -> None:
-        known = self.headers["Authorization"] == "Bearer anonymous"
+        is_known_to_us = self.headers["Authorization"] == "Bearer anonymous"
         ours = self.path == "/v2/neuron/neuron-helm-chart/manifests/1.10.0"
-        self.answer(self.status if known and ours else 401)
+        self.answer(self.status if is_known_to_us and ours else 401)
 
     def answer(self, status: int, body: bytes = b"") -> None:
         self.send_response(status)
@@ -57,7 +57,7 @@ class Registry(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize(
-    ("answers", "status", "found"),
+    ("answers", "status", "words"),
     [
         ({}, "pass", "1.10.0 by its tag; today it is sha256:0123"),
         ({"status": 404}, "fail", "public.ecr.aws has no neuron/neuron-helm-chart 1.10.0"),
@@ -67,7 +67,7 @@ class Registry(BaseHTTPRequestHandler):
     ],
 )
 def test_driver_chart_is_looked_up_where_deploys_pull(
-    monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any], status: str, found: str
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any], status: str, words: str
 ) -> None:
     with HTTPServer(("127.0.0.1", 0), type("Handler", (Registry,), answers)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -77,7 +77,7 @@ def test_driver_chart_is_looked_up_where_deploys_pull(
         result = cluster_checks.neuron_chart(stubs.situation())
         server.shutdown()
     assert result.status == status
-    assert found in result.observation
+    assert words in result.observation
     assert ("-c neuron-chart=FOLDER" in result.next_step) == (status != "pass")
     # Nobody answers any more.
     assert cluster_checks.neuron_chart(stubs.situation()).status == "warn"

@@ -32,12 +32,12 @@ def versions(s3: Any, bucket: str = ASSETS) -> list[str]:
 
 def test_every_version_of_only_our_files_goes(s3: Any, ran: Ran) -> None:
     emulated_resources.upload_folder()
-    others = ["a.zip", f"{STACK}-x/prompts.json", STACK]
-    for key in others:
+    foreign_keys = ["a.zip", f"{STACK}-x/prompts.json", STACK]
+    for key in foreign_keys:
         s3.put_object(Bucket=ASSETS, Key=key, Body=b"x")
-    said = ran("delete-assets", QWEN)
-    assert versions(s3) == sorted(others)
-    assert said == f"deleted 5 versions of files in s3://{ASSETS}/{STACK}/\n"
+    output = ran("delete-assets", QWEN)
+    assert versions(s3) == sorted(foreign_keys)
+    assert output == f"deleted 5 versions of files in s3://{ASSETS}/{STACK}/\n"
     assert "no file in a folder draftworth-qwen3-32b/" in ran("delete-assets", QWEN)
 
 
@@ -60,8 +60,8 @@ def test_nothing_is_deleted_while_its_stack_exists(s3: Any, ran: Ran) -> None:
     emulated_resources.upload_folder()
     emulated_resources.stack(STACK)
     before = versions(s3)
-    told = ran("delete-assets", QWEN, code=1)
-    assert f"the stack {STACK} in us-east-2 still exists" in told
+    output = ran("delete-assets", QWEN, code=1)
+    assert f"the stack {STACK} in us-east-2 still exists" in output
     assert versions(s3) == before
     boto3.client("cloudformation", region_name=REGION).delete_stack(StackName=STACK)
     ran("delete-assets", QWEN)
@@ -83,8 +83,8 @@ def test_what_s3_does_not_delete_is_told(monkeypatch: pytest.MonkeyPatch, ran: R
 
     made = client
     monkeypatch.setattr(delete_assets, "client", lambda s, r: Locked() if s == "s3" else made(s, r))
-    told = f"s3://{ASSETS}/{STACK}/a: not deleted: AccessDenied: locked"
-    assert told in ran("delete-assets", QWEN, code=1)
+    message = f"s3://{ASSETS}/{STACK}/a: not deleted: AccessDenied: locked"
+    assert message in ran("delete-assets", QWEN, code=1)
 
 
 @pytest.mark.parametrize("refusing", ["s3", "cloudformation"])

@@ -52,18 +52,18 @@ def test_another_qualifier_has_another_parameter(account: None, tmp_path: Path) 
 def test_a_secret_is_read_but_never_printed(
     account: None,
 ) -> None:
-    given = situation(experiment(hub_token_secret="hub"))
+    checked = situation(experiment(hub_token_secret="hub"))
     secrets = boto3.client("secretsmanager", region_name=REGION)
 
     def fails_with(command: str) -> bool:
-        result = deploy_prerequisites.hub_token(given)
+        result = deploy_prerequisites.hub_token(checked)
         return result.status == "fail" and command in result.next_step
 
     assert fails_with("create-secret")
     secrets.create_secret(Name="hub", SecretString=" ")
     assert fails_with("put-secret-value")
     secrets.put_secret_value(SecretId="hub", SecretString="hf_very_secret")
-    result = deploy_prerequisites.hub_token(given)
+    result = deploy_prerequisites.hub_token(checked)
     assert result.status == "pass"
     assert "hf_very_secret" not in str(result)
     secrets.delete_secret(SecretId="hub")

@@ -44,8 +44,8 @@ def clients(service: str, region: str, /) -> Any:
     return EmulatedClient(service, region)
 
 
-def scope(given: ResolvedNeuron | None = None, /, use: Any = clients) -> Scope:
-    return Scope(experiment=given or experiment(), clients=use, now=NOW)
+def scope(resolved: ResolvedNeuron | None = None, /, use: Any = clients) -> Scope:
+    return Scope(experiment=resolved or experiment(), clients=use, now=NOW)
 
 
 def kind(name: str) -> resource_kinds.Kind:
@@ -53,7 +53,7 @@ def kind(name: str) -> resource_kinds.Kind:
     return row
 
 
-def found(*names: str, of: ResolvedNeuron | None = None) -> list[resource_kinds.Leftover]:
+def listed(*names: str, of: ResolvedNeuron | None = None) -> list[resource_kinds.Leftover]:
     """What there is of these kinds."""
     return [one for name in names for one in leftovers.find(kind(name), scope(of))]
 
@@ -81,7 +81,7 @@ def test_every_kind_is_listed_with_what_removes_it() -> None:
 
 def test_uploaded_files_are_priced_with_every_version() -> None:
     made.upload_folder()
-    (folder,) = found("upload folder")
+    (folder,) = listed("upload folder")
     assert folder.id == f"s3://{made.ASSETS}/draftworth-qwen3-32b/"
     assert folder.name == "prompts and functions: 3 files, 5 versions"
     assert folder.usd_per_month == pytest.approx(
@@ -91,7 +91,7 @@ def test_uploaded_files_are_priced_with_every_version() -> None:
     s3 = boto3.client("s3", region_name=made.REGION)
     for key in ("prompts.json", "function.zip"):
         s3.delete_object(Bucket=made.ASSETS, Key=f"draftworth-qwen3-32b/{key}")
-    assert found("upload folder"), "old versions are left"
+    assert listed("upload folder"), "old versions are left"
 
 
 def test_other_uploads_and_similar_buckets_are_not_ours() -> None:
@@ -102,7 +102,7 @@ def test_other_uploads_and_similar_buckets_are_not_ours() -> None:
     for name in ("cdk-mine", "cdk-hnb659fds-assets-123456789012-us-east-1"):
         made.asset_bucket(name)
         s3.put_object(Bucket=name, Key="draftworth-qwen3-32b/a.json", Body=b"x")
-    assert found("upload folder") == []
+    assert listed("upload folder") == []
 
 
 def test_schedules_are_ours_by_group_or_name() -> None:
@@ -110,7 +110,7 @@ def test_schedules_are_ours_by_group_or_name() -> None:
     for group in (made.STACK, "default"):
         made.schedule(f"{made.STACK}-benchmarkDeadline1-X", group)
         made.schedule("another", group)
-    commands = (r.remove.partition("--group-name ")[2] for r in found("schedule"))
+    commands = (r.remove.partition("--group-name ")[2] for r in listed("schedule"))
     assert sorted(commands) == [
         f"default --name {made.STACK}-benchmarkDeadline1-X",
         f"{made.STACK} --name another",
@@ -124,7 +124,7 @@ def test_a_similarly_named_experiments_things_are_not_ours() -> None:
     made.role("draftworth-qwen3-32b-x-c-NodeRole1-X", made.OTHERS_TAGS)
     made.stack("draftworth-qwen3-32b-x", made.OTHERS_TAGS)
     made.bucket("somebody-elses", {})
-    assert found("bucket", "role", "stack") == []
+    assert listed("bucket", "role", "stack") == []
 
 
 def test_another_experiment_that_is_still_deployed_is_named() -> None:
@@ -139,7 +139,7 @@ def test_another_experiment_that_is_still_deployed_is_named() -> None:
 
 def test_a_thing_without_tags_is_ours_by_name() -> None:
     made.bucket("draftworth-qwen3-32b-storageartifacts1-x", {})
-    assert [r.kind for r in found("bucket")] == ["bucket"]
+    assert [r.kind for r in listed("bucket")] == ["bucket"]
 
 
 def test_a_stacks_name_does_not_match_longer_ones() -> None:
@@ -161,8 +161,10 @@ def test_a_stacks_name_does_not_match_longer_ones() -> None:
 def test_a_bucket_stays_only_where_the_experiment_wants(holds: str, keep: bool) -> None:
     made.holding(holds, key="runs/a/run.json")
     stays = {"checkpoints": not keep, "results": not keep} | {holds: keep}
-    given = experiment(keep_checkpoints=stays["checkpoints"], keep_results=stays["results"])
-    assert [bool(bucket.kept) for bucket in found("bucket", of=given)] == [keep]
+    kept_experiment = experiment(
+        keep_checkpoints=stays["checkpoints"], keep_results=stays["results"]
+    )
+    assert [bool(bucket.kept) for bucket in listed("bucket", of=kept_experiment)] == [keep]
 
 
 def test_kept_results_come_with_commands_that_list_runs() -> None:
@@ -190,7 +192,7 @@ def test_a_price_below_a_cent_is_not_nothing() -> None:
 
 def test_a_results_bucket_without_runs_is_reported_useless() -> None:
     made.holding("results", key="control/capacity.json")
-    (bucket,) = found("bucket")
+    (bucket,) = listed("bucket")
     assert "holds no run: of no use once its stack is gone" in bucket.kept
     assert bucket.remove.endswith(f"rb --force s3://{bucket.id}")
 
@@ -200,7 +202,7 @@ def test_a_results_bucket_without_runs_is_reported_useless() -> None:
 )
 def test_results_cost_what_their_storage_class_does(storage_class: str, usd: str) -> None:
     made.holding("results", key="runs/a/run.json", StorageClass=storage_class)
-    (bucket,) = found("bucket")
+    (bucket,) = listed("bucket")
     assert bucket.name == "1,024 bytes"
     assert bucket.usd_per_month == pytest.approx(
         1024 / 2**30 * (resource_kinds.monthly_usd(usd) or 0)
@@ -230,8 +232,8 @@ def test_a_bought_block_stays_unless_ended_or_foreign() -> None:
 
 def test_an_on_demand_reservation_costs_what_instances_do() -> None:
     tags = [{"Key": "draftworth:experiment", "Value": "llama-3.1-8b-eagle3"}]
-    given = reserved(ReservationType="default", Tags=tags)
-    (one,) = leftovers.find(kind("capacity reservation"), given)
+    reservation = reserved(ReservationType="default", Tags=tags)
+    (one,) = leftovers.find(kind("capacity reservation"), reservation)
     block_price = experiment("llama-3.1-8b-eagle3").node_price.usd_per_hour
     assert not one.kept
     assert one.usd_per_month == pytest.approx(2 * block_price * 730)
@@ -240,11 +242,11 @@ def test_an_on_demand_reservation_costs_what_instances_do() -> None:
 def test_hourly_costs_are_reported_per_month() -> None:
     for kind_ in ("NAT gateway", "instance trn2.48xlarge", "volume"):
         made.one(kind_)
-    usd = {r.kind: r.usd_per_month for r in found("instance", "NAT gateway", "volume")}
+    usd = {r.kind: r.usd_per_month for r in listed("instance", "NAT gateway", "volume")}
     assert usd["instance trn2.48xlarge"] == pytest.approx(
         experiment().node_price.usd_per_hour * 730
     )
-    (unpriced,) = found("instance", of=experiment(price=None))
+    (unpriced,) = listed("instance", of=experiment(price=None))
     assert unpriced.usd_per_month is None
     assert usd["NAT gateway"] == pytest.approx(0.045 * 730)
     assert usd["volume"] == pytest.approx(100 * 0.08)
@@ -279,7 +281,7 @@ def test_an_instance_that_ends_is_no_leftover() -> None:
     ec2 = boto3.client("ec2", region_name="us-east-2")
     (reservation,) = ec2.describe_instances()["Reservations"]
     ec2.terminate_instances(InstanceIds=[reservation["Instances"][0]["InstanceId"]])
-    assert found("instance") == []
+    assert listed("instance") == []
 
 
 def test_an_account_with_refused_calls_is_not_clean() -> None:
@@ -367,9 +369,9 @@ def test_the_command_exits_with_1_for_unplanned_leftovers(
 ) -> None:
     make()
     monkeypatch.setattr(leftovers, "client", clients)
-    told = ran("leftovers", QWEN, code=code)
-    assert "qwen3-32b in account 123456789012, us-east-2" in told
-    assert ("should be gone: nothing" in told) is (code == 0)
+    output = ran("leftovers", QWEN, code=code)
+    assert "qwen3-32b in account 123456789012, us-east-2" in output
+    assert ("should be gone: nothing" in output) is (code == 0)
 
 
 def test_without_credentials_the_command_is_not_clean(
@@ -382,7 +384,7 @@ def test_without_credentials_the_command_is_not_clean(
 def test_a_duration_has_the_largest_unit_above_two() -> None:
     seconds = (0, 119, 2460, 3 * 3600, 47 * 3600, 12 * 86_400)
     texts = ["0 s", "119 s", "41 min", "3 h", "47 h", "12 days"]
-    assert [duration_text(given) for given in seconds] == texts
+    assert [duration_text(duration) for duration in seconds] == texts
 
 
 def test_a_size_is_told_in_bytes_or_gib() -> None:

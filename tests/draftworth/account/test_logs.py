@@ -49,20 +49,20 @@ def agent() -> Iterator[Agent]:
 
 
 @pytest.fixture
-def said(ran: Ran) -> Said:
+def printed(ran: Ran) -> Said:
     return lambda *words: ran("logs", QWEN, *words).splitlines()
 
 
-def test_lines_say_when_who_and_what(agent: Agent, said: Said) -> None:
-    assert "no line of these pods" in said()[0]
+def test_lines_say_when_who_and_what(agent: Agent, printed: Said) -> None:
+    assert "no line of these pods" in printed()[0]
     agent.write("INFO: ready\n")
     agent.write({"event": "started"}, ago_s=2)
-    structured, line = said()
+    structured, line = printed()
     assert structured.endswith("{'event': 'started'}")
     assert re.fullmatch(r"\d{4}(-\d\d){2} \d\d(:\d\d){2}  vllm-baseline-x/vllm  INFO: ready", line)
 
 
-def test_only_our_pods_within_the_time_are_printed(agent: Agent, said: Said) -> None:
+def test_only_our_pods_within_the_time_are_printed(agent: Agent, printed: Said) -> None:
     agent.write("old", ago_s=3700)
     agent.write("system", namespace_name="kube-system")
     agent.write("measuring", pod="llmperf-1")
@@ -72,23 +72,23 @@ def test_only_our_pods_within_the_time_are_printed(agent: Agent, said: Said) -> 
         (("--pod", "vllm-"), ["serving"]),
         (("--since-minutes", 120), ["old", "measuring", "serving"]),
     ):
-        assert [line.split("  ")[-1] for line in said(*words)] == expected
+        assert [line.split("  ")[-1] for line in printed(*words)] == expected
 
 
-def test_a_containers_text_forges_no_other_line(agent: Agent, said: Said) -> None:
+def test_a_containers_text_forges_no_other_line(agent: Agent, printed: Said) -> None:
     agent.write("one\n2026-01-01 00:00:00  llmperf-1/x  forged\x1b[2J")
-    first, second = said()
+    first, second = printed()
     assert first.endswith("one")
     assert second.startswith("    2026")
     assert "\x1b" not in second
 
 
-def test_messages_that_are_no_pods_record_are_skipped(agent: Agent, said: Said) -> None:
+def test_messages_that_are_no_pods_record_are_skipped(agent: Agent, printed: Said) -> None:
     messages = (" ", "no JSON", "[]", '{"log": "x"}', '{"kubernetes": 3}', '{"kubernetes": {}}')
     for message in (*messages, "[" * 5000):
         agent.raw(message)
     agent.write("after")
-    (line,) = said()
+    (line,) = printed()
     assert line.endswith("after")
 
 
@@ -114,8 +114,8 @@ def test_following_prints_each_line_once_even_late_ones(
 
 def test_a_missing_log_group_is_no_traceback(ran: Ran) -> None:
     with mock_aws():
-        told = ran("logs", QWEN, code=1)
-    assert f"could not read the log group {GROUP}" in told
+        output = ran("logs", QWEN, code=1)
+    assert f"could not read the log group {GROUP}" in output
 
 
 @pytest.mark.parametrize(

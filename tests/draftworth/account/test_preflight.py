@@ -48,12 +48,12 @@ def test_credentials_name_the_account_and_region_is_enabled() -> None:
 
 
 def test_account_is_queried_in_an_always_enabled_region() -> None:
-    given = situation(experiment(region="ap-east-1"))
+    checked = situation(experiment(region="ap-east-1"))
     with mock_aws():
-        credentials(given)
-        region_enabled(given)
-    asked = given.clients.calls  # type: ignore[attr-defined]
-    assert asked == [("us-east-1", "GetCallerIdentity"), ("us-east-1", "DescribeRegions")]
+        credentials(checked)
+        region_enabled(checked)
+    calls = checked.clients.calls  # type: ignore[attr-defined]
+    assert calls == [("us-east-1", "GetCallerIdentity"), ("us-east-1", "DescribeRegions")]
 
 
 def test_only_a_commit_is_pinned() -> None:
@@ -62,8 +62,8 @@ def test_only_a_commit_is_pinned() -> None:
     for revision, status in (("a" * 40, "pass"), ("v1.0", "warn")):
         pinned = HubModel(model=shipped.spec.target.model, revision=revision)
         variants = (baseline, drafted.model_copy(update={"draft": pinned}))
-        given = changed(shipped, target=pinned, variants=variants)
-        assert revisions(situation(given)).status == status
+        experiment_of_commits = changed(shipped, target=pinned, variants=variants)
+        assert revisions(situation(experiment_of_commits)).status == status
 
 
 def test_without_credentials_aws_checks_are_skipped(
@@ -106,8 +106,8 @@ def test_checks_in_a_disabled_region_are_skipped() -> None:
 def test_a_refusal_is_a_failed_check_with_reason(check: Check) -> None:
     """Whatever the check asks is denied: no error leaves the command as a traceback."""
     kind = "llama-3.1-8b-eagle3" if check.name == "capacity block" else "qwen3-32b"
-    given = situation(experiment(kind, hub_token_secret="hub"))
-    refused = dataclasses.replace(given, clients=refusing)
+    checked = situation(experiment(kind, hub_token_secret="hub"))
+    refused = dataclasses.replace(checked, clients=refusing)
     result = preflight.result_of(check, refused)
     assert result.status == "fail"
     assert "AccessDenied" in result.observation

@@ -56,9 +56,9 @@ def virginia(*answers: Answer) -> StubbedClients:
 
 def test_spot_has_the_zones_price_of_now() -> None:
     clients = ohio(spot(us_east_2c=["15.09", "8.60"]))
-    found = current_price(experiment(), clients, NOW)
-    assert (found.usd_per_hour, found.as_of) == (15.09, NOW.date())
-    assert found.source == "EC2 Spot price history: 8.60 to 15.09 in 7 days"
+    looked_up = current_price(experiment(), clients, NOW)
+    assert (looked_up.usd_per_hour, looked_up.as_of) == (15.09, NOW.date())
+    assert looked_up.source == "EC2 Spot price history: 8.60 to 15.09 in 7 days"
     assert clients.calls == [("us-east-2", "DescribeSpotPriceHistory")]
 
 
@@ -70,8 +70,11 @@ def test_on_demand_costs_the_regions_list_price() -> None:
             product("us-west-2", "99"),
         )
     )
-    found = current_price(experiment(capacity={"kind": "on_demand"}), clients, NOW)
-    assert (found.usd_per_hour, found.source) == (46.987, "AWS Price List, on demand, Linux")
+    looked_up = current_price(experiment(capacity={"kind": "on_demand"}), clients, NOW)
+    assert (looked_up.usd_per_hour, looked_up.source) == (
+        46.987,
+        "AWS Price List, on demand, Linux",
+    )
     assert clients.calls == [("us-east-1", "GetProducts")]
 
 
@@ -97,22 +100,22 @@ NO_LIST_PRICES = (
 
 def test_a_price_that_aws_withholds_is_an_error() -> None:
     on_demand = experiment(capacity={"kind": "on_demand"})
-    for given, clients, answers in (
+    for priced, clients, answers in (
         (experiment(), ohio(*NO_SPOT_PRICES), NO_SPOT_PRICES),
         (on_demand, virginia(*NO_LIST_PRICES), NO_LIST_PRICES),
     ):
         for _ in answers:
             with pytest.raises(AwsError) as refused:
-                current_price(given, clients, NOW)
+                current_price(priced, clients, NOW)
             assert refused.value.next_step
 
 
 def test_a_broken_price_list_is_no_traceback() -> None:
     texts = ("", "[]", "{", '{"a": NaN}', '{"a":' * 20_000)
-    clients, given = virginia(*map(products, texts)), experiment(capacity={"kind": "on_demand"})
+    clients, priced = virginia(*map(products, texts)), experiment(capacity={"kind": "on_demand"})
     for _ in texts:
         with pytest.raises(DraftworthError):
-            current_price(given, clients, NOW)
+            current_price(priced, clients, NOW)
 
 
 def test_a_price_is_requested_once_and_kept(unpriced: ResolvedNeuron) -> None:
@@ -135,38 +138,38 @@ def test_a_price_that_cannot_be_renewed_stays(unpriced: ResolvedNeuron) -> None:
     assert CONTEXT_FILE.read_bytes() == before
 
 
-@pytest.mark.parametrize(("options", "said"), [([], False), (["--again"], True)])
+@pytest.mark.parametrize(("options", "is_stated"), [([], False), (["--again"], True)])
 def test_a_stated_price_needs_no_request(
-    monkeypatch: pytest.MonkeyPatch, ran: Ran, options: Sequence[str], said: bool
+    monkeypatch: pytest.MonkeyPatch, ran: Ran, options: Sequence[str], is_stated: bool
 ) -> None:
     monkeypatch.setattr(price, "kept_price", None)
-    told = ran("price", QWEN, *options)
-    assert "15.09 USD a node and hour of 2026-10-01" in told
-    assert ("AWS was not asked" in told) is said
-    assert ("next: delete aws.price from" in told) is said
+    output = ran("price", QWEN, *options)
+    assert "15.09 USD a node and hour of 2026-10-01" in output
+    assert ("AWS was not asked" in output) is is_stated
+    assert ("next: delete aws.price from" in output) is is_stated
 
 
 def test_a_price_list_refusal_names_no_other_region() -> None:
-    with pytest.raises(AwsError) as told:
+    with pytest.raises(AwsError) as refused:
         current_price(experiment(capacity={"kind": "on_demand"}), virginia(DENIED_LIST), NOW)
-    assert "could not read the price of trn2.48xlarge in the Price List" in str(told.value)
-    assert "us-east-1" not in str(told.value)
+    assert "could not read the price of trn2.48xlarge in the Price List" in str(refused.value)
+    assert "us-east-1" not in str(refused.value)
     with pytest.raises(AwsError, match="in us-east-2"):
         current_price(experiment(), ohio(DENIED), NOW)
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "told"),
+    ("answer", "code", "words"),
     [(spot(us_east_2c=["15.09"]), 0, "15.09 USD a node and hour"), (spot(), 1, "--find")],
 )
 def test_the_command_prints_the_price_or_why_none(
     answer: Answer,
     code: int,
-    told: str,
+    words: str,
     unpriced: ResolvedNeuron,
     monkeypatch: pytest.MonkeyPatch,
     ran: Ran,
 ) -> None:
-    asked: Any = lambda given, _, now: current_price(given, ohio(answer), now)  # noqa: E731
-    monkeypatch.setattr(price, "current_price", asked)
-    assert told in ran("price", unpriced.path, code=code)
+    priced_by_answer: Any = lambda priced, _, now: current_price(priced, ohio(answer), now)  # noqa: E731
+    monkeypatch.setattr(price, "current_price", priced_by_answer)
+    assert words in ran("price", unpriced.path, code=code)

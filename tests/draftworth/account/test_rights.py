@@ -29,13 +29,13 @@ def words(path: Path) -> Iterator[str]:
 
 def methods() -> dict[str, str]:
     """Every method of the clients by name, as IAM writes it."""
-    known: dict[str, str] = {}
+    rights: dict[str, str] = {}
     for service in SERVICES:
         made = boto3.client(service, region_name="us-east-1")  # type: ignore[call-overload]
         prefix = service.replace("-", "")
         for method, operation in made.meta.method_to_api_mapping.items():
-            known.setdefault(method, f"{prefix}:{operation}")
-    return known
+            rights.setdefault(method, f"{prefix}:{operation}")
+    return rights
 
 
 def called() -> set[str]:
@@ -43,15 +43,15 @@ def called() -> set[str]:
     places = [ROOT / "draftworth/account" / place for place in LOOKS_ONLY]
     files = [f for place in places for f in ([place] if place.is_file() else place.rglob("*.py"))]
     assert len(files) > 10
-    known = methods()
-    found = {word for file in files for word in words(file) if _CALL.fullmatch(word)}
-    return {word for word in found if word in known} - FREE
+    rights = methods()
+    names = {word for file in files for word in words(file) if _CALL.fullmatch(word)}
+    return {word for word in names if word in rights} - FREE
 
 
 def test_no_call_buys_or_changes_anything() -> None:
-    found = called()
-    assert "describe_capacity_block_offerings" in found
-    assert {name for name in found if not name.startswith(READS)} == set()
+    names = called()
+    assert "describe_capacity_block_offerings" in names
+    assert {name for name in names if not name.startswith(READS)} == set()
 
 
 def test_a_purchase_would_be_seen(tmp_path: Path) -> None:
@@ -61,6 +61,6 @@ def test_a_purchase_would_be_seen(tmp_path: Path) -> None:
 
 
 def test_the_page_lists_rights_that_commands_need() -> None:
-    known = methods()
-    lines = "".join(f"{known[name]}\n" for name in sorted(called(), key=known.__getitem__))
+    rights = methods()
+    lines = "".join(f"{rights[name]}\n" for name in sorted(called(), key=rights.__getitem__))
     assert_block(ROOT / "docs/operations.md", "rights", f"```\n{lines}```\n")

@@ -124,7 +124,7 @@ def test_a_place_without_runs_says_so(s3: Any, ran: Ran) -> None:
     s3.put_object(Bucket="results", Key="half/blocks/0001.result.json", Body=b"{}")
     show = "show: draftworth report s3://results/archive/"
     deploy = "no results bucket of experiment qwen3-32b in this account; next: `make deploy"
-    for place, code, told in (
+    for place, code, words in (
         ("s3://results", 0, "s3://results/runs/: no runs\n"),
         ("s3://results/archive/runs", 0, show),
         ("s3://results/half", 2, "s3://results/half: no run.json there"),
@@ -132,7 +132,7 @@ def test_a_place_without_runs_says_so(s3: Any, ran: Ran) -> None:
         (stubs.QWEN, 1, deploy),
         ("nowhere.yaml", 2, "nowhere.yaml"),
     ):
-        assert told in ran("report", place, code=code)
+        assert words in ran("report", place, code=code)
 
 
 def test_options_for_one_run_refuse_a_list(s3: Any, ran: Ran) -> None:

@@ -59,9 +59,9 @@ def stage(s3: Any, files: dict[str, bytes] | None = None) -> None:
     put(s3, "_READY.json", ready(files))
 
 
-def downloaded(folder: Path, *, weights: bool = True, said: list[str] | None = None) -> Path:
-    said = [] if said is None else said
-    return download_checkpoint(URL, folder, needs_weights=weights, say=said.append)
+def downloaded(folder: Path, *, weights: bool = True, lines: list[str] | None = None) -> Path:
+    lines = [] if lines is None else lines
+    return download_checkpoint(URL, folder, needs_weights=weights, say=lines.append)
 
 
 def content(place: Path) -> dict[str, bytes]:
@@ -71,12 +71,12 @@ def content(place: Path) -> dict[str, bytes]:
 
 def test_every_file_lands_in_the_models_folder(s3: Any, tmp_path: Path) -> None:
     stage(s3)
-    said: list[str] = []
-    place = downloaded(tmp_path, said=said)
+    lines: list[str] = []
+    place = downloaded(tmp_path, lines=lines)
     assert place.name == "draft"
     assert content(place) == FILES
-    told = [f"owner/draft at main: downloading {name}" for name in FILES]
-    assert [line.split(", ")[0] for line in said] == told
+    downloads = [f"owner/draft at main: downloading {name}" for name in FILES]
+    assert [line.split(", ")[0] for line in lines] == downloads
     # Of a target the weights stay where they are; what was staged anew is another folder.
     without = downloaded(tmp_path / "target", weights=False)
     assert content(without).keys() == FILES.keys() - {WEIGHTS}
@@ -130,7 +130,7 @@ FAILED = FailedModel(
 
 
 @pytest.mark.parametrize(
-    ("markers", "said"),
+    ("markers", "words"),
     [
         ({}, r"no staged checkpoint there .*; allowed: s3://BUCKET/MODEL/REVISION .*; next: list"),
         ({"_STAGING.json": dump_record(PLAN)}, r"is not whole: its staging has begun .*next: wait"),
@@ -148,12 +148,12 @@ FAILED = FailedModel(
     ],
 )
 def test_an_incomplete_checkpoint_is_refused_with_next_step(
-    s3: Any, tmp_path: Path, markers: dict[str, bytes], said: str
+    s3: Any, tmp_path: Path, markers: dict[str, bytes], words: str
 ) -> None:
     for name, body in markers.items():
         put(s3, name, body)
 
-    with pytest.raises(UserInputError, match=f"^{URL}.*{said}"):
+    with pytest.raises(UserInputError, match=f"^{URL}.*{words}"):
         downloaded(tmp_path)
 
     assert content(tmp_path) == {}
@@ -183,6 +183,6 @@ def test_estimate_reads_a_staged_draft_and_tokenizer(
     monkeypatch.setattr(estimate, "Reader", HalfRight)
     monkeypatch.setattr("rehearsal.install.install_engine", lambda *_, **__: Path("python"))
     staged = ("--draft", URL, "--target", URL, "--out", tmp_path / "out", "--json")
-    told = ran("estimate", ROOT / "experiments/rehearsal.yaml", "--answers", run, *staged)
-    assert '"draft": "draft"' in told
-    assert "owner/draft at main: " in told
+    output = ran("estimate", ROOT / "experiments/rehearsal.yaml", "--answers", run, *staged)
+    assert '"draft": "draft"' in output
+    assert "owner/draft at main: " in output

@@ -60,7 +60,7 @@ def test_an_object_above_our_sizes_is_refused(s3: Any, tmp_path: Path) -> None:
 
 
 def test_other_keys_are_not_downloaded(s3: Any, tmp_path: Path) -> None:
-    others = (
+    foreign_keys = (
         "one/journal/pod.json",
         "one/blocks/a.llmperf.json",
         "one/blocks/deeper/a.result.json",
@@ -68,6 +68,6 @@ def test_other_keys_are_not_downloaded(s3: Any, tmp_path: Path) -> None:
         "one/a.result.json",
         "one-more/run.json",
     )
-    put(s3, *(f"runs/{key}" for key in others))
+    put(s3, *(f"runs/{key}" for key in foreign_keys))
     download_run("s3://results/runs/one", tmp_path / "run")
     assert downloaded(tmp_path) == {}

@@ -99,14 +99,14 @@ def test_an_idle_controller_is_replaced_by_printed_commands(
     node_group(1)
     deployment = replace(STATE.deployments[plans.JOB], block_node_seconds=block_node_seconds)
     put_state(dump_record(replace(STATE, deployments={plans.JOB: deployment})))
-    said = ran("stop", QWEN, "--wait-minutes", "2", code=1)
+    output = ran("stop", QWEN, "--wait-minutes", "2", code=1)
     assert sum(slept) == pytest.approx(120, abs=stop.LOOK_SECONDS)
-    assert said.count("1 desired node") == 1
-    assert "ready, since 2026-" in said
-    assert f"{spent} USD" in said
-    assert "the controller has not acted" in said
-    assert f"update-nodegroup-config --region {REGION} --cluster-name {CLUSTER}" in said
-    assert f"--nodegroup-name {GROUP}" in said
+    assert output.count("1 desired node") == 1
+    assert "ready, since 2026-" in output
+    assert f"{spent} USD" in output
+    assert "the controller has not acted" in output
+    assert f"update-nodegroup-config --region {REGION} --cluster-name {CLUSTER}" in output
+    assert f"--nodegroup-name {GROUP}" in output
     assert STOP_KEY in keys()
 
 
@@ -115,9 +115,9 @@ def test_nodes_that_only_drain_get_no_command(
 ) -> None:
     node_group(0)
     monkeypatch.setattr("draftworth.account.stop._instances", lambda *_: 1)
-    said = ran("stop", QWEN, "--wait-minutes", "0", code=1)
-    assert "0 desired nodes, 1 existing instance" in said
-    assert "EKS drains them" in said
+    output = ran("stop", QWEN, "--wait-minutes", "0", code=1)
+    assert "0 desired nodes, 1 existing instance" in output
+    assert "EKS drains them" in output
 
 
 def test_it_waits_for_a_size_about_to_rise(account: None, slept: list[float], ran: Ran) -> None:
@@ -175,9 +175,9 @@ def test_an_unreadable_state_hides_no_node(
 def test_resume_lets_the_nodes_come_again(account: None, ran: Ran) -> None:
     assert not_stopped(situation()).status == "pass"
     ran("stop", QWEN)
-    told = not_stopped(situation())
-    assert told.status == "warn"
-    assert "--resume" in told.next_step
+    check_result = not_stopped(situation())
+    assert check_result.status == "warn"
+    assert "--resume" in check_result.next_step
     assert "is deleted" in ran("stop", QWEN, "--resume")
     assert keys() == []
     assert "was not there" in ran("stop", QWEN, "--resume")
@@ -185,8 +185,8 @@ def test_resume_lets_the_nodes_come_again(account: None, ran: Ran) -> None:
 
 def test_an_experiment_that_is_not_deployed_says_so(ran: Ran) -> None:
     with mock_aws():
-        told = ran("stop", QWEN, code=1)
-    assert f"could not look up the outputs of the stack {CLUSTER}" in told
+        output = ran("stop", QWEN, code=1)
+    assert f"could not look up the outputs of the stack {CLUSTER}" in output
 
 
 @pytest.mark.parametrize("minutes", ["-1", "121", "soon"])

@@ -31,7 +31,7 @@ PLANTED = {
 
 
 def answered(run: Run, claims: ClaimsFile = PUBLISHED) -> list[tuple[str, str]]:
-    return [(found.answer, found.sentence) for found in judge(claims, facts_of(run, {}))]
+    return [(judged.answer, judged.sentence) for judged in judge(claims, facts_of(run, {}))]
 
 
 def claims_of(**overrides: Any) -> ClaimsFile:

@@ -20,39 +20,39 @@ def folder(tmp_path: Path) -> Path:
     return write_run(make_run(), tmp_path / "run")
 
 
-def section(said: str) -> str:
+def section(report: str) -> str:
     """What is printed before the answer."""
-    return said[: said.index("\n\nDecision")].replace(f"{RESULTS}/", "")
+    return report[: report.index("\n\nDecision")].replace(f"{RESULTS}/", "")
 
 
 def test_what_is_said_of_each_file(folder: Path, ran: Ran) -> None:
     """One request failed in each, a warm-up is in aiperf's, and a second load in guidellm's."""
     files = ("aiperf.jsonl", "guidellm.json", "vllm.json", "vllm-medians.json")
-    told = [section(ran("report", folder, "--against", RESULTS / name)) for name in files]
-    assert_snapshot("\n\n\n".join([*told, ""]), RESULTS / "said.txt")
+    sections = [section(ran("report", folder, "--against", RESULTS / name)) for name in files]
+    assert_snapshot("\n\n\n".join([*sections, ""]), RESULTS / "said.txt")
 
 
 def test_of_the_same_work_only_definitions_differ(folder: Path, ran: Ran) -> None:
-    said = section(ran("report", folder, "--against", RESULTS / "guidellm-alike.json"))
-    assert said.count("Not alike: ") == said.count("Not alike: guidellm") == 4
+    compared = section(ran("report", folder, "--against", RESULTS / "guidellm-alike.json"))
+    assert compared.count("Not alike: ") == compared.count("Not alike: guidellm") == 4
 
 
 def test_files_and_runs_stand_beside_a_run_together(folder: Path, tmp_path: Path, ran: Ran) -> None:
     other = write_run(make_run(run_id="other"), tmp_path / "other")
     places = (RESULTS / "vllm.json", other, RESULTS / "aiperf.jsonl")
-    said = ran("report", folder, *(word for place in places for word in ("--against", place)))
-    titles = [line for line in said.splitlines() if line.startswith("Against ")]
+    output = ran("report", folder, *(word for place in places for word in ("--against", place)))
+    titles = [line for line in output.splitlines() if line.startswith("Against ")]
     assert titles == ["Against another run", *["Against another load generator"] * 2]
 
 
-@pytest.mark.parametrize("asked", [("--against", RESULTS / "vllm.json"), ("--claims", CLAIMS)])
-def test_ten_lines_end_what_is_printed(asked: tuple[object, ...], folder: Path, ran: Ran) -> None:
+@pytest.mark.parametrize("options", [("--against", RESULTS / "vllm.json"), ("--claims", CLAIMS)])
+def test_ten_lines_end_what_is_printed(options: tuple[object, ...], folder: Path, ran: Ran) -> None:
     answer = ran("report", folder)
     assert answer.startswith("Decision")
     assert answer.count("\n") <= MOST_LINES
-    said = ran("report", folder, *asked)
-    assert said.endswith(f"\n\n{answer}")
-    assert len(said) > 2 * len(answer)
+    output = ran("report", folder, *options)
+    assert output.endswith(f"\n\n{answer}")
+    assert len(output) > 2 * len(answer)
 
 
 def changed(**values: object) -> str:
@@ -71,6 +71,6 @@ def changed(**values: object) -> str:
 )
 def test_a_file_without_figures_is_refused(text: str, folder: Path, ran: Ran) -> None:
     (folder / "result.json").write_text(text)
-    said = ran("report", folder, "--against", folder / "result.json", "--out", code=2)
-    assert "given no figures of requests, allowed: a run, or a file" in said
+    output = ran("report", folder, "--against", folder / "result.json", "--out", code=2)
+    assert "given no figures of requests, allowed: a run, or a file" in output
     assert not (folder / "report").exists()

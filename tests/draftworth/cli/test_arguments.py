@@ -34,9 +34,9 @@ class Measured:
     told: str = field(default="")
 
     def __call__(self, *more: str, **options: object) -> int:
-        given = {"base_url": self.base_url, "model": "m", "prompts": PROMPTS, "out": self.out}
+        values = {"base_url": self.base_url, "model": "m", "prompts": PROMPTS, "out": self.out}
         few = {"requests_per_case": 1, "warmup_requests": 0}
-        pairs = (given | few | options).items()
+        pairs = (values | few | options).items()
         words = (f"--{name.replace('_', '-')}={value}" for name, value in pairs)
         code = main(["measure", *words, *more])
         self.told = self.capsys.readouterr().err
@@ -83,19 +83,19 @@ REFUSED: dict[Callable[[str], object], tuple[str, ...]] = {
 
 
 def test_refusals_of_arguments_show_no_secret() -> None:
-    told = ""
+    messages = ""
     for check, texts in REFUSED.items():
-        told += f"{check.__name__}\n"
+        messages += f"{check.__name__}\n"
         for text in texts:
             with pytest.raises((UserInputError, argparse.ArgumentTypeError)) as refused:
                 check(text)
-            told += f"  {refused.value}\n"
-    assert SECRET not in told
-    assert_snapshot(told, Path(__file__).parent / "snapshots" / "refused-arguments.txt")
+            messages += f"  {refused.value}\n"
+    assert SECRET not in messages
+    assert_snapshot(messages, Path(__file__).parent / "snapshots" / "refused-arguments.txt")
 
 
 @pytest.mark.parametrize(
-    ("check", "given", "kept"),
+    ("check", "text", "kept"),
     [
         (arguments.base_url, "http://localhost:8000/v1/", "http://localhost:8000"),
         (arguments.base_url, "https://[::1]:8443", "https://[::1]:8443"),
@@ -107,8 +107,8 @@ def test_refusals_of_arguments_show_no_secret() -> None:
         ),
     ],
 )
-def test_what_is_good_is_kept(check: Callable[[str], str], given: str, kept: str) -> None:
-    assert check(given) == kept
+def test_what_is_good_is_kept(check: Callable[[str], str], text: str, kept: str) -> None:
+    assert check(text) == kept
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,13 @@ def test_what_is_good_is_kept(check: Callable[[str], str], given: str, kept: str
 @settings(max_examples=25)
 @given(text=TEXTS | st.text())
 def test_any_text_is_kept_or_refused(check: str, text: str) -> None:
-    told = ""
+    message = ""
     try:
         getattr(arguments, check)(text)
     except (UserInputError, argparse.ArgumentTypeError) as refused:
-        told = str(refused)
-    assert told.isprintable()
-    assert len(told) < 500
+        message = str(refused)
+    assert message.isprintable()
+    assert len(message) < 500
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_any_text_is_kept_or_refused(check: str, text: str) -> None:
 def test_a_mistake_is_told_before_any_request(
     measure: Measured, options: dict[str, Any], message: str
 ) -> None:
-    told = measure.refused(**options)
-    assert told.startswith(f"draftworth: {message}")
-    assert SECRET not in told
+    refusal = measure.refused(**options)
+    assert refusal.startswith(f"draftworth: {message}")
+    assert SECRET not in refusal
     assert not measure.out.exists()
 
 
@@ -159,9 +159,9 @@ def test_an_unwritable_output_folder_is_refused_before_measuring(
     measure: Measured, tmp_path: Path, out: str
 ) -> None:
     (tmp_path / "file").write_text("")
-    told = measure.refused(out=tmp_path / out)
-    assert f"{tmp_path / out}: no results can be written there: " in told
-    assert "give --out a folder that you may write to" in told
+    message = measure.refused(out=tmp_path / out)
+    assert f"{tmp_path / out}: no results can be written there: " in message
+    assert "give --out a folder that you may write to" in message
 
 
 @pytest.mark.parametrize("key", [f"{SECRET}\n", f"{SECRET}\r\nX: y", f"{SECRET} ", f"{SECRET}é"])
@@ -169,9 +169,11 @@ def test_a_key_that_no_header_carries_stays_secret(
     measure: Measured, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    told = measure.refused()
-    assert "environment variable OPENAI_API_KEY: given a key (not shown) with a line break" in told
-    assert SECRET not in told
+    message = measure.refused()
+    assert (
+        "environment variable OPENAI_API_KEY: given a key (not shown) with a line break" in message
+    )
+    assert SECRET not in message
 
 
 def prompt_file(folder: Path, prompt_class: str, case: str) -> Path:
@@ -185,8 +187,11 @@ def prompt_file(folder: Path, prompt_class: str, case: str) -> Path:
 def test_a_prompt_file_with_unusable_name_is_refused(
     measure: Measured, tmp_path: Path, folder: str, file: str
 ) -> None:
-    told = measure.refused(prompts=prompt_file(tmp_path, folder, file))
-    assert "the name of a case: given 'yyy" in told or "the name of a prompt class: given" in told
+    message = measure.refused(prompts=prompt_file(tmp_path, folder, file))
+    assert (
+        "the name of a case: given 'yyy" in message
+        or "the name of a prompt class: given" in message
+    )
 
 
 def test_the_longest_names_that_are_allowed_make_files(measure: Measured, tmp_path: Path) -> None:
@@ -244,8 +249,8 @@ def test_a_price_is_kept_with_its_source(measure: Measured, tmp_path: Path) -> N
 
 
 def test_several_prompt_paths_are_measured_together_each_once(measure: Measured) -> None:
-    others = str(ROOT / "prompts" / "open_ended" / "poem.jsonl")
-    assert measure("--prompts", str(PROMPTS), others) == 0
+    poem = str(ROOT / "prompts" / "open_ended" / "poem.jsonl")
+    assert measure("--prompts", str(PROMPTS), poem) == 0
     classes = {(b.prompt_class, b.case) for b in measure.run.blocks}
     assert classes == {("structured", "count"), ("open_ended", "poem")}
     assert measure("--prompts", str(PROMPTS), str(PROMPTS.parent)) == 2

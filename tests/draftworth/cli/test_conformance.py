@@ -44,9 +44,9 @@ def test_a_right_client_is_right_in_every_figure(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     traps = ("several-tokens", "role-chunk", "merged-chunks", "keep-alive")
-    asked = [word for trap in traps for word in ("--trap", trap)]
+    options = [word for trap in traps for word in ("--trap", trap)]
 
-    assert main(["conformance", *TOLERANCE, *asked, "--", *BARE]) == 0
+    assert main(["conformance", *TOLERANCE, *options, "--", *BARE]) == 0
 
     figures = ("ttft_ms", "itl_ms", "e2e_ms", "output_tokens")
     assert verdicts(capsys) == {(trap, figure): "right" for trap in traps for figure in figures}
@@ -55,17 +55,17 @@ def test_a_right_client_is_right_in_every_figure(
 def test_a_client_that_counts_chunks_is_wrong(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    asked = ("--trap", "plain", "--trap", "several-tokens")
+    options = ("--trap", "plain", "--trap", "several-tokens")
     command = (sys.executable, "-c", COUNTS_CHUNKS, "{url}")
 
-    assert main(["conformance", *TOLERANCE, *asked, "--", *command]) == 1
+    assert main(["conformance", *TOLERANCE, *options, "--", *command]) == 1
 
-    found = verdicts(capsys)
-    assert {key for key, word in found.items() if word == "WRONG"} == {
+    verdict_of = verdicts(capsys)
+    assert {key for key, word in verdict_of.items() if word == "WRONG"} == {
         ("several-tokens", "itl_ms"),
         ("several-tokens", "output_tokens"),
     }
-    assert len(found) == 8
+    assert len(verdict_of) == 8
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_a_command_that_fails_says_why(
     command: tuple[str, ...], exit_code: int, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seconds = "3" if command[0] == "sh" else str(HANGS_AFTER_SECONDS)
-    asked = ("--trap", "plain", "--timeout-seconds", seconds)
+    options = ("--trap", "plain", "--timeout-seconds", seconds)
 
-    assert main(["conformance", *asked, "--", *command]) == exit_code
-    shown = capsys.readouterr()
-    assert words in (shown.out if exit_code == 1 else shown.err)
+    assert main(["conformance", *options, "--", *command]) == exit_code
+    printed = capsys.readouterr()
+    assert words in (printed.out if exit_code == 1 else printed.err)
 
 
 def test_the_server_logs_its_writes_and_stops(tmp_path: Path) -> None:

@@ -67,14 +67,14 @@ def test_the_cpu_engines_broken_sampler_is_caught(
 
     output = ran("rehearse", "--experiment", experiment, "--out", runs, "--engine", engine)
     (run,) = runs.iterdir()
-    found = {
+    by_variant = {
         k.variant: k
         for k in likelihoods.read_likelihoods(run, run.name)
         if isinstance(k, likelihoods.Likelihood)
     }
-    assert judged(found["baseline"]).is_the_targets, found
-    assert not judged(found["tiny-draft-k7"]).is_the_targets
-    assert found["tiny-draft-k7"].per_token < -1
+    assert judged(by_variant["baseline"]).is_the_targets, by_variant
+    assert not judged(by_variant["tiny-draft-k7"]).is_the_targets
+    assert by_variant["tiny-draft-k7"].per_token < -1
     assert "its answers are not the target's" in output
     caught_by_the_draft_too(experiment, run, tmp_path / "tokenizer", engine, ran)
 
@@ -92,8 +92,8 @@ def caught_by_the_draft_too(
     # What noise it is differs from start to start: it may be as likely as the target's own words in
     # one class, and in both together, but not in each.
     by_class = likelihoods.read_likelihoods(run, run.name)
-    assert all(isinstance(found, likelihoods.DraftLikelihood) for found in by_class)
-    assert False in {judged(found).is_the_targets for found in by_class}, by_class
+    assert all(isinstance(reading, likelihoods.DraftLikelihood) for reading in by_class)
+    assert False in {judged(reading).is_the_targets for reading in by_class}, by_class
 
 
 @pytest.mark.engine
@@ -116,24 +116,24 @@ def test_the_shipped_answers_need_no_run(
 
 
 def test_an_unreadable_draft_is_refused_with_next_steps(tmp_path: Path, ran: Ran) -> None:
-    told = ran("estimate", ROOT / "experiments/llama-3.1-8b-eagle3.yaml", code=2)
-    assert "read the target's hidden states, which no text holds" in told
+    output = ran("estimate", ROOT / "experiments/llama-3.1-8b-eagle3.yaml", code=2)
+    assert "read the target's hidden states, which no text holds" in output
     target, answers = ("--target", TINY_PAIR / "target"), ("--answers", TINY_PAIR / "answers")
-    told = ran("estimate", HUB_EXPERIMENT, *target, *answers)
-    assert "the drafts are not read: " in told
-    assert "n-gram drafting, " in told
-    assert f"tokens of the tokenizer in {TINY_PAIR.relative_to(ROOT) / 'target'} after" in told
-    assert re.search(r"A draft model must beat 1\.\d\d tokens a step \(window 5", told)
+    output = ran("estimate", HUB_EXPERIMENT, *target, *answers)
+    assert "the drafts are not read: " in output
+    assert "n-gram drafting, " in output
+    assert f"tokens of the tokenizer in {TINY_PAIR.relative_to(ROOT) / 'target'} after" in output
+    assert re.search(r"A draft model must beat 1\.\d\d tokens a step \(window 5", output)
     saved = ran("estimate", HUB_EXPERIMENT, *target, *answers, "--tokens-per-day", "9")
     assert "so it saves nothing there; a vLLM of your own serves it" in saved
     assert "What would settle it" not in saved
-    assert "--draft DIR" in told
-    assert "--draft s3://BUCKET/Qwen/Qwen3-1.7B/main (BUCKET: the stack's output" in told
-    told = ran("estimate", HUB_EXPERIMENT, code=2)
-    assert "--target s3://BUCKET/Qwen/Qwen3-32B/main (BUCKET" in told
-    told = ran("estimate", short_rehearsal(tmp_path), "--out", tmp_path, code=2)
-    assert "no answers lie beside its prompts" in told
-    assert "--answers RUN" in told
+    assert "--draft DIR" in output
+    assert "--draft s3://BUCKET/Qwen/Qwen3-1.7B/main (BUCKET: the stack's output" in output
+    output = ran("estimate", HUB_EXPERIMENT, code=2)
+    assert "--target s3://BUCKET/Qwen/Qwen3-32B/main (BUCKET" in output
+    output = ran("estimate", short_rehearsal(tmp_path), "--out", tmp_path, code=2)
+    assert "no answers lie beside its prompts" in output
+    assert "--answers RUN" in output
 
 
 @pytest.fixture
@@ -206,18 +206,20 @@ def test_the_page_says_what_the_terminal_does(tmp_path: Path, estimated: Ran) ->
     assert "cost of a token, traffic mix" in text
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["--card", "the run's own card"])
-def test_card_and_price_show_what_a_day_saves(tmp_path: Path, estimated: Ran, own: bool) -> None:
+@pytest.mark.parametrize("is_in_run", [False, True], ids=["--card", "the run's own card"])
+def test_card_and_price_show_what_a_day_saves(
+    tmp_path: Path, estimated: Ran, is_in_run: bool
+) -> None:
     classes = [c.name for c in resolved().spec.workload.classes]
     run = write_answers(tmp_path / "run", "Qwen/Qwen3-32B", of=HUB_EXPERIMENT, classes=classes)
-    path = (run if own else tmp_path) / "step_costs.json"
+    path = (run if is_in_run else tmp_path) / "step_costs.json"
     path.write_bytes(dump_record(card(plain(), drafted())))
     pair = ("--draft", TINY_PAIR / "draft", "--target", TINY_PAIR / "target")
     page = tmp_path / "estimate.html"
     options = (*pair, "--tokens-per-day", "1000000", "--html", page)
-    card_option = () if own else ("--card", path)
+    card_option = () if is_in_run else ("--card", path)
     output = estimated(run, *options, *card_option, experiment=HUB_EXPERIMENT)
-    for told in (
+    for words in (
         "What would settle it: a run that measures window",
         "by the assumptions of `plan`: ",
         " billed minutes x 1 node",
@@ -225,7 +227,7 @@ def test_card_and_price_show_what_a_day_saves(tmp_path: Path, estimated: Ran, ow
         "x 0.04 s a step /",
         "status: a forecast by outputs that were read; step costs are measured on servers with a",
     ):
-        assert told in output
+        assert words in output
     assert "the assumptions of <code>plan</code>: " in page.read_text()
     assert "`" not in page.read_text()
 
@@ -239,8 +241,8 @@ def test_windows_range_to_15_and_the_experiments_window(tmp_path: Path, estimate
     edit = put("variants", 1, "window", value=20)
     experiment = write_experiment(tmp_path, edit, base="rehearsal")
     run = write_answers(tmp_path / "run", of=experiment, classes=CLASSES)
-    by_ngram, found = printed_estimates(estimated(run, "--json", experiment=experiment))
-    assert [w["window"] for w in found["windows"]] == [*range(1, 16), 20]
+    by_ngram, by_draft = printed_estimates(estimated(run, "--json", experiment=experiment))
+    assert [w["window"] for w in by_draft["windows"]] == [*range(1, 16), 20]
     assert [w["window"] for w in by_ngram["windows"]] == [*range(1, 16)]
 
 
@@ -251,12 +253,12 @@ def test_ngram_drafting_needs_no_model_and_no_engine(
     edit = put("variants", value=PLAIN_AND_NGRAM)
     experiment = write_experiment(tmp_path, edit, base="rehearsal")
     answers = ("--answers", TINY_PAIR / "answers")
-    (found,) = printed_estimates(ran("estimate", experiment, *answers, "--json"))
-    assert (found["method"], found["draft"], found["hit_rate"]) == ("ngram", None, None)
-    curve = [w["tokens_per_step"]["structured"]["value"] for w in found["windows"]]
+    (estimated,) = printed_estimates(ran("estimate", experiment, *answers, "--json"))
+    assert (estimated["method"], estimated["draft"], estimated["hit_rate"]) == ("ngram", None, None)
+    curve = [w["tokens_per_step"]["structured"]["value"] for w in estimated["windows"]]
     assert curve == sorted(curve)
     assert curve[-1] > 2, "lists, code and JSON repeat themselves"
-    assert found["windows"][-1]["tokens_per_step"]["open_ended"]["value"] < 1.5
+    assert estimated["windows"][-1]["tokens_per_step"]["open_ended"]["value"] < 1.5
     assert "No image for Neuron" not in ran("estimate", experiment, *answers)
 
     run = write_answers(tmp_path / "run", of=experiment, classes=CLASSES)
@@ -269,8 +271,8 @@ def test_ngram_drafting_needs_no_model_and_no_engine(
     for path in (short / "open_ended").iterdir():
         lines = map(json.loads, path.read_text().splitlines())
         path.write_text("".join(json.dumps({**line, "text": "a"}) + "\n" for line in lines))
-    told = ran("estimate", experiment, "--answers", short, code=2)
-    assert "outputs of class open_ended: given: none longer than one token" in told
+    output = ran("estimate", experiment, "--answers", short, code=2)
+    assert "outputs of class open_ended: given: none longer than one token" in output
 
 
 def test_a_draft_is_estimated_without_the_targets_tokens(tmp_path: Path, estimated: Ran) -> None:
@@ -282,8 +284,8 @@ def test_a_draft_is_estimated_without_the_targets_tokens(tmp_path: Path, estimat
     options = ("--json", "--target", target)
     output = estimated(write_answers(tmp_path / "run", classes=CLASSES), *options)
     assert "n-gram drafting is not estimated: " in output
-    (found,) = printed_estimates(output)
-    assert found["method"] == "draft_model"
+    (draft_estimate,) = printed_estimates(output)
+    assert draft_estimate["method"] == "draft_model"
 
 
 def test_the_profile_names_models_texts_and_windows_once(tmp_path: Path, estimated: Ran) -> None:
@@ -318,24 +320,24 @@ def test_measured_acceptance_needs_no_output_and_no_model(tmp_path: Path, ran: R
     head = draft_of("RedHatAI/head")
     head["classes"] = {"coding": head["classes"]["structured"][:3]}
     write_profile_of(tmp_path, head)
-    given = ("--acceptance", tmp_path / "profile.json")
+    options = ("--acceptance", tmp_path / "profile.json")
     eagle, experiment = ROOT / "experiments/llama-3.1-8b-eagle3.yaml", HUB_EXPERIMENT
-    (found,) = printed_estimates(ran("estimate", experiment, *given, "--json"))
-    assert found["source"] == "Acceptance of Qwen/Qwen3-32B by a test"
-    assert [w["drafts_checked"] for w in found["windows"]] == [2, 3, 4]
-    assert found["windows"][0]["tokens_per_step"]["coding"]["value"] == 1.5
-    told = ran("estimate", experiment, *given)
-    assert "status: a forecast by acceptance that was given; step costs are published" in told
-    assert "Acceptance of Qwen/Qwen3-32B by a test. A step: published for fused_draft" in told
-    told = ran("estimate", eagle, *given, code=2)
-    assert "--card: given nothing, allowed: the step-cost card of a run with eagle3" in told
+    (estimated,) = printed_estimates(ran("estimate", experiment, *options, "--json"))
+    assert estimated["source"] == "Acceptance of Qwen/Qwen3-32B by a test"
+    assert [w["drafts_checked"] for w in estimated["windows"]] == [2, 3, 4]
+    assert estimated["windows"][0]["tokens_per_step"]["coding"]["value"] == 1.5
+    output = ran("estimate", experiment, *options)
+    assert "status: a forecast by acceptance that was given; step costs are published" in output
+    assert "Acceptance of Qwen/Qwen3-32B by a test. A step: published for fused_draft" in output
+    output = ran("estimate", eagle, *options, code=2)
+    assert "--card: given nothing, allowed: the step-cost card of a run with eagle3" in output
 
-    told = ran("estimate", experiment, *given, "--draft", tmp_path, code=2)
-    assert "--draft: given with --acceptance, allowed: without, as no output is read" in told
+    output = ran("estimate", experiment, *options, "--draft", tmp_path, code=2)
+    assert "--draft: given with --acceptance, allowed: without, as no output is read" in output
     head["classes"]["coding"] = [{"drafts_checked": 40, "tokens_per_step": {"value": 2.0}}]
     write_profile_of(tmp_path, head)
-    told = ran("estimate", experiment, *given, code=2)
-    assert "RedHatAI/head: given other windows, allowed: 1 to 14 drafts checked" in told
+    output = ran("estimate", experiment, *options, code=2)
+    assert "RedHatAI/head: given other windows, allowed: 1 to 14 drafts checked" in output
     assert "cannot be read: No such" in ran(
         "estimate", experiment, "--acceptance", tmp_path / "no", code=2
     )

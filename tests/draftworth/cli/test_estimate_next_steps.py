@@ -43,12 +43,12 @@ def answer(low: float, high: float, *to_measure: int, outcome: str = "open") -> 
 def test_a_card_and_a_price_give_token_prices() -> None:
     load_ = EXPERIMENT.loads[0]
 
-    found = token_prices(PRICED, card(plain(), drafted()))
+    prices = token_prices(PRICED, card(plain(), drafted()))
 
     share = EXPERIMENT.placement.node_share(EXPERIMENT.variants[0].slot)
-    assert found[load_.label].step_s == 0.040
-    assert found[load_.label].node_share == share > 0
-    assert found[load_.label].requests <= PRICED.spec.serving.max_num_seqs
+    assert prices[load_.label].step_s == 0.040
+    assert prices[load_.label].node_share == share > 0
+    assert prices[load_.label].requests <= PRICED.spec.serving.max_num_seqs
 
 
 def test_other_servers_and_missing_prices_give_none() -> None:
@@ -85,9 +85,9 @@ TOLD: dict[str, tuple[ResolvedExperiment, forecast.Conclusion, TokenPrice | None
 
 
 def test_what_settles_it_and_what_it_saves() -> None:
-    told = ""
-    for name, (experiment, found, price, tokens_per_day) in TOLD.items():
-        lines = settling(experiment, found, price=price, tokens_per_day=tokens_per_day)
-        told += "\n".join([name, *(f"  {line}" for line in lines), "\n"])
-    told = told.replace(str(ROOT), "ROOT")
-    assert_snapshot(told, Path(__file__).parent / "snapshots" / "settling.txt")
+    sentences = ""
+    for name, (experiment, forecast_outcome, price, tokens_per_day) in TOLD.items():
+        lines = settling(experiment, forecast_outcome, price=price, tokens_per_day=tokens_per_day)
+        sentences += "\n".join([name, *(f"  {line}" for line in lines), "\n"])
+    sentences = sentences.replace(str(ROOT), "ROOT")
+    assert_snapshot(sentences, Path(__file__).parent / "snapshots" / "settling.txt")

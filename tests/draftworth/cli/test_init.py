@@ -28,9 +28,9 @@ def loaded(path: Path) -> NeuronExperiment:
 
 
 def test_the_defaults_make_an_experiment_that_plans(tmp_path: Path, ran: Ran) -> None:
-    told = ran("init", path := tmp_path / "mine.yaml", "--yes", *PROMPTS)
+    output = ran("init", path := tmp_path / "mine.yaml", "--yes", *PROMPTS)
     for command in ("draftworth plan ", "draftworth preflight ", "make deploy EXPERIMENT="):
-        assert f"{command}{path}" in told
+        assert f"{command}{path}" in output
     spec, text = loaded(path), path.read_text()
     assert spec.name == "mine"
     assert text.endswith("again\n")
@@ -43,12 +43,12 @@ def test_the_defaults_make_an_experiment_that_plans(tmp_path: Path, ran: Ran) ->
 
 def test_every_flag_is_in_the_file(tmp_path: Path, ran: Ran) -> None:
     path = tmp_path / "x.yaml"
-    given = ("--name", "other", "--region", "eu-north-1", "--zone", "eu-north-1a")
+    options = ("--name", "other", "--region", "eu-north-1", "--zone", "eu-north-1a")
     limits = ("--capacity", "on_demand", "--accelerator-budget-usd", 12.5, "--usd-per-hour", 20)
     access = ("--access-cidr", "8.8.8.8/32", "--admin-arn", ADMIN, "--email", "me@example.com")
-    ran("init", path, *PROMPTS, *given, *limits, *access)
+    ran("init", path, *PROMPTS, *options, *limits, *access)
     spec, aws = loaded(path), loaded(path).aws
-    assert (spec.name, aws.region, aws.availability_zone) == (*given[1::2],)
+    assert (spec.name, aws.region, aws.availability_zone) == (*options[1::2],)
     assert (aws.capacity.kind, aws.accelerator_budget_usd) == ("on_demand", 12.5)
     assert getattr(aws.price, "usd_per_hour", None) == 20
     assert (*aws.public_access_cidrs, *aws.admin_principal_arns, aws.notify_email) == access[1::2]
@@ -57,23 +57,23 @@ def test_every_flag_is_in_the_file(tmp_path: Path, ran: Ran) -> None:
 def write(folder: Path, *words: object, ask: init.Ask) -> NeuronExperiment:
     parser = argparse.ArgumentParser()
     init.add_arguments(parser)
-    given = parser.parse_args([str(word) for word in (folder / "typed.yaml", *words)])
-    return loaded(init.write_experiment(given, ask))
+    arguments = parser.parse_args([str(word) for word in (folder / "typed.yaml", *words)])
+    return loaded(init.write_experiment(arguments, ask))
 
 
 def test_typed_answers_are_taken_and_flags_ask_nothing(tmp_path: Path) -> None:
-    asked: list[str] = []
+    questions: list[str] = []
     typed = {"--accelerator-budget-usd [80]: ": " 30 ", "--admin-arn []: ": ADMIN}
 
     def ask(question: str) -> str:
-        asked.append(question.splitlines()[-1])
-        return typed.get(asked[-1], "")
+        questions.append(question.splitlines()[-1])
+        return typed.get(questions[-1], "")
 
     spec = write(tmp_path, *PROMPTS, ask=ask)
     assert (spec.name, spec.aws.accelerator_budget_usd) == ("typed", 30)
     assert spec.aws.admin_principal_arns == (ADMIN,)
     unsaid = [flag for flag, *_ in init.QUESTIONS if flag != "--prompts"]
-    assert [question.split()[0] for question in asked] == unsaid
+    assert [question.split()[0] for question in questions] == unsaid
 
 
 def test_an_input_that_ends_leaves_nothing(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_an_input_that_ends_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--yes", "--admin-arn", "me"], '--admin-arn: given "me", allowed: an IAM role or user'),
         (["--yes", "--access-cidr", "10.0.0.0/8"], '--access-cidr: given "10.0.0.0/8", allowed:'),
@@ -109,9 +109,9 @@ def test_an_input_that_ends_leaves_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_answer_names_its_flag(
-    tmp_path: Path, ran: Ran, words: list[object], told: str
+    tmp_path: Path, ran: Ran, words: list[object], message: str
 ) -> None:
-    assert f"draftworth: {told}" in ran("init", tmp_path / "x.yaml", *PROMPTS, *words, code=2)
+    assert f"draftworth: {message}" in ran("init", tmp_path / "x.yaml", *PROMPTS, *words, code=2)
     assert [*tmp_path.iterdir()] == []
 
 
@@ -127,8 +127,8 @@ def test_a_run_says_what_is_measured_again(tmp_path: Path, ran: Ran, *, is_on_aw
         for case in ("count", "not-measured"):
             file = tmp_path / "prompts" / name / f"{case}.jsonl"
             file.write_text('{"id": "1", "prompt": "x"}')
-    given = ("--prompts", tmp_path / "prompts", "--from", runs.write_run(run, tmp_path / "run"))
-    ran("init", path := tmp_path / "x.yaml", "--yes", *given)
+    options = ("--prompts", tmp_path / "prompts", "--from", runs.write_run(run, tmp_path / "run"))
+    ran("init", path := tmp_path / "x.yaml", "--yes", *options)
     spec = loaded(path)
     assert (spec.serving.model_dump(include={*of}) == of) is is_on_aws
     assert (spec.variants[1].name == "k7") is is_on_aws
@@ -143,29 +143,29 @@ def test_a_second_try_uses_the_logs_class(
     tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    asked = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 70}
-    (tmp_path / "My log.jsonl").write_text(json.dumps({"request": asked, "response": "Hi"}))
-    told = ran("init", "a.yaml", "--yes", "--zone", "no", "--from", "My log.jsonl", code=2)
-    assert "next: answer that anew with --from prompts/my_log; a.yaml was not written" in told
+    request = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 70}
+    (tmp_path / "My log.jsonl").write_text(json.dumps({"request": request, "response": "Hi"}))
+    output = ran("init", "a.yaml", "--yes", "--zone", "no", "--from", "My log.jsonl", code=2)
+    assert "next: answer that anew with --from prompts/my_log; a.yaml was not written" in output
     (tmp_path / "prompts" / "other").mkdir()
-    told = ran("init", "a.yaml", "--yes", "--from", "prompts/my_log")
-    assert "draftworth estimate a.yaml --target DIR" in told
+    output = ran("init", "a.yaml", "--yes", "--from", "prompts/my_log")
+    assert "draftworth estimate a.yaml --target DIR" in output
     work = loaded(tmp_path / "a.yaml").workload
     assert [c.name for c in work.classes] == ["my_log"]
     assert (work.prompts_dir, work.output_tokens) == ("prompts", 70)
     shutil.rmtree(tmp_path / "prompts/my_log/answers")
     runs.write_run(runs.make_run(), tmp_path / "runs" / "last")
-    told = ran("init", "b.yaml", "--yes", "--from", "runs", code=2)
-    assert f"the newest in this folder: {Path('runs/last')}" in told
-    told = ran("init", "b.yaml", "--yes", "--from", "prompts/my_log")
-    assert "draftworth plan b.yaml" in told
-    assert "estimate" not in told
+    output = ran("init", "b.yaml", "--yes", "--from", "runs", code=2)
+    assert f"the newest in this folder: {Path('runs/last')}" in output
+    output = ran("init", "b.yaml", "--yes", "--from", "prompts/my_log")
+    assert "draftworth plan b.yaml" in output
+    assert "estimate" not in output
 
 
 def test_a_file_that_exists_is_kept(tmp_path: Path, ran: Ran) -> None:
     (path := tmp_path / "x.yaml").write_text("mine")
-    told = "allowed: a file that ends with .yaml and does not exist yet"
-    assert told in ran("init", path, "--yes", *PROMPTS, code=2)
+    message = "allowed: a file that ends with .yaml and does not exist yet"
+    assert message in ran("init", path, "--yes", *PROMPTS, code=2)
     assert path.read_text() == "mine"
 
 

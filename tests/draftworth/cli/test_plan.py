@@ -74,12 +74,14 @@ def test_the_plan_of_a_shipped_experiment(
 
 
 def test_the_plan_for_programs(planned: Planned) -> None:
-    found = json.loads(planned(path=EXPERIMENTS / "qwen3-32b.yaml", with_=("--json",)))
+    document = json.loads(planned(path=EXPERIMENTS / "qwen3-32b.yaml", with_=("--json",)))
     page = (ROOT / "docs" / "json.md").read_text()
-    assert all(f"`{key}`" in page for key in found)
-    assert found["schema"] == "draftworth.plan/1"
-    assert 0 < found["second"]["usd"]["best"] < found["usd"]["best"] < found["usd"]["worst"]
-    assert found["usd"]["worst"] < found["accelerator_budget_usd"] == 80
+    assert all(f"`{key}`" in page for key in document)
+    assert document["schema"] == "draftworth.plan/1"
+    assert (
+        0 < document["second"]["usd"]["best"] < document["usd"]["best"] < document["usd"]["worst"]
+    )
+    assert document["usd"]["worst"] < document["accelerator_budget_usd"] == 80
     local = json.loads(planned(path=EXPERIMENTS / "rehearsal.yaml", with_=("--json",)))
     assert "usd" not in local
     assert len(local["notes"]) == 1
@@ -155,14 +157,14 @@ def test_a_limit_below_the_best_case_is_refused(
     edits = (NO_STOP, ROOM) if base == SEARCH else (ROOM,)
     limited = write_experiment(tmp_path, both(*edits, put("aws", key, value=value)), base=base)
     assert main(["plan", str(limited)]) == 2
-    told = capsys.readouterr()
-    assert f"aws.{key}: given {value}, allowed: " in told.err
-    assert "because even the best case needs" in told.err
+    printed = capsys.readouterr()
+    assert f"aws.{key}: given {value}, allowed: " in printed.err
+    assert "because even the best case needs" in printed.err
     # A synthesis refuses no limit, or a stack could not be destroyed.
     experiment = load_neuron(limited)
     warned = {note.code for note in notes(experiment, run=forecast(experiment), today=date.today())}
     assert ("run-ends-unfinished" in warned) == (base != SEARCH)
-    least = int(told.err.partition("allowed: ")[2].split()[0])
+    least = int(printed.err.partition("allowed: ")[2].split()[0])
     assert f"aws.{key}" in planned(*edits, put("aws", key, value=least), base=base)
 
 
@@ -179,11 +181,11 @@ def test_a_budget_never_refuses_a_capacity_block(planned: Planned) -> None:
 
 
 def draft_of(model: str) -> Edit:
-    known = {} if model.startswith(("RedHatAI", "AngelSlim")) else {"tokenizer_family": "qwen3"}
+    family = {} if model.startswith(("RedHatAI", "AngelSlim")) else {"tokenizer_family": "qwen3"}
     return both(
         put("release", value="neuron-2.31.1"),
         put("variants", 1, "method", value="eagle3"),
-        put("variants", 1, "draft", value={"model": model, **known}),
+        put("variants", 1, "draft", value={"model": model, **family}),
     )
 
 
@@ -321,22 +323,22 @@ def test_what_an_edit_adds_to_the_plan(
 ) -> None:
     notes = edits is NOTED
     bases = {base for base, _ in edits.values()}
-    known = {base: of_plan(planned(both(), base=base), notes=notes) for base in bases}
-    told: list[str] = []
+    without_edit = {base: of_plan(planned(both(), base=base), notes=notes) for base in bases}
+    lines: list[str] = []
     for edited, (base, edit) in edits.items():
         plan = of_plan(planned(edit, base=base), notes=notes)
-        own = [f"  {row}" for row in plan if row not in known[base]]
-        told += [edited, *own, f"  and {len(plan) - len(own)} as without the edit", ""]
-    assert_snapshot("\n".join(told).replace(str(tmp_path), "FOLDER"), SNAPSHOTS / name)
+        new_rows = [f"  {row}" for row in plan if row not in without_edit[base]]
+        lines += [edited, *new_rows, f"  and {len(plan) - len(new_rows)} as without the edit", ""]
+    assert_snapshot("\n".join(lines).replace(str(tmp_path), "FOLDER"), SNAPSHOTS / name)
 
 
 def test_a_limit_as_the_note_says_is_enough(planned: Planned) -> None:
     """And the run then costs no more than it says."""
     text = planned(limits(deadline_minutes=100))
     needed = int(text.partition("the worst case needs ")[2].split()[0])
-    for minutes, told in ((needed, False), (needed - 1, True)):
+    for minutes, is_cut in ((needed, False), (needed - 1, True)):
         text = planned(limits(deadline_minutes=minutes))
-        assert ("unfinished" in text) is told
+        assert ("unfinished" in text) is is_cut
     text = planned(limits(accelerator_budget_usd=20.0))
     usd = float(text.partition("the worst case costs ")[2].split()[0])
     text = planned(limits(accelerator_budget_usd=usd + 0.01))
@@ -352,8 +354,10 @@ def test_candidates_of_searches_differ_in_draft_and_window() -> None:
     assert isinstance(first, NeuronVariant)
     for variant in experiment.variants[1:]:
         window = f'"num_speculative_tokens":{variant.spec.window}'
-        own = [a.replace(window, '"num_speculative_tokens":8') for a in variant.command.arguments]
-        assert own == list(first.command.arguments)
+        arguments = [
+            a.replace(window, '"num_speculative_tokens":8') for a in variant.command.arguments
+        ]
+        assert arguments == list(first.command.arguments)
         assert variant.command.environment == first.command.environment
 
 

@@ -13,7 +13,7 @@ from tests.support.terminal import Terminal
 PLANNED = PlannedBlocks(least=32, most=112)
 
 
-def shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
+def printed(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", stream)
     with shown_progress() as progress:
@@ -26,13 +26,13 @@ def shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_terminal_bar_has_blocks_and_time_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown(Terminal(), monkeypatch))
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed(Terminal(), monkeypatch))
     assert "16 of 32 to 112 blocks, 0 min left" in text
     assert "[block 8 of 32 to 112] \\x1b[2J" in text
 
 
 def test_a_pipe_has_plain_lines_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shown(io.StringIO(), monkeypatch) == "[block 8 of 32 to 112] \x1b[2J\n"
+    assert printed(io.StringIO(), monkeypatch) == "[block 8 of 32 to 112] \x1b[2J\n"
 
 
 def test_time_left_is_that_of_the_remaining_blocks() -> None:

@@ -39,9 +39,9 @@ def write_log(folder: Path) -> Path:
 
 
 def test_it_reports_what_was_written_without_any_text(tmp_path: Path, ran: Ran) -> None:
-    said = ran(*command(write_log(tmp_path)))
-    assert SECRET not in said
-    first, *lines = said.splitlines()
+    output = ran(*command(write_log(tmp_path)))
+    assert SECRET not in output
+    first, *lines = output.splitlines()
     assert first == (
         f"{tmp_path}/out/mine/log.jsonl: 1 prompt, 1 with the answer of the log; 1 repeats of "
         "them, 0 other requests not drawn"
@@ -65,8 +65,12 @@ def test_imported_prompts_are_a_class_without_their_answers(tmp_path: Path, ran:
     assert (tmp_path / "out" / "mine" / "answers" / "log.jsonl").exists()
     ran("init", tmp_path / "mine.yaml", "--yes", "--prompts", tmp_path / "out")
     experiment = load_experiment(tmp_path / "mine.yaml")
-    found = [experiment.cases, find_cases(tmp_path / "out"), find_cases(tmp_path / "out" / "mine")]
-    for cases in found:
+    sets_of_cases = [
+        experiment.cases,
+        find_cases(tmp_path / "out"),
+        find_cases(tmp_path / "out" / "mine"),
+    ]
+    for cases in sets_of_cases:
         assert [(case.prompt_class, case.name) for case in cases] == [("mine", "log")]
 
 
@@ -82,9 +86,9 @@ def test_imported_prompts_are_a_class_without_their_answers(tmp_path: Path, ran:
 def test_wrong_input_exits_with_2_without_any_text(
     tmp_path: Path, ran: Ran, more: list[str], words: str
 ) -> None:
-    said = ran(*command(write_log(tmp_path), *more), code=2)
-    assert words in said
-    assert SECRET not in said
+    output = ran(*command(write_log(tmp_path), *more), code=2)
+    assert words in output
+    assert SECRET not in output
     assert not (tmp_path / "out").exists()
 
 
@@ -92,5 +96,5 @@ def test_progress_is_told_of_a_long_log(
     tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("draftworth.cli.prompts._PROGRESS_RECORDS", 5)
-    told = ran(*command(write_log(tmp_path))).splitlines()
-    assert told[-2:] == ["5 records read", "10 records read"]
+    lines = ran(*command(write_log(tmp_path))).splitlines()
+    assert lines[-2:] == ["5 records read", "10 records read"]

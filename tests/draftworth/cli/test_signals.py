@@ -35,8 +35,8 @@ def slow(request: Request) -> Sequence[Step]:
     """Ready at once, and in the middle of an answer for a minute."""
     if request.method == "GET":
         return plain("200 OK", b"")
-    first, *others = completion(1, 1)
-    return [first, Sleep(60.0), *others]
+    first, *rest = completion(1, 1)
+    return [first, Sleep(60.0), *rest]
 
 
 @pytest.fixture
@@ -98,13 +98,13 @@ def test_a_measurement_ended_by_signals_can_be_resumed(
         signal.signal(signal.SIGINT, before)
     wait_for_a_request(server)
     process.terminate()
-    _, told = process.communicate(timeout=HANGS_AFTER_SECONDS)
+    _, errors = process.communicate(timeout=HANGS_AFTER_SECONDS)
     assert process.returncode == 1
-    assert told.splitlines()[-1] == "draftworth: interrupted"
-    assert "Traceback" not in told
+    assert errors.splitlines()[-1] == "draftworth: interrupted"
+    assert "Traceback" not in errors
     (folder,) = tmp_path.iterdir()
     next_step = f"no block of it is finished; next: draftworth measure --resume {folder}"
-    assert f"{folder}: the run did not end, and {next_step}" in told
+    assert f"{folder}: the run did not end, and {next_step}" in errors
     assert last_entry(folder).reason == TERMINATED
 
 
@@ -126,8 +126,8 @@ def test_a_report_ended_by_signals_leaves_no_copy(tmp_path: Path) -> None:
         wait_until(lambda: bool(s3.requests))
         assert list(tmp_path.iterdir())
         process.terminate()
-        _, told = process.communicate(timeout=HANGS_AFTER_SECONDS)
-    assert (process.returncode, told) == (1, "draftworth: interrupted\n")
+        _, errors = process.communicate(timeout=HANGS_AFTER_SECONDS)
+    assert (process.returncode, errors) == (1, "draftworth: interrupted\n")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -66,8 +66,8 @@ def test_the_target_reads_sampled_outputs_as_drawn(tmp_path: Path) -> None:
     lines = checked(reader, run)
 
     assert reader.asked == [(TARGET, {"temperature": 0.8, "fixed_length": True})] * 2
-    found = likelihoods.read_likelihoods(run, RUN_ID)
-    assert [(type(k), k.variant) for k in found] == [
+    checks = likelihoods.read_likelihoods(run, RUN_ID)
+    assert [(type(k), k.variant) for k in checks] == [
         (likelihoods.Likelihood, "baseline"),
         (likelihoods.Likelihood, "tiny-draft-k7"),
     ]
@@ -82,14 +82,14 @@ def test_the_target_reads_sampled_outputs_as_drawn(tmp_path: Path) -> None:
 def test_greedy_outputs_are_read_as_the_model_is(tmp_path: Path) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES)
     experiment, reader = load(EXPERIMENT), Known(target=TARGET)
-    given = read_target_outputs(experiment, run)
-    assert given.run
+    outputs = read_target_outputs(experiment, run)
+    assert outputs.run
 
-    found = [*checks_by_target(experiment, given.run, given.transcripts, reader)]
+    checks = [*checks_by_target(experiment, outputs.run, outputs.transcripts, reader)]
 
     assert {options["temperature"] for _, options in reader.asked} == {1.0}
-    assert all(isinstance(k, likelihoods.GreedyLikelihood) for k in found)
-    assert all(judged(k).is_the_targets for k in found)
+    assert all(isinstance(k, likelihoods.GreedyLikelihood) for k in checks)
+    assert all(judged(k).is_the_targets for k in checks)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
@@ -99,19 +99,19 @@ def test_a_draft_reads_both_sides_without_target_weights(
     run = write_answers(tmp_path / "run", classes=CLASSES, temperature=temperature)
     reader = Known(target=tokenizer_alone(tmp_path / "target"))
 
-    lines = checked(reader, run, transcripts=said(run, "1 2 4"))
+    lines = checked(reader, run, transcripts=transcripts_of(run, "1 2 4"))
 
     assert {model for model, _ in reader.asked} == {DRAFT}
-    found = likelihoods.read_likelihoods(run, RUN_ID)
+    checks = likelihoods.read_likelihoods(run, RUN_ID)
     assert [
         (k.variant, k.prompt_class, k.prompts)
-        for k in found
+        for k in checks
         if isinstance(k, likelihoods.DraftLikelihood)
     ] == [("tiny-draft-k7", name, 1) for name in sorted(CLASSES)]
     assert "1 prompt of open_ended are too few to tell" in lines[0]
 
 
-def said(run: Path, by_the_variant: str) -> Transcripts:
+def transcripts_of(run: Path, by_the_variant: str) -> Transcripts:
     """The run's transcripts, with another text of the variant's."""
     answers = read_target_outputs(load(EXPERIMENT), run)
     assert answers.run
@@ -144,7 +144,7 @@ def test_a_draft_replaces_a_target_too_large(
 
     run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
 
-    checked(reader, run, transcripts=said(run, "1 2 4"))
+    checked(reader, run, transcripts=transcripts_of(run, "1 2 4"))
 
     assert {model for model, _ in reader.asked} == {DRAFT}
 

@@ -40,16 +40,16 @@ def estimate(draft: str, load: str | None, *, outputs: int = 1) -> DraftEstimate
     )
 
 
-def with_classes(found: DraftEstimate, *names: str) -> DraftEstimate:
+def with_classes(draft_estimate: DraftEstimate, *names: str) -> DraftEstimate:
     """The same tokens a step in each class."""
-    acceptance = dict.fromkeys(names, *found.acceptance.values())
-    return replace(found, acceptance=acceptance, weights=dict.fromkeys(names, 1.0))
+    acceptance = dict.fromkeys(names, *draft_estimate.acceptance.values())
+    return replace(draft_estimate, acceptance=acceptance, weights=dict.fromkeys(names, 1.0))
 
 
 def test_the_sentence_precedes_each_drafts_details() -> None:
     first = replace(estimate("a", "c1", outputs=2), settling=("What an hour settles.",))
-    others = (estimate("a", "c4"), with_classes(estimate("b", None), "chat", "code"))
-    text = "\n".join(document_lines(document_of("x", [first, *others])))
+    more_estimates = (estimate("a", "c4"), with_classes(estimate("b", None), "chat", "code"))
+    text = "\n".join(document_lines(document_of("x", [first, *more_estimates])))
     assert_snapshot(f"{text}\n", Path(__file__).parent / "snapshots" / "estimate.txt")
 
 
@@ -71,9 +71,9 @@ def test_the_answer_at_a_glance(
 ) -> None:
     # Each step yields three tokens.
     costs = StepCosts(by_window={3: CostRange(low=3 * low, high=3 * high)}, source="", load="c1")
-    found = replace(estimate("a", "c1"), step_costs=costs)
+    draft_estimate = replace(estimate("a", "c1"), step_costs=costs)
 
-    document = document_of("x", [found])
+    document = document_of("x", [draft_estimate])
 
     assert document.cards[0].tone == tone
     assert document.cards[0].value == value
@@ -81,8 +81,8 @@ def test_the_answer_at_a_glance(
 
 
 def test_the_page_embeds_every_plot_and_escapes_names(tmp_path: Path) -> None:
-    found = with_classes(estimate(HOSTILE, HOSTILE), HOSTILE, "chat")
-    document = document_of(HOSTILE, [found, replace(found, draft="other")])
+    draft_estimate = with_classes(estimate(HOSTILE, HOSTILE), HOSTILE, "chat")
+    document = document_of(HOSTILE, [draft_estimate, replace(draft_estimate, draft="other")])
 
     page = written(document, tmp_path)
 
@@ -105,14 +105,14 @@ def test_an_unwritable_page_is_the_users_mistake(tmp_path: Path) -> None:
 
 def test_json_distinguishes_drafts_in_folders_of_one_name() -> None:
     document = json.loads(json_text([estimate("a/draft", "c1"), estimate("b/draft", "c1")]))
-    found = document["estimates"]
+    estimates = document["estimates"]
 
     assert document["schema"] == "draftworth.estimate/1"
-    assert [(d["target"], d["draft"], d["draft_folder"], d["load"]) for d in found] == [
+    assert [(d["target"], d["draft"], d["draft_folder"], d["load"]) for d in estimates] == [
         ("target", "draft", "a/draft", "c1"),
         ("target", "draft", "b/draft", "c1"),
     ]
-    (window,) = found[0]["windows"]
+    (window,) = estimates[0]["windows"]
     assert window["class_cost_ratios"] == {"chat": window["cost_ratio"]}
-    assert found[0]["windows_to_measure"] == []
+    assert estimates[0]["windows_to_measure"] == []
     assert (window["window"], window["drafts_checked"]) == (3, 3)

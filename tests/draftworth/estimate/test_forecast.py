@@ -28,7 +28,7 @@ def readings(acceptance: float, *, prompt_class: str = "chat", prompts: int = 40
 
 
 def forecasts(
-    found: list[Reading],
+    draft_readings: list[Reading],
     each: tuple[float, float],
     *,
     weights: dict[str, float] | None = None,
@@ -39,7 +39,7 @@ def forecasts(
         target="target",
         method="draft_model",
         draft="draft",
-        acceptance=acceptance_of(found, windows.values()),
+        acceptance=acceptance_of(draft_readings, windows.values()),
         weights=weights or {"chat": 1.0},
         windows=windows,
         step_costs=published_costs(*each, source="planted"),
@@ -47,37 +47,37 @@ def forecasts(
 
 
 def test_a_good_draft_pays_up_to_some_cost() -> None:
-    found = conclude(forecasts(readings(0.95), (0.1, 0.12)))
-    said = found.sentence
+    conclusion = conclude(forecasts(readings(0.95), (0.1, 0.12)))
+    sentence = conclusion.sentence
 
-    assert (found.outcome, found.to_measure) == ("pays", (found.about.window,))
-    assert said.startswith("pays unless a step of window ")
-    assert "baseline steps: a token costs" in said
+    assert (conclusion.outcome, conclusion.to_measure) == ("pays", (conclusion.about.window,))
+    assert sentence.startswith("pays unless a step of window ")
+    assert "baseline steps: a token costs" in sentence
     # By its own measured step nothing is left to settle.
     of_card = [replace(f, is_measured=True) for f in forecasts(readings(0.95), (0.1, 0.12))]
     assert conclude(of_card).to_measure == ()
 
 
 def test_a_draft_that_is_never_right_cannot_pay() -> None:
-    found = conclude(forecasts(readings(0.05), (0.14, 0.19)))
-    said = found.sentence
+    conclusion = conclude(forecasts(readings(0.05), (0.14, 0.19)))
+    sentence = conclusion.sentence
 
-    assert (found.outcome, found.to_measure) == ("cannot pay", ())
-    assert said.startswith(
+    assert (conclusion.outcome, conclusion.to_measure) == ("cannot pay", ())
+    assert sentence.startswith(
         "cannot pay: even with the cheapest step, window 2 would need 1.3 tokens "
     )
-    assert said.endswith("a step and gets 1.1")
+    assert sentence.endswith("a step and gets 1.1")
 
 
 def test_an_open_outcome_names_what_to_measure() -> None:
-    found = conclude(forecasts(readings(0.6), (0.05, 0.6)))
+    conclusion = conclude(forecasts(readings(0.6), (0.05, 0.6)))
 
-    assert found.outcome == "open"
-    assert found.sentence.startswith("depends on what a step costs: measure window")
+    assert conclusion.outcome == "open"
+    assert conclusion.sentence.startswith("depends on what a step costs: measure window")
 
 
 @pytest.mark.parametrize(
-    ("measured", "said", "to_measure"),
+    ("measured", "words", "to_measure"),
     [
         ({}, "measure windows 2 and 5 ", (2, 5)),
         ({2}, "measure window 5 ", (5,)),
@@ -85,26 +85,26 @@ def test_an_open_outcome_names_what_to_measure() -> None:
     ],
 )
 def test_a_window_on_the_card_is_not_proposed(
-    measured: set[int], said: str, to_measure: tuple[int, ...]
+    measured: set[int], words: str, to_measure: tuple[int, ...]
 ) -> None:
     open_ones = forecasts(readings(0.6), (0.05, 0.6), windows={2: 2, 5: 5})
     of_card = [replace(f, is_measured=f.window in measured) for f in open_ones]
 
-    found = conclude(of_card)
+    conclusion = conclude(of_card)
 
-    assert said in found.sentence
-    assert ("measure" in found.sentence.split("(")[0]) == (len(measured) < 2)
-    assert found.to_measure == to_measure
+    assert words in conclusion.sentence
+    assert ("measure" in conclusion.sentence.split("(")[0]) == (len(measured) < 2)
+    assert conclusion.to_measure == to_measure
 
 
 def test_the_range_holds_the_truth() -> None:
     """With acceptance a, a token costs (1 + ck) (1 - a) / (1 - a^(k + 1))."""
     truth = (1 + 0.16 * 7) * (1 - 0.8) / (1 - 0.8**8)
 
-    (found,) = forecasts(readings(0.8, prompts=100), (0.14, 0.19), windows={7: 7})
+    (forecast,) = forecasts(readings(0.8, prompts=100), (0.14, 0.19), windows={7: 7})
 
-    assert found.cost_ratio.low < truth < found.cost_ratio.high
-    assert found.breaks_even_at == pytest.approx((1 - 0.8**8) / (1 - 0.8), rel=0.05)
+    assert forecast.cost_ratio.low < truth < forecast.cost_ratio.high
+    assert forecast.breaks_even_at == pytest.approx((1 - 0.8**8) / (1 - 0.8), rel=0.05)
 
 
 def test_classes_count_by_weight_and_have_own_costs() -> None:
@@ -125,8 +125,8 @@ def test_the_interval_counts_each_prompt_once() -> None:
     again = [replace(r, id=f"{r.id}/again") for r in few]
 
     once, twice, five = (
-        acceptance_of(found, [7])["chat"][0].tokens_per_step
-        for found in (few, few + again, few[:5])
+        acceptance_of(chosen, [7])["chat"][0].tokens_per_step
+        for chosen in (few, few + again, few[:5])
     )
 
     assert once == twice

@@ -20,20 +20,20 @@ DRAFT = ROOT / "rehearsal/tiny_pair/draft"
 
 
 @pytest.mark.parametrize(
-    ("removed", "said"),
+    ("removed", "words"),
     [
         ("config.json", "a folder without a model's configuration; allowed: one with config.json;"),
         ("*.safetensors", "a folder without a model's weights"),
         ("tokenizer*", "a folder without a tokenizer; allowed: one with tokenizer.json or"),
     ],
 )
-def test_a_folder_that_lacks_a_part_is_refused(tmp_path: Path, removed: str, said: str) -> None:
+def test_a_folder_that_lacks_a_part_is_refused(tmp_path: Path, removed: str, words: str) -> None:
     draft = tmp_path / "draft"
     shutil.copytree(DRAFT, draft)
     for path in draft.glob(removed):
         path.unlink()
 
-    with pytest.raises(UserInputError, match=rf"^--draft: given .*draft, {said}.*next: "):
+    with pytest.raises(UserInputError, match=rf"^--draft: given .*draft, {words}.*next: "):
         check_model(draft, option="--draft")
 
 
@@ -63,16 +63,16 @@ def test_what_is_read_already_is_there_without_torch(
 ) -> None:
     """This interpreter has none, and loading it would take longer than all the rest."""
     output = make_output()
-    given = dump_record(settings(tmp_path)) + dump_record(output)
+    data = dump_record(settings(tmp_path)) + dump_record(output)
 
     def pass_of(_: object, __: object, this: Pass, path: Path) -> None:
         path.write_bytes(dump_record(this) + dump_record(make_reading("11", of=output)))
 
     with monkeypatch.context() as earlier:
         earlier.setattr(teacher_forcing, "_read", pass_of)
-        assert teacher_forcing.main(given) == 0
+        assert teacher_forcing.main(data) == 0
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert teacher_forcing.main(given) == 0
+    assert teacher_forcing.main(data) == 0
     assert "draft: 1 output: read already" in capsys.readouterr().err
 
 

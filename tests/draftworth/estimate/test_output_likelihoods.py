@@ -62,10 +62,10 @@ def noise(drawn: random.Random, previous: int, step: int) -> int:
 @cache
 def logs(previous: int, step: int, temperature: float) -> tuple[list[float], float, float]:
     """Return each token's log-likelihood, then the mean and variance over drawn tokens."""
-    own = chances(previous, step, temperature)
-    mean = sum(p * math.log(p) for p in own)
-    variance = sum(p * (math.log(p) - mean) ** 2 for p in own)
-    return [math.log(p) for p in own], mean, variance
+    probabilities = chances(previous, step, temperature)
+    mean = sum(p * math.log(p) for p in probabilities)
+    variance = sum(p * (math.log(p) - mean) ** 2 for p in probabilities)
+    return [math.log(p) for p in probabilities], mean, variance
 
 
 def read(
@@ -98,9 +98,9 @@ def read(
 
 
 def deviation(sampler: Sampler, *, run: int = 0) -> float:
-    found = likelihood_of("k7", [read(run * OUTPUTS + n, sampler) for n in range(OUTPUTS)])
-    assert found
-    return found.deviation
+    likelihood = likelihood_of("k7", [read(run * OUTPUTS + n, sampler) for n in range(OUTPUTS)])
+    assert likelihood
+    return likelihood.deviation
 
 
 def test_a_right_sampler_raises_few_false_alarms() -> None:
@@ -129,11 +129,13 @@ def test_outputs_to_one_prompt_count_as_independent() -> None:
     """So the variance that the target gives is right. One that is estimated from prompts is no
     safer: four prompts hardly determine it, and no deviation can exceed the limit then."""
     runs = 300
-    found = [of_prompts(n, sampled(0.8)) for n in range(runs)]
-    own = [k.deviation for readings in found if (k := likelihood_of("k7", readings))]
+    readings_per_run = [of_prompts(n, sampled(0.8)) for n in range(runs)]
+    deviations = [
+        k.deviation for readings in readings_per_run if (k := likelihood_of("k7", readings))
+    ]
 
-    assert sum(abs(z) > 2.576 for z in own) <= most_alarms(runs)
-    assert 0.75 < sum(z * z for z in own) / runs < 1.25
+    assert sum(abs(z) > 2.576 for z in deviations) <= most_alarms(runs)
+    assert 0.75 < sum(z * z for z in deviations) / runs < 1.25
     noisy = [of_prompts(n, noise) for n in range(5)]
     assert all(abs(clustered(readings)) <= math.sqrt(4) for readings in noisy)
     read_by_target = [likelihood_of("k7", readings) for readings in noisy]
@@ -144,9 +146,11 @@ def test_outputs_to_one_prompt_count_as_independent() -> None:
 def test_a_temperature_off_by_a_tenth_is_caught(temperature: float, least: int, most: int) -> None:
     def is_caught(run: int) -> bool:
         numbers = range(run * REQUESTS, (run + 1) * REQUESTS)
-        found = likelihood_of("k7", [read(n, sampled(temperature), tokens=LENGTH) for n in numbers])
-        assert found
-        return not judged(found).is_the_targets
+        likelihood = likelihood_of(
+            "k7", [read(n, sampled(temperature), tokens=LENGTH) for n in numbers]
+        )
+        assert likelihood
+        return not judged(likelihood).is_the_targets
 
     assert least <= sum(is_caught(run) for run in range(20)) <= most
 
@@ -157,13 +161,13 @@ def test_a_temperature_off_by_a_tenth_is_caught(temperature: float, least: int, 
     ids=["noise", "too hot", "too cold"],
 )
 def test_a_wrong_sampler_is_caught(sampler: Sampler, sign: int) -> None:
-    found = likelihood_of("k7", [read(n, sampler) for n in range(OUTPUTS)])
+    likelihood = likelihood_of("k7", [read(n, sampler) for n in range(OUTPUTS)])
 
-    assert found
-    assert not judged(found).is_the_targets
-    assert found.deviation * sign > 0
-    assert found.per_token * sign > 0
-    assert (found.outputs, found.tokens) == (OUTPUTS, OUTPUTS * TOKENS)
+    assert likelihood
+    assert not judged(likelihood).is_the_targets
+    assert likelihood.deviation * sign > 0
+    assert likelihood.per_token * sign > 0
+    assert (likelihood.outputs, likelihood.tokens) == (OUTPUTS, OUTPUTS * TOKENS)
 
 
 def test_without_chance_there_is_nothing_to_check() -> None:
@@ -194,34 +198,34 @@ def greedy(number: int, farthest: float) -> Reading:
 def test_greedy_outputs_match_the_target_except_near_ties(
     farthest: list[float], right: bool
 ) -> None:
-    found = greedy_likelihood_of("k7", [greedy(n, f) for n, f in enumerate(farthest)])
+    likelihood = greedy_likelihood_of("k7", [greedy(n, f) for n, f in enumerate(farthest)])
 
-    assert found
-    assert judged(found).is_the_targets is right
-    assert found.beyond == sum(f > 1 for f in farthest)
+    assert likelihood
+    assert judged(likelihood).is_the_targets is right
+    assert likelihood.beyond == sum(f > 1 for f in farthest)
     assert (
-        "a token that the target would not have said" in answers_words(judged(found))
+        "a token that the target would not have said" in answers_words(judged(likelihood))
     ) is not right
 
 
 def test_first_greedy_output_per_prompt_counts() -> None:
     again = [replace(greedy(n, 0.0 if n == 0 else 3.0), prompt_id="p") for n in range(9)]
-    found = greedy_likelihood_of("k7", again)
+    likelihood = greedy_likelihood_of("k7", again)
 
-    assert found
-    assert (found.outputs, found.beyond) == (1, 0)
+    assert likelihood
+    assert (likelihood.outputs, likelihood.beyond) == (1, 0)
     assert greedy_likelihood_of("k7", []) is None
 
 
 def test_right_greedy_servers_raise_few_false_alarms() -> None:
     """Of one output in twenty the model that reads finds a token beyond a near tie."""
     runs, drawn = 500, random.Random(1)
-    found = [
+    likelihoods = [
         greedy_likelihood_of("k7", [greedy(n, 9.0 * (drawn.random() < 0.05)) for n in range(32)])
         for _ in range(runs)
     ]
 
-    assert sum(judged(k).is_the_targets is False for k in found if k) <= most_alarms(runs)
+    assert sum(judged(k).is_the_targets is False for k in likelihoods if k) <= most_alarms(runs)
 
 
 def by_draft(
@@ -237,28 +241,28 @@ def by_draft(
         for start, how in ((0, sampler), (1, sampled(0.8)))
     ]
     # Each side answers every prompt.
-    own, plain = ([replace(r, prompt_id=str(i)) for i, r in enumerate(s)] for s in sides)
-    (found,) = draft_likelihoods_of("k7", own, plain, draft="draft")
-    return found
+    drafted, plain = ([replace(r, prompt_id=str(i)) for i, r in enumerate(s)] for s in sides)
+    (likelihood,) = draft_likelihoods_of("k7", drafted, plain, draft="draft")
+    return likelihood
 
 
 def test_right_sides_raise_few_alarms_under_a_draft() -> None:
     runs = 300
-    found = [by_draft(n, sampled(0.8), tokens=30, prompts=12) for n in range(runs)]
+    likelihoods = [by_draft(n, sampled(0.8), tokens=30, prompts=12) for n in range(runs)]
 
-    assert sum(judged(k).is_the_targets is False for k in found) <= most_alarms(runs)
+    assert sum(judged(k).is_the_targets is False for k in likelihoods) <= most_alarms(runs)
     # Nor does the test of no difference at all, which has no margin to be safe by.
-    outside = sum(not (k.low or 0.0) <= 0 <= (k.high or 0.0) for k in found)
+    outside = sum(not (k.low or 0.0) <= 0 <= (k.high or 0.0) for k in likelihoods)
     assert outside <= most_alarms(runs)
 
 
 @pytest.mark.parametrize(("sampler", "word"), [(noise, "less"), (sampled(0.1), "more")])
 def test_a_draft_reveals_outputs_of_another_distribution(sampler: Sampler, word: str) -> None:
-    found = by_draft(1, sampler)
+    likelihood = by_draft(1, sampler)
 
-    assert judged(found).is_the_targets is False
-    assert (found.difference > DRAFT_MARGIN_NATS) is (word == "more")
-    assert "k7: its answers are not the target's: under draft" in answers_words(judged(found))
+    assert judged(likelihood).is_the_targets is False
+    assert (likelihood.difference > DRAFT_MARGIN_NATS) is (word == "more")
+    assert "k7: its answers are not the target's: under draft" in answers_words(judged(likelihood))
 
 
 def in_class(name: str, readings: Sequence[Reading], *, more_likely: float = 0.0) -> list[Reading]:
@@ -282,19 +286,24 @@ def test_opposite_classes_do_not_hide_a_fault() -> None:
         *in_class("unknown", plain, more_likely=3.0),
     ]
 
-    found = draft_likelihoods_of("k7", noisy, baseline, draft="draft")
+    likelihoods = draft_likelihoods_of("k7", noisy, baseline, draft="draft")
 
-    assert [(k.prompt_class, round(k.difference)) for k in found] == [("known", -3), ("unknown", 3)]
-    assert all(judged(k).is_the_targets is False for k in found)
-    assert all(k.prompts == k.outputs == 12 for k in found)
+    assert [(k.prompt_class, round(k.difference)) for k in likelihoods] == [
+        ("known", -3),
+        ("unknown", 3),
+    ]
+    assert all(judged(k).is_the_targets is False for k in likelihoods)
+    assert all(k.prompts == k.outputs == 12 for k in likelihoods)
 
 
 def test_with_more_classes_each_interval_is_wider() -> None:
-    own, plain = ([read(n, sampled(0.8), prompt=n % 12) for n in range(s, s + 12)] for s in (0, 12))
-    (alone,) = draft_likelihoods_of("k7", own, plain, draft="draft")
+    drafted, plain = (
+        [read(n, sampled(0.8), prompt=n % 12) for n in range(s, s + 12)] for s in (0, 12)
+    )
+    (alone,) = draft_likelihoods_of("k7", drafted, plain, draft="draft")
     beside = draft_likelihoods_of(
         "k7",
-        [*own, *in_class("other", own)],
+        [*drafted, *in_class("other", drafted)],
         [*plain, *in_class("other", plain)],
         draft="draft",
     )
@@ -309,10 +318,10 @@ def test_too_few_prompts_are_not_called_equal() -> None:
     few = by_draft(2, sampled(0.8), prompts=MIN_PROMPTS - 1)
     short = by_draft(2, sampled(0.8), prompts=MIN_PROMPTS, tokens=10)
 
-    for found in (few, short):
-        assert judged(found).is_the_targets is None
-        assert "too few" in answers_words(judged(found))
-        assert "to tell" in answers_words(judged(found))
+    for likelihood in (few, short):
+        assert judged(likelihood).is_the_targets is None
+        assert "too few" in answers_words(judged(likelihood))
+        assert "to tell" in answers_words(judged(likelihood))
     assert few.low is None
 
 

@@ -24,7 +24,7 @@ def reading(hits: str) -> Reading:
     return make_reading(hits, of=output)
 
 
-def found(
+def predicted(
     hits: str, chunks: tuple[int, ...], *, checked: int = 2, **record: Any
 ) -> list[Prediction]:
     values = {"number_output_tokens": len(hits) + 1, "chunks": len(chunks), **record}
@@ -38,7 +38,7 @@ def found(
 
 
 @pytest.mark.parametrize(
-    ("chunks", "measured", "shown", "same"),
+    ("chunks", "measured", "steps_shown", "same"),
     [
         ((1, 3, 3), 3.0, 1, 1),
         # As many steps of other lengths agree in the mean alone.
@@ -47,17 +47,21 @@ def found(
     ],
 )
 def test_predicted_steps_stand_beside_the_measured_ones(
-    chunks: tuple[int, ...], measured: float, shown: int, same: int
+    chunks: tuple[int, ...], measured: float, steps_shown: int, same: int
 ) -> None:
-    (prediction,) = found("110110", chunks)
+    (prediction,) = predicted("110110", chunks)
 
     assert (prediction.predicted, prediction.measured) == (3.0, measured)
     assert prediction.difference == pytest.approx(3.0 / measured - 1)
-    assert (prediction.requests, prediction.shown, prediction.same_sequence) == (1, shown, same)
+    assert (prediction.requests, prediction.shown, prediction.same_sequence) == (
+        1,
+        steps_shown,
+        same,
+    )
 
 
 def test_merged_chunks_defer_to_the_servers_count() -> None:
-    (prediction,) = found("110110", (1, 6), verification_steps=2, drafted_tokens=14)
+    (prediction,) = predicted("110110", (1, 6), verification_steps=2, drafted_tokens=14)
 
     assert prediction.measured == 3.0
     assert (prediction.shown, prediction.same_sequence) == (0, 0)
@@ -75,12 +79,12 @@ def test_merged_chunks_defer_to_the_servers_count() -> None:
 def test_what_cannot_be_compared_is_left_out(
     hits: str, chunks: tuple[int, ...], record: dict[str, Any]
 ) -> None:
-    assert found(hits, chunks, **record) == []
+    assert predicted(hits, chunks, **record) == []
 
 
-@pytest.mark.parametrize(("method", "asked"), [("draft_model", ["draft"]), ("eagle3", [])])
+@pytest.mark.parametrize(("method", "folders"), [("draft_model", ["draft"]), ("eagle3", [])])
 def test_only_models_are_read_for_predictions(
-    tmp_path: Path, method: str, asked: list[str]
+    tmp_path: Path, method: str, folders: list[str]
 ) -> None:
     (tmp_path / "rehearsal").symlink_to(ROOT / "rehearsal")
     folder = tmp_path / "experiments"
@@ -88,4 +92,4 @@ def test_only_models_are_read_for_predictions(
     edit = put("variants", 1, "method", value=method)
     experiment = load(write_experiment(folder, edit, base="rehearsal"))
     assert isinstance(experiment, ResolvedLocal)
-    assert [folder.name for folder in draft_folders(experiment)] == asked
+    assert [folder.name for folder in draft_folders(experiment)] == folders

@@ -52,10 +52,10 @@ vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="2"} 40.0
 
 
 def test_each_form_counts_the_targets_token_or_not() -> None:
-    told = "".join(
+    texts = "".join(
         f"{form}\n{written(form, GOLDEN)}\n{written(form, BY_POSITION)}\n\n" for form in FORMS
     )
-    assert_snapshot(told, Path(__file__).parent / "snapshots" / "profile-forms.txt")
+    assert_snapshot(texts, Path(__file__).parent / "snapshots" / "profile-forms.txt")
 
 
 def test_inferencex_lengths_survive_the_round_trip(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_shares_by_position_come_back(tmp_path: Path, name: str, text: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "message"),
     [
         ("a.yaml", "a: {b: {3: 2.5}}\nc: {b: {3: 2.5}}", "too many values to unpack"),
         ("a.yaml", "a: {b: {3: 4.5}}", "tokens_per_step: given 4.5, allowed: 1 to 4"),
@@ -110,10 +110,10 @@ def test_shares_by_position_come_back(tmp_path: Path, name: str, text: str) -> N
     ],
 )
 def test_unusable_files_are_refused_with_what_is_allowed(
-    tmp_path: Path, name: str, text: str, told: str
+    tmp_path: Path, name: str, text: str, message: str
 ) -> None:
     (tmp_path / name).write_bytes(text.encode("latin-1"))
-    with pytest.raises(UserInputError, match=re.escape(told)):
+    with pytest.raises(UserInputError, match=re.escape(message)):
         read_profile(tmp_path / name)
 
 
@@ -125,13 +125,13 @@ def test_the_command_converts_and_demands_what_it_needs(tmp_path: Path, ran: Ran
     (tmp_path / "ours.json").write_text(ours)
     assert "2: 2.39" in ran("profile", tmp_path / "ours.json", "--form", "inferencex")
     sglang = ("profile", path, "--form", "sglang")
-    told = ran(*sglang, code=2)
-    assert "--class: given nothing, allowed: one of thinking_on, thinking_off" in told
-    told = ran(*sglang, "--class", "thinking_on", "--drafts-checked", "9", code=2)
-    assert "--drafts-checked: given 9, allowed: one of 1, 2, 3" in told
+    output = ran(*sglang, code=2)
+    assert "--class: given nothing, allowed: one of thinking_on, thinking_off" in output
+    output = ran(*sglang, "--class", "thinking_on", "--drafts-checked", "9", code=2)
+    assert "--drafts-checked: given 9, allowed: one of 1, 2, 3" in output
     chosen = ("--class", "thinking_on", "--drafts-checked", "3")
     assert ran(*sglang, *chosen).startswith("SGLANG_SIMULATE_ACC_LEN=2.78\n")
-    told = ran("profile", path, "--form", "table", *chosen, code=2)
-    assert "--form: given table of a window without acceptance by position, allowed: vllm" in told
+    output = ran("profile", path, "--form", "table", *chosen, code=2)
+    assert "--form: given table of a window without acceptance by position, allowed: vllm" in output
     path = write_golden.GOLDEN / write_golden.VERSIONS[-1] / "acceptance.json"
     assert ran("profile", path, "--form", "table") == "position,accepted\n1,0.8\n2,0.6\n"

@@ -69,18 +69,18 @@ def drawn(count: int) -> list[tuple[list[int], LookupLengths]]:
     for _ in range(count):
         shortest = draw.randint(1, 4)
         lengths = LookupLengths(shortest, draw.randint(shortest, 6))
-        known = draw.choice((1, 2, 3, 5))
-        made.append(([draw.randrange(known) for _ in range(draw.randint(1, 40))], lengths))
+        vocabulary = draw.choice((1, 2, 3, 5))
+        made.append(([draw.randrange(vocabulary) for _ in range(draw.randint(1, 40))], lengths))
     return made
 
 
 def test_a_match_is_the_earliest_of_the_longest() -> None:
-    found = 0
+    matches = 0
     for tokens, lengths in drawn(300):
         ends = match_ends(tokens, lengths)
         assert ends == [naive(tokens[:n], lengths) for n in range(len(tokens) + 1)]
-        found += sum(end is not None for end in ends)
-    assert found > 1000
+        matches += sum(end is not None for end in ends)
+    assert matches > 1000
 
 
 VLLM = """
@@ -97,10 +97,10 @@ for tokens, low, high, window in json.load(sys.stdin):
 @pytest.mark.engine
 def test_it_proposes_what_vllm_proposes() -> None:
     cases = [(tokens, lengths, 1 + n % 8) for n, (tokens, lengths) in enumerate(drawn(1000))]
-    given = [(tokens, n.shortest, n.longest, window) for tokens, n, window in cases]
+    arguments = [(tokens, n.shortest, n.longest, window) for tokens, n, window in cases]
     done = subprocess.run(
         [engine_python(), "-c", VLLM],
-        input=json.dumps(given),
+        input=json.dumps(arguments),
         capture_output=True,
         text=True,
         check=True,

@@ -58,7 +58,7 @@ def test_two_windows_make_a_line_that_continues() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "method", "said"),
+    ("step_card", "method", "message"),
     [
         (card(cost("baseline", 0.1), serving=None), "fused_draft", "what served it"),
         (
@@ -77,6 +77,8 @@ def test_two_windows_make_a_line_that_continues() -> None:
         ),
     ],
 )
-def test_a_card_that_cannot_say_it_is_refused(given: StepCostCard, method: str, said: str) -> None:
-    with pytest.raises(UserInputError, match=said):
-        step_costs_of(given, method)
+def test_a_card_that_cannot_say_it_is_refused(
+    step_card: StepCostCard, method: str, message: str
+) -> None:
+    with pytest.raises(UserInputError, match=message):
+        step_costs_of(step_card, method)

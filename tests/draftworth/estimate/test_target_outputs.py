@@ -109,12 +109,12 @@ def test_a_run_of_made_prompts_alone_is_refused() -> None:
 
 def test_the_shipped_answers_are_to_every_shipped_prompt() -> None:
     experiment = load(EXPERIMENT)
-    found = target_outputs.read_target_outputs(experiment, TINY_PAIR / "answers")
+    outputs = target_outputs.read_target_outputs(experiment, TINY_PAIR / "answers")
 
-    assert found.run is None
-    asked = {(c.prompt_class, c.name, p.id) for c in experiment.cases for p in c.prompts}
-    assert {(o.prompt_class, o.case, o.prompt_id) for o in found.outputs} == asked
-    assert all(o.text for o in found.outputs)
+    assert outputs.run is None
+    sent = {(c.prompt_class, c.name, p.id) for c in experiment.cases for p in c.prompts}
+    assert {(o.prompt_class, o.case, o.prompt_id) for o in outputs.outputs} == sent
+    assert all(o.text for o in outputs.outputs)
 
 
 def test_answers_to_other_cases_are_left_out(tmp_path: Path) -> None:
@@ -160,6 +160,6 @@ def test_another_models_outputs_are_refused_with_both_names(
 
     assert main(["estimate", str(experiment), "--answers", str(run), *folders]) == 2
 
-    said = capsys.readouterr().err
-    assert f"given: outputs of {target}, allowed: of " in said
-    assert "the experiment's target" in said
+    errors = capsys.readouterr().err
+    assert f"given: outputs of {target}, allowed: of " in errors
+    assert "the experiment's target" in errors

@@ -57,8 +57,8 @@ def call() -> Iterator[Call]:
         def called(data: bytes) -> tuple[int, str]:
             to.write(json.dumps(data.decode()) + "\n")
             to.flush()
-            code, said = json.loads(answers.readline())
-            return code, said
+            code, errors = json.loads(answers.readline())
+            return code, errors
 
         yield called
         to.close()
@@ -83,8 +83,8 @@ def read(
 
 
 def file_of(folder: Path) -> Path:
-    (found,) = folder.glob("*.readings.jsonl")
-    return found
+    (file,) = folder.glob("*.readings.jsonl")
+    return file
 
 
 def readings(folder: Path) -> list[Reading]:
@@ -97,16 +97,16 @@ def test_each_output_is_read_once_despite_interruptions(call: Call, tmp_path: Pa
     whole = file_of(tmp_path).read_bytes()
     for kept in (0, 30, len(whole) * 2 // 3):
         file_of(tmp_path).write_bytes(whole[:kept])
-        second, said = read(call, tmp_path, [output(n) for n in range(4)])
+        second, errors = read(call, tmp_path, [output(n) for n in range(4)])
 
-        assert (first, second) == (0, 0), said
-        assert said.splitlines()[-1] == str(file_of(tmp_path))
-    found = readings(tmp_path)
-    assert sorted(r.id for r in found) == ["o0", "o1", "o2", "o3"]
-    assert all(r.log_likelihood < 0 < r.entropy for r in found)
+        assert (first, second) == (0, 0), errors
+        assert errors.splitlines()[-1] == str(file_of(tmp_path))
+    read_back = readings(tmp_path)
+    assert sorted(r.id for r in read_back) == ["o0", "o1", "o2", "o3"]
+    assert all(r.log_likelihood < 0 < r.entropy for r in read_back)
     # A text that no model here would have said.
-    assert all(r.farthest > 0.5 for r in found)
-    assert {r.id: r.hits for r in found}["o0"] == {r.id: r.hits for r in found}["o2"]
+    assert all(r.farthest > 0.5 for r in read_back)
+    assert {r.id: r.hits for r in read_back}["o0"] == {r.id: r.hits for r in read_back}["o2"]
     _, third = read(call, tmp_path, [output(n) for n in range(4)])
     assert "draft: 4 outputs: read already" in third
 
@@ -127,10 +127,10 @@ def test_readings_of_another_pass_are_in_another_file(call: Call, tmp_path: Path
     for number, folders in enumerate(
         ({}, {"model": TARGET}, {"target": retold}, {"model": TARGET, "target": retold}), start=1
     ):
-        code, said = read(call, tmp_path, [output(0)], **folders)
+        code, errors = read(call, tmp_path, [output(0)], **folders)
 
-        assert code == 0, said
-        assert "read already" not in said
+        assert code == 0, errors
+        assert "read already" not in errors
         assert len([*tmp_path.glob("*.readings.jsonl")]) == number
 
 
@@ -139,19 +139,19 @@ def test_a_changed_file_of_readings_is_refused(call: Call, tmp_path: Path) -> No
     data = file_of(tmp_path).read_bytes()
     file_of(tmp_path).write_bytes(data.replace(b'"model":"draft"', b'"model":"other"'))
 
-    code, said = read(call, tmp_path, [output(0)])
+    code, errors = read(call, tmp_path, [output(0)])
 
     assert code == 2
-    assert "its first line is of another pass; next: remove it" in said
+    assert "its first line is of another pass; next: remove it" in errors
 
 
 def test_outputs_of_none_or_one_token_are_read(call: Call, tmp_path: Path) -> None:
     ids = [(), (7,)]
 
-    code, said = read(call, tmp_path, [output(n, token_ids=i) for n, i in enumerate(ids)])
+    code, errors = read(call, tmp_path, [output(n, token_ids=i) for n, i in enumerate(ids)])
 
-    assert code == 0, said
-    assert "draft: 1 token read" in said
+    assert code == 0, errors
+    assert "draft: 1 token read" in errors
     assert [r.hits for r in readings(tmp_path)] == [""]
 
 
@@ -195,11 +195,11 @@ def test_a_folder_without_a_fitting_draft_is_refused(
     shutil.copytree(DRAFT, tmp_path / "draft")
     damage(tmp_path / "draft" / name)
 
-    code, said = read(call, tmp_path, [output(0)], model=tmp_path / "draft")
+    code, errors = read(call, tmp_path, [output(0)], model=tmp_path / "draft")
 
-    assert code == 2, said
-    assert reason in said
-    assert "Traceback" not in said
+    assert code == 2, errors
+    assert reason in errors
+    assert "Traceback" not in errors
 
 
 @pytest.mark.parametrize(
@@ -213,15 +213,15 @@ def test_a_folder_without_a_fitting_draft_is_refused(
 def test_unreadable_tokens_are_refused_in_a_sentence(
     call: Call, tmp_path: Path, overrides: dict[str, Any], reason: str
 ) -> None:
-    code, said = read(call, tmp_path, [output(0, **overrides)])
+    code, errors = read(call, tmp_path, [output(0, **overrides)])
 
-    assert code == 2, said
-    assert reason in said
-    assert "Traceback" not in said
+    assert code == 2, errors
+    assert reason in errors
+    assert "Traceback" not in errors
 
 
 def test_an_input_that_holds_no_outputs_is_refused(call: Call, tmp_path: Path) -> None:
-    code, said = call(dump_record(settings(tmp_path)) + b'{"id": 1}\n')
+    code, errors = call(dump_record(settings(tmp_path)) + b'{"id": 1}\n')
 
     assert code == 2
-    assert "not settings of a pass and outputs" in said
+    assert "not settings of a pass and outputs" in errors

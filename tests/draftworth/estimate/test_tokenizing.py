@@ -23,12 +23,14 @@ ASKED: list[dict[str, Any]] = [
 ]
 
 
-def output(asked: dict[str, Any], text: str = "1 2 3 4", **more: Any) -> Output:
-    return Output(id="1", prompt_class="a", case="b", prompt_id="c", asked=asked, text=text, **more)
+def output(request: dict[str, Any], text: str = "1 2 3 4", **more: Any) -> Output:
+    return Output(
+        id="1", prompt_class="a", case="b", prompt_id="c", asked=request, text=text, **more
+    )
 
 
-def ids(folder: Path, asked: dict[str, Any], *, thinking: bool = False) -> list[int]:
-    return [*FolderTokenizer(folder).prompt_ids(output(asked), enable_thinking=thinking)]
+def ids(folder: Path, request: dict[str, Any], *, thinking: bool = False) -> list[int]:
+    return [*FolderTokenizer(folder).prompt_ids(output(request), enable_thinking=thinking)]
 
 
 def test_recorded_token_ids_precede_those_of_the_text() -> None:
@@ -64,8 +66,8 @@ def test_prompts_have_the_ids_that_transformers_gives_them() -> None:
         cwd=ROOT,
     )
     theirs = [json.loads(line) for line in done.stdout.splitlines()]
-    both = [(asked, thinking) for asked in ASKED for thinking in (False, True)]
-    assert theirs == [ids(folder, asked, thinking=thinking) for asked, thinking in both]
+    both = [(request, thinking) for request in ASKED for thinking in (False, True)]
+    assert theirs == [ids(folder, request, thinking=thinking) for request, thinking in both]
 
 
 def written(folder: Path, template: object) -> Path:
@@ -83,8 +85,8 @@ def test_a_template_gets_what_transformers_gives_it(tmp_path: Path) -> None:
         "{% if tools is none %} no tools {% else %}{{ tools[0] | tojson }}{% endif %}"
     )
     plain, tools = ASKED[1], ASKED[2]
-    said = ids(written(tmp_path, template), plain)
-    assert said == ids(tmp_path, {"prompt": "<|im_start|>Be brief. no tools "})
+    token_ids = ids(written(tmp_path, template), plain)
+    assert token_ids == ids(tmp_path, {"prompt": "<|im_start|>Be brief. no tools "})
     with_tools = ids(written(tmp_path, [{"name": "default", "template": template}]), tools)
     assert with_tools == ids(tmp_path, {"prompt": f"<|im_start|>Call.{as_json(TOOL)}"})
 
@@ -94,7 +96,7 @@ def as_json(value: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("template", "said"),
+    ("template", "words"),
     [
         ("{{ raise_exception('no tools here') }}", "refuses a prompt: no tools here"),
         ("{% for %}", "its chat template"),
@@ -106,9 +108,9 @@ def as_json(value: object) -> str:
     ],
 )
 def test_a_template_that_does_not_work_is_named(
-    tmp_path: Path, template: object, said: str
+    tmp_path: Path, template: object, words: str
 ) -> None:
-    with pytest.raises(UserInputError, match=said):
+    with pytest.raises(UserInputError, match=words):
         ids(written(tmp_path, template), ASKED[0])
 
 

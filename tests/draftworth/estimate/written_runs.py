@@ -50,8 +50,8 @@ def write_answers(
                 requests=(record,),
                 speculation=None,
             )
-            said = Transcript(request_id=record.request_id, text="1 2 3", chunk_tokens=chunks)
-            transcripts[block.stem] = dump_transcripts([said])
+            transcript = Transcript(request_id=record.request_id, text="1 2 3", chunk_tokens=chunks)
+            transcripts[block.stem] = dump_transcripts([transcript])
             blocks.append(block)
     facts = serving_facts(experiment)
     facts = replace(facts, target_model=target, platform=platform or facts.platform)

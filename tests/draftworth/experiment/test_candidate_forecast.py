@@ -45,10 +45,10 @@ def assert_refused(path: Path, reason: str) -> None:
 def test_each_candidate_has_its_tokens_per_step(tmp_path: Path) -> None:
     """NxD Inference checks one draft less than the window."""
     write_profile_of(tmp_path, {**draft_of(LARGE), "remark": "mine"})
-    found = load_experiment(searched(tmp_path)).forecast
-    assert [*found] == [f"qwen3-1.7b-k{window}" for window in range(3, 16)]
-    assert found["qwen3-1.7b-k3"] == dict.fromkeys(CLASSES, 1.5)
-    assert found["qwen3-1.7b-k15"] == dict.fromkeys(CLASSES, 4.5)
+    forecast = load_experiment(searched(tmp_path)).forecast
+    assert [*forecast] == [f"qwen3-1.7b-k{window}" for window in range(3, 16)]
+    assert forecast["qwen3-1.7b-k3"] == dict.fromkeys(CLASSES, 1.5)
+    assert forecast["qwen3-1.7b-k15"] == dict.fromkeys(CLASSES, 4.5)
 
 
 def test_it_reaches_the_search_with_plausible_values_only(tmp_path: Path) -> None:
@@ -75,8 +75,10 @@ def test_the_temperature_is_the_workloads(tmp_path: Path, temperature: float | N
 
 def test_an_estimates_output_is_refused_with_advice(tmp_path: Path) -> None:
     (tmp_path / "profile.json").write_text('[{"target": "Qwen/Qwen3-32B", "draft_folder": "x"}]')
-    told = "it is the output of `estimate --json`, which a search read before there were profiles"
-    assert_refused(searched(tmp_path), f"{told}; next: `draftworth estimate")
+    message = (
+        "it is the output of `estimate --json`, which a search read before there were profiles"
+    )
+    assert_refused(searched(tmp_path), f"{message}; next: `draftworth estimate")
 
 
 @pytest.mark.parametrize(
@@ -93,8 +95,10 @@ def test_a_draft_is_recognized_by_its_folders_name(tmp_path: Path, folder: str) 
 
 
 def test_a_missing_file_is_refused_with_next_step(tmp_path: Path) -> None:
-    said = "it cannot be read: No such file or directory; next: leave the key out, run `draftworth"
-    assert_refused(searched(tmp_path), said)
+    message = (
+        "it cannot be read: No such file or directory; next: leave the key out, run `draftworth"
+    )
+    assert_refused(searched(tmp_path), message)
 
 
 @pytest.mark.parametrize(

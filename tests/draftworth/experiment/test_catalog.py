@@ -63,12 +63,12 @@ def test_no_release_serves_an_unserved_method() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "other"),
+    ("zones", "other"),
     [
         ({"availability_zone": "us-east-2c"}, "us-east-2a"),
         ({"availability_zone": "us-east-2a"}, "us-east-2b"),
         ({"second_zone": "us-east-2f"}, "us-east-2f"),
     ],
 )
-def test_the_second_zone_is_stated_or_another(given: dict[str, str], other: str) -> None:
-    assert second_zone(changed_aws(resolved(), **given).spec.aws) == other
+def test_the_second_zone_is_stated_or_another(zones: dict[str, str], other: str) -> None:
+    assert second_zone(changed_aws(resolved(), **zones).spec.aws) == other

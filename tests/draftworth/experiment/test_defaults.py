@@ -46,20 +46,20 @@ def test_it_has_twelve_keys_none_of_them_guessed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("follows", GIVEN["follows"], ids=str)
 def test_the_rest_follows(tmp_path: Path, follows: dict[str, Any]) -> None:
-    found = smallest(tmp_path, follows.pop("changes"))
-    told = found.spec.model_dump() | {
-        "loads": " ".join(load.label for load in found.loads),
-        "pinned": found.spec.aws.pins.node_release,
-        "variants": " ".join(variant.name for variant in found.variants),
+    experiment = smallest(tmp_path, follows.pop("changes"))
+    values = experiment.spec.model_dump() | {
+        "loads": " ".join(load.label for load in experiment.loads),
+        "pinned": experiment.spec.aws.pins.node_release,
+        "variants": " ".join(variant.name for variant in experiment.variants),
     }
     for name, value in follows.items():
-        has = told[name].items() if isinstance(value, dict) else told[name]
+        has = values[name].items() if isinstance(value, dict) else values[name]
         assert value.items() <= has if isinstance(value, dict) else value == has
-    serving = found.spec.serving
-    assert found.spec.tensor_parallel_size == 8 * serving.slot_devices / serving.lnc
+    serving = experiment.spec.serving
+    assert experiment.spec.tensor_parallel_size == 8 * serving.slot_devices / serving.lnc
 
 
 def test_the_longest_prompt_is_estimated_from_above(tmp_path: Path) -> None:
-    found = smallest(tmp_path, {})
-    longest = max(len(p.texts[0].encode()) for case in found.cases for p in case.prompts)
-    assert longest / 2 < found.spec.workload.most_input_tokens < longest / 2 + 80
+    experiment = smallest(tmp_path, {})
+    longest = max(len(p.texts[0].encode()) for case in experiment.cases for p in case.prompts)
+    assert longest / 2 < experiment.spec.workload.most_input_tokens < longest / 2 + 80

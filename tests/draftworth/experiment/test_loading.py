@@ -63,14 +63,14 @@ def test_all_problems_come_in_the_files_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "given"), [("- a\n- list\n", "a value that is not a mapping"), ("", "nothing")]
+    ("text", "words"), [("- a\n- list\n", "a value that is not a mapping"), ("", "nothing")]
 )
-def test_a_file_without_a_mapping_is_refused(tmp_path: Path, text: str, given: str) -> None:
+def test_a_file_without_a_mapping_is_refused(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "experiment.yaml"
     path.write_text(text)
     with pytest.raises(ExperimentError) as refused:
         load_experiment(path)
-    assert [problem.actual for problem in refused.value.problems] == [given]
+    assert [problem.actual for problem in refused.value.problems] == [words]
 
 
 def test_a_missing_file_is_answered_with_existing_ones(tmp_path: Path) -> None:

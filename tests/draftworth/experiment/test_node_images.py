@@ -60,12 +60,12 @@ def test_the_newest_release_that_fits_comes_first() -> None:
 
 
 def test_listed_node_releases_are_ordered_and_pinnable() -> None:
-    known = catalog().node_images.drivers
-    days = [release.rpartition("-")[2] for release in known]
+    driver_by_release = catalog().node_images.drivers
+    days = [release.rpartition("-")[2] for release in driver_by_release]
     assert days == sorted(set(days))
-    drivers = [tuple(map(int, driver.split("."))) for driver in known.values()]
+    drivers = [tuple(map(int, driver.split("."))) for driver in driver_by_release.values()]
     assert drivers == sorted(drivers)  # a later release has no older driver
-    assert all(re.fullmatch(PATTERNS["node_release"], release) for release in known)
+    assert all(re.fullmatch(PATTERNS["node_release"], release) for release in driver_by_release)
     assert catalog().node_images.sources
 
 
@@ -78,6 +78,6 @@ def test_shipped_experiments_pin_fitting_releases_or_need_none(name: str) -> Non
 
 
 def test_the_words_say_what_is_not_known() -> None:
-    told = DriverAndRuntime(LATER, "2.28.23").words
-    assert told.startswith(f"{LATER}: Neuron driver 2.29.0.0 or later; serving image: Neuron")
+    words = DriverAndRuntime(LATER, "2.28.23").words
+    assert words.startswith(f"{LATER}: Neuron driver 2.29.0.0 or later; serving image: Neuron")
     assert DriverAndRuntime(EARLIER, None).words.count("of an unknown version") == 2

@@ -48,9 +48,9 @@ REFUSED: list[tuple[int | None, str]] = [
 
 
 def test_unused_forms_of_yaml_are_refused_by_line() -> None:
-    told = [refusal(text) for _, text in REFUSED]
-    assert [problem.line for problem in told] == [line for line, _ in REFUSED]
-    assert_words(told, "not_plain_yaml.txt")
+    refusals = [refusal(text) for _, text in REFUSED]
+    assert [problem.line for problem in refusals] == [line for line, _ in REFUSED]
+    assert_words(refusals, "not_plain_yaml.txt")
 
 
 def refusal(text: str) -> Problem:
@@ -93,9 +93,9 @@ WRONG_VALUES = [
 
 
 def test_text_and_numbers_that_no_experiment_may_have() -> None:
-    told = [source(text).problems for text in WRONG_VALUES]
-    assert {len(problems) for problems in told} == {1}
-    assert_words([problem for (problem,) in told], "wrong_values.txt")
+    problems_of_each = [source(text).problems for text in WRONG_VALUES]
+    assert {len(problems) for problems in problems_of_each} == {1}
+    assert_words([problem for (problem,) in problems_of_each], "wrong_values.txt")
 
 
 def test_plain_values_are_read_with_their_lines() -> None:

@@ -38,8 +38,10 @@ def test_a_method_without_drafts_cannot_be_searched(
     methods = catalog().methods
     without_draft = methods["fused_draft"].model_copy(update={"draft": None})
     monkeypatch.setitem(methods, "fused_draft", without_draft)
-    told = r"search.method \(method-drafts\)\n.*fused_draft\"\n *allowed: eagle on neuron-2.26.1\n"
-    with pytest.raises(UserInputError, match=told):
+    message = (
+        r"search.method \(method-drafts\)\n.*fused_draft\"\n *allowed: eagle on neuron-2.26.1\n"
+    )
+    with pytest.raises(UserInputError, match=message):
         searched(tmp_path)
 
 
@@ -49,10 +51,10 @@ def test_a_search_measures_once_without_being_told(tmp_path: Path) -> None:
 
 
 def test_a_candidate_also_by_hand_is_that_variant(tmp_path: Path) -> None:
-    found = names(searched(tmp_path, lambda data: data["variants"].append(BY_HAND)))
-    assert found[:2] == ["baseline", "as-published"]
-    assert "qwen3-1.7b-k7" not in found
-    assert len(found) == 27
+    variant_names = names(searched(tmp_path, lambda data: data["variants"].append(BY_HAND)))
+    assert variant_names[:2] == ["baseline", "as-published"]
+    assert "qwen3-1.7b-k7" not in variant_names
+    assert len(variant_names) == 27
 
 
 @pytest.mark.parametrize(
@@ -132,11 +134,11 @@ def test_no_published_prior_refuses_a_draft_by_itself() -> None:
 
 
 def test_two_drafts_of_a_search_differ_by_size() -> None:
-    found = present(experiments.resolved(SEARCH).search)
-    assert len(found.candidates) == 26
-    large, small = found.candidates[0], found.candidates[-1]
+    search = present(experiments.resolved(SEARCH).search)
+    assert len(search.candidates) == 26
+    large, small = search.candidates[0], search.candidates[-1]
     assert (large.variant, large.window, large.checked) == ("qwen3-1.7b-k3", 3, 2)
     assert (small.draft, small.window, small.checked) == ("Qwen/Qwen3-0.6B", 15, 14)
     assert small.draft_size == pytest.approx(1.4 / 3.8)
-    assert found.drafts_read_text
-    assert not any(candidate.is_asked_for for candidate in found.candidates)
+    assert search.drafts_read_text
+    assert not any(candidate.is_asked_for for candidate in search.candidates)

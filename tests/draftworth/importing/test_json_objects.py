@@ -36,8 +36,8 @@ def test_elements_of_an_array_however_it_is_cut(
     path = tmp_path / "log.json"
     text = json.dumps(values, indent=indent, ensure_ascii=False)
     path.write_text(f" \n{text} \n ", encoding="utf-8")
-    found = [value for _, _, value in read(path)]
-    assert found == [values[0], values[1], "not a JSON object", {}, {"d": None}]
+    elements = [value for _, _, value in read(path)]
+    assert elements == [values[0], values[1], "not a JSON object", {}, {"d": None}]
 
 
 @pytest.mark.parametrize("text", ["[]", " [ \n ] ", ""])

@@ -28,13 +28,13 @@ CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": 
 
 def test_a_line_of_a_batch_is_its_body() -> None:
     body = {"model": "m", "messages": ASKED, "max_completion_tokens": 9}
-    found = openai_jsonl({"custom_id": "a", "method": "POST", "url": "/v1/x", "body": body})
-    assert found == Logged(line={"messages": ASKED, "max_tokens": 9}, answer=None)
+    logged = openai_jsonl({"custom_id": "a", "method": "POST", "url": "/v1/x", "body": body})
+    assert logged == Logged(line={"messages": ASKED, "max_tokens": 9}, answer=None)
 
 
 def test_a_chats_final_answer_is_not_sent() -> None:
-    found = openai_jsonl({"messages": [*ASKED, FOUR]})
-    assert (found.line, found.answer) == ({"messages": ASKED}, "4")
+    logged = openai_jsonl({"messages": [*ASKED, FOUR]})
+    assert (logged.line, logged.answer) == ({"messages": ASKED}, "4")
 
 
 @pytest.mark.parametrize(
@@ -47,32 +47,32 @@ def test_a_log_has_request_and_response(response: object) -> None:
 
 
 def test_a_text_for_training_has_prompt_and_completion() -> None:
-    found = openai_jsonl({"prompt": "2+2=", "completion": "4"})
-    assert found == Logged(line={"text_to_continue": "2+2="}, answer="4", notes=TEXT)
+    logged = openai_jsonl({"prompt": "2+2=", "completion": "4"})
+    assert logged == Logged(line={"text_to_continue": "2+2="}, answer="4", notes=TEXT)
 
 
 @pytest.mark.parametrize(
     "response", [{"error": {}}, {"choices": []}, {"choices": [7]}, [], 7, "data: {}\n\n", ""]
 )
 def test_a_response_without_answer_leaves_the_question(response: object) -> None:
-    found = openai_jsonl({"request": {"messages": ASKED}, "response": response})
-    assert found == Logged(line={"messages": ASKED}, answer=None)
+    logged = openai_jsonl({"request": {"messages": ASKED}, "response": response})
+    assert logged == Logged(line={"messages": ASKED}, answer=None)
 
 
 def test_tool_calls_are_answers_as_in_measured_streams() -> None:
     message = {"role": "assistant", "content": None, "tool_calls": [CALL]}
     request = {"messages": ASKED, "tools": [CALL], "tool_choice": "auto"}
-    found = openai_jsonl({"request": request, "response": {"choices": [{"message": message}]}})
-    assert found.answer == "add[2,2]"
-    assert found.line == request
+    logged = openai_jsonl({"request": request, "response": {"choices": [{"message": message}]}})
+    assert logged.answer == "add[2,2]"
+    assert logged.line == request
 
 
 def test_empty_keys_of_a_responses_message_are_dropped() -> None:
     empty: dict[str, object] = {"refusal": None, "annotations": [], "function_call": None}
     history = [{**ASKED[0], **empty}, {**FOUR, **empty}, *ASKED]
-    found = openai_jsonl({"messages": history})
-    assert found.line["messages"] == [*ASKED, FOUR, *ASKED]
-    prompt_of({"id": "a", **found.line})
+    logged = openai_jsonl({"messages": history})
+    assert logged.line["messages"] == [*ASKED, FOUR, *ASKED]
+    prompt_of({"id": "a", **logged.line})
 
 
 def test_what_is_changed_or_not_kept_is_said() -> None:
@@ -83,9 +83,9 @@ def test_what_is_changed_or_not_kept_is_said() -> None:
         "stop": ["\n"],
         "parameters": {"top_k": 40},
     }
-    found = openai_jsonl({"body": body})
-    assert found.line["messages"][0]["role"] == "system"
-    assert found.notes == (
+    logged = openai_jsonl({"body": body})
+    assert logged.line["messages"][0]["role"] == "system"
+    assert logged.notes == (
         "with the role developer, written as system",
         "with temperature, which is not kept",
         "with stop, which is not kept",
@@ -95,8 +95,8 @@ def test_what_is_changed_or_not_kept_is_said() -> None:
 
 def test_a_text_to_continue_is_one() -> None:
     response = {"choices": [{"text": " up"}]}
-    found = openai_jsonl({"request": {"prompt": "Once"}, "response": response})
-    assert found == Logged(line={"text_to_continue": "Once"}, answer=" up", notes=TEXT)
+    logged = openai_jsonl({"request": {"prompt": "Once"}, "response": response})
+    assert logged == Logged(line={"text_to_continue": "Once"}, answer=" up", notes=TEXT)
 
 
 def captured(request: object, response: object, encoding: str = "JSON") -> dict[str, Any]:
@@ -114,15 +114,15 @@ def captured(request: object, response: object, encoding: str = "JSON") -> dict[
 
 @pytest.mark.parametrize("encoding", ["JSON", "BASE64"])
 def test_data_capture_has_both_as_text(encoding: str) -> None:
-    found = sagemaker(captured({"messages": ASKED}, ANSWERED, encoding))
-    assert found == Logged(line={"messages": ASKED}, answer="4")
+    logged = sagemaker(captured({"messages": ASKED}, ANSWERED, encoding))
+    assert logged == Logged(line={"messages": ASKED}, answer="4")
 
 
 def test_data_capture_of_a_text_to_continue() -> None:
     request = {"inputs": "Once", "parameters": {"max_new_tokens": 5}}
-    found = sagemaker(captured(request, [{"generated_text": " upon"}]))
+    logged = sagemaker(captured(request, [{"generated_text": " upon"}]))
     line = {"text_to_continue": "Once", "max_tokens": 5}
-    assert found == Logged(line=line, answer=" upon", notes=TEXT)
+    assert logged == Logged(line=line, answer=" upon", notes=TEXT)
 
 
 def test_data_capture_without_answer_keeps_the_question() -> None:
@@ -134,9 +134,9 @@ def test_data_capture_without_answer_keeps_the_question() -> None:
 
 def test_sharegpt_is_the_first_question_and_its_answer() -> None:
     turns = [("system", "be"), ("human", "2+2?"), ("gpt", "4"), ("human", "and 3?"), ("gpt", "5")]
-    found = sharegpt({"id": "x", "conversations": [{"from": f, "value": v} for f, v in turns]})
-    assert found.line == {"messages": [{"role": "system", "content": "be"}, *ASKED]}
-    assert found.answer == "4"
+    logged = sharegpt({"id": "x", "conversations": [{"from": f, "value": v} for f, v in turns]})
+    assert logged.line == {"messages": [{"role": "system", "content": "be"}, *ASKED]}
+    assert logged.answer == "4"
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_sharegpt_is_the_first_question_and_its_answer() -> None:
     ],
 )
 def test_speed_bench_gives_first_turns_by_category(record: dict[str, Any]) -> None:
-    found = speed_bench(record)
-    assert (found.line, found.case) == ({"messages": ASKED}, "math")
-    assert found.notes == ("of several turns, of which the first is taken",)
+    logged = speed_bench(record)
+    assert (logged.line, logged.case) == ({"messages": ASKED}, "math")
+    assert logged.notes == ("of several turns, of which the first is taken",)
 
 
 UNUSABLE = yaml.safe_load(Path(__file__).with_name("unusable.yaml").read_text())

@@ -16,8 +16,8 @@ PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "count"},))
 def measure(
     script: Script, *, prompt: Prompt = PROMPT, timeout_seconds: float = 5.0, **client: Any
 ) -> tuple[Measured, StreamServer]:
-    given = replace(SHAPE, timeout_seconds=timeout_seconds)
-    settings: dict[str, Any] = {"shape": given, "read_wait": lambda: 0, **client}
+    request_shape = replace(SHAPE, timeout_seconds=timeout_seconds)
+    settings: dict[str, Any] = {"shape": request_shape, "read_wait": lambda: 0, **client}
     with stream_server(script) as server:
         made = Client(base_url=server.base_url, **settings)
         return asyncio.run(made.measure(prompt, request_id="r1", seed=0)), server

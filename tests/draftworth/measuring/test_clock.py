@@ -26,11 +26,11 @@ LOADING = plain("503 Service Unavailable", b"")
 @pytest.fixture(params=[HOURS_SECONDS, -HOURS_SECONDS])
 def jumping(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each time that the wall clock is asked, it has been set by another five hours."""
-    real, real_ns, asked = time.time, time.time_ns, [0.0]
+    real, real_ns, calls = time.time, time.time_ns, [0.0]
 
     def jump() -> float:
-        asked[0] += request.param
-        return asked[0]
+        calls[0] += request.param
+        return calls[0]
 
     monkeypatch.setattr(time, "time", lambda: real() + jump())
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() + int(jump() * 1e9))
@@ -45,10 +45,10 @@ def test_it_shows_time_of_day_and_runs_monotonically() -> None:
 
 @pytest.mark.usefixtures("jumping")
 def test_a_clock_jump_changes_no_duration_or_wait(tmp_path: Path) -> None:
-    asked, healthy = itertools.count(), server(1, 1)
+    requests, healthy = itertools.count(), server(1, 1)
 
     def late(request: Request) -> Iterable[Step]:
-        return LOADING if next(asked) < 3 else healthy(request)
+        return LOADING if next(requests) < 3 else healthy(request)
 
     with stream_server(late) as running:
         result = run(spec(running.base_url, cases=[case("count")], deadline_s=600.0), tmp_path)

@@ -45,30 +45,33 @@ def test_the_verdict_is_written_before_the_runs_end(tmp_path: Path) -> None:
 def parted(folder: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> tuple[Verdict, list[str]]:
     """The verdict of a run whose variant parts from the baseline at once, and what was told."""
     monkeypatch.setattr("draftworth.measuring.result_files.MOST_KEPT_IDS", most)
-    told: list[str] = []
-    files = RunFiles(sink=FolderSink(folder), run_id="built-run", progress=told.append)
+    lines: list[str] = []
+    files = RunFiles(sink=FolderSink(folder), run_id="built-run", progress=lines.append)
     made = make_run()
     for block in made.blocks:
         first = int(block.variant != made.result.baseline)
-        said = [
+        transcripts = [
             Transcript(request_id=r.request_id, token_ids=(first, 2, 3)) for r in block.requests
         ]
         files.write_block(
             block,
-            [Measured(record=r, transcript=t) for r, t in zip(block.requests, said, strict=True)],
+            [
+                Measured(record=r, transcript=t)
+                for r, t in zip(block.requests, transcripts, strict=True)
+            ],
         )
     write_findings(made, files)
-    return load_record(Verdict, (folder / "built-run" / VERDICT_FILE).read_bytes()), told
+    return load_record(Verdict, (folder / "built-run" / VERDICT_FILE).read_bytes()), lines
 
 
 @pytest.mark.parametrize(("most", "is_judged"), [(10_000, True), (100, False)])
 def test_verdict_compares_answers_where_memory_is_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, *, is_judged: bool
 ) -> None:
-    verdict, told = parted(tmp_path, monkeypatch, most)
+    verdict, lines = parted(tmp_path, monkeypatch, most)
 
     assert ("its answers are not the target's" in verdict.headline) is is_judged
-    assert [line.startswith("more than 100 token ids: ") for line in told] == [True] * (
+    assert [line.startswith("more than 100 token ids: ") for line in lines] == [True] * (
         not is_judged
     )
 

@@ -51,11 +51,11 @@ def run(
     allowance_seconds: float | None = None,
     history: History | None = None,
 ) -> RunResult:
-    given = spec(url, cases=[case("count")])
+    run_spec = spec(url, cases=[case("count")])
     made = make_runner(
         replace(
-            given,
-            endpoints=tuple(replace(e, server=f"vllm-{e.variant}") for e in given.endpoints),
+            run_spec,
+            endpoints=tuple(replace(e, server=f"vllm-{e.variant}") for e in run_spec.endpoints),
             ready_deadline_seconds=None,
             start_allowance_seconds=allowance_seconds,
         ),
@@ -137,13 +137,13 @@ def test_a_server_that_is_abandoned_later_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_lifecycle, "STATE_SECONDS", 0.01)
-    asked: list[str] = []
+    servers: list[str] = []
 
     def state(server: str) -> ServerState | None:
-        asked.append(server)
-        return GIVEN_UP if len(asked) > 3 else None
+        servers.append(server)
+        return GIVEN_UP if len(servers) > 3 else None
 
     with stream_server(lambda _: LOADING) as late:
         result = run(tmp_path, late.base_url, state=state)
     assert "was given up" in result.reason
-    assert set(asked) == {"vllm-baseline"}
+    assert set(servers) == {"vllm-baseline"}

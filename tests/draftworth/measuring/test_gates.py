@@ -56,14 +56,14 @@ def answering(*posts: Sequence[Step]) -> Script:
     return script
 
 
-def asked(requests: Sequence[Request]) -> int:
+def count_of_posts(requests: Sequence[Request]) -> int:
     return sum(request.method == "POST" for request in requests)
 
 
 def test_baseline_and_then_variant_answer_one_prompt(tmp_path: Path) -> None:
     with stream_server(server(1, 1, 1)) as a, stream_server(server(2, 1)) as b:
-        given = spec(a.base_url, b.base_url, cases=[case("count"), case("repeat")])
-        result = run(given, tmp_path)
+        run_spec = spec(a.base_url, b.base_url, cases=[case("count"), case("repeat")])
+        result = run(run_spec, tmp_path)
         first = [next(r.json for r in s.requests if r.method == "POST") for s in (a, b)]
 
     assert result.status == "complete"
@@ -83,12 +83,12 @@ def run_with(bad: Script, failing: str, folder: Path) -> tuple[RunResult, Sequen
     """A run in which one variant's server is a bad one, and both servers."""
     scripts = {"baseline": answering(), "k7": answering(), failing: bad}
     with stream_server(scripts["baseline"]) as a, stream_server(scripts["k7"]) as b:
-        given = spec(a.base_url, b.base_url, cases=[case("count"), case("repeat")])
-        return run(given, folder), (a, b)
+        run_spec = spec(a.base_url, b.base_url, cases=[case("count"), case("repeat")])
+        return run(run_spec, folder), (a, b)
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "why"),
     [
         (NO_MODEL, "answer: 404: The model `tiny` does not exist."),
         (EMPTY, "answer: an empty text"),
@@ -97,7 +97,7 @@ def run_with(bad: Script, failing: str, folder: Path) -> tuple[RunResult, Sequen
 )
 @pytest.mark.parametrize("failing", ["baseline", "k7"])
 def test_a_server_without_answer_ends_the_run_immediately(
-    tmp_path: Path, failing: str, answer: Sequence[Step], said: str
+    tmp_path: Path, failing: str, answer: Sequence[Step], why: str
 ) -> None:
     result, (a, b) = run_with(answering(*[answer] * 9), failing, tmp_path)
 
@@ -105,11 +105,11 @@ def test_a_server_without_answer_ends_the_run_immediately(
     gate = "baseline answers" if failing == "baseline" else "variant answers"
     assert result.status == "failed"
     assert result.reason == (
-        f"gate `{gate}`: {failing} at {broken.base_url}, {said}; asked for: up to 8 tokens of tiny "
+        f"gate `{gate}`: {failing} at {broken.base_url}, {why}; asked for: up to 8 tokens of tiny "
         f"to a prompt of structured/count; {broken.base_url}/v1/models lists: other, another; "
         "next: ask for a model that is listed"
     )
-    assert (asked(a.requests), asked(b.requests)) == (1, int(failing == "k7"))
+    assert (count_of_posts(a.requests), count_of_posts(b.requests)) == (1, int(failing == "k7"))
     assert result.blocks == ()
     assert len(result.gates) == int(failing == "k7")
 
@@ -118,8 +118,8 @@ def test_a_tool_parser_may_hold_first_tokens_back(tmp_path: Path) -> None:
     tool = {"type": "function", "function": {"name": "find"}}
     prompts = tuple(replace(p, tools=(tool,)) for p in case("count").prompts)
     with stream_server(answering(EMPTY)) as a:
-        given = spec(a.base_url, cases=[replace(case("count"), prompts=prompts)])
-        assert run(given, tmp_path).status == "complete"
+        run_spec = spec(a.base_url, cases=[replace(case("count"), prompts=prompts)])
+        assert run(run_spec, tmp_path).status == "complete"
 
 
 @pytest.mark.parametrize(("failures", "status"), [(TRIES - 1, "complete"), (TRIES, "failed")])

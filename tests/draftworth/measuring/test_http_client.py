@@ -192,19 +192,19 @@ def test_the_next_address_replaces_a_dead_one(
     tls = context if secure else None
     with dead() as first, stream_server(lambda _: plain("200 OK", b"ok"), tls=tls) as server:
         port = int(server.base_url.rpartition(":")[2])
-        found = [
+        addresses = [
             (socket.AF_INET, socket.SOCK_STREAM, 0, "", at) for at in (first, ("127.0.0.1", port))
         ]
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_: list(found))
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_: list(addresses))
         response, _ = fetch(f"{'https' if secure else 'http'}://127.0.0.1:{port}")
 
     assert response.head.status == 200
 
 
 def test_a_refused_connection_is_told_with_its_address() -> None:
-    with nobody() as (host, port), pytest.raises(ConnectError) as told:
+    with nobody() as (host, port), pytest.raises(ConnectError) as refused:
         fetch(f"http://{host}:{port}")
-    assert str(told.value) == (f"http://{host}:{port}: Connection refused ('{host}', {port})")
+    assert str(refused.value) == (f"http://{host}:{port}: Connection refused ('{host}', {port})")
 
 
 @pytest.fixture

@@ -72,8 +72,8 @@ def test_a_pod_without_end_lost_its_last_work() -> None:
 
 def test_a_terminated_pods_cut_block_is_lost() -> None:
     """From 112 on it measured a block that was cut off."""
-    told = entry("1 ended", 150, 150, reason="drained")
-    entries = (*ONE_POD, told, entry("2 started", 200, 200, number=0))
+    ended = entry("1 ended", 150, 150, reason="drained")
+    entries = (*ONE_POD, ended, entry("2 started", 200, 200, number=0))
     pod = journal.interruptions(entries)[-1]
     assert (pod.at_unix_s, pod.lost_s, pod.reason) == (150, 88, "drained")
 

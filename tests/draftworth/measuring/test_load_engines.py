@@ -136,8 +136,8 @@ def test_fillers_accompany_a_slow_measured_request_in_turn() -> None:
     load = ConcurrencyLoad(concurrency=2)
 
     def another(names: Sequence[str]) -> str:
-        others = [name for name in names if name != "measured 0"]
-        return "measured 0" if "filler 3" in others else others[0]
+        candidates = [name for name in names if name != "measured 0"]
+        return "measured 0" if "filler 3" in candidates else candidates[0]
 
     _, outcome, seen = ended_one_by_one(load, batch(warmup=2, measured=2), another)
 

@@ -68,12 +68,12 @@ class Server:
 
 def refusing_after(requests: int) -> Callable[[Request], Sequence[Step]]:
     """From that many on it wants a key, for its health too."""
-    asked = 0
+    posts = 0
 
     def script(request: Request) -> Sequence[Step]:
-        nonlocal asked
-        asked += request.method == "POST"
-        if asked > requests:
+        nonlocal posts
+        posts += request.method == "POST"
+        if posts > requests:
             return plain("401 Unauthorized", b"")
         return plain("200 OK", b"") if request.method == "GET" else completion(1, 1)
 
@@ -118,20 +118,20 @@ def names(folder: Path, kind: str) -> list[str]:
 
 def test_a_lost_servers_block_is_measured_again(tmp_path: Path) -> None:
     run(tmp_path, Server(4))  # two requests of warm-up, a measured one, and gone
-    found = read_run(tmp_path / "test-1")
-    (block,) = found.blocks
-    assert found.result.status == "complete"
-    assert found.result.blocks == (block.stem,)
+    measured = read_run(tmp_path / "test-1")
+    (block,) = measured.blocks
+    assert measured.result.status == "complete"
+    assert measured.result.blocks == (block.stem,)
     assert block.block == 2
     assert [r.failed for r in block.requests] == [False] * 4
     # The run states what was lost, and the wait.
-    (interruption,) = found.result.interruptions
+    (interruption,) = measured.result.interruptions
     assert interruption.kind == "servers"
     assert interruption.blocks == ("0001-structured-count-c2-baseline-r1",)
     assert "baseline is not ready any more" in interruption.reason
-    assert found.result.time.lost_s == pytest.approx(interruption.lost_s)
-    assert found.result.time.lost_s > 0
-    assert found.result.time.waiting_s >= 0.02
+    assert measured.result.time.lost_s == pytest.approx(interruption.lost_s)
+    assert measured.result.time.lost_s > 0
+    assert measured.result.time.waiting_s >= 0.02
     # The evidence is kept where nothing is published.
     stem = "0001-structured-count-c2-baseline-r1"
     kept = names(tmp_path, results.INTERRUPTED_FOLDER)
@@ -141,7 +141,7 @@ def test_a_lost_servers_block_is_measured_again(tmp_path: Path) -> None:
     evidence_file = tmp_path / "test-1" / results.INTERRUPTED_FOLDER / kept[0]
     evidence = load_record(results.BlockResult, evidence_file.read_bytes())
     assert any(record.failed for record in evidence.requests)
-    assert evidence.run_id == found.result.run_id
+    assert evidence.run_id == measured.result.run_id
 
 
 def test_requests_that_fail_at_healthy_servers_are_recorded(tmp_path: Path) -> None:

@@ -22,24 +22,24 @@ def spec(*, width: float = 0.2, prompts: int = 8) -> RunSpec:
     return planted_spec(replace(cell, sampling=wanted))
 
 
-def rounds(of: RunSpec, blocks: list[BlockResult], said: list[str] | None = None) -> Rounds:
-    told = said if said is not None else []
-    return Rounds(spec=of, progress=told.append, blocks=blocks, stages=[*stages(of)])
+def rounds(of: RunSpec, blocks: list[BlockResult], lines: list[str] | None = None) -> Rounds:
+    progress = lines if lines is not None else []
+    return Rounds(spec=of, progress=progress.append, blocks=blocks, stages=[*stages(of)])
 
 
-def asked(
-    blocks: list[BlockResult], *, of: RunSpec, requests: int, said: list[str] | None = None
+def needs_no_more(
+    blocks: list[BlockResult], *, of: RunSpec, requests: int, lines: list[str] | None = None
 ) -> bool:
-    return rounds(of, blocks, said).needs_no_more(GROUP, requests=requests)
+    return rounds(of, blocks, lines).needs_no_more(GROUP, requests=requests)
 
 
 @pytest.mark.parametrize(("width", "enough"), [(0.3, True), (0.001, False)])
 def test_rounds_continue_until_the_interval_is_narrow_twice(width: float, enough: bool) -> None:
-    said: list[str] = []
-    asking = rounds(spec(width=width), ALIKE, said)
+    lines: list[str] = []
+    asking = rounds(spec(width=width), ALIKE, lines)
     assert not asking.needs_no_more(GROUP, requests=24)
     assert asking.needs_no_more(GROUP, requests=24) is enough
-    assert [line for line in said if "of the cost ratio is" in line] == (said if enough else [])
+    assert [line for line in lines if "of the cost ratio is" in line] == (lines if enough else [])
 
 
 def test_a_wide_interval_restarts_the_count() -> None:
@@ -54,15 +54,15 @@ def test_a_wide_interval_restarts_the_count() -> None:
 
 
 def test_it_stops_where_only_other_prompts_would_help() -> None:
-    said: list[str] = []
-    assert asked(DIFFERING, of=spec(), requests=64, said=said)
-    (line,) = said
+    lines: list[str] = []
+    assert needs_no_more(DIFFERING, of=spec(), requests=64, lines=lines)
+    (line,) = lines
     assert "more rounds would hardly narrow the interval" in line
     assert "more prompts would make the interval 20% wide" in line
 
 
 def test_but_not_before_every_prompt_was_sent() -> None:
-    assert not asked(DIFFERING, of=spec(prompts=65), requests=64)
+    assert not needs_no_more(DIFFERING, of=spec(prompts=65), requests=64)
 
 
 def test_without_a_cost_every_round_is_measured() -> None:
@@ -73,9 +73,9 @@ def test_without_a_cost_every_round_is_measured() -> None:
 
 
 def test_what_is_missing_at_the_end_is_told() -> None:
-    said: list[str] = []
-    rounds(spec(width=0.01), DIFFERING, said).report_missing(GROUP)
-    (line,) = said
+    lines: list[str] = []
+    rounds(spec(width=0.01), DIFFERING, lines).report_missing(GROUP)
+    (line,) = lines
     assert line.startswith("planted at c1: the cost ratio of variant has an interval ")
     assert "more prompts would make the interval 1% wide" in line
 
@@ -86,13 +86,13 @@ def test_it_stops_where_only_other_repetitions_would_help() -> None:
     run = PlantedRun(cell, 1)
     run.measure()
     assert len({block.round for block in run.blocks}) < cell.rounds
-    said: list[str] = []
-    assert asked(run.blocks, of=spec(), requests=64, said=said)
-    (line,) = said
+    lines: list[str] = []
+    assert needs_no_more(run.blocks, of=spec(), requests=64, lines=lines)
+    (line,) = lines
     assert "more rounds would hardly narrow the interval" in line
     assert "more repetitions would make the interval 20% wide" in line
     # Of three, nothing can be said but what is true of them.
     few = [block for block in run.blocks if block.repetition < 4]
-    said.clear()
-    asked(few, of=spec(width=0.3), requests=64, said=said)
-    assert not any("repetitions" in line for line in said)
+    lines.clear()
+    needs_no_more(few, of=spec(width=0.3), requests=64, lines=lines)
+    assert not any("repetitions" in line for line in lines)

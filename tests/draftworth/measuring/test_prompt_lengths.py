@@ -54,9 +54,9 @@ def fitted(
     with stream_server(script or tokenizing(server(1))) as a:
         run_spec = spec(a.base_url, cases=cases, loads=loads(*lengths), max_rounds=rounds)
         tokenizer = Tokenizer(base_url=a.base_url, shape=run_spec.shape, api_key=None)
-        found = asyncio.run(fitted_cases(run_spec, tokenizer, lambda _: None))
-    assert found[None] == run_spec.cases
-    return {length: found[length][0] for length in lengths}
+        cases_by_length = asyncio.run(fitted_cases(run_spec, tokenizer, lambda _: None))
+    assert cases_by_length[None] == run_spec.cases
+    return {length: cases_by_length[length][0] for length in lengths}
 
 
 def only(prompt: Prompt) -> list[Case]:
@@ -64,7 +64,7 @@ def only(prompt: Prompt) -> list[Case]:
     return [Case(prompt_class="structured", name="chat", prompts=(prompt,))]
 
 
-def asked(prompt: Prompt) -> str:
+def text_of(prompt: Prompt) -> str:
     """The last message of the user."""
     text = prompt.messages[-1]["content"]
     assert isinstance(text, str)
@@ -88,7 +88,7 @@ def test_a_prompt_has_the_requested_length_or_less(length: int) -> None:
 def test_padding_is_other_prompts_with_the_question_last() -> None:
     made = fitted([case("count", 3)], 60)[60]
 
-    texts = [asked(prompt) for prompt in made.prompts]
+    texts = [text_of(prompt) for prompt in made.prompts]
     assert [text.rsplit("\n\n", 1)[1] for text in texts] == ["count 0", "count 1", "count 2"]
     assert texts[0].endswith("count 1\n\ncount 2\n\ncount 0")
     # Each begins with another text: a prefix cache has nothing of the one before.
@@ -100,8 +100,8 @@ def test_a_long_prompt_is_cut_from_the_front() -> None:
     long = Prompt(id="long", messages=({"role": "user", "content": text},))
     made = fitted(only(long), 50)[50]
 
-    assert text.endswith(asked(made.prompts[0]))
-    assert asked(made.prompts[0]).endswith("And now the question?")
+    assert text.endswith(text_of(made.prompts[0]))
+    assert text_of(made.prompts[0]).endswith("And now the question?")
 
 
 def test_only_the_users_last_message_changes() -> None:
@@ -113,10 +113,10 @@ def test_only_the_users_last_message_changes() -> None:
     )
     made = fitted(only(prompt), 300)[300]
 
-    (found,) = made.prompts
-    assert found.messages[:3] == (SYSTEM, first, answer)
-    assert asked(found).endswith("\n\nHow many?")
-    assert (found.id, found.tools, found.max_tokens) == ("chat", tools, 7)
+    (made_prompt,) = made.prompts
+    assert made_prompt.messages[:3] == (SYSTEM, first, answer)
+    assert text_of(made_prompt).endswith("\n\nHow many?")
+    assert (made_prompt.id, made_prompt.tools, made_prompt.max_tokens) == ("chat", tools, 7)
 
 
 def test_a_text_to_continue_is_made_longer_too() -> None:

@@ -31,7 +31,7 @@ def run(
     *,
     happen: Callable[[], object] | None = None,
     at: int = 0,
-    **asked: Any,
+    **fields: Any,
 ) -> Run | None:
     """One pod of a run; None when it was terminated."""
     endpoints = tuple(
@@ -39,7 +39,7 @@ def run(
         for variant, slot in (("baseline", 0), ("k7", 1), ("baseline", 1), ("k7", 0))
     )
     made = make_runner(
-        specification(endpoints, **asked),
+        specification(endpoints, **fields),
         FolderSink(folder),
         run_id=RUN_ID,
         history=history(folder),
@@ -57,75 +57,75 @@ def test_blocks_hold_repetition_and_slot_after_new_starts(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     servers = RecordingServers()
-    found = run(healthy.base_url, tmp_path, servers, repetitions=2, sampling=FOUR_ROUNDS)
+    measured = run(healthy.base_url, tmp_path, servers, repetitions=2, sampling=FOUR_ROUNDS)
 
-    assert found
-    assert sorted(what(found)) == [
+    assert measured
+    assert sorted(what(measured)) == [
         *((1, 1, "baseline", 0), (1, 1, "k7", 1), (1, 2, "baseline", 0), (1, 2, "k7", 1)),
         *((2, 3, "baseline", 1), (2, 3, "k7", 0), (2, 4, "baseline", 1), (2, 4, "k7", 0)),
     ]
-    assert [b.round for b in found.blocks] == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert [b.round for b in measured.blocks] == [1, 1, 2, 2, 3, 3, 4, 4]
     assert servers.calls == [
         (("baseline-0", "k7-1"), False),
         (("baseline-1", "k7-0"), True),
     ]
-    assert found.result.repetitions == 2
-    assert found.result.shortened == ""
+    assert measured.result.repetitions == 2
+    assert measured.result.shortened == ""
 
 
 def test_control_is_a_variant_on_two_new_servers(healthy: StreamServer, tmp_path: Path) -> None:
     """It takes the baseline's other slot from the variant that has it."""
     servers = RecordingServers()
-    found = run(healthy.base_url, tmp_path, servers, repetitions=2, control=True)
+    measured = run(healthy.base_url, tmp_path, servers, repetitions=2, control=True)
 
-    assert found
+    assert measured
     assert servers.calls == [
         (("baseline-0", "k7-1"), False),
         (("baseline-0", "baseline-1"), True),
         (("baseline-1", "k7-0"), True),
         (("baseline-1", "baseline-0"), True),
     ]
-    assert found.result.variants == ("baseline", "k7", "control")
-    own = {(b.repetition, b.slot) for b in found.blocks if b.variant == "control"}
-    assert own == {(1, 1), (2, 0)}
-    pairs = {(b.round, b.variant) for b in found.blocks}
+    assert measured.result.variants == ("baseline", "k7", "control")
+    places = {(b.repetition, b.slot) for b in measured.blocks if b.variant == "control"}
+    assert places == {(1, 1), (2, 0)}
+    pairs = {(b.round, b.variant) for b in measured.blocks}
     assert {n for n, v in pairs if v == "control"}.isdisjoint(n for n, v in pairs if v == "k7")
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {"repetitions": 2, "sampling": FOUR_ROUNDS},
         {"control": True, "sampling": sampling(max_requests=8)},
     ],
 )
 def test_a_run_continues_in_its_stage_without_restart(
-    healthy: StreamServer, tmp_path: Path, asked: dict[str, Any]
+    healthy: StreamServer, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     """Each stage has two rounds of two blocks."""
-    whole = run(healthy.base_url, tmp_path / "whole", RecordingServers(), **asked)
+    whole = run(healthy.base_url, tmp_path / "whole", RecordingServers(), **options)
     for at, restarts in ((2, [False, True]), (4, [False, True]), (5, [True]), (6, [False])):
         folder = tmp_path / str(at)
-        cut = run(healthy.base_url, folder, RecordingServers(), happen=terminate, at=at, **asked)
+        cut = run(healthy.base_url, folder, RecordingServers(), happen=terminate, at=at, **options)
         assert cut is None
         servers = RecordingServers()
-        found = run(healthy.base_url, folder, servers, **asked)
+        measured = run(healthy.base_url, folder, servers, **options)
 
-        assert found
+        assert measured
         assert whole
-        assert what(found) == what(whole)
+        assert what(measured) == what(whole)
         assert [restart for _, restart in servers.calls] == restarts, at
 
 
 def test_a_repetition_that_cannot_start_shortens_the_run(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
-    found = run(healthy.base_url, tmp_path, RecordingServers(failing=[2]), repetitions=2)
+    measured = run(healthy.base_url, tmp_path, RecordingServers(failing=[2]), repetitions=2)
 
-    assert found
-    assert found.result.status == "complete"
-    assert found.result.shortened == "repetition 2: the API server answers HTTP 403"
-    assert {b.repetition for b in found.blocks} == {1}
+    assert measured
+    assert measured.result.status == "complete"
+    assert measured.result.shortened == "repetition 2: the API server answers HTTP 403"
+    assert {b.repetition for b in measured.blocks} == {1}
     assert (tmp_path / RUN_ID / VERDICT_FILE).exists()
 
 
@@ -133,29 +133,33 @@ def test_a_control_counts_although_a_later_one_failed(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     servers = RecordingServers(failing=[3])
-    found = run(healthy.base_url, tmp_path, servers, repetitions=2, control=True)
+    measured = run(healthy.base_url, tmp_path, servers, repetitions=2, control=True)
 
-    assert found
-    assert found.result.shortened.startswith("repetition 2: ")
-    assert found.result.variants == ("baseline", "k7", "control")
-    assert found.result.max_tokens_per_step == {"baseline": 1, "k7": 8, "control": 1}
+    assert measured
+    assert measured.result.shortened.startswith("repetition 2: ")
+    assert measured.result.variants == ("baseline", "k7", "control")
+    assert measured.result.max_tokens_per_step == {"baseline": 1, "k7": 8, "control": 1}
 
 
 def test_a_run_fails_when_its_first_servers_do(healthy: StreamServer, tmp_path: Path) -> None:
-    found = run(healthy.base_url, tmp_path, RecordingServers(failing=[1]), repetitions=2)
+    measured = run(healthy.base_url, tmp_path, RecordingServers(failing=[1]), repetitions=2)
 
-    assert found
-    assert found.result.status == "failed"
-    assert "HTTP 403" in found.result.reason
-    assert found.result.shortened == ""
+    assert measured
+    assert measured.result.status == "failed"
+    assert "HTTP 403" in measured.result.reason
+    assert measured.result.shortened == ""
 
 
 def test_each_repetition_measures_other_prompts(healthy: StreamServer, tmp_path: Path) -> None:
-    asked: dict[str, Any] = {"repetitions": 2, "sampling": sampling(min_requests=8, max_requests=8)}
-    found = run(healthy.base_url, tmp_path, RecordingServers(), **asked)
+    options: dict[str, Any] = {
+        "repetitions": 2,
+        "sampling": sampling(min_requests=8, max_requests=8),
+    }
+    measured = run(healthy.base_url, tmp_path, RecordingServers(), **options)
 
-    assert found
+    assert measured
     sent = [
-        {r.prompt_id for b in found.blocks if b.repetition == n for r in b.requests} for n in (1, 2)
+        {r.prompt_id for b in measured.blocks if b.repetition == n for r in b.requests}
+        for n in (1, 2)
     ]
     assert sent[0].isdisjoint(sent[1])

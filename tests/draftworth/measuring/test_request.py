@@ -14,36 +14,38 @@ from tests.support.stream_server import StreamServer, stream_server
 SHAPE = spec("http://127.0.0.1:1", cases=[case("count")]).shape
 
 
-def seeds_sent(asked: StreamServer) -> list[tuple[str, int]]:
-    bodies = [request.json for request in asked.requests if request.method == "POST"]
+def seeds_sent(sent_to: StreamServer) -> list[tuple[str, int]]:
+    bodies = [request.json for request in sent_to.requests if request.method == "POST"]
     return [(body["messages"][0]["content"], body["seed"]) for body in bodies]
 
 
 def test_both_variants_get_the_same_recorded_seeds(tmp_path: Path) -> None:
     """In two rounds of a case of three prompts."""
     with stream_server(server(1, 1)) as plain, stream_server(server(2)) as drafting:
-        given = spec(
+        run_spec = spec(
             *(plain.base_url, drafting.base_url),
             cases=[case("count")],
             requests=3,
             max_rounds=2,
             target_width=0.0001,
         )
-        run(replace(given, shape=replace(given.shape, temperature=0.7)), tmp_path)
+        run(replace(run_spec, shape=replace(run_spec.shape, temperature=0.7)), tmp_path)
 
-    found = read_run(tmp_path / "test-1")
+    measured = read_run(tmp_path / "test-1")
     by_variant = {
-        name: [(r.prompt_id, r.seed) for b in found.blocks if b.variant == name for r in b.requests]
+        name: [
+            (r.prompt_id, r.seed) for b in measured.blocks if b.variant == name for r in b.requests
+        ]
         for name in ("baseline", "k7")
     }
     assert by_variant["baseline"] == by_variant["k7"]
     seeds = {seed for _, seed in by_variant["k7"]}
     assert len(seeds) == 6, "a prompt that comes again has another seed"
     recorded = {(prompt.replace("-", " "), seed) for prompt, seed in by_variant["k7"]}
-    for asked in (plain, drafting):
-        assert recorded <= set(seeds_sent(asked))
-        assert {r.json["temperature"] for r in asked.requests if r.method == "POST"} == {0.7}
-    assert found.result.temperature == 0.7
+    for stand_in in (plain, drafting):
+        assert recorded <= set(seeds_sent(stand_in))
+        assert {r.json["temperature"] for r in stand_in.requests if r.method == "POST"} == {0.7}
+    assert measured.result.temperature == 0.7
 
 
 def test_another_seed_of_the_workload_draws_other_seeds() -> None:

@@ -33,12 +33,12 @@ class Told(schedule.Rounds):
 
 
 def rounds_of(
-    spec: RunSpec, widths: dict[tuple[str, str], float], said: list[str] | None = None
+    spec: RunSpec, widths: dict[tuple[str, str], float], progress_lines: list[str] | None = None
 ) -> list[schedule.Round]:
-    lines: list[str] = [] if said is None else said
-    told = Told(spec=spec, progress=lines.append, blocks=[], stages=[*schedule.stages(spec)])
-    told.widths = widths
-    return list(told)
+    lines: list[str] = [] if progress_lines is None else progress_lines
+    told_rounds = Told(spec=spec, progress=lines.append, blocks=[], stages=[*schedule.stages(spec)])
+    told_rounds.widths = widths
+    return list(told_rounds)
 
 
 def spec(**overrides: Any) -> RunSpec:
@@ -46,28 +46,28 @@ def spec(**overrides: Any) -> RunSpec:
 
 
 def test_all_is_enough_after_the_least_rounds() -> None:
-    found = rounds_of(spec(loads=(C1, C2), sampling=sampling(max_requests=40)), {})
+    rounds = rounds_of(spec(loads=(C1, C2), sampling=sampling(max_requests=40)), {})
 
-    assert [(r.load.label, r.number) for r in found] == [
+    assert [(r.load.label, r.number) for r in rounds] == [
         *(("c1", 1), ("c1", 2)),
         *(("c2", 1), ("c2", 2)),
     ]
 
 
 def test_widest_intervals_get_the_budgets_rounds() -> None:
-    said: list[str] = []
+    lines: list[str] = []
     widths = {("structured", "c1"): 3.0, ("structured", "c4"): 1e9}
-    found = rounds_of(spec(loads=(C1, C2, C4), sampling=sampling(max_requests=40)), widths, said)
+    rounds = rounds_of(spec(loads=(C1, C2, C4), sampling=sampling(max_requests=40)), widths, lines)
 
-    assert Counter(r.load.label for r in found) == {"c1": 2, "c2": 2, "c4": 6}
-    assert said == ["structured at c1", "structured at c4"]
+    assert Counter(r.load.label for r in rounds) == {"c1": 2, "c2": 2, "c4": 6}
+    assert lines == ["structured at c1", "structured at c4"]
 
 
 def test_a_class_with_narrow_interval_gets_no_more() -> None:
     cases = (case("structured"), case("open_ended"))
-    found = rounds_of(spec(cases=cases), {("open_ended", "c1"): 1e9})
+    rounds = rounds_of(spec(cases=cases), {("open_ended", "c1"): 1e9})
 
-    assert [sorted(r.classes) for r in found] == [
+    assert [sorted(r.classes) for r in rounds] == [
         *[["open_ended", "structured"]] * 2,
         *[["open_ended"]] * 2,
     ]
@@ -87,29 +87,29 @@ def test_order_is_random_and_reproducible() -> None:
 
 
 def test_each_repetition_has_its_part_of_the_budget() -> None:
-    asked = spec(repetitions=2, sampling=sampling(min_requests=8, max_requests=32))
-    found = rounds_of(asked, {("structured", "c1"): 1e9})
+    run_spec = spec(repetitions=2, sampling=sampling(min_requests=8, max_requests=32))
+    rounds = rounds_of(run_spec, {("structured", "c1"): 1e9})
 
-    assert [(r.stage.repetition, r.number) for r in found] == [
+    assert [(r.stage.repetition, r.number) for r in rounds] == [
         *((1, n) for n in (1, 2, 3, 4)),
         *((2, n) for n in (5, 6, 7, 8)),
     ]
 
 
 def test_a_control_gets_least_outside_the_budget() -> None:
-    asked = spec(repetitions=2, control=True, sampling=sampling(max_requests=16))
-    found = rounds_of(asked, {("structured", "c1"): 1e9})
+    run_spec = spec(repetitions=2, control=True, sampling=sampling(max_requests=16))
+    rounds = rounds_of(run_spec, {("structured", "c1"): 1e9})
 
-    measured = Counter(r.stage.is_control for r in found)
+    measured = Counter(r.stage.is_control for r in rounds)
     assert measured == {False: 4, True: 2}
-    assert len({r.number for r in found}) == len(found), "blocks of two rounds would be pairs"
+    assert len({r.number for r in rounds}) == len(rounds), "blocks of two rounds would be pairs"
 
 
 def test_a_repetition_lasts_until_its_part_is_measured() -> None:
     """However narrow: 20 requests at least are three rounds of four in each of two repetitions."""
-    asked = spec(repetitions=2, sampling=sampling(min_requests=20, max_requests=40))
+    run_spec = spec(repetitions=2, sampling=sampling(min_requests=20, max_requests=40))
 
-    assert [r.stage.repetition for r in rounds_of(asked, {})] == [1, 1, 1, 2, 2, 2]
+    assert [r.stage.repetition for r in rounds_of(run_spec, {})] == [1, 1, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,13 @@ def test_a_budget_is_divided(
     counts: tuple[int, int, int], repetitions: int, loads: int, least: int, further: list[int]
 ) -> None:
     a_round, at_least, at_most = counts
-    asked = sampling(requests_per_round=a_round, min_requests=at_least, max_requests=at_most)
-    found = schedule.RoundCounts(sampling=asked, repetitions=repetitions, loads=loads)
+    budget = sampling(requests_per_round=a_round, min_requests=at_least, max_requests=at_most)
+    rounds = schedule.RoundCounts(sampling=budget, repetitions=repetitions, loads=loads)
 
-    assert found.least == least
-    assert [found.further(n + 1) for n in range(repetitions)] == further
-    assert (found.all_least, found.all_further) == (least * repetitions * loads, sum(further))
-    assert found.most == max(at_most // a_round, found.all_least)
+    assert rounds.least == least
+    assert [rounds.further(n + 1) for n in range(repetitions)] == further
+    assert (rounds.all_least, rounds.all_further) == (least * repetitions * loads, sum(further))
+    assert rounds.most == max(at_most // a_round, rounds.all_least)
 
 
 @pytest.mark.parametrize(("repetitions", "control"), [(1, False), (2, False), (2, True)])
@@ -164,14 +164,14 @@ def slots(endpoints: Sequence[Endpoint]) -> list[tuple[str, int | None]]:
 
 
 def test_two_variants_swap_slots_every_second_repetition() -> None:
-    found = [*schedule.stages(spec(repetitions=3))]
+    stages = [*schedule.stages(spec(repetitions=3))]
 
-    assert [slots(stage.measured) for stage in found] == [
+    assert [slots(stage.measured) for stage in stages] == [
         [("baseline", 0), ("k7", 1)],
         [("baseline", 1), ("k7", 0)],
         [("baseline", 0), ("k7", 1)],
     ]
-    assert all(stage.running == stage.measured for stage in found)
+    assert all(stage.running == stage.measured for stage in stages)
 
 
 def test_a_third_variant_stays_up_during_the_control() -> None:
@@ -186,7 +186,7 @@ def test_a_third_variant_stays_up_during_the_control() -> None:
 
 
 @pytest.mark.parametrize(
-    ("endpoints", "changes", "said"),
+    ("endpoints", "changes", "message"),
     [
         ((endpoint("baseline", 0, server=""),), {"repetitions": 2}, "no `server` that can be"),
         ((endpoint("baseline", 0, server=""),), {"control": True}, "no `server` that can be"),
@@ -195,7 +195,7 @@ def test_a_third_variant_stays_up_during_the_control() -> None:
     ],
 )
 def test_a_run_that_cannot_be_is_refused(
-    endpoints: tuple[Endpoint, ...], changes: dict[str, int], said: str
+    endpoints: tuple[Endpoint, ...], changes: dict[str, int], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         specification(endpoints, **changes)

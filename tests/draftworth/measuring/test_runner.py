@@ -79,11 +79,11 @@ def two_variants(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
 
 
 def test_a_servers_report_of_its_start_is_recorded(two_variants: tuple[Path, Run]) -> None:
-    _, found = two_variants
+    _, measured = two_variants
     start = ServerStart(
         startup_s=900.5, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=1.6e10
     )
-    assert found.result.server_starts == {"k7": start}
+    assert measured.result.server_starts == {"k7": start}
 
 
 @pytest.mark.parametrize(
@@ -106,17 +106,17 @@ def test_a_start_that_cannot_be_is_not_there(text: str, start: ServerStart | Non
 def test_every_case_is_run_against_every_variant(
     two_variants: tuple[Path, Run],
 ) -> None:
-    _, found = two_variants
-    assert [b.case for b in found.blocks] == ["count", "count", "repeat", "repeat"]
-    assert {(b.case, b.variant) for b in found.blocks} == {
+    _, measured = two_variants
+    assert [b.case for b in measured.blocks] == ["count", "count", "repeat", "repeat"]
+    assert {(b.case, b.variant) for b in measured.blocks} == {
         (c, v) for c in ("count", "repeat") for v in ("baseline", "k7")
     }
-    assert found.result.status == "complete"
-    assert found.result.blocks == tuple(b.stem for b in found.blocks)
+    assert measured.result.status == "complete"
+    assert measured.result.blocks == tuple(b.stem for b in measured.blocks)
     # As the run does: who has one file alone needs no other.
-    assert {b.max_tokens_per_step for b in found.blocks} == {8}
-    assert set(found.result.max_tokens_per_step.values()) == {8}
-    for block in found.blocks:  # in turn, and the same for both variants
+    assert {b.max_tokens_per_step for b in measured.blocks} == {8}
+    assert set(measured.result.max_tokens_per_step.values()) == {8}
+    for block in measured.blocks:  # in turn, and the same for both variants
         numbers = [r.prompt_id.removeprefix(f"{block.case}-") for r in block.requests]
         assert numbers == ["0", "1", "2", "0"]
 
@@ -140,10 +140,10 @@ def test_prompts_follow_in_order_from_warm_up_onwards(
         run(spec(plain_server.base_url, cases=[case("count", 9)], loads=(load,)), tmp_path)
 
     _gate, *bodies = [r.json for r in plain_server.requests if r.path == "/v1/chat/completions"]
-    asked = sorted(int(body["messages"][0]["content"].split()[1]) for body in bodies)
+    numbers = sorted(int(body["messages"][0]["content"].split()[1]) for body in bodies)
     # The server may not have come to read what was cancelled at once.
-    fillers = [(4 + n) % 9 for n in range(len(asked) - 4 - len(warmup))]
-    assert asked == sorted([0, 1, 2, 3, *warmup, *fillers])
+    fillers = [(4 + n) % 9 for n in range(len(numbers) - 4 - len(warmup))]
+    assert numbers == sorted([0, 1, 2, 3, *warmup, *fillers])
     # The first of two that start together asks for half an output: they do not end together.
     assert [b["messages"][0]["content"] for b in bodies if b["max_tokens"] == 4] == halves
     # Neither warm-up nor fillers are recorded.
@@ -167,33 +167,33 @@ def test_the_servers_histogram_has_our_requests(tmp_path: Path, load: Load) -> N
     assert abs(check.difference) < 0.5
 
 
-@pytest.mark.parametrize(("prefix", "known"), [("vllm", True), ("llamacpp", True), ("x", False)])
-def test_counters_are_read_under_each_engines_prefix(prefix: str, known: bool) -> None:
+@pytest.mark.parametrize(("prefix", "is_read"), [("vllm", True), ("llamacpp", True), ("x", False)])
+def test_counters_are_read_under_each_engines_prefix(prefix: str, is_read: bool) -> None:
     texts = (COUNTERS.format(drafts=n, drafted=8 * n, accepted=4 * n) for n in (1, 3))
     before, after = (parse_metrics(text.replace("vllm:", f"{prefix}:")) for text in texts)
     added = SpeculationCounters(
         drafts=2, draft_tokens=16, accepted_tokens=8, accepted_per_position=(0,)
     )
-    assert speculation_between(before, after) == (added if known else None)
+    assert speculation_between(before, after) == (added if is_read else None)
 
 
 def test_speculation_counters_are_the_difference_over_the_block(
     two_variants: tuple[Path, Run],
 ) -> None:
-    _, found = two_variants
-    counted = [b.speculation for b in found.blocks if b.variant == "k7"]
+    _, measured = two_variants
+    counted = [b.speculation for b in measured.blocks if b.variant == "k7"]
     assert [c.drafts for c in counted if c] == [50, 50]
     assert counted[0] is not None
     assert counted[0].accepted_tokens / counted[0].draft_tokens == pytest.approx(0.5)
     assert counted[0].accepted_per_position == (0,)
-    assert all(b.speculation is None for b in found.blocks if b.variant == "baseline")
+    assert all(b.speculation is None for b in measured.blocks if b.variant == "baseline")
 
 
 def test_evidence_and_llmperfs_files_accompany_the_result(
     two_variants: tuple[Path, Run],
 ) -> None:
-    folder, found = two_variants
-    block = next(b for b in found.blocks if b.variant == "k7")
+    folder, measured = two_variants
+    block = next(b for b in measured.blocks if b.variant == "k7")
     stem = f"{folder}/blocks/{block.stem}"
     evidence = gzip.decompress(Path(f"{stem}.transcript.jsonl.gz").read_bytes())
     lines = [json.loads(line) for line in evidence.splitlines()]
@@ -254,9 +254,9 @@ class FlakySink:
 
 def test_a_failed_write_is_tried_again_and_reported(tmp_path: Path) -> None:
     with stream_server(server(1, 1)) as plain_server:
-        given = spec(plain_server.base_url, cases=[case("count")])
-        later = run(given, tmp_path / "a", FlakySink(tmp_path / "a", refusals=3))
-        never = run(given, tmp_path / "b", FlakySink(tmp_path / "b", refusals=8))
+        run_spec = spec(plain_server.base_url, cases=[case("count")])
+        later = run(run_spec, tmp_path / "a", FlakySink(tmp_path / "a", refusals=3))
+        never = run(run_spec, tmp_path / "b", FlakySink(tmp_path / "b", refusals=8))
 
     assert later.status == "complete"
     assert len(read_run(tmp_path / "a" / "test-1").blocks) == 1

@@ -142,9 +142,9 @@ def run(
 
 
 def found_in(folder: Path) -> SearchResult:
-    found = read_search(folder / RUN_ID, RUN_ID)
-    assert found
-    return found
+    search_result = read_search(folder / RUN_ID, RUN_ID)
+    assert search_result
+    return search_result
 
 
 @dataclass(frozen=True)
@@ -166,15 +166,15 @@ def whole(healthy: StreamServer, tmp_path_factory: pytest.TempPathFactory) -> Wh
 
 
 def test_it_finds_the_best_window_and_measures_few(whole: Whole) -> None:
-    result, found = whole.result, whole.found
+    result, search_result = whole.result, whole.found
     assert (result.status, result.shortened) == ("complete", "")
-    assert (found.best, found.expected_to_pay) == (BEST, True)
-    assert found.order[0] == "draft-k7"
-    assert len(found.order) <= 4
-    assert found.ended == "no other candidate is likely to be cheaper by more than 3%"
+    assert (search_result.best, search_result.expected_to_pay) == (BEST, True)
+    assert search_result.order[0] == "draft-k7"
+    assert len(search_result.order) <= 4
+    assert search_result.ended == "no other candidate is likely to be cheaper by more than 3%"
     # The baseline stays up: its server is in every call, and nothing is started again.
-    assert whole.servers.calls == [(("baseline-0", f"{v}-1"), False) for v in found.order]
-    assert result.variants == ("baseline", *sorted(found.order, key=lambda v: int(v[7:])))
+    assert whole.servers.calls == [(("baseline-0", f"{v}-1"), False) for v in search_result.order]
+    assert result.variants == ("baseline", *sorted(search_result.order, key=lambda v: int(v[7:])))
     assert (whole.folder / RUN_ID / VERDICT_FILE).exists()
 
 
@@ -183,7 +183,9 @@ def test_each_candidate_is_paired_with_its_own_baseline(whole: Whole) -> None:
     by_round: dict[int, list[str]] = {}
     for block in blocks:
         by_round.setdefault(block.round, []).append(block.variant)
-    assert all(sorted(v == "baseline" for v in own) == [False, True] for own in by_round.values())
+    assert all(
+        sorted(v == "baseline" for v in variants) == [False, True] for variants in by_round.values()
+    )
     assert {b.slot for b in blocks if b.variant != "baseline"} == {1}
 
 
@@ -205,23 +207,23 @@ def test_a_forecast_replaces_readings(healthy: StreamServer, whole: Whole, tmp_p
     spec = search_spec(healthy.base_url)
     assert spec.search
     read = readings(RUN_ID, read_run(whole.folder / RUN_ID).blocks)["draft"]
-    told = {
+    forecast_tokens = {
         c.variant: {
-            name: own.tokens_per_step.value
-            for name, (own,) in acceptance_of(read, [c.checked]).items()
+            name: window.tokens_per_step.value
+            for name, (window,) in acceptance_of(read, [c.checked]).items()
         }
         for c in spec.search.candidates
     }
-    forecast = replace(spec, search=replace(spec.search, forecast=told))
+    forecast = replace(spec, search=replace(spec.search, forecast=forecast_tokens))
     run(forecast, tmp_path / "forecast", read_outputs=reads_nothing)
     run(spec, tmp_path / "nothing", read_outputs=reads_nothing)
 
-    found, without = found_in(tmp_path / "forecast"), found_in(tmp_path / "nothing")
-    assert found.order == whole.found.order
-    assert found.best == BEST
-    assert found.search.forecast == told
-    assert {r.variant: r.tokens_per_step for r in found.results} == told
-    assert without.order != found.order
+    search_result, without = found_in(tmp_path / "forecast"), found_in(tmp_path / "nothing")
+    assert search_result.order == whole.found.order
+    assert search_result.best == BEST
+    assert search_result.search.forecast == forecast_tokens
+    assert {r.variant: r.tokens_per_step for r in search_result.results} == forecast_tokens
+    assert without.order != search_result.order
     assert len(without.order) >= 2
     assert without.best
 
@@ -236,8 +238,8 @@ def test_a_search_resumes_at_its_current_candidate(
         assert run(spec, folder, happen=terminate, at=at) is None
         servers = RecordingServers()
         assert run(spec, folder, servers)
-        found = found_in(folder)
-        assert (found.order, found.best, found.ended) == (
+        search_result = found_in(folder)
+        assert (search_result.order, search_result.best, search_result.ended) == (
             order,
             whole.found.best,
             whole.found.ended,
@@ -248,12 +250,12 @@ def test_a_search_resumes_at_its_current_candidate(
 
 def test_a_candidate_that_does_not_start_is_skipped(healthy: StreamServer, tmp_path: Path) -> None:
     result = run(search_spec(healthy.base_url), tmp_path, RecordingServers(failing=[2]))
-    found = found_in(tmp_path)
+    search_result = found_in(tmp_path)
     assert result
     assert result.status == "complete"
-    assert list(found.failed.values()) == ["the API server answers HTTP 403"]
-    assert found.failed.keys().isdisjoint({found.best, *found.order})
-    assert len(found.order) >= 2
+    assert list(search_result.failed.values()) == ["the API server answers HTTP 403"]
+    assert search_result.failed.keys().isdisjoint({search_result.best, *search_result.order})
+    assert len(search_result.order) >= 2
 
 
 def test_silent_candidates_are_skipped_silent_baselines_end_search(
@@ -277,12 +279,12 @@ def test_a_candidate_with_failed_requests_is_not_best(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     result = run(search_spec(healthy.base_url), tmp_path, failing=BEST)
-    found = found_in(tmp_path)
+    search_result = found_in(tmp_path)
     assert result
     assert result.status == "complete"
-    assert "those that are left may be the easy ones" in found.failed[BEST]
-    assert found.best
-    assert found.best != BEST
+    assert "those that are left may be the easy ones" in search_result.failed[BEST]
+    assert search_result.best
+    assert search_result.best != BEST
 
 
 def test_a_candidate_outside_the_limits_is_not_best(healthy: StreamServer, tmp_path: Path) -> None:
@@ -295,9 +297,9 @@ def test_a_candidate_outside_the_limits_is_not_best(healthy: StreamServer, tmp_p
         sampling=sampling(requests_per_round=50, min_requests=200, max_requests=200),
     )
     run(spec, tmp_path)
-    found = found_in(tmp_path)
-    assert found.failed.keys() == {"draft-k7"}
-    assert found.best == BEST
+    search_result = found_in(tmp_path)
+    assert search_result.failed.keys() == {"draft-k7"}
+    assert search_result.best == BEST
 
 
 @pytest.mark.parametrize(("after", "status", "tried"), [(0, "failed", 2), (1, "complete", 3)])
@@ -324,8 +326,8 @@ def test_it_begins_no_candidate_beyond_time_or_savings(
     healthy: StreamServer, tmp_path: Path, limits: dict[str, float], more: bool, why: str
 ) -> None:
     result = run(replace(search_spec(healthy.base_url, **limits), price=PRICE), tmp_path)
-    found = found_in(tmp_path)
+    search_result = found_in(tmp_path)
     assert result
     assert result.status == "complete"
-    assert (len(found.order) > 1) is more
-    assert why in found.ended
+    assert (len(search_result.order) > 1) is more
+    assert why in search_result.ended

@@ -102,12 +102,12 @@ def test_record_holds_the_drafts_that_the_server_reports() -> None:
 @pytest.mark.parametrize(("drafted", "accepted", "steps"), [(5, 3, 5), (0, 0, 8), (10, 8, 2)])
 def test_steps_without_drafts_are_counted_too(drafted: int, accepted: int, steps: int) -> None:
     """N-gram drafting: vLLM counts only the steps that had drafts."""
-    told = {
+    counts = {
         "num_spec_steps": drafted // 5,
         "num_draft_tokens": drafted,
         "num_accepted_draft_tokens": accepted,
     }
-    record = measure(telling({"speculative_decoding": told}))[0].record
+    record = measure(telling({"speculative_decoding": counts}))[0].record
     assert (record.verification_steps, record.accepted_tokens) == (steps, accepted)
 
 
@@ -181,29 +181,29 @@ def test_request_holds_shape_and_key_nothing_of_variant() -> None:
     assert body["chat_template_kwargs"] == {"enable_thinking": False}
     assert body["temperature"] == 0.0
     # A natural length leaves the end to the model.
-    assert not {"ignore_eos", "min_tokens"} & asked(PROMPT, fixed_output_length=False).keys()
+    assert not {"ignore_eos", "min_tokens"} & sent_body(PROMPT, fixed_output_length=False).keys()
 
 
-def asked(prompt: Prompt, **shape: object) -> dict[str, Any]:
+def sent_body(prompt: Prompt, **shape: object) -> dict[str, Any]:
     body = request_body(replace(SHAPE, **shape), prompt, seed=0)  # type: ignore[arg-type]
-    found: dict[str, Any] = json.loads(body)
-    return found
+    parsed: dict[str, Any] = json.loads(body)
+    return parsed
 
 
 def test_a_prompts_own_token_limit_is_enforced() -> None:
-    own = replace(PROMPT, max_tokens=2)
-    assert asked(own)["max_tokens"] == asked(own)["min_tokens"] == 2
-    assert asked(PROMPT)["max_tokens"] == 64
-    measured, _ = measure(play(*completion(1, 2)), prompt=own)
+    limited = replace(PROMPT, max_tokens=2)
+    assert sent_body(limited)["max_tokens"] == sent_body(limited)["min_tokens"] == 2
+    assert sent_body(PROMPT)["max_tokens"] == 64
+    measured, _ = measure(play(*completion(1, 2)), prompt=limited)
     assert "completion_tokens: given 3" in measured.record.error_msg
 
 
 def test_tools_and_response_format_are_sent_unchanged() -> None:
     tool = {"type": "function", "function": {"name": "f", "x-own": [1, None]}}
     form = {"type": "json_object"}
-    body = asked(replace(PROMPT, tools=(tool,), tool_choice="auto", response_format=form))
+    body = sent_body(replace(PROMPT, tools=(tool,), tool_choice="auto", response_format=form))
     assert (body["tools"], body["tool_choice"], body["response_format"]) == ([tool], "auto", form)
-    assert not {"tools", "tool_choice", "response_format"} & asked(PROMPT).keys()
+    assert not {"tools", "tool_choice", "response_format"} & sent_body(PROMPT).keys()
 
 
 def test_text_to_continue_goes_to_completions_without_template() -> None:
@@ -227,8 +227,8 @@ def test_text_to_continue_goes_to_completions_without_template() -> None:
 
 
 def test_token_ids_are_requested_only_where_wanted() -> None:
-    assert "return_token_ids" not in asked(PROMPT)
-    assert asked(PROMPT, token_ids=True)["return_token_ids"] is True
+    assert "return_token_ids" not in sent_body(PROMPT)
+    assert sent_body(PROMPT, token_ids=True)["return_token_ids"] is True
     measured = answered(event("x", tokens=1, token_ids=[7]), event("x", tokens=3, token_ids=[8, 9]))
     assert measured.transcript.token_ids == (7, 8, 9)
 

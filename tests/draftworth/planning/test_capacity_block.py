@@ -14,9 +14,9 @@ from tests.support.timelines import BY_HAND, QWEN
 def block_of(experiment: ResolvedNeuron, hours: float | None = None) -> PaidBlock:
     block = {"kind": "capacity_block", "reservation_id": "cr-0123456789abcdef0", "hours": hours}
     bought = Capacity.model_validate(block)
-    found = PaidBlock.of(experiments.changed_aws(experiment, capacity=bought))
-    assert found
-    return found
+    paid_block = PaidBlock.of(experiments.changed_aws(experiment, capacity=bought))
+    assert paid_block
+    return paid_block
 
 
 def whole_node_each(experiment: ResolvedNeuron) -> ResolvedNeuron:

@@ -48,8 +48,8 @@ def test_a_checkpoint_outside_the_catalogue_has_assumed_size() -> None:
     for case, gib in zip(CASES, (6, 60), strict=True):
         link = durations(assumed, case=case)
         assert link.transfer_minutes([unknown], "hub_gbit_per_s") == pytest.approx(gib / 60)
-        known = link.transfer_minutes([QWEN.spec.target], "hub_gbit_per_s")
-        assert known == pytest.approx(61.0 / 60)
+        minutes = link.transfer_minutes([QWEN.spec.target], "hub_gbit_per_s")
+        assert minutes == pytest.approx(61.0 / 60)
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,12 @@ def test_a_looked_up_price_has_date_and_source(
 
 def test_prices_are_per_type_zone_and_purchase(unpriced: ResolvedNeuron) -> None:
     assert prices.price_key(unpriced) == KEY
-    others = (
+    elsewhere = (
         changed_aws(unpriced, availability_zone="us-east-2b"),
         changed_aws(unpriced, capacity={"kind": "on_demand"}),
     )
     assert all(
-        prices.with_looked_up_price(other, {KEY: SPOT}.get).price is None for other in others
+        prices.with_looked_up_price(other, {KEY: SPOT}.get).price is None for other in elsewhere
     )
 
 
@@ -98,7 +98,7 @@ def test_a_prohibitive_price_spends_the_budget_immediately(unpriced: ResolvedNeu
 
 
 @pytest.mark.parametrize(
-    ("kind", "age_days", "said"),
+    ("kind", "age_days", "words"),
     [
         ("spot", 15, "more than 14 days ago"),
         ("spot", 14, ""),
@@ -109,10 +109,10 @@ def test_a_prohibitive_price_spends_the_budget_immediately(unpriced: ResolvedNeu
         ("capacity_block", 2000, ""),
     ],
 )
-def test_an_old_price_should_be_renewed(kind: str, age_days: int, said: str) -> None:
+def test_an_old_price_should_be_renewed(kind: str, age_days: int, words: str) -> None:
     today = date(2026, 11, 23)
     price = Price(usd_per_hour=8.6, as_of=today - timedelta(days=age_days), source="made up")
     capacity = Capacity.model_validate({"kind": kind})
     experiment = changed_aws(resolved(), price=price, capacity=capacity)
 
-    assert prices.price_doubt(experiment, today) == said
+    assert prices.price_doubt(experiment, today) == words

@@ -23,8 +23,8 @@ FORECAST = {v.name: {"structured": 2.0, "open_ended": 2.0} for v in SHIPPED.vari
 
 def by_hand(*names: str) -> ResolvedNeuron:
     """The shipped search with some of its candidates among the variants by hand: all certain."""
-    asked = (variant.spec for variant in SHIPPED.variants if variant.name in names)
-    return changed(SHIPPED, variants=(*SHIPPED.spec.variants, *asked))
+    specs = (variant.spec for variant in SHIPPED.variants if variant.name in names)
+    return changed(SHIPPED, variants=(*SHIPPED.spec.variants, *specs))
 
 
 # Of the same 26 candidates two are certain.

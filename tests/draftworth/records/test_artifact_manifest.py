@@ -12,7 +12,7 @@ OTHER = {"model": "a/b", "revision": "v2"}
 
 
 @pytest.mark.parametrize(
-    ("asked", "difference"),
+    ("inputs", "difference"),
     [
         ({**INPUTS, "window": 5}, "window: compiled for 7, asked for 5"),
         ({**INPUTS, "window": "7"}, 'window: compiled for 7, asked for "7"'),
@@ -20,8 +20,8 @@ OTHER = {"model": "a/b", "revision": "v2"}
         ({**INPUTS, "target": OTHER}, 'target.revision: compiled for "main", asked for "v2"'),
     ],
 )
-def test_every_difference_is_named(asked: dict[str, Any], difference: str) -> None:
-    assert differences(MANIFEST, asked, {}) == [difference]
+def test_every_difference_is_named(inputs: dict[str, Any], difference: str) -> None:
+    assert differences(MANIFEST, inputs, {}) == [difference]
 
 
 def test_an_empty_setting_is_not_a_missing_one() -> None:

@@ -138,7 +138,7 @@ LOOSE = '{"number": 1, "whole": 1, "numbers": [1], "text": "t", "anything": 1}'
 
 
 @pytest.mark.parametrize(
-    ("given", "refused", "message"),
+    ("written", "refused", "message"),
     [
         ('"number": 1', '"number": 1e999', "too large for a number"),
         ('"number": 1', f'"number": {10**400}', "at most 64 bits"),
@@ -154,9 +154,9 @@ LOOSE = '{"number": 1, "whole": 1, "numbers": [1], "text": "t", "anything": 1}'
         ('"whole": 1', f'"whole": {json.dumps({str(n): n for n in range(10**4)})}', "given {"),
     ],
 )
-def test_bytes_of_any_kind_are_refused_briefly(given: str, refused: str, message: str) -> None:
+def test_bytes_of_any_kind_are_refused_briefly(written: str, refused: str, message: str) -> None:
     assert load_record(Loose, LOOSE).number == 1.0
-    for data in (LOOSE.replace(given, refused), LOOSE.replace(given, refused).encode()):
+    for data in (LOOSE.replace(written, refused), LOOSE.replace(written, refused).encode()):
         with pytest.raises(RecordError, match=message) as raised:
             load_record(Loose, data)
         assert len(str(raised.value)) < 300

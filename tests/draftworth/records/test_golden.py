@@ -32,8 +32,8 @@ def test_an_earlier_versions_document_survives_the_round_trip(file: Path) -> Non
 
     records = records_of(GOLDEN / file)
 
-    found = attrgetter(field)(records[0])
-    assert found if value is None else found == value
+    content = attrgetter(field)(records[0])
+    assert content if value is None else content == value
     for record in records:
         assert codec.load_record(type(record), codec.dump_record(record)) == record
 

@@ -29,8 +29,8 @@ ASKS = re.compile(
 def test_nobody_asks_a_load_for_its_class(folder: str) -> None:
     files = [path for path in (ROOT / folder).rglob("*.py") if path not in EXCEPT]
     assert files
-    found = {path.name: match[0] for path in files if (match := ASKS.search(path.read_text()))}
-    assert found == {}
+    asking = {path.name: match[0] for path in files if (match := ASKS.search(path.read_text()))}
+    assert asking == {}
 
 
 def test_all_shapes_are_known_by_name() -> None:

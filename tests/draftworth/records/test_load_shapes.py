@@ -121,8 +121,8 @@ def test_a_load_has_a_label_and_words(load: Load, label: str, words: str) -> Non
 
 @pytest.mark.parametrize("shape", get_args(Load))
 def test_measure_reads_the_option_of_every_load(shape: type[Load]) -> None:
-    given: dict[str, Any] = {f.name: 3 for f in fields(shape) if f.default is MISSING}
-    load = shape(**given)
+    arguments: dict[str, Any] = {f.name: 3 for f in fields(shape) if f.default is MISSING}
+    load = shape(**arguments)
     parser = ArgumentParser()
     measure.add_arguments(parser)
     required = ("--base-url", "URL", "--model", "NAME", "--prompts", "PATH", "--out", "DIR")

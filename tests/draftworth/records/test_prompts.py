@@ -85,13 +85,13 @@ def test_unusable_names_and_non_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     classes = ("../etc", "a/b", "", ".hidden", "a\nb", "größe", "x" * 65)
     cases = ("größe", "a\nb", "-x", "x" * 65, "x" * 300, "pipe", "folder")
-    told = ""
+    messages = ""
     for prompt_class, case in (*((c, "case") for c in classes), *(("mine", c) for c in cases)):
         with bounded(), pytest.raises(PromptSetError) as refused:
             load_case(tmp_path / f"{case}.jsonl", prompt_class=prompt_class)
         assert str(refused.value).isprintable()
-        told += f"{refused.value}\n".replace(str(tmp_path), "FOLDER")
-    assert_snapshot(told, Path(__file__).parent / "snapshots" / "refused-prompt-names.txt")
+        messages += f"{refused.value}\n".replace(str(tmp_path), "FOLDER")
+    assert_snapshot(messages, Path(__file__).parent / "snapshots" / "refused-prompt-names.txt")
 
 
 DEEP = json.loads('{"a": ' * 60 + "1" + "}" * 60)
@@ -127,7 +127,7 @@ def test_broken_prompts_are_refused_briefly_at_once(tmp_path: Path) -> None:
         str(change): json.dumps({"id": "a", "messages": [{"role": "user", **change}]})
         for change in refused_rows["messages"]
     }
-    told = ""
+    messages = ""
     rows: dict[str, str | bytes] = {t: t for t in refused_rows["files"]} | unsendable | HOSTILE
     for name, text in rows.items():
         with bounded(), pytest.raises(PromptSetError) as refused:
@@ -135,8 +135,8 @@ def test_broken_prompts_are_refused_briefly_at_once(tmp_path: Path) -> None:
         message = str(refused.value).replace(str(tmp_path), "FOLDER")
         assert message.isprintable()
         assert len(message) < 1_000
-        told += f"{name!r}\n  {message}\n"
-    assert_snapshot(told, Path(__file__).parent / "snapshots" / "refused-prompts.txt")
+        messages += f"{name!r}\n  {message}\n"
+    assert_snapshot(messages, Path(__file__).parent / "snapshots" / "refused-prompts.txt")
 
 
 def test_prompts_and_conversations_are_read_in_order(tmp_path: Path) -> None:

@@ -42,18 +42,18 @@ CHANGES["SearchResult"].append({"results": [ONE, OTHER | {"cost_by_class": {"x":
 
 
 def test_broken_records_are_refused_by_key() -> None:
-    told = ""
+    messages = ""
     for record in GOOD:
         kind: type[Any] = type(record)
         good = json.loads(dump_record(record))
         assert load_record(kind, json.dumps(good)) == record
-        told += f"{kind.__name__}\n"
+        messages += f"{kind.__name__}\n"
         for change in CHANGES[kind.__name__]:
             with pytest.raises(RecordError) as refused:
                 load_record(kind, json.dumps({**good, **change}))
-            told += f"  {refused.value}\n"
+            messages += f"  {refused.value}\n"
     assert {type(record).__name__ for record in GOOD} == CHANGES.keys()
-    assert_snapshot(told, Path(__file__).parent / "snapshots" / "refused-records.txt")
+    assert_snapshot(messages, Path(__file__).parent / "snapshots" / "refused-records.txt")
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}"])

@@ -125,7 +125,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 def test_broken_runs_are_refused_briefly_at_once(tmp_path: Path) -> None:
-    told = ""
+    messages = ""
     for number, (name, change) in enumerate(CHANGES.items()):
         folder = write_run(make_run(), tmp_path / str(number))
         block = results(folder)[0]
@@ -135,5 +135,7 @@ def test_broken_runs_are_refused_briefly_at_once(tmp_path: Path) -> None:
         message = str(refused.value)
         assert message.startswith(str(folder))
         assert len(message.replace(str(folder), "")) < 1000
-        told += f"{name}\n  {message.replace(str(block), 'BLOCK').replace(str(folder), 'RUN')}\n"
-    assert_snapshot(told, Path(__file__).parent / "snapshots" / "refused-runs.txt")
+        messages += (
+            f"{name}\n  {message.replace(str(block), 'BLOCK').replace(str(folder), 'RUN')}\n"
+        )
+    assert_snapshot(messages, Path(__file__).parent / "snapshots" / "refused-runs.txt")

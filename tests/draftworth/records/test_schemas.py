@@ -67,8 +67,8 @@ def _reads_field(before: dict[str, Any], name: str, form: Any) -> bool:
     """A field may get a default or come with one, and may not lose it: what was written before it
     came lacks it."""
     bare = name.removesuffix("?")
-    known = before.get(name, before.get(bare))
-    return name != bare if known is None else _reads(known, form)
+    earlier = before.get(name, before.get(bare))
+    return name != bare if earlier is None else _reads(earlier, form)
 
 
 def test_records_read_what_their_schema_wrote_before() -> None:

@@ -69,16 +69,16 @@ REFUSED = {
 
 def test_broken_transcripts_are_refused_without_much_memory(tmp_path: Path) -> None:
     chunks = ("1,", " ", "\n", "[", "9" * 1024)
-    told, large = "", {f"32 MiB of {c[:2]!r}": compressed(of_one_request(c)) for c in chunks}
+    messages, large = "", {f"32 MiB of {c[:2]!r}": compressed(of_one_request(c)) for c in chunks}
     for name, data in (large | REFUSED).items():
         path = write(tmp_path, data)
         with bounded(mib=64), pytest.raises(UserInputError) as refused:
             read_transcripts(tmp_path, (BLOCK,))
         # What zlib says of damaged data differs from build to build.
-        said = str(refused.value).replace(str(path), "FILE").partition(" while decompr")[0]
-        told += f"{name}\n  {said}\n"
+        words = str(refused.value).replace(str(path), "FILE").partition(" while decompr")[0]
+        messages += f"{name}\n  {words}\n"
     assert all(len(bomb) < 2**19 for bomb in large.values())
-    assert_snapshot(told, Path(__file__).parent / "snapshots" / "refused-transcripts.txt")
+    assert_snapshot(messages, Path(__file__).parent / "snapshots" / "refused-transcripts.txt")
 
 
 def test_a_pipe_in_its_place_does_not_hang(tmp_path: Path) -> None:

@@ -53,11 +53,13 @@ def seen(window: int, **overrides: Any) -> MeasuredCandidate:
 
 def state(*measured: int, of: Search | None = None, **overrides: Any) -> SearchState:
     """What is known when these windows are measured and every yield is."""
-    asked = of or search()
+    planned = of or search()
     return SearchState(
-        search=asked,
-        candidates=asked.candidates,
+        search=planned,
+        candidates=planned.candidates,
         baseline=BASELINE,
-        measured={c: seen(c.window, **overrides) for c in asked.candidates if c.window in measured},
-        yields={c: Yield(tokens=tokens(c.window)) for c in asked.candidates} if measured else {},
+        measured={
+            c: seen(c.window, **overrides) for c in planned.candidates if c.window in measured
+        },
+        yields={c: Yield(tokens=tokens(c.window)) for c in planned.candidates} if measured else {},
     )

@@ -32,8 +32,8 @@ def test_measurements_in_either_order_say_the_same() -> None:
 
 
 def test_a_difference_knows_what_both_share() -> None:
-    found = TWO.difference(1, 0)
-    assert [found.mean, found.stdev] == pytest.approx([1.0, math.sqrt(4 + 9 - 6)])
+    difference = TWO.difference(1, 0)
+    assert [difference.mean, difference.stdev] == pytest.approx([1.0, math.sqrt(4 + 9 - 6)])
     halved = TWO.difference(1, 0, factor=0.5)
     assert [halved.mean, halved.stdev] == pytest.approx([0.0, math.sqrt(9 / 4 + 4 - 3)])
 

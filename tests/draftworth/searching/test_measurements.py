@@ -45,22 +45,22 @@ def blocks(**drafted: float) -> list[BlockResult]:
 
 
 def test_the_baselines_time_splits_at_its_first_token() -> None:
-    found = class_times(blocks(structured=1.0, open_ended=4.0), TRAFFIC, "baseline")
-    assert found.keys() == TRAFFIC.weights.keys()
-    assert found["structured"].weight == 0.75
-    assert found["structured"].first_s == pytest.approx(0.2 / 100)
-    assert found["structured"].decoding_s == pytest.approx(1.8 / 100)
+    times = class_times(blocks(structured=1.0, open_ended=4.0), TRAFFIC, "baseline")
+    assert times.keys() == TRAFFIC.weights.keys()
+    assert times["structured"].weight == 0.75
+    assert times["structured"].first_s == pytest.approx(0.2 / 100)
+    assert times["structured"].decoding_s == pytest.approx(1.8 / 100)
 
 
 def test_a_cost_is_weighted_with_its_first_tokens() -> None:
-    found = present(
+    measured = present(
         measured_of(
             blocks(structured=1.0, open_ended=4.0), TRAFFIC, variant="k7", baseline="baseline"
         )
     )
-    assert found.cost == pytest.approx((0.75 * 1.0 + 0.25 * 4.0) / 2.0)
-    assert found.first == pytest.approx(found.cost / 10)
-    assert 0 < found.deviation < 0.01
+    assert measured.cost == pytest.approx((0.75 * 1.0 + 0.25 * 4.0) / 2.0)
+    assert measured.first == pytest.approx(measured.cost / 10)
+    assert 0 < measured.deviation < 0.01
 
 
 def test_rounds_that_differ_mean_error_prompts_do_not() -> None:
@@ -70,8 +70,8 @@ def test_rounds_that_differ_mean_error_prompts_do_not() -> None:
         for name in TRAFFIC.weights
         for variant in ("baseline", "k7")
     ]
-    found = present(measured_of(unsteady, TRAFFIC, variant="k7", baseline="baseline"))
-    assert found.deviation > 0.02
+    measured = present(measured_of(unsteady, TRAFFIC, variant="k7", baseline="baseline"))
+    assert measured.deviation > 0.02
 
 
 def test_a_variant_not_measured_has_no_cost() -> None:
@@ -85,17 +85,17 @@ def test_steps_are_known_by_the_servers_counters() -> None:
     counted = SpeculationCounters(
         drafts=100, draft_tokens=700, accepted_tokens=140, accepted_per_position=(80, 40, 20)
     )
-    own = [replace(b, speculation=counted) for b in blocks(structured=1, open_ended=1)]
-    found = longer_than(own, TRAFFIC, variant="k7", checked=7)
-    assert found["structured"] == [0.8, 0.4, 0.2]
+    counted_blocks = [replace(b, speculation=counted) for b in blocks(structured=1, open_ended=1)]
+    longer = longer_than(counted_blocks, TRAFFIC, variant="k7", checked=7)
+    assert longer["structured"] == [0.8, 0.4, 0.2]
 
 
 def test_without_counters_chunks_give_the_mean() -> None:
     """100 tokens in 30 chunks, 1 in the first: 99 / 29 a step."""
-    own = blocks(structured=1, open_ended=1)
-    assert longer_than(own, TRAFFIC, variant="k7", checked=7) == {}
-    found = step_means(own, TRAFFIC, variant="k7")
-    assert found == pytest.approx(dict.fromkeys(TRAFFIC.weights, 99 / 29))
+    plain_blocks = blocks(structured=1, open_ended=1)
+    assert longer_than(plain_blocks, TRAFFIC, variant="k7", checked=7) == {}
+    step_mean = step_means(plain_blocks, TRAFFIC, variant="k7")
+    assert step_mean == pytest.approx(dict.fromkeys(TRAFFIC.weights, 99 / 29))
 
 
 def samples(*values: tuple[str, str, float]) -> list[Sample]:

@@ -14,33 +14,33 @@ BEST = min(range(2, 13), key=cost)
 
 def searched(at_first: SearchState, **overrides: float) -> SearchState:
     """Measure what is due until nothing is."""
-    found = at_first
-    while due := found.next:
-        measured = {**found.measured, due: seen(due.window, **overrides)}
-        found = state(*(c.window for c in measured), of=found.search, **overrides)
-        found = replace(found, measured=measured)
-    return found
+    search_state = at_first
+    while due := search_state.next:
+        measured = {**search_state.measured, due: seen(due.window, **overrides)}
+        search_state = state(*(c.window for c in measured), of=search_state.search, **overrides)
+        search_state = replace(search_state, measured=measured)
+    return search_state
 
 
 def test_it_names_the_best_window_measuring_few() -> None:
-    found = searched(state())
-    assert cost(found.best.window) <= 1.03 * cost(BEST)
-    assert 2 <= len(found.measured) <= 4
-    assert found.pays
-    assert found.sureness > 0.5
+    search_state = searched(state())
+    assert cost(search_state.best.window) <= 1.03 * cost(BEST)
+    assert 2 <= len(search_state.measured) <= 4
+    assert search_state.pays
+    assert search_state.sureness > 0.5
 
 
 def test_an_expensive_draft_pays_at_no_window() -> None:
-    found = searched(state(), per_drafted=1.5)
-    assert not found.pays
-    assert all(found.forecasts[c].cost.value > 1 for c in found.measured)
-    assert len(found.measured) <= 4
+    search_state = searched(state(), per_drafted=1.5)
+    assert not search_state.pays
+    assert all(search_state.forecasts[c].cost.value > 1 for c in search_state.measured)
+    assert len(search_state.measured) <= 4
 
 
 def test_measured_candidates_lie_where_they_were_measured() -> None:
-    found = state(7, 4)
-    for measured in found.measured:
-        forecast = found.forecasts[measured]
+    search_state = state(7, 4)
+    for measured in search_state.measured:
+        forecast = search_state.forecasts[measured]
         assert forecast.cost.value == pytest.approx(cost(measured.window), rel=0.01)
         assert forecast.step_cost == pytest.approx(1 + 0.2 * measured.window, rel=0.02)
         assert forecast.chance == 0
@@ -60,37 +60,40 @@ def test_one_measured_window_leaves_others_possible() -> None:
 
 def test_a_requested_candidate_is_measured_in_any_case() -> None:
     dear = candidate(12, "dear", is_asked_for=True)
-    asked = search(*search().candidates, dear)
-    due = state(5, 4, of=asked).next
+    planned = search(*search().candidates, dear)
+    due = state(5, 4, of=planned).next
     assert due == dear
 
 
 def test_a_head_not_measured_cannot_be_skipped() -> None:
     other = tuple(candidate(window, "other") for window in range(2, 13))
-    asked = search(*search().candidates, *other, drafts_read_text=False)
-    known = state(3, 4, 5, 9)
-    found = SearchState(
-        search=asked,
-        candidates=asked.candidates,
-        baseline=known.baseline,
-        measured=known.measured,
-        yields=known.yields,
+    planned = search(*search().candidates, *other, drafts_read_text=False)
+    before = state(3, 4, 5, 9)
+    search_state = SearchState(
+        search=planned,
+        candidates=planned.candidates,
+        baseline=before.baseline,
+        measured=before.measured,
+        yields=before.yields,
     )
-    assert found.next == candidate(7, "other")
+    assert search_state.next == candidate(7, "other")
 
 
 def test_nothing_is_known_before_the_first() -> None:
-    found = state()
-    assert found.forecasts == {}
-    assert found.next == candidate(7)
+    search_state = state()
+    assert search_state.forecasts == {}
+    assert search_state.next == candidate(7)
     with pytest.raises(ValueError, match="empty"):
-        _ = found.best
+        _ = search_state.best
 
 
 def test_each_class_has_its_own_cost() -> None:
-    found = state(7)
-    lucky = {c: replace(y, tokens={**y.tokens, "open_ended": 1.0}) for c, y in found.yields.items()}
-    seven = replace(found, yields=lucky).forecasts[candidate(7)]
+    search_state = state(7)
+    lucky = {
+        c: replace(y, tokens={**y.tokens, "open_ended": 1.0})
+        for c, y in search_state.yields.items()
+    }
+    seven = replace(search_state, yields=lucky).forecasts[candidate(7)]
     plain, lucky_cost = seven.cost_by_class["open_ended"], seven.cost_by_class["structured"]
     assert (plain - 0.1) / (lucky_cost - 0.1) == pytest.approx(tokens(7)["structured"], rel=0.01)
     assert (plain + lucky_cost) / 2 == pytest.approx(seven.cost.value)

@@ -187,11 +187,11 @@ def test_what_changes_the_graph_changes_the_key(path: str, data: st.DataObject) 
 
 def test_every_release_has_keys_of_its_own() -> None:
     """Two releases of one dialect differ in the image alone, and with it in the compiler."""
-    found = [
+    keys_of_releases = [
         key for name in NEURON_RELEASES for key in keys(with_value(EXPERIMENT, "release", name))
     ]
     assert len(NEURON_RELEASES) > len({catalog().releases[n].dialect for n in NEURON_RELEASES})
-    assert len(set(found)) == len(found) == 2 * len(NEURON_RELEASES)
+    assert len(set(keys_of_releases)) == len(keys_of_releases) == 2 * len(NEURON_RELEASES)
 
 
 ALL_OF_THEM = st.fixed_dictionaries(IN_THE_KEY)
@@ -236,11 +236,11 @@ def version(dialect: str) -> int:
 
 def flags_by_dialect(folder: Path) -> dict[str, Any]:
     """What each dialect tells the engine, and the version it has in the keys."""
-    found: dict[str, Any] = {}
+    flags_of: dict[str, Any] = {}
     for name, edit in SERVED.items():
         experiment = load_spec(write_experiment(folder, edit))
         dialect = experiment.release_facts.dialect
-        entry = found.setdefault(dialect, {"version": version(dialect), "flags": {}})
+        entry = flags_of.setdefault(dialect, {"version": version(dialect), "flags": {}})
         for variant in experiment.variants:
             command = dialects.serving_command(experiment, variant)
             environment = [f"{k}={v}" for k, v in sorted(command.environment.items())]
@@ -249,7 +249,7 @@ def flags_by_dialect(folder: Path) -> dict[str, Any]:
                 for each in (*environment, *command.arguments)
                 if not each.startswith(WITHOUT_EFFECT)
             ]
-    return found
+    return flags_of
 
 
 def dialects_changed_in_silence(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

@@ -69,13 +69,13 @@ def is_json(value: str | None) -> TypeGuard[str]:
 
 def says(command: ServingCommand, setting: str) -> list[object]:
     """What a command says of a setting: its flag, or its key in engine settings."""
-    found: list[object] = []
+    values: list[object] = []
     for name, value in command.flags.items():
         if name == setting:
-            found.append((name, value))
+            values.append((name, value))
         if is_json(value):
-            found += [v for k, v in flattened(json.loads(value)) if k == setting]
-    return found
+            values += [v for k, v in flattened(json.loads(value)) if k == setting]
+    return values
 
 
 def flattened(value: dict[str, object]) -> list[tuple[str, object]]:
@@ -132,8 +132,8 @@ def less(value: object, settings: set[str]) -> object:
 
 
 def test_an_experiments_setting_reaches_every_variant() -> None:
-    own = put("serving", "neuron_config", value={"sequence_parallel_enabled": True})
-    experiment = on_neuron(own, put("baseline_as_shipped", value=True))
+    edit = put("serving", "neuron_config", value={"sequence_parallel_enabled": True})
+    experiment = on_neuron(edit, put("baseline_as_shipped", value=True))
     command = serving_command(experiment, AsShipped())
     for each in (*commands(experiment), command):
         assert says(each, "sequence_parallel_enabled") == [True]
@@ -172,9 +172,9 @@ def logging_prompts(command: ServingCommand, vllm_version: str) -> list[str]:
     old = tuple(int(part) for part in vllm_version.split(".")) < (0, 10, 1)
     right, wrong = "--disable-log-requests", "--no-enable-log-requests"
     right, wrong = (right, wrong) if old else (wrong, right)
-    found = [f"no {right}"] if right not in command.arguments else []
-    known = [wrong, "--enable-log-requests", "--enable-log-outputs"]
-    return found + [flag for flag in known if flag in command.arguments]
+    wrong_flags = [f"no {right}"] if right not in command.arguments else []
+    logging_flags = [wrong, "--enable-log-requests", "--enable-log-outputs"]
+    return wrong_flags + [flag for flag in logging_flags if flag in command.arguments]
 
 
 @pytest.mark.parametrize("name", [*SERVED, "the rehearsal"])
@@ -206,13 +206,13 @@ def test_servers_that_log_prompts_are_detected(version: str, arguments: tuple[st
 
 
 def test_a_tool_call_parser_reaches_every_variant(tmp_path: Path) -> None:
-    own = {"--enable-auto-tool-choice", "--tool-call-parser=hermes"}
+    parser_flags = {"--enable-auto-tool-choice", "--tool-call-parser=hermes"}
     edit = put("serving", "tool_call_parser", value="hermes")
     for base in ("qwen3-32b", "llama-3.1-8b-eagle3"):
         with_parser = commands(load_spec(write_experiment(tmp_path, edit, base=base)))
         without = commands(load_spec(write_experiment(tmp_path, lambda _: None, base=base)))
         for command, plain in zip(with_parser, without, strict=True):
-            assert {*command.arguments} - {*plain.arguments} == own
+            assert {*command.arguments} - {*plain.arguments} == parser_flags
 
 
 @pytest.mark.parametrize("name", SERVED)

@@ -158,10 +158,10 @@ def reference(body: bytes, pieces: list[bytes], end: bytes) -> tuple[list[int], 
         if not value["choices"]:
             continue
         delta = value["choices"][0]["delta"]
-        said = delta.get("content", "") + delta.get("reasoning_content", "")
-        text += said
+        spoken = delta.get("content", "") + delta.get("reasoning_content", "")
+        text += spoken
         total = value["usage"]["completion_tokens"] if "usage" in value else None
-        if (total is None and said) or (total is not None and total > counted):
+        if (total is None and spoken) or (total is not None and total > counted):
             times.append(arrivals[position - len(end)])
         counted = total if total is not None else counted
     return times, text, events

@@ -77,35 +77,37 @@ def only_ohio(
 
 
 def test_the_whole_answer() -> None:
-    found = answer(everything(), "us-east-2", "us-east-1", "eu-west-3")
-    text = "".join(f"{line}\n" for line in find.market_lines(found, NEED))
+    answered = answer(everything(), "us-east-2", "us-east-1", "eu-west-3")
+    text = "".join(f"{line}\n" for line in find.market_lines(answered, NEED))
     snapshot.assert_snapshot(text, Path(__file__).parent / "snapshots/found.txt")
 
 
 def test_blocks_cost_their_price_and_spot_planned_hours() -> None:
-    found = only_ohio(
+    answered = only_ohio(
         blocks(block("us-east-2b", "1716.48", count=2)),
         spot(us_east_2c=["9.00"]),
         need=replace(NEED, nodes=2),
     )
-    usd = {offer.kind: (offer.usd.best, offer.usd.worst) for offer in found.offers}
+    usd = {offer.kind: (offer.usd.best, offer.usd.worst) for offer in answered.offers}
     assert usd == {"capacity_block": (1716.48, 1716.48), "spot": (18.0, 72.0)}
-    prices = {offer.kind: offer.price.usd_per_hour for offer in found.offers}
+    prices = {offer.kind: offer.price.usd_per_hour for offer in answered.offers}
     assert prices["capacity_block"] == pytest.approx(35.76)
 
 
 def test_blocks_are_requested_in_sizes_that_are_sold() -> None:
     """Whole days, then whole weeks; forty minutes of them are not the plan's."""
-    said: list[tuple[int, int]] = []
+    requested: list[tuple[int, int]] = []
     (region,) = StubbedClients({"ec2": [blocks()] * 5}).regions("us-east-2")
     region.client("ec2").meta.events.register(
         "before-parameter-build.ec2.DescribeCapacityBlockOfferings",
-        lambda params, **_: said.append((params["CapacityDurationHours"], params["InstanceCount"])),
+        lambda params, **_: requested.append(
+            (params["CapacityDurationHours"], params["InstanceCount"])
+        ),
     )
     for hours, nodes in ((1, 1), (23.3, 2), (23.4, 3), (24 * 14, 5), (24 * 21, 1)):
         need = replace(NEED, nodes=nodes, minutes=Bounds(60, hours * 60))
         assert offers.block_offerings(region, need, NOW) == []
-    assert said == [(24, 1), (24, 2), (48, 4), (504, 8), (672, 1)]
+    assert requested == [(24, 1), (24, 2), (48, 4), (504, 8), (672, 1)]
 
 
 def test_a_block_states_what_is_used_and_cut() -> None:
@@ -115,13 +117,13 @@ def test_a_block_states_what_is_used_and_cut() -> None:
     assert "1.0 to 2.3 of 3.0 h, cut by its end in the worst case; 0.0 to 1.3 h" in short
 
 
-def hindrances(found: find.Market) -> dict[str, str]:
-    return {offer.zone: offer.hindrance for offer in found.offers}
+def hindrances(answered: find.Market) -> dict[str, str]:
+    return {offer.zone: offer.hindrance for offer in answered.offers}
 
 
 def test_an_offer_above_the_quota_is_hindered() -> None:
-    found = only_ohio(blocks(), spot(us_east_2c=["9.00"]), quotas=(0,))
-    assert hindrances(found) == {"us-east-2c": "quota L-6B0D517C is 0 vCPU, 192 needed"}
+    answered = only_ohio(blocks(), spot(us_east_2c=["9.00"]), quotas=(0,))
+    assert hindrances(answered) == {"us-east-2c": "quota L-6B0D517C is 0 vCPU, 192 needed"}
 
 
 def test_zones_that_eks_refuses_are_hindered() -> None:
@@ -137,18 +139,18 @@ def test_zones_that_eks_refuses_are_hindered() -> None:
             "pricing": [products()],
         }
     )
-    told = hindrances(answer(clients, "us-east-1"))
-    assert told["us-east-1a"] == "EKS accepts no subnet in use1-az3"
-    assert told["us-east-1b"] == ""
-    assert "Local Zone" in told["us-east-1-bos-1a"]
+    reasons = hindrances(answer(clients, "us-east-1"))
+    assert reasons["us-east-1a"] == "EKS accepts no subnet in use1-az3"
+    assert reasons["us-east-1b"] == ""
+    assert "Local Zone" in reasons["us-east-1-bos-1a"]
 
 
 @pytest.mark.parametrize("error", [DENIED, "RequestLimitExceeded"])
 def test_an_unanswered_question_leaves_the_other_answers(error: str) -> None:
     bad = Answer(method="describe_capacity_block_offerings", error=error)
-    found = only_ohio(bad, spot(us_east_2c=["9.00"]))
-    assert [offer.kind for offer in found.offers] == ["spot"]
-    assert [(u.region, u.what) for u in found.unknown] == [("us-east-2", "Capacity Blocks")]
+    answered = only_ohio(bad, spot(us_east_2c=["9.00"]))
+    assert [offer.kind for offer in answered.offers] == ["spot"]
+    assert [(u.region, u.what) for u in answered.unknown] == [("us-east-2", "Capacity Blocks")]
 
 
 WHOLE = block("us-east-2b", "858")
@@ -166,33 +168,33 @@ READ_KEYS = WHOLE.keys() - {"InstanceType", "CapacityBlockDurationHours", "Curre
     ],
 )
 def test_an_unreadable_offering_becomes_a_line(bad: dict[str, Any]) -> None:
-    found = find.Market()
+    answered = find.Market()
     read = partial(offers.block_offer, bad, "us-east-2", NEED, NOW)
-    assert found.attempt("us-east-2", "Capacity Blocks", read) is None
-    assert len(found.unknown) == 1
+    assert answered.attempt("us-east-2", "Capacity Blocks", read) is None
+    assert len(answered.unknown) == 1
 
 
 def test_an_unreadable_offering_hides_no_other() -> None:
-    found = only_ohio(blocks(block("us-east-2b", "free"), block("us-east-2c", "858.24")), spot())
-    assert [offer.zone for offer in found.offers] == ["us-east-2c"]
-    assert "'free' as a price" in found.unknown[0].reason
+    answered = only_ohio(blocks(block("us-east-2b", "free"), block("us-east-2c", "858.24")), spot())
+    assert [offer.zone for offer in answered.offers] == ["us-east-2c"]
+    assert "'free' as a price" in answered.unknown[0].reason
 
 
 @pytest.mark.parametrize(
-    "told", [products("{"), Answer(method="get_products", error="AccessDeniedException")]
+    "price_list", [products("{"), Answer(method="get_products", error="AccessDeniedException")]
 )
-def test_without_a_price_list_the_rest_is_listed(told: Answer) -> None:
+def test_without_a_price_list_the_rest_is_listed(price_list: Answer) -> None:
     clients = StubbedClients(
-        us_east_2=ohio(blocks(), spot(us_east_2c=["9.00"])), us_east_1={"pricing": [told]}
+        us_east_2=ohio(blocks(), spot(us_east_2c=["9.00"])), us_east_1={"pricing": [price_list]}
     )
-    found = answer(clients, "us-east-2")
-    assert [offer.kind for offer in found.offers] == ["spot"]
-    assert [(u.region, u.what) for u in found.unknown] == [("all regions", "on-demand price")]
+    answered = answer(clients, "us-east-2")
+    assert [offer.kind for offer in answered.offers] == ["spot"]
+    assert [(u.region, u.what) for u in answered.unknown] == [("all regions", "on-demand price")]
 
 
 def test_a_price_in_another_currency_is_not_compared() -> None:
-    found = only_ohio(blocks(block("us-east-2b", "858", CurrencyCode="EUR")), spot())
-    assert hindrances(found) == {"us-east-2b": "its price is in EUR"}
+    answered = only_ohio(blocks(block("us-east-2b", "858", CurrencyCode="EUR")), spot())
+    assert hindrances(answered) == {"us-east-2b": "its price is in EUR"}
 
 
 def test_a_silent_region_becomes_a_line(
@@ -216,12 +218,12 @@ def test_a_silent_region_becomes_a_line(
             return []
 
     silent: Any = Silent()
-    found = find.find(
+    answered = find.find(
         [*clients.regions("us-east-2"), silent], clients.price_list, NEED, NOW, seconds=300
     )
     hangs.set()
-    assert {offer.region for offer in found.offers} == {"us-east-2"}
-    assert [(u.region, u.reason) for u in found.unknown] == [
+    assert {offer.region for offer in answered.offers} == {"us-east-2"}
+    assert [(u.region, u.reason) for u in answered.unknown] == [
         ("sa-east-1", "no answer within 300 seconds")
     ]
 
@@ -235,8 +237,8 @@ def first_yaml(lines: Sequence[str]) -> dict[str, Any]:
 
 
 def test_what_is_pasted_is_an_experiment_that_loads(tmp_path: Path) -> None:
-    found = answer(everything(), "us-east-2", "us-east-1", "eu-west-3")
-    pasted = first_yaml(list(find.market_lines(found, NEED)))
+    answered = answer(everything(), "us-east-2", "us-east-1", "eu-west-3")
+    pasted = first_yaml(list(find.market_lines(answered, NEED)))
     path = experiments.write_experiment(tmp_path, lambda data: data["aws"].update(pasted))
     spec = loading.load_experiment(path).spec
     assert isinstance(spec, model.NeuronExperiment)
@@ -246,8 +248,8 @@ def test_what_is_pasted_is_an_experiment_that_loads(tmp_path: Path) -> None:
 
 
 def test_a_pasted_block_demands_the_purchases_id(tmp_path: Path) -> None:
-    found = only_ohio(blocks(block("us-east-2b", "858.24")), spot())
-    pasted = first_yaml(list(find.market_lines(found, NEED)))
+    answered = only_ohio(blocks(block("us-east-2b", "858.24")), spot())
+    pasted = first_yaml(list(find.market_lines(answered, NEED)))
     path = experiments.write_experiment(tmp_path, lambda data: data["aws"].update(pasted))
     with pytest.raises(UserInputError, match="reservation_id"):
         loading.load_experiment(path)
@@ -278,8 +280,8 @@ def test_disabled_regions_are_listed_but_not_queried() -> None:
             eu_west_3={"ec2": [offered()]},
             sa_east_1={"ec2": [offered()]},
         )
-        found = find.look(experiment(), NEED, wanted, clients)
-        (unknown,) = found.unknown
+        answered = find.look(experiment(), NEED, wanted, clients)
+        (unknown,) = answered.unknown
         assert f"not enabled for this account: {closed}; next: " in unknown.reason
         offerings = [name for _, name in clients.calls if name == "DescribeInstanceTypeOfferings"]
         assert len(offerings) == 2
