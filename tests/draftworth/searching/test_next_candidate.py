@@ -99,7 +99,7 @@ def test_each_class_has_its_own_cost() -> None:
     assert (plain + lucky_cost) / 2 == pytest.approx(seven.cost.value)
 
 
-def test_first_comes_the_longest_window_with_eight_tokens_a_step() -> None:
+def test_the_longest_window_of_eight_tokens_leads() -> None:
     assert first_candidate(search().candidates).window == 7
     nxdi = [candidate(window, checked=window - 1) for window in range(3, 16)]
     assert first_candidate(nxdi).window == 8
