@@ -7,10 +7,11 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from draftworth.analysis.clustering import spread
 from draftworth.analysis.pairing import Pair, paired
-from draftworth.analysis.ratios import log_cost_ratio_by_class, share_ratio
-from draftworth.analysis.statistics import Estimate
-from draftworth.decision.verdict import INDIFFERENCE, Comparison
+from draftworth.analysis.ratios import LogRatio, log_cost_ratio_by_class, share_ratio
+from draftworth.analysis.statistics import Estimate, ratio_estimate
+from draftworth.decision.verdict import INDIFFERENCE, Comparison, confidence_of_each
 from draftworth.records.judgement import Judgement
 from draftworth.records.run_folder import Run
 
@@ -19,7 +20,8 @@ from draftworth.records.run_folder import Run
 class ByClass:
     """The traffic mix at one load, where the variant serves some classes and the baseline the rest.
 
-    classes: those that the variant serves. other_classes: those that the baseline serves.
+    classes: those that the variant serves. other_classes: those that the baseline serves: in which
+        the variant does not pay, or is not shown to.
     cost_ratio: the cost of a token of the mix then / with the baseline alone.
     alone: of variant and baseline, the one that serves the whole mix at the lower cost.
     ratio_to_alone: the cost of a token of the mix then / with `alone`.
@@ -42,11 +44,14 @@ class ByClass:
         return high is not None and high < 1 / (1 + INDIFFERENCE)
 
 
-def by_class_of(run: Run, mix: Comparison, of_classes: Sequence[Comparison]) -> ByClass | None:
+def by_class_of(
+    run: Run, mix: Comparison, of_classes: Sequence[Comparison], *, count: int = 1
+) -> ByClass | None:
     """Return the possibility; None unless it is shown that the variant pays in one class of the
     mix and not in another.
 
-    mix: a comparison in the traffic mix. of_classes: those of its classes at the same load.
+    mix: a comparison in the traffic mix, chosen as the best of `count`, for which the intervals are
+        made wider (`verdict.best_of_many`). of_classes: those of its classes at the same load.
     """
     paying = {c.traffic.name for c in of_classes if c.judgement.serves_variant}
     losing = {c.traffic.name for c in of_classes if _loses(c)}
@@ -64,7 +69,7 @@ def by_class_of(run: Run, mix: Comparison, of_classes: Sequence[Comparison]) -> 
             beside_variant, mix.traffic, {n: f / price_ratio for n, f in factors.items()}
         ),
     }
-    ratios = {name: log_ratio.estimate() for name, log_ratio in beside.items() if log_ratio}
+    ratios = {name: _estimate(log_ratio, count) for name, log_ratio in beside.items() if log_ratio}
     if len(ratios) < len(beside):
         return None
     alone = max(ratios, key=lambda name: ratios[name].value)
@@ -79,6 +84,15 @@ def by_class_of(run: Run, mix: Comparison, of_classes: Sequence[Comparison]) -> 
     )
 
 
+def _estimate(log_ratio: LogRatio, count: int) -> Estimate:
+    return ratio_estimate(
+        log_ratio.value,
+        spread(log_ratio.parts),
+        samples=len(log_ratio.parts),
+        confidence=confidence_of_each(count),
+    )
+
+
 def _loses(comparison: Comparison) -> bool:
     judgement = comparison.judgement
     return judgement in (Judgement.MORE_EXPENSIVE, Judgement.OUTSIDE_LIMITS)
@@ -89,12 +103,12 @@ def _served(pair: Pair, paying: Collection[str]) -> Pair:
 
 
 def _servers(ratio_to_alone: Estimate, other_price: float) -> int | None:
-    """Return from how many servers on a split into two pools costs no more, whatever it rounds to.
+    """Return the number of servers from which on two pools cost no more than `alone`.
 
-    n servers of `alone` become two pools with together n x ratio servers' work, and each pool is
-    rounded up. With equal prices that is less than 1 server more than the work rounded up, so the
-    split is free if n x (1 - ratio) >= 1. other_price: what a server of the other pool costs, in
-    servers of `alone`; where prices differ, both pools' rounding is paid at most in full.
+    The work of n servers of `alone` is that of n x ratio servers in two pools, each rounded up to
+    whole servers. With equal prices that adds at most one server to the work rounded up, so two
+    pools cost no more if n x (1 - ratio) >= 1. With different prices it adds less than one server
+    of each pool. other_price: the price of a server of the other pool / of a server of `alone`.
     """
     high = ratio_to_alone.high
     if high is None or high >= 1:

@@ -3,12 +3,13 @@
 - The decision is about the traffic mix; without a mix, about the prompt classes. In a search it is
   about the best candidate. The baseline as the engine ships it is no choice.
 - Loads with a cost per token decide by cost (`verdict.py`): the comparison whose judgement has the
-  lowest rank, and of equal ones the one with the lowest upper end of its cost ratio. As the best of
-  many it is judged anew, with a wider interval. If a comparison that could be cheaper is open,
-  there is no decision: a default would look like a measured result.
+  lowest rank, and of equal ones the one with the lowest upper end of its cost ratio, whatever its
+  variant and load. As the best of many it is judged anew, with a wider interval. If a comparison
+  that could be cheaper is open, there is no decision: a default would look like a measured result.
 - Where there are rates only, the highest rates within the limits decide (`rates.py`).
 - Where classes differ in sign, and both is shown, the variant may serve some classes and the
-  baseline the others (`by_class.py`). That is the decision if it is shown to save.
+  baseline the others (`by_class.py`). That is the decision if it is shown to save. Only the
+  variant and load of the comparison that decides are looked at for it.
 - A run that failed decides nothing.
 """
 
@@ -177,7 +178,8 @@ def _by_cost(
     first = choices[0]
     best = best_of_many(first, len(choices))
     classes = _classes_of(first, of_classes)
-    by_class = by_class_of(run, first, classes) if len(first.traffic.weights) > 1 else None
+    is_mix = len(first.traffic.weights) > 1
+    by_class = by_class_of(run, first, classes, count=len(choices)) if is_mix else None
     splits = by_class is not None and by_class.is_shown_to_save
     if not (best.judgement.is_decided or splits):
         missing = [*missing, Missing.VERDICT]

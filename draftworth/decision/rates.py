@@ -51,7 +51,8 @@ def rate_comparisons(
 ) -> tuple[RateComparison, ...]:
     """Return a comparison for each variant and prompt length.
 
-    bounds: of the baseline and of each variant. comparisons: at all loads, with the baseline.
+    bounds: of the baseline and of each variant. comparisons: those that may decide, at all loads,
+    with the baseline; other variants are left out.
     """
     plain = {side.input_tokens: side for side in bounds if side.variant == result.baseline}
     return tuple(
@@ -66,7 +67,7 @@ def rate_comparisons(
             ),
         )
         for side in bounds
-        if side.variant not in (result.baseline, AS_SHIPPED)
+        if side.variant in {c.variant for c in comparisons} - {AS_SHIPPED}
         and (baseline := plain.get(side.input_tokens))
     )
 

@@ -125,6 +125,11 @@ def _unchanged(ratio: statistics.Estimate | None) -> bool | None:
     return found and ratio is not None and ratio.prompts >= UNCHANGED_PROMPTS
 
 
+def confidence_of_each(count: int) -> float:
+    """Return the confidence of each of `count` intervals that together hold in 95% of runs."""
+    return 1 - (1 - statistics.CONFIDENCE) / count
+
+
 def best_of_many(best: Comparison, count: int) -> Comparison:
     """Judge anew, with a wider interval, a comparison that was chosen as the best of `count`.
 
@@ -139,7 +144,7 @@ def best_of_many(best: Comparison, count: int) -> Comparison:
         math.log(ratio.value),
         best.error,
         samples=ratio.samples,
-        confidence=1 - (1 - statistics.CONFIDENCE) / count,
+        confidence=confidence_of_each(count),
     )
     judgement, reason = judge(wide, LimitCheck(kept=True))
     by_floor = hides_in_floor(judgement, wide, best.floor)
