@@ -1,4 +1,4 @@
-"""Why requests allow no verdict: a type per reason. `report/reasons.py` says them in sentences."""
+"""Why requests allow no verdict: a type per reason. `report/reason_sentences.py` says them in sentences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -23,7 +23,7 @@ from draftworth.experiment.yaml_source import read_source
 from draftworth.metrics.definitions import INPUT_TOKENS, OUTPUT_TOKENS
 from draftworth.records.findings import ClaimAnswer, ClaimFinding
 from draftworth.records.results import MAX_TEMPERATURE
-from draftworth.report.reasons import words_of
+from draftworth.report.reason_sentences import words_of
 from draftworth.report.tables import figure_rows
 
 Text = Annotated[str, Field(min_length=1, max_length=300)]

@@ -17,7 +17,7 @@ from draftworth.errors import UserInputError, counted
 from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.unended_runs import BegunRun
 from draftworth.records.results import MAX_VARIANTS, Price
-from draftworth.report.reasons import ENOUGH
+from draftworth.report.reason_sentences import ENOUGH
 from draftworth.speculation import most_tokens_per_step
 from draftworth.untrusted import one_line
 

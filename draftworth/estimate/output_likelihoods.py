@@ -30,7 +30,7 @@ from draftworth.records.codec import dump_record
 from draftworth.records.readings import Output, Reading
 from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcripts
-from draftworth.report.reasons import answers_words
+from draftworth.report.reason_sentences import answers_words
 from draftworth.safe_writing import write_file
 
 # At most this share of a correct server's outputs has a token beyond a near tie. The share is above

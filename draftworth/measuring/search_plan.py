@@ -22,7 +22,7 @@ from draftworth.records.load_shapes import Load
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
 from draftworth.records.search_result import Candidate, CostInterval, Search, SearchResult
-from draftworth.report.reasons import latency_words, not_comparable_words
+from draftworth.report.reason_sentences import latency_words, not_comparable_words
 from draftworth.searching import next_candidate
 from draftworth.searching.measurements import class_times, longer_than, measured_of, step_means
 from draftworth.searching.predicted_tokens_per_step import Yield, from_means, from_measured

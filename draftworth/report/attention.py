@@ -12,7 +12,7 @@ from draftworth.analysis.summary import cached_share, groups_of, wrong_input_tok
 from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.verdict import Comparison
 from draftworth.records.results import RUN_FILE, RunResult
-from draftworth.report.reasons import answers_words, no_floor_words
+from draftworth.report.reason_sentences import answers_words, no_floor_words
 from draftworth.untrusted import one_line
 
 # Above this share of prompt tokens from a cache, a reader must know of it.

@@ -20,7 +20,7 @@ from draftworth.records.results import AS_SHIPPED, RunResult
 from draftworth.report import words
 from draftworth.report.attention import attention_of
 from draftworth.report.percent import changes, spoken_changes
-from draftworth.report.reasons import reason_words
+from draftworth.report.reason_sentences import reason_words
 from draftworth.report.search_sentences import named, search_answer
 from draftworth.untrusted import one_line
 

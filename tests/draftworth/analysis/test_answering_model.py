@@ -7,7 +7,7 @@ import pytest
 from draftworth.decision.facts import RunFacts
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.report.attention import attention_of
-from draftworth.report.reasons import reason_words
+from draftworth.report.reason_sentences import reason_words
 from tests.draftworth.report import runs
 from tests.support.blocks import make_block
 

@@ -9,7 +9,7 @@ from draftworth.records.results import CONTROL
 from draftworth.records.run_folder import Run
 from draftworth.report.attention import attention_of
 from draftworth.report.contents import document_of
-from draftworth.report.reasons import reason_words
+from draftworth.report.reason_sentences import reason_words
 from draftworth.report.sentences import findings, headline
 from tests.draftworth.report.runs import BASELINE, VARIANT, make_facts, make_run, with_control
 from tests.support.blocks import make_failed_record

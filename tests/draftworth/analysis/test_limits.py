@@ -17,7 +17,7 @@ from draftworth.analysis.pairing import Traffic
 from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
 from draftworth.records.results import BlockResult, Limits, RequestRecord
 from draftworth.report.contents import document_of
-from draftworth.report.reasons import latency_words, not_comparable_words
+from draftworth.report.reason_sentences import latency_words, not_comparable_words
 from tests.draftworth.report.runs import make_facts, make_run
 from tests.support.blocks import each_request, make_block, make_failed_record, make_record
 from tests.support.present import present

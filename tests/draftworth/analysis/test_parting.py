@@ -19,7 +19,7 @@ from draftworth.records.results import CONTROL
 from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcript
 from draftworth.report.attention import attention_of
-from draftworth.report.reasons import answers_words
+from draftworth.report.reason_sentences import answers_words
 from draftworth.report.sentences import headline
 from tests.draftworth.report.runs import VARIANT, make_run, with_control
 

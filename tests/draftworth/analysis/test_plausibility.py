@@ -10,7 +10,7 @@ from draftworth.analysis.pairing import Traffic
 from draftworth.decision.verdict import Comparison, compare
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.results import BlockResult, RequestRecord
-from draftworth.report.reasons import reason_words
+from draftworth.report.reason_sentences import reason_words
 from tests.support.blocks import each_request, make_block, make_price, make_record
 
 TRAFFIC = Traffic(weights={"structured": 1.0}, load=ConcurrencyLoad(concurrency=4))

@@ -14,7 +14,7 @@ from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.results import BlockResult, Limits
 from draftworth.records.run_folder import Run
 from draftworth.records.servers import ServingFacts
-from draftworth.report.reasons import reason_words
+from draftworth.report.reason_sentences import reason_words
 from tests.draftworth.report.runs import make_run, slower, with_control, with_repetitions
 from tests.support.blocks import START_UNIX_S, each_request, make_price
 from tests.support.present import present

@@ -18,7 +18,7 @@ from draftworth.records.codec import load_record
 from draftworth.records.findings import Verdict
 from draftworth.records.run_folder import read_run
 from draftworth.records.step_costs import STEP_COSTS_FILE, StepCostCard
-from draftworth.report.reasons import reason_words
+from draftworth.report.reason_sentences import reason_words
 from tests.draftworth.conftest import Ran
 from tests.support.stream_server import (
     Request,

@@ -26,7 +26,7 @@ from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, usd_per_million_
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
 from draftworth.records.results import BlockResult, Limits
-from draftworth.report.reasons import reason_words, words_of
+from draftworth.report.reason_sentences import reason_words, words_of
 from tests.support.blocks import each_request, make_block, make_price, make_record
 from tests.support.present import present
 

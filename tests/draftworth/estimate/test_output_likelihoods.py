@@ -19,7 +19,7 @@ from draftworth.estimate.output_likelihoods import (
 )
 from draftworth.records.likelihoods import DRAFT_MARGIN_NATS, DraftLikelihood
 from draftworth.records.readings import Reading
-from draftworth.report.reasons import answers_words
+from draftworth.report.reason_sentences import answers_words
 from tests.support.readings import make_reading
 
 TOKENS, OUTPUTS = 60, 12

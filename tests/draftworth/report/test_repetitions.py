@@ -9,7 +9,7 @@ from draftworth.analysis.ratios import cost_ratio
 from draftworth.decision.facts import RunFacts
 from draftworth.report.contents import document_of
 from draftworth.report.document import Section
-from draftworth.report.reasons import reason_words
+from draftworth.report.reason_sentences import reason_words
 from draftworth.report.tables import figures_csv, requests_csv
 from tests.draftworth.report import runs
 from tests.support.present import present

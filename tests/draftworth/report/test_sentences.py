@@ -16,7 +16,7 @@ from draftworth.records.load_shapes import PoissonLoad
 from draftworth.records.results import AS_SHIPPED, Limits
 from draftworth.report.attention import attention_of
 from draftworth.report.contents import document_of
-from draftworth.report.reasons import words_of
+from draftworth.report.reason_sentences import words_of
 from draftworth.report.sentences import (
     findings,
     headline,
