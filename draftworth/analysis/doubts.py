@@ -1,4 +1,4 @@
-"""Why requests allow no verdict: a type per reason. `report/reason_sentences.py` says them in sentences."""
+"""Why requests allow no verdict: a type per reason; its sentence: `report/reason_sentences.py`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Why a comparison is judged as it is: a type per reason; `report/reason_sentences.py` has the sentences.
+"""Why a comparison is judged as it is: a type per reason. `report/` has the sentences.
 
 What makes requests unfit for a verdict has its types in `analysis/doubts.py`.
 """
