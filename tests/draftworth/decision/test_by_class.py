@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from draftworth.decision.by_class import ByClass
+from draftworth.decision.decide import decide
 from draftworth.records.results import Limits
 from draftworth.records.run_folder import Run
 from tests.draftworth.report import runs, states
@@ -96,3 +97,16 @@ def test_what_saves_little_is_named_and_not_decided() -> None:
     split = present(decision.by_class)
     assert not split.is_shown_to_save
     assert (decision.serve, decision.serves_by_class) == (runs.VARIANT, False)
+
+
+def test_the_best_of_many_is_split_with_wider_intervals() -> None:
+    facts = runs.make_facts()
+    (mix,) = facts.mixes
+    classes = [present(v.comparison) for v in facts.speculative]
+    one, several = (
+        present(decide(facts.run, mixes=(mix,) * count, of_classes=classes).by_class)
+        for count in (1, 5)
+    )
+    assert one.ratio_to_alone.value == several.ratio_to_alone.value
+    assert present(several.ratio_to_alone.low) < present(one.ratio_to_alone.low)
+    assert present(several.ratio_to_alone.high) > present(one.ratio_to_alone.high)

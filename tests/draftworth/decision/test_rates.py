@@ -1,0 +1,87 @@
+"""The highest rates within the limits: which side takes more per dollar, and where that is open."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from draftworth.analysis.limits import RateBounds
+from draftworth.decision.rates import RateComparison, rate_comparisons, served_by_rates
+from draftworth.records.load_shapes import PoissonLoad
+from tests.draftworth.report import runs
+
+BASELINE, VARIANT = runs.BASELINE, runs.VARIANT
+# (the highest rate that keeps the limits, the lowest that breaks them), in requests per second.
+Range = tuple[float | None, float | None]
+
+
+def bounds(variant: str, ends: Range, *, input_tokens: int | None = None) -> RateBounds:
+    kept, broken = (
+        None if rate is None else PoissonLoad(requests_per_second=rate, input_tokens=input_tokens)
+        for rate in ends
+    )
+    return RateBounds(variant=variant, input_tokens=input_tokens, kept=kept, broken=broken)
+
+
+def compared(
+    variant: Range, baseline: Range, *, name: str = VARIANT, price_ratio: float = 1.0
+) -> RateComparison:
+    return RateComparison(
+        variant=bounds(name, variant),
+        baseline=bounds(BASELINE, baseline),
+        price_ratio=price_ratio,
+        at_equal_rates=(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("variant", "baseline", "price_ratio", "is_higher"),
+    [
+        ((4.0, 8.0), (2.0, 4.0), 1.0, True),
+        ((2.0, 4.0), (4.0, 8.0), 1.0, False),
+        ((2.0, 4.0), (2.0, 4.0), 1.0, None),
+        ((4.0, None), (2.0, 4.0), 1.0, True),
+        # What the baseline breaks, and what it costs, is not known.
+        ((4.0, None), (2.0, None), 1.0, None),
+        ((None, 2.0), (2.0, None), 1.0, False),
+        ((None, 2.0), (None, 2.0), 1.0, None),
+        # A server at half the price needs half the rate.
+        ((2.0, 4.0), (2.0, 4.0), 0.5, True),
+        # One that costs twice as much has to take twice as many.
+        ((4.0, 8.0), (2.0, 4.0), 2.0, None),
+        ((8.0, None), (2.0, 4.0), 2.0, True),
+        ((2.0, 4.0), (2.0, 4.0), 2.0, False),
+    ],
+)
+def test_ranges_that_do_not_overlap_decide(
+    variant: Range, baseline: Range, price_ratio: float, is_higher: bool | None
+) -> None:
+    assert compared(variant, baseline, price_ratio=price_ratio).is_higher is is_higher
+
+
+LOW, HIGH, HIGHER = (2.0, 4.0), (4.0, 8.0), (8.0, 16.0)
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "served"),
+    [
+        ([compared(HIGH, LOW)], VARIANT),
+        ([compared(LOW, HIGH)], BASELINE),
+        ([compared(LOW, LOW)], None),
+        ([], None),
+        ([compared(HIGH, LOW), compared(HIGHER, LOW, name="k3")], "k3"),
+        ([compared(LOW, HIGH), compared(HIGH, HIGH, name="k3")], None),
+        # With longer prompts it is open.
+        ([compared(HIGH, LOW), compared(LOW, LOW)], None),
+    ],
+)
+def test_what_is_served_takes_more_at_every_length(
+    comparisons: Sequence[RateComparison], served: str | None
+) -> None:
+    assert served_by_rates(comparisons) == served
+
+
+def test_a_variant_that_may_not_decide_is_left_out() -> None:
+    facts = runs.make_facts()
+    sides = [bounds(BASELINE, LOW), bounds(VARIANT, LOW), bounds("k3", HIGH)]
+    made = rate_comparisons(facts.run.result, sides, facts.mixes)
+    assert [c.variant.variant for c in made] == [VARIANT]
