@@ -60,7 +60,8 @@ class Acceptance:
         first token. So steps = tokens - 1 - accepted drafts. But vLLM also counts drafts that it
         accepted after the output's end, at most one window; then there are more steps than that.
         There are at least as many steps as steps with drafts and, because vLLM sends at most one
-        chunk per step, as chunks. (llama.cpp sends a chunk for each token.)
+        chunk per step, as chunks. (llama.cpp sends a chunk for each token.) Where a busy server
+        merged chunks too, the number is the least possible one.
         """
         after_first = max(0, output_tokens - 1)
         least = max(after_first - self.accepted_tokens, min(after_first, 1))

@@ -48,14 +48,11 @@ def broken(folder: Path, method: dict[str, Any], *chunks: int, **answer: Any) ->
     return [check.what for check in checks if not check.holds]
 
 
-def counted(*, steps: int | None = 7, accepted: int | None = 8) -> dict[str, Any]:
-    """The server's counts of an answer; of right ones without drafts after its end by default."""
-    counts = {"verification_steps": steps, "drafted_tokens": 10, "accepted_tokens": accepted}
-    return {"record": make_record(1, **counts)}
-
-
-# A busy server merged steps 5 and 6, or the first ones with the prefill, or all of them.
-MERGED = [(*FIRST, 1, 1, 1, 1, 6, 5), (3, 1, 1, 1, 5, 5), (16,)]
+# Right counts of a server, and those with a step too many.
+COUNTED, MISCOUNTED = (
+    make_record(1, verification_steps=steps, drafted_tokens=10, accepted_tokens=8)
+    for steps in (7, 8)
+)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +63,9 @@ MERGED = [(*FIRST, 1, 1, 1, 1, 6, 5), (3, 1, 1, 1, 5, 5), (16,)]
         ((*FIRST, *STEPS), {"ids": None, "plain": None}, BOTH),
         ((*FIRST, *STEPS[:-2], 4, 6), {}, BOTH[1:]),
         ((*FIRST, *STEPS[:-1], 4, 1), {}, BOTH[1:]),
+        # The first two steps came with the prefill, and the last two together.
+        ((3, 1, 1, 1, 10), {"record": COUNTED}, []),
+        ((3, 1, 1, 1, 10), {"record": MISCOUNTED}, BOTH[1:]),
         ((), {"record": make_failed_record(1), "ids": None}, BOTH),
     ],
 )
@@ -73,30 +73,6 @@ def test_the_checks_of_n_gram_drafting(
     tmp_path: Path, chunks: Sequence[int], answer: dict[str, Any], expected: list[str]
 ) -> None:
     assert broken(tmp_path, NGRAM, *chunks, **answer) == expected
-
-
-@pytest.mark.parametrize("chunks", MERGED)
-@pytest.mark.parametrize(
-    ("counts", "holds"),
-    [
-        (counted(), True),
-        # The last of five drafts was accepted after the output's end, so one step less is counted.
-        (counted(steps=6, accepted=9), True),
-        (counted(steps=8), False),
-        (counted(accepted=7), False),
-        (counted(steps=6, accepted=10), False),
-        (counted(steps=None, accepted=None), False),
-    ],
-)
-def test_merged_chunks_are_held_to_the_servers_counts(
-    tmp_path: Path, chunks: Sequence[int], counts: dict[str, Any], holds: bool
-) -> None:
-    assert broken(tmp_path, NGRAM, *chunks, **counts) == ([] if holds else BOTH[1:])
-
-
-@pytest.mark.parametrize("chunks", [(3, 1, 1, 1, 6, 4), (1, 1, 5, 4, 5), (1, 1, 1, 12), (16, 5)])
-def test_merged_chunks_end_where_steps_end(tmp_path: Path, chunks: Sequence[int]) -> None:
-    assert broken(tmp_path, NGRAM, *chunks, **counted()) == BOTH[1:]
 
 
 def test_a_draft_models_checks_use_its_readings(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from draftworth.estimate.predictions import draft_folders, predictions_of
+from draftworth.estimate.predictions import draft_folders, predictions_of, went_by
 from draftworth.planning.resolved import ResolvedLocal, load
 from draftworth.records.likelihoods import Prediction
 from draftworth.records.readings import Reading
@@ -65,6 +65,47 @@ def test_merged_chunks_defer_to_the_servers_count() -> None:
 
     assert prediction.measured == 3.0
     assert (prediction.shown, prediction.same_sequence) == (0, 0)
+
+
+STEPS = (1, 1, 1, 1, 1, 5, 5)
+# A busy server merged steps 5 and 6, or the first ones with the prefill, or all of them.
+MERGED = [(1, 1, 1, 1, 1, 6, 5), (3, 1, 1, 1, 5, 5), (16,)]
+
+
+def goes_by_steps(chunks: tuple[int, ...], steps: int | None = 7, accepted: int | None = 8) -> bool:
+    """By default the server's counts are right, and no draft was accepted after the end."""
+    record = make_record(verification_steps=steps, drafted_tokens=10, accepted_tokens=accepted)
+    return went_by(STEPS, record, Transcript(request_id="r", chunk_tokens=chunks), checked=5)
+
+
+@pytest.mark.parametrize("chunks", MERGED)
+@pytest.mark.parametrize(
+    ("steps", "accepted", "agrees"),
+    [
+        (7, 8, True),
+        # The last of five drafts was accepted after the output's end, so one step less is counted.
+        (6, 9, True),
+        (8, 8, False),
+        (7, 7, False),
+        (6, 10, False),
+        (None, None, False),
+    ],
+)
+def test_merged_chunks_are_held_to_the_servers_counts(
+    chunks: tuple[int, ...], steps: int | None, accepted: int | None, agrees: bool
+) -> None:
+    assert goes_by_steps(chunks, steps, accepted) == agrees
+
+
+@pytest.mark.parametrize(
+    "chunks", [(3, 1, 1, 1, 6, 4), (1, 1, 5, 4, 5), (1, 1, 1, 12), (16, 5), (1, *STEPS[:-1], 4, 1)]
+)
+def test_merged_chunks_end_where_steps_end(chunks: tuple[int, ...]) -> None:
+    assert not goes_by_steps(chunks)
+
+
+def test_unmerged_chunks_need_no_counts() -> None:
+    assert goes_by_steps((1, *STEPS), None, None)
 
 
 @pytest.mark.parametrize(
