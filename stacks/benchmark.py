@@ -93,9 +93,9 @@ class Benchmark(StackPart):
         return applied
 
     def _bindings(self, *, run_spec_url: str, run_spec_sha256: str) -> Bindings:
-        given = self._experiment.spec.aws.load_generator_image
-        image, fingerprint = given or "", ""
-        if given is None:
+        given_image = self._experiment.spec.aws.load_generator_image
+        image, fingerprint = given_image or "", ""
+        if given_image is None:
             asset = measuring_image(self, "LoadGenerator")
             image, fingerprint = asset.image_uri, asset.asset_hash
         return Bindings(

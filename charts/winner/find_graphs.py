@@ -20,9 +20,9 @@ def find_graphs(artifacts: Path, key: str, target: Path, *, copy: bool) -> None:
             f"{manifest}: not there: the bucket has no compiled graphs of this key; next: copy the "
             f"folder {key}/ of the experiment's artifacts bucket into this one (aws s3 sync)"
         )
-    said = json.loads(manifest.read_text(encoding="utf-8"))
-    graphs = artifacts / said["folder"]
-    for file in said["files"]:
+    content = json.loads(manifest.read_text(encoding="utf-8"))
+    graphs = artifacts / content["folder"]
+    for file in content["files"]:
         path = graphs / file["path"]
         if not path.is_file() or path.stat().st_size != file["size_bytes"]:
             sys.exit(f"{path}: not there as {manifest} lists it; next: copy the folder {key}/ anew")

@@ -44,10 +44,11 @@ def measured_winner(run_at: str, experiment: ResolvedExperiment) -> MeasuredWinn
     with local_run(run_at) as folder:
         run = read_run(folder)
         transcripts = read_transcripts(folder, run.blocks)
-    given = run.result.experiment
-    if given != experiment.name:
+    run_experiment = run.result.experiment
+    if run_experiment != experiment.name:
         raise UserInputError(
-            f"--winner: given run {one_line(run.result.run_id)} of experiment {one_line(given)!r}, "
+            f"--winner: given run {one_line(run.result.run_id)} of experiment "
+            f"{one_line(run_experiment)!r}, "
             f"allowed: a run of {experiment.name!r}, which {experiment.path} describes; next: give "
             "the file of the run's own experiment"
         )
@@ -79,14 +80,14 @@ def _variant(winner: Winner, run: Run, experiment: ResolvedExperiment) -> Resolv
 
 
 def _differences(winner: Winner, run: Run, experiment: ResolvedExperiment) -> Iterator[str]:
-    measured, asked = run.result.serving, serving_facts(experiment)
+    measured, of_file = run.result.serving, serving_facts(experiment)
     # Only the winner is compared: other variants may have been added or removed since the run.
     if measured is None or winner.variant not in measured.decoding:
-        shown = one_line(winner.variant)
-        yield f"serving: given nothing in run.json of {shown}, allowed: what served it"
+        name = one_line(winner.variant)
+        yield f"serving: given nothing in run.json of {name}, allowed: what served it"
         return
-    was, now = measured.decoding[winner.variant], asked.decoding[winner.variant]
-    differing = [*_different(measured, asked), *_different(was, now)]
+    was, now = measured.decoding[winner.variant], of_file.decoding[winner.variant]
+    differing = [*_different(measured, of_file), *_different(was, now)]
     yield from differing
     # Other differences change the artifact key too, so the key is reported only if none is found.
     if was.artifact_key != now.artifact_key and not differing:
@@ -103,9 +104,11 @@ _IN_THE_KEY = (
 )
 
 
-def _different(measured: ServingFacts | Decoding, asked: ServingFacts | Decoding) -> Iterator[str]:
-    for name in (f.name for f in fields(asked) if f.name not in ("decoding", "artifact_key")):
-        was, now = getattr(measured, name), getattr(asked, name)
+def _different(
+    measured: ServingFacts | Decoding, of_file: ServingFacts | Decoding
+) -> Iterator[str]:
+    for name in (f.name for f in fields(of_file) if f.name not in ("decoding", "artifact_key")):
+        was, now = getattr(measured, name), getattr(of_file, name)
         # Runs of an earlier version have no revisions; there the artifact key tells.
         if was != now and not (was is None and name.endswith("_revision")):
             yield f"{name}: measured {one_line(str(was))}, in the file {one_line(str(now))}"

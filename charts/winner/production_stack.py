@@ -116,9 +116,9 @@ def _vllm_config(flags: Flags) -> Object:
     # `--port` is left out because the chart sets it.
     keys = {key: convert(flags[flag]) for flag, (key, convert) in _KEYS.items() if flag in flags}
     written = {*_KEYS, "--port"}
-    others = {flag: value for flag, value in flags.items() if flag not in written}
+    further_flags = {flag: value for flag, value in flags.items() if flag not in written}
     # enablePrefixCaching is always set, because the chart makes a flag of both true and false.
-    return {"enablePrefixCaching": False, **keys, "extraArgs": flag_texts(others)}
+    return {"enablePrefixCaching": False, **keys, "extraArgs": flag_texts(further_flags)}
 
 
 def _resources(export: Export) -> Object:

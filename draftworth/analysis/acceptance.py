@@ -35,8 +35,10 @@ def acceptance_of(
         if output.tokens_after_first:
             classes[output.prompt_class].append(output)
     return {
-        name: tuple(_window(own, number, by_position=by_position) for number in sorted(checked))
-        for name, own in classes.items()
+        name: tuple(
+            _window(readings, number, by_position=by_position) for number in sorted(checked)
+        )
+        for name, readings in classes.items()
     }
 
 
@@ -48,13 +50,15 @@ def _window(
     for output in outputs:
         by_prompt[output.case, output.prompt_id] += output.steps(checked)
     steps = [
-        (Sample(stratum=case, prompt=prompt, block=prompt, value=0.0), own)
-        for (case, prompt), own in by_prompt.items()
+        (Sample(stratum=case, prompt=prompt, block=prompt, value=0.0), readings)
+        for (case, prompt), readings in by_prompt.items()
     ]
 
     def mean(of: Callable[[int], int]) -> acceptance_profile.Measured:
-        found = log_of_sums(steps, lambda own: (sum(map(of, own)), len(own)))
-        return _measured(found.estimate()) if found else acceptance_profile.Measured(value=0.0)
+        log_mean = log_of_sums(steps, lambda readings: (sum(map(of, readings)), len(readings)))
+        return (
+            _measured(log_mean.estimate()) if log_mean else acceptance_profile.Measured(value=0.0)
+        )
 
     return acceptance_profile.WindowAcceptance(
         drafts_checked=checked,
@@ -65,9 +69,9 @@ def _window(
     )
 
 
-def _measured(found: Estimate) -> acceptance_profile.Measured:
-    low, high = (end and round(end, _DIGITS) for end in (found.low, found.high))
-    return acceptance_profile.Measured(value=round(found.value, _DIGITS), low=low, high=high)
+def _measured(estimate: Estimate) -> acceptance_profile.Measured:
+    low, high = (end and round(end, _DIGITS) for end in (estimate.low, estimate.high))
+    return acceptance_profile.Measured(value=round(estimate.value, _DIGITS), low=low, high=high)
 
 
 def profile_of(run: Run) -> acceptance_profile.AcceptanceProfile:
@@ -80,9 +84,9 @@ def profile_of(run: Run) -> acceptance_profile.AcceptanceProfile:
         decoding = serving.decoding.get(variant, unknown) if serving else unknown
         blocks = [block for block in run.blocks if block.variant == variant and most > 1]
         for name in dict.fromkeys(block.prompt_class for block in blocks):
-            own = [block for block in blocks if block.prompt_class == name]
-            if tokens := tokens_per_step(own, variant):
-                drafts[replace(decoding, window=None)][name].append(_of_run(own, tokens, most))
+            of_class = [block for block in blocks if block.prompt_class == name]
+            if tokens := tokens_per_step(of_class, variant):
+                drafts[replace(decoding, window=None)][name].append(_of_run(of_class, tokens, most))
     if not drafts:
         raise UserInputError(
             f"--profile: given run {result.run_id}, allowed: a run with speculation whose server "

@@ -144,10 +144,12 @@ def whole_repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:
     for sample in samples:
         of_side = cases.setdefault(sample.side, {})
         of_side.setdefault(sample.repetition, set()).add((sample.stratum, sample.case))
-    wanted = {side: set().union(*found.values()) for side, found in cases.items()}
+    wanted = {side: set().union(*by_repetition.values()) for side, by_repetition in cases.items()}
     return {
-        side: {name for name, own in found.items() if own == wanted[side]}
-        for side, found in cases.items()
+        side: {
+            name for name, measured_cases in by_repetition.items() if measured_cases == wanted[side]
+        }
+        for side, by_repetition in cases.items()
     }
 
 
@@ -156,8 +158,8 @@ def _by_repetition(samples: Sequence[Sample]) -> VariancePart | None:
     whole = [len(names) for names in whole_repetitions(samples).values()]
     if min(whole) < MANY_REPETITIONS:
         return None
-    found = _merged(_clusters((s.side, s.repetition, s) for s in samples))
-    return VariancePart(_variance(found), sum(count - 1 for count in whole))
+    strata = _merged(_clusters((s.side, s.repetition, s) for s in samples))
+    return VariancePart(_variance(strata), sum(count - 1 for count in whole))
 
 
 def _parts_between(
@@ -166,8 +168,8 @@ def _parts_between(
     """Return `by_prompt` less the part that is also in `by_repetition`, then `by_repetition`."""
     met = _merged(_clusters((s.stratum, f"{s.prompt}\n{s.repetition}", s) for s in samples))
     both = _variance(met)
-    own = VariancePart(max(0.0, by_prompt.variance - both), by_prompt.degrees_of_freedom)
-    return own, by_repetition
+    prompts_part = VariancePart(max(0.0, by_prompt.variance - both), by_prompt.degrees_of_freedom)
+    return prompts_part, by_repetition
 
 
 def _lasting(samples: Sequence[Sample], by_repetition: VariancePart) -> VariancePart:
@@ -234,14 +236,14 @@ Clusters = dict[str, dict[str, _Cluster]]
 
 def _clusters(samples: Iterable[tuple[str, str, Sample]]) -> Clusters:
     """Return the sums by stratum and cluster of samples, given as (stratum, cluster, sample)."""
-    found: Clusters = {}
+    by_stratum: Clusters = {}
     for stratum, name, sample in samples:
-        clusters = found.setdefault(stratum, {})
+        clusters = by_stratum.setdefault(stratum, {})
         if (cluster := clusters.get(name)) is None:
             cluster = clusters[name] = _Cluster()
         cluster.value += sample.value
         cluster.weight += sample.weight
-    return found
+    return by_stratum
 
 
 def _merged(clusters: Clusters) -> list[list[_Cluster]]:
@@ -251,8 +253,15 @@ def _merged(clusters: Clusters) -> list[list[_Cluster]]:
     joins another stratum; the difference between merged strata then adds to the variance.
     """
     strata = [[*of_stratum.values()] for of_stratum in clusters.values()]
-    lone = [cluster for own in strata if len(own) == 1 for cluster in own]
-    several = sorted((own for own in strata if len(own) > 1), key=len)
+    lone = [
+        cluster
+        for clusters_of_one in strata
+        if len(clusters_of_one) == 1
+        for cluster in clusters_of_one
+    ]
+    several = sorted(
+        (clusters_of_one for clusters_of_one in strata if len(clusters_of_one) > 1), key=len
+    )
     if len(lone) == 1 and several:
         several[0] = [*several[0], *lone]
     elif len(lone) > 1:
@@ -262,7 +271,10 @@ def _merged(clusters: Clusters) -> list[list[_Cluster]]:
 
 def _variance(strata: Sequence[Sequence[_Cluster]]) -> float:
     """Return the variance of the sum of all clusters, which are a random sample in each stratum."""
-    return sum(len(own) / (len(own) - 1) * _squares([c.value for c in own]) for own in strata)
+    return sum(
+        len(stratum) / (len(stratum) - 1) * _squares([c.value for c in stratum])
+        for stratum in strata
+    )
 
 
 def _part(strata: Sequence[Sequence[_Cluster]]) -> VariancePart:
@@ -274,10 +286,10 @@ def _degrees_of_freedom(strata: Sequence[Sequence[_Cluster]]) -> float:
 
     For clusters with equal weights in one stratum, these are the number of clusters - 1.
     """
-    known = [_expected(cluster.weight for cluster in own) for own in strata]
-    total = math.fsum(mean for mean, _ in known)
+    expected = [_expected(cluster.weight for cluster in stratum) for stratum in strata]
+    total = math.fsum(mean for mean, _ in expected)
     # Of two clusters at least, so only rounding could make it less than 1.
-    return max(1.0, total**2 / math.fsum(square for _, square in known)) if total else 1.0
+    return max(1.0, total**2 / math.fsum(square for _, square in expected)) if total else 1.0
 
 
 def _expected(weights: Iterable[float]) -> tuple[float, float]:
@@ -289,11 +301,11 @@ def _expected(weights: Iterable[float]) -> tuple[float, float]:
     A = D - d s' - s d' + (s's) s s', where d is the vector of all s_i^2 and D its diagonal matrix.
     It has trace(A)^2 / trace(A A) degrees of freedom, and both traces are sums of powers of s.
     """
-    given = [*weights]
-    whole = math.fsum(given)
+    weight_list = [*weights]
+    whole = math.fsum(weight_list)
     if not whole:
         return 0.0, 0.0
-    p2, p3, p4, p5 = (math.fsum((w / whole) ** n for w in given) for n in (2, 3, 4, 5))
+    p2, p3, p4, p5 = (math.fsum((w / whole) ** n for w in weight_list) for n in (2, 3, 4, 5))
     trace = p2 - 2 * p3 + p2**2
     of_square = p4 + 2 * p3**2 + 4 * p2 * p4 + p2**4 - 4 * p5 - 4 * p2**2 * p3
     variance = whole**2 * p2

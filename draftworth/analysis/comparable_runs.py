@@ -50,9 +50,9 @@ def loads_of(run: Run) -> set[Load]:
 
 
 def _different(run: Run, other: Run) -> Iterator[str]:
-    mine, others = measured(run), measured(other)
-    if mine != others:
-        yield f"classes, cases or loads: {only_in_one(mine, others)}"
+    mine, theirs_measured = measured(run), measured(other)
+    if mine != theirs_measured:
+        yield f"classes, cases or loads: {only_in_one(mine, theirs_measured)}"
     ours, theirs = run.result.temperature, other.result.temperature
     if ours != theirs:
         yield f"temperature {ours:g} and {theirs:g}"

@@ -231,13 +231,13 @@ def goodput(
     kept = requests = 0
     sums = []
     for group in traffic.groups:
-        own = group.blocks(blocks, variant)
+        of_group = group.blocks(blocks, variant)
         # Excluded requests have wrong times: the client was descheduled.
-        records = [r for block in own for r in block.requests if r.excluded is None]
+        records = [r for block in of_group for r in block.requests if r.excluded is None]
         good = [record for record in records if keeps(record, limits)]
         seconds = group.load.server_seconds(
             (record.took_s for record in records),
-            span_seconds=sum(block.span_seconds for block in own),
+            span_seconds=sum(block.span_seconds for block in of_group),
         )
         tokens = _tokens(records)
         if not (tokens and seconds):

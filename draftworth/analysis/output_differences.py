@@ -71,7 +71,7 @@ class Likeness:
 
 def output_pairs(pairs: Iterable[Pair], transcripts: Transcripts) -> list[OutputPair]:
     """Compare the two outputs of each pair, and skip pairs without outputs to compare."""
-    return [found for pair in pairs if (found := _output_pair(pair, transcripts))]
+    return [output for pair in pairs if (output := _output_pair(pair, transcripts))]
 
 
 def _output_pair(pair: Pair, transcripts: Transcripts) -> OutputPair | None:
@@ -104,10 +104,10 @@ def _alike(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
     return first_difference(one, other), max(len(one), len(other))
 
 
-def likeness(found: Sequence[OutputPair], control: Sequence[OutputPair]) -> Likeness | None:
-    """Compare a variant's (`found`) and the control's outputs; None if no prompt is in both."""
+def likeness(outputs: Sequence[OutputPair], control: Sequence[OutputPair]) -> Likeness | None:
+    """Compare a variant's (`outputs`) and the control's outputs; None if no prompt is in both."""
     shares = _difference(
-        [(o.prompt, float(o.identical)) for o in found],
+        [(o.prompt, float(o.identical)) for o in outputs],
         [(o.prompt, float(o.identical)) for o in control],
     )
     if shares is None:
@@ -117,23 +117,26 @@ def likeness(found: Sequence[OutputPair], control: Sequence[OutputPair]) -> Like
         control_compared=len(control),
         identical_share=shares,
         kept_share=_difference(
-            [(o.prompt, o.kept) for o in found if o.kept is not None],
+            [(o.prompt, o.kept) for o in outputs if o.kept is not None],
             [(o.prompt, o.kept) for o in control if o.kept is not None],
         ),
     )
 
 
 def _difference(
-    found: Sequence[tuple[str, float]], control: Sequence[tuple[str, float]]
+    values: Sequence[tuple[str, float]], control: Sequence[tuple[str, float]]
 ) -> Estimate | None:
-    """Return the mean over prompts of (value in `found`) - (in `control`); None: no prompt in both.
+    """Return the mean over prompts of (`values` - `control`); None: no prompt is in both.
 
     For the interval, two prompts with differences of 1 and -1 are added (Bonett and Price 2012,
     "Adjusted Wald Confidence Interval for a Difference of Binomial Proportions Based on Paired
     Data"), so that the interval of a few prompts without differences has a width above 0.
     """
-    own, others = _by_prompt(found), _by_prompt(control)
-    differences = [own[prompt] - others[prompt] for prompt in own.keys() & others.keys()]
+    by_prompt, control_by_prompt = _by_prompt(values), _by_prompt(control)
+    differences = [
+        by_prompt[prompt] - control_by_prompt[prompt]
+        for prompt in by_prompt.keys() & control_by_prompt.keys()
+    ]
     if not differences:
         return None
     widened = [*differences, 1.0, -1.0]
@@ -147,15 +150,15 @@ def _difference(
         high=min(1.0, middle + half),
         prompts=len(differences),
         blocks=0,
-        samples=len(found),
+        samples=len(values),
     )
 
 
 def _by_prompt(values: Sequence[tuple[str, float]]) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
+    by_prompt: dict[str, list[float]] = {}
     for prompt, value in values:
-        found.setdefault(prompt, []).append(value)
-    return {prompt: statistics.fmean(of_prompt) for prompt, of_prompt in found.items()}
+        by_prompt.setdefault(prompt, []).append(value)
+    return {prompt: statistics.fmean(of_prompt) for prompt, of_prompt in by_prompt.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,13 +178,13 @@ class Divergence:
 
 def divergences(pairs: Iterable[Pair], transcripts: Transcripts) -> tuple[Divergence, ...]:
     """Return every pair whose transcripts have different texts, the earliest difference first."""
-    found = []
+    differing = []
     for pair in pairs:
         ours, theirs = _texts(pair, transcripts)
         if ours and theirs and ours.text != theirs.text:
             at = first_difference(ours.text, theirs.text)
             end = at + CONTEXT_CHARACTERS
-            found.append(
+            differing.append(
                 Divergence(
                     prompt=pair.plain.prompt_id,
                     token=ours.tokens_before(at),
@@ -190,7 +193,7 @@ def divergences(pairs: Iterable[Pair], transcripts: Transcripts) -> tuple[Diverg
                     variant_text=theirs.text[at:end],
                 )
             )
-    return tuple(sorted(found, key=lambda d: (d.character, d.prompt)))
+    return tuple(sorted(differing, key=lambda d: (d.character, d.prompt)))
 
 
 def first_difference(one: Sequence[object], other: Sequence[object]) -> int:
@@ -264,19 +267,19 @@ def _is_sooner(
 
 
 def _loads(run: Run) -> dict[Load, dict[str, float]]:
-    found: dict[Load, dict[str, float]] = {}
+    classes_by_load: dict[Load, dict[str, float]] = {}
     for group in groups_of(run.blocks):
-        found.setdefault(group.load, {})[group.prompt_class] = 1.0
-    return found
+        classes_by_load.setdefault(group.load, {})[group.prompt_class] = 1.0
+    return classes_by_load
 
 
 def _first_of_each(outputs: Iterable[OutputPair]) -> dict[str, OutputPair]:
     """Return each prompt's first pair with token ids, as a greedy server repeats its output."""
-    found: dict[str, OutputPair] = {}
+    first_by_prompt: dict[str, OutputPair] = {}
     for output in outputs:
         if output.tokens:
-            found.setdefault(output.prompt, output)
-    return found
+            first_by_prompt.setdefault(output.prompt, output)
+    return first_by_prompt
 
 
 def _repeats(pairs: Iterable[Pair]) -> Iterator[Pair]:

@@ -90,11 +90,11 @@ def samples_of(
     blocks: Sequence[BlockResult], group: Group, variant: str
 ) -> list[tuple[Sample, RequestRecord]]:
     """Return a variant's requests in a group as (`Sample` that names the clusters, request)."""
-    own = group.blocks(blocks, variant)
-    drawn = _are_drawn(block.case for block in own)
+    of_variant = group.blocks(blocks, variant)
+    drawn = _are_drawn(block.case for block in of_variant)
     return [
         (_place(*where, repetition_of(block), block.round, drawn=drawn), record)
-        for block in own
+        for block in of_variant
         for record in block.requests
         for where in [(group.prompt_class, block.case, record.prompt_id)]
     ]
@@ -123,8 +123,8 @@ def weighted(
         group.prompt_class: summarize(blocks, group, variant, price).value(metric)
         for group in traffic.groups
     }
-    known = [traffic.weights[name] * value**power for name, value in figures.items() if value]
-    return math.fsum(known) if len(known) == len(figures) else None
+    parts = [traffic.weights[name] * value**power for name, value in figures.items() if value]
+    return math.fsum(parts) if len(parts) == len(figures) else None
 
 
 def _are_drawn(cases: Iterable[str]) -> bool:
@@ -163,12 +163,12 @@ def _paired(
 def _by_identity(
     blocks: Iterable[BlockResult],
 ) -> dict[tuple[str, str, str, int, int], RequestRecord]:
-    found: dict[tuple[str, str, str, int, int], RequestRecord] = {}
+    by_identity: dict[tuple[str, str, str, int, int], RequestRecord] = {}
     for block in blocks:
         occurrences: defaultdict[str, int] = defaultdict(int)
         repetition = repetition_of(block)
         for record in block.requests:
             occurrence = occurrences[record.prompt_id]
-            found[block.case, record.prompt_id, repetition, block.round, occurrence] = record
+            by_identity[block.case, record.prompt_id, repetition, block.round, occurrence] = record
             occurrences[record.prompt_id] += 1
-    return found
+    return by_identity

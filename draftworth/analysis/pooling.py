@@ -31,8 +31,8 @@ def pooled(runs: Sequence[Run]) -> Run:
 
     Raise UserInputError if one of several runs is a search, is given twice or did other work.
     """
-    first, *others = runs
-    if not others:
+    first, *later_runs = runs
+    if not later_runs:
         return first
     for run in runs:
         # A search chooses candidates by its own blocks: two searches measure different candidates.
@@ -43,7 +43,7 @@ def pooled(runs: Sequence[Run]) -> Run:
                 "put runs of that together"
             )
     ids = [run.result.run_id for run in runs]
-    for place, run in enumerate(others, start=1):
+    for place, run in enumerate(later_runs, start=1):
         name = run.result.run_id
         if name in ids[:place]:
             raise UserInputError(f"RUN: given {name} twice, allowed: each run once")
@@ -58,18 +58,18 @@ def pooled(runs: Sequence[Run]) -> Run:
         result=_result([run.result for run in ordered]),
         blocks=tuple(block for run in ordered for block in run.blocks),
         unlisted=tuple(name for run in ordered for name in run.unlisted),
-        likelihoods=tuple(found for run in ordered for found in run.likelihoods),
+        likelihoods=tuple(check for run in ordered for check in run.likelihoods),
     )
 
 
 def _differences(run: Run, other: Run) -> Iterator[str]:
     for name, value_of in _QUESTION.items():
-        mine, others = value_of(run), value_of(other)
-        if mine != others:
-            yield f"{name} {mine!r:.200} and {others!r:.200}"
-    mine, others = measured(run), measured(other)
-    if mine != others:
-        yield f"classes, cases or loads: {only_in_one(mine, others)}"
+        mine, theirs = value_of(run), value_of(other)
+        if mine != theirs:
+            yield f"{name} {mine!r:.200} and {theirs!r:.200}"
+    mine, theirs = measured(run), measured(other)
+    if mine != theirs:
+        yield f"classes, cases or loads: {only_in_one(mine, theirs)}"
     yield from _different_prompts(run, other)
     yield from _different_serving(run.result.serving, other.result.serving)
 
@@ -78,17 +78,17 @@ def _different_prompts(run: Run, other: Run) -> Iterator[str]:
     """Yield the cases whose prompts differ; a run of fewer rounds may lack some of the prompts."""
     ours, theirs = _prompts(run), _prompts(other)
     for case in sorted(ours.keys() & theirs.keys()):
-        mine, others = ours[case], theirs[case]
-        if not (mine <= others or others <= mine):
-            yield f"prompts of {case}: {only_in_one(mine, others)}"
+        mine, other_prompts = ours[case], theirs[case]
+        if not (mine <= other_prompts or other_prompts <= mine):
+            yield f"prompts of {case}: {only_in_one(mine, other_prompts)}"
 
 
 def _prompts(run: Run) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+    by_case: dict[str, set[str]] = {}
     for block in run.blocks:
-        of_case = found.setdefault(f"{block.prompt_class}/{block.case}", set())
+        of_case = by_case.setdefault(f"{block.prompt_class}/{block.case}", set())
         of_case.update(request.prompt_id for request in block.requests)
-    return found
+    return by_case
 
 
 def _different_serving(ours: ServingFacts | None, theirs: ServingFacts | None) -> Iterator[str]:
@@ -104,9 +104,9 @@ def _different_facts(
     ours: ServingFacts | Decoding, theirs: ServingFacts | Decoding
 ) -> Iterator[str]:
     for name in (field.name for field in fields(ours) if field.name != "decoding"):
-        mine, others = getattr(ours, name), getattr(theirs, name)
-        if mine != others and None not in (mine, others):
-            yield f"{name} {mine!r:.200} and {others!r:.200}"
+        mine, other_value = getattr(ours, name), getattr(theirs, name)
+        if mine != other_value and None not in (mine, other_value):
+            yield f"{name} {mine!r:.200} and {other_value!r:.200}"
 
 
 def _result(results: Sequence[RunResult]) -> RunResult:

@@ -35,31 +35,31 @@ class Extremes:
 
     variant: the side that has them. count, requests: numbers of its extreme and all its requests.
     times: how many times as long as usual the shortest extreme request took for a token.
-    others: the pairs without an extreme request.
+    usual_pairs: the pairs without an extreme request.
     """
 
     variant: str
     requests: int
     count: int
     times: float
-    others: tuple[Pair, ...]
+    usual_pairs: tuple[Pair, ...]
 
 
 def extremes_of(pairs: Sequence[Pair], *, variant: str, baseline: str) -> Extremes | None:
     """Return the extreme requests; None if there are none, or if both sides have some."""
     sides = {name: _times(pairs, drafted=name == variant) for name in (variant, baseline)}
     extreme = {name: _extreme(times) for name, times in sides.items()}
-    found = [name for name, numbers in extreme.items() if numbers]
-    if len(found) != 1:
+    sides_with_extremes = [name for name, numbers in extreme.items() if numbers]
+    if len(sides_with_extremes) != 1:
         return None
-    (name,) = found
+    (name,) = sides_with_extremes
     numbers = {*extreme[name]}
     return Extremes(
         variant=name,
         requests=len(sides[name]),
         count=len(numbers),
         times=min(sides[name][number] for number in numbers),
-        others=tuple(pair for number, pair in enumerate(pairs) if number not in numbers),
+        usual_pairs=tuple(pair for number, pair in enumerate(pairs) if number not in numbers),
     )
 
 
@@ -93,8 +93,8 @@ def _per_median(costs: Mapping[int, float]) -> dict[int, float]:
 
 
 def _costs(amounts: Mapping[int, tuple[float, float]]) -> dict[int, float]:
-    known = [tokens for _, tokens in amounts.values() if tokens]
-    mean = math.fsum(known) / len(known) if known else 0.0
+    counted_tokens = [tokens for _, tokens in amounts.values() if tokens]
+    mean = math.fsum(counted_tokens) / len(counted_tokens) if counted_tokens else 0.0
     return {n: s / (tokens or mean) for n, (s, tokens) in amounts.items() if s and (tokens or mean)}
 
 

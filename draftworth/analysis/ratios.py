@@ -71,8 +71,8 @@ class LogRatio:
 
     def beside(self, other: LogRatio) -> LogRatio:
         """Return this ratio / another ratio of the same run, with the same prompts and blocks."""
-        others = (part._replace(value=-part.value) for part in other.parts)
-        return LogRatio(value=self.value - other.value, parts=(*self.parts, *others))
+        subtracted = (part._replace(value=-part.value) for part in other.parts)
+        return LogRatio(value=self.value - other.value, parts=(*self.parts, *subtracted))
 
     def over(self, other: LogRatio, *, runs: tuple[str, str]) -> LogRatio:
         """Return this ratio / a ratio of another run. runs: the ids of this run and of the other.
@@ -122,14 +122,14 @@ def log_of_traffic(
 ) -> LogRatio | None:
     """Return log(weighted mean of the classes' ratios); None if a denominator is 0, or the mean is
     not above 0. amounts: see `log_of_sums`."""
-    found = [
+    placed = [
         (name, place, amount)
         for name in weights
         for place, record in requests[name]
         if (amount := amounts(record)) is not None
     ]
     over, under = (
-        {n: math.fsum(a[side] for name, _, a in found if name == n) for n in weights}
+        {n: math.fsum(a[side] for name, _, a in placed if name == n) for n in weights}
         for side in (0, 1)
     )
     sums = _Sums(over, under, weights)
@@ -137,7 +137,7 @@ def log_of_traffic(
         return None
     parts = tuple(
         place._replace(value=value, weight=weight)
-        for name, place, amounts_of in found
+        for name, place, amounts_of in placed
         for value, weight in [sums.part(name, *amounts_of)]
     )
     return LogRatio(value=math.log(sums.total), parts=parts)
@@ -168,7 +168,7 @@ def log_ratio_of_sums(
 
     factors: by class, what each numerator of the variant is multiplied by (default: 1).
     """
-    found = [
+    counted = [
         (pair, (plain, _times(drafted, (factors or {}).get(pair.prompt_class, 1.0))))
         for pair in pairs
         if (both := _pair_amounts(pair, amounts))
@@ -177,7 +177,7 @@ def log_ratio_of_sums(
     sides = []
     for side in (0, 1):
         over, under = dict.fromkeys(weights, 0.0), dict.fromkeys(weights, 0.0)
-        for pair, both in found:
+        for pair, both in counted:
             over[pair.prompt_class] += both[side][0]
             under[pair.prompt_class] += both[side][1]
         if not all(under.values()):
@@ -187,10 +187,10 @@ def log_ratio_of_sums(
     if not (baseline.total and variant.total):
         return None
     parts = tuple(
-        pair.sample(value - other, weight=weight + others)
-        for pair, (plain, drafted) in found
+        pair.sample(value - other, weight=weight + plain_weight)
+        for pair, (plain, drafted) in counted
         for value, weight in [variant.part(pair.prompt_class, *drafted)]
-        for other, others in [baseline.part(pair.prompt_class, *plain)]
+        for other, plain_weight in [baseline.part(pair.prompt_class, *plain)]
     )
     return LogRatio(value=math.log(variant.total / baseline.total), parts=parts)
 
@@ -209,8 +209,8 @@ def log_cost_ratio(
     """
     if not traffic.load.has_cost_per_token:
         return None
-    found = log_ratio_of_sums(pairs, traffic.weights, cost_amounts)
-    return found.times(factor) if found else None
+    log_ratio = log_ratio_of_sums(pairs, traffic.weights, cost_amounts)
+    return log_ratio.times(factor) if log_ratio else None
 
 
 def log_cost_ratio_by_class(
@@ -233,15 +233,15 @@ def cost_ratio(
 ) -> statistics.Estimate | None:
     """Return variant / baseline of the cost of an output token; None: see `log_cost_ratio`."""
     pairs = paired(blocks, traffic, variant=variant, baseline=baseline)
-    known = log_cost_ratio(pairs, traffic, factor=share_ratio(price, variant, baseline))
-    return known.estimate() if known else None
+    log_ratio = log_cost_ratio(pairs, traffic, factor=share_ratio(price, variant, baseline))
+    return log_ratio.estimate() if log_ratio else None
 
 
 def share_ratio(price: Price | None, variant: str, baseline: str) -> float:
     """Return the variant's share of a node / the baseline's; 1 if the shares are not known."""
     shares = price.node_shares if price else {}
-    own, others = shares.get(variant), shares.get(baseline)
-    return own / others if own and others else 1.0
+    variant_share, baseline_share = shares.get(variant), shares.get(baseline)
+    return variant_share / baseline_share if variant_share and baseline_share else 1.0
 
 
 def ratio_of_typical(pairs: Sequence[Pair], field: str) -> statistics.Estimate | None:
@@ -249,15 +249,15 @@ def ratio_of_typical(pairs: Sequence[Pair], field: str) -> statistics.Estimate |
 
     A geometric mean depends less on single requests. None if no pair has the field above 0.
     """
-    found = [
+    log_ratios = [
         (pair, math.log(drafted / plain))
         for pair in pairs
         if (plain := getattr(pair.plain, field)) and (drafted := getattr(pair.drafted, field))
     ]
-    if not found:
+    if not log_ratios:
         return None
-    mean = math.fsum(value for _, value in found) / len(found)
-    parts = tuple(pair.sample((value - mean) / len(found)) for pair, value in found)
+    mean = math.fsum(value for _, value in log_ratios) / len(log_ratios)
+    parts = tuple(pair.sample((value - mean) / len(log_ratios)) for pair, value in log_ratios)
     return LogRatio(value=mean, parts=parts).estimate()
 
 
@@ -276,9 +276,9 @@ def ratio_of_quantiles(
     if not one.value or not other.value:
         return None
     half_widths = [
-        math.log(found.high / found.low) / 2
-        for found in (one, other)
-        if found.low and found.high is not None
+        math.log(side.high / side.low) / 2
+        for side in (one, other)
+        if side.low and side.high is not None
     ]
     value = other.value / one.value
     half = math.hypot(*half_widths) if len(half_widths) == 2 else math.inf

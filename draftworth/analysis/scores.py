@@ -75,10 +75,10 @@ def compare_scores(
     for rows in groups.values():
         first, count = rows[0][0], len(rows)
         mean = math.fsum(drafted - plain for _, plain, drafted in rows) / count
-        found = spread(
+        error = spread(
             [o.pair.sample((drafted - plain - mean) / count) for o, plain, drafted in rows]
         )
-        half = found.half_width(CONFIDENCE) if found else None
+        half = error.half_width(CONFIDENCE) if error else None
         yield ScoreComparison(
             traffic=first.traffic,
             variant=first.variant,
@@ -87,9 +87,9 @@ def compare_scores(
                 value=mean,
                 low=None if half is None else mean - half,
                 high=None if half is None else mean + half,
-                prompts=found.prompts if found else 0,
-                blocks=found.blocks if found else 0,
+                prompts=error.prompts if error else 0,
+                blocks=error.blocks if error else 0,
                 samples=count,
-                repetitions=found.repetitions if found else 0,
+                repetitions=error.repetitions if error else 0,
             ),
         )

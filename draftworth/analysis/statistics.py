@@ -73,21 +73,21 @@ def ends_of_ratio(value: float, half_width: float) -> tuple[float | None, float 
 
 
 def ratio_estimate(
-    log_ratio: float, found: Spread | None, *, samples: int, confidence: float = CONFIDENCE
+    log_ratio: float, error: Spread | None, *, samples: int, confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Return a ratio with its interval. found: the error of log(ratio); None: no interval."""
+    """Return a ratio with its interval. error: the error of log(ratio); None: no interval."""
     value = math.exp(log_ratio)
-    low, high = ends_of_ratio(value, found.half_width(confidence) if found else math.inf)
-    lasting = found.of_prompts.half_width(confidence) if found else math.inf
-    between = found.of_repetitions.half_width(confidence) if found else 0.0
+    low, high = ends_of_ratio(value, error.half_width(confidence) if error else math.inf)
+    lasting = error.of_prompts.half_width(confidence) if error else math.inf
+    between = error.of_repetitions.half_width(confidence) if error else 0.0
     return Estimate(
         value=value,
         low=low,
         high=high,
-        prompts=found.prompts if found else 0,
-        blocks=found.blocks if found else 0,
+        prompts=error.prompts if error else 0,
+        blocks=error.blocks if error else 0,
         samples=samples,
-        repetitions=found.repetitions if found else 0,
+        repetitions=error.repetitions if error else 0,
         prompts_width=_width(lasting) if lasting < 1 else None,
         repetitions_width=_width(between) if between < 1 else math.inf,
     )
@@ -115,7 +115,7 @@ def quantile_estimate(
     beyond = min(share, 1 - share)
     if beyond * len(values) >= SAMPLES_BEYOND:
         below = [s._replace(value=((s.value <= value) - share) / len(samples)) for s in samples]
-        half = found.half_width(confidence) if (found := spread(below)) else math.inf
+        half = error.half_width(confidence) if (error := spread(below)) else math.inf
         if half < beyond:
             low, high = quantile(values, share - half), quantile(values, share + half)
     return Estimate(

@@ -47,10 +47,10 @@ class Lengths:
 
 def lengths_of(counts: Iterable[int | None]) -> Lengths | None:
     """Return the fewest, median and most of the known counts; None if no count is known."""
-    known = [count for count in counts if count is not None]
-    if not known:
+    counted = [count for count in counts if count is not None]
+    if not counted:
         return None
-    return Lengths(fewest=min(known), median=statistics.median(known), most=max(known))
+    return Lengths(fewest=min(counted), median=statistics.median(counted), most=max(counted))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +72,8 @@ def output_lengths(records: Sequence[RequestRecord]) -> OutputLengths | None:
         return None
     ends = Counter(r.finish_reason or "not told" for r in done)
     named = dict(ends.most_common(_MOST_REASONS))
-    others = {"other": ends.total() - sum(named.values())}
-    ended = {**named, **(others if others["other"] else {})}
+    unnamed = {"other": ends.total() - sum(named.values())}
+    ended = {**named, **(unnamed if unnamed["other"] else {})}
     return OutputLengths(**vars(lengths), ends=ended)
 
 
@@ -126,15 +126,15 @@ def summarize(
     blocks: Iterable[BlockResult], group: Group, variant: str, price: Price | None = None
 ) -> VariantSummary:
     """Return the figures of one variant in one group; costs are among them only with a price."""
-    own = group.blocks(blocks, variant)
-    records = [r for b in own for r in b.requests]
+    of_variant = group.blocks(blocks, variant)
+    records = [r for b in of_variant for r in b.requests]
     return VariantSummary(
         group=group,
         variant=variant,
         requests=len(records),
         failed=sum(r.failed for r in records),
         excluded=sum(r.excluded is not None for r in records),
-        figures=dict(_figures(own, records, price)),
+        figures=dict(_figures(of_variant, records, price)),
     )
 
 

@@ -31,24 +31,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def print_answer(
-    given: argparse.Namespace,
+    arguments: argparse.Namespace,
     facts: RunFacts,
     document: Document,
     runs_at: Sequence[str],
     written_to: Path | None = None,
     judged_by: Sequence[str] = (),
 ) -> None:
-    """Print a run's answer as lines, JSON or tables, as the options in `given` choose.
+    """Print a run's answer as lines, JSON or tables, as the options in `arguments` choose.
 
     runs_at: the folders or S3 addresses of the runs, for the command that the reader can run next.
     judged_by: the options with which the run was judged anew, for the same command.
     written_to: the folder of the written report; None: no report was written.
     """
     answer = answer_of(facts)
-    if given.json:
+    if arguments.json:
         print(dump_record(answer, indent=2).decode().rstrip())
         return
-    if given.verbose:
+    if arguments.verbose:
         print(*document_lines(document), sep="\n")
         print(f"files: {written_to or ' '.join(runs_at)}")
         return
@@ -64,20 +64,20 @@ def print_answer(
     print(*rest, sep="\n")
 
 
-def print_run(given: argparse.Namespace, folder: Path) -> None:
+def print_run(arguments: argparse.Namespace, folder: Path) -> None:
     """Print the answer of the run in this folder, also of one that did not end."""
     facts = facts_of(read_run_so_far(folder), {})
-    print_answer(given, facts, document_of(facts), [str(folder)])
+    print_answer(arguments, facts, document_of(facts), [str(folder)])
 
 
 @contextmanager
-def answer_if_cut_off(given: argparse.Namespace, folder: Path) -> Iterator[None]:
+def answer_if_cut_off(arguments: argparse.Namespace, folder: Path) -> Iterator[None]:
     """Print what is measured of the run in `folder` if Ctrl-C or a full disk ends the block."""
     try:
         yield
     except (KeyboardInterrupt, StorageFullError):
         try:
-            print_run(given, folder)
+            print_run(arguments, folder)
         except UserInputError as error:  # nothing is measured yet
             print(error, file=sys.stderr)
         raise
@@ -109,7 +109,9 @@ def invocation() -> str:
     # In a checkout, `make` writes this program beside the interpreter.
     python, here = Path(sys.executable), Path.cwd()
     program = python.with_name("draftworth")
-    shown = program.relative_to(here) if program.is_relative_to(here) else program
+    typed_path = program.relative_to(here) if program.is_relative_to(here) else program
     return (
-        shlex.quote(str(shown)) if program.exists() else f"{shlex.quote(str(python))} -m draftworth"
+        shlex.quote(str(typed_path))
+        if program.exists()
+        else f"{shlex.quote(str(python))} -m draftworth"
     )

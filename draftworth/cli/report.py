@@ -125,11 +125,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_what_is_not_shown(arguments: argparse.Namespace) -> None:
-    for option, (others, about) in _ALONE.items():
+    for option, (options, about) in _ALONE.items():
         if getattr(arguments, option):
             flag = f"--{option.replace('_', '-')}"
-            told = f"given with {flag}, which {about}, allowed: without; next: leave one out"
-            _refuse(arguments, others, told)
+            why = f"given with {flag}, which {about}, allowed: without; next: leave one out"
+            _refuse(arguments, options, why)
 
 
 def _document(arguments: argparse.Namespace, facts: RunFacts, transcripts: Transcripts) -> Document:
@@ -165,9 +165,9 @@ def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
             f"RUN: given {place}, which names many runs, among several, allowed: alone, or runs; "
             "next: choose some of those that the command lists for it"
         )
-    told = f"given with {place}, which names many runs, allowed: with one run; next: choose one of "
+    why = f"given with {place}, which names many runs, allowed: with one run; next: choose one of "
     options = ("out", "handover", *EXAMPLES, *_MORE)
-    _refuse(arguments, options, f"{told}those that the command lists without it")
+    _refuse(arguments, options, f"{why}those that the command lists without it")
 
 
 def _refuse(arguments: argparse.Namespace, options: Sequence[str], because: str) -> None:

@@ -193,8 +193,8 @@ def _goodputs(run: Run, mixed_loads: Sequence[Load]) -> Iterator[Goodput]:
     mixes = [Traffic(weights=weights, load=load) for load in mixed_loads]
     for traffic in (*mixes, *(Traffic.of(group) for group in groups_of(run.blocks))):
         for variant in result.variants:
-            if found := goodput(run.blocks, traffic, result.limits, variant, result.price):
-                yield found
+            if figures := goodput(run.blocks, traffic, result.limits, variant, result.price):
+                yield figures
 
 
 def _highest_rates(run: Run) -> Iterator[RateBounds]:

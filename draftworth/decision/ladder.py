@@ -103,22 +103,24 @@ def contexts_of(ladders: Sequence[Ladder]) -> tuple[Contexts, ...]:
         if ladder.input_tokens is not None:
             by_traffic.setdefault(ladder.traffic, []).append(ladder)
     return tuple(
-        Contexts(ladders=tuple(sorted(found, key=lambda ladder: ladder.input_tokens or 0)))
-        for found in by_traffic.values()
-        if len(found) > 1
+        Contexts(
+            ladders=tuple(sorted(ladders_of_traffic, key=lambda ladder: ladder.input_tokens or 0))
+        )
+        for ladders_of_traffic in by_traffic.values()
+        if len(ladders_of_traffic) > 1
     )
 
 
 def ladders_of(run: Run, comparisons: Iterable[Comparison]) -> tuple[Ladder, ...]:
     """Return a `Ladder` for each traffic and prompt length at which variants were compared with
     the baseline at a constant number of requests in flight."""
-    found: dict[tuple[str, int | None], list[Comparison]] = {}
+    by_traffic: dict[tuple[str, int | None], list[Comparison]] = {}
     for comparison in comparisons:
         traffic = comparison.traffic
         is_asked = comparison.baseline == run.result.baseline and comparison.variant != CONTROL
         if is_asked and traffic.load.in_flight is not None:
-            found.setdefault((traffic.name, traffic.load.input_tokens), []).append(comparison)
-    return tuple(_ladder(run, *key, compared) for key, compared in found.items())
+            by_traffic.setdefault((traffic.name, traffic.load.input_tokens), []).append(comparison)
+    return tuple(_ladder(run, *key, compared) for key, compared in by_traffic.items())
 
 
 def _ladder(

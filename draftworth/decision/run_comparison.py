@@ -123,16 +123,16 @@ def _across(runs: tuple[Run, Run], traffic: Traffic, ours: str, theirs: str) -> 
     price, other_price = (
         slot_usd_per_second(r.result.price, name) for r, name in zip(runs, names, strict=True)
     )
-    found = None
+    log_ratio = None
     if cost and other_cost:
-        found = cost.over(other_cost, runs=(run.result.run_id, other.result.run_id))
+        log_ratio = cost.over(other_cost, runs=(run.result.run_id, other.result.run_id))
         if price and other_price:
-            found = found.times(price / other_price)
+            log_ratio = log_ratio.times(price / other_price)
     return Across(
         traffic=traffic,
         variant=ours,
         other_variant=theirs,
-        ratio=found.estimate() if found else None,
+        ratio=log_ratio.estimate() if log_ratio else None,
         usd=(_usd(cost, price), _usd(other_cost, other_price)),
     )
 
@@ -146,9 +146,9 @@ def _log_cost(run: Run, traffic: Traffic, variant: str) -> LogRatio | None:
     if in_flight is None:
         return None
     samples = {g.prompt_class: samples_of(run.blocks, g, variant) for g in traffic.groups}
-    found = log_of_traffic(samples, traffic.weights, cost_amounts)
+    log_cost = log_of_traffic(samples, traffic.weights, cost_amounts)
     # Each request in flight takes an equal share of the server's time.
-    return found.times(1 / in_flight) if found else None
+    return log_cost.times(1 / in_flight) if log_cost else None
 
 
 def _unlike(facts: RunFacts, other: RunFacts, loads: set[Load]) -> Iterator[str]:
@@ -182,12 +182,14 @@ def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
             f"--against: {facts.run.result.run_id} and {other.run.result.run_id} cannot be "
             f"compared: {'; '.join(differing)}. Give two runs of the same experiment file"
         )
-    found = []
-    others = {(g.group, v.name): (v, g.baseline) for g in other.groups for v in g.speculative}
+    compared = []
+    other_variants = {
+        (g.group, v.name): (v, g.baseline) for g in other.groups for v in g.speculative
+    }
     for group in facts.groups:
         for variant in group.speculative:
             key = group.group, variant.name
-            match, other_baseline = others.get(key, (None, group.baseline))
+            match, other_baseline = other_variants.get(key, (None, group.baseline))
             if match and variant.comparison and match.comparison:
                 change = Change(
                     label=variant.label,
@@ -195,5 +197,5 @@ def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
                     ratio=_ratio((facts.run, other.run), Traffic.of(group.group), variant.name),
                     baseline_itls_s=(group.baseline.value(ITL), other_baseline.value(ITL)),
                 )
-                found.append(change)
-    return tuple(found)
+                compared.append(change)
+    return tuple(compared)

@@ -121,8 +121,8 @@ class Comparison:
 def _unchanged(ratio: statistics.Estimate | None) -> bool | None:
     """Return whether a ratio of TTFTs is shown to be near 1; None: no interval. Fewer prompts than
     `UNCHANGED_PROMPTS` do not show that: a kind of prompt with another TTFT may be missing."""
-    found = statistics.within(ratio, factor=1 + TTFT_MARGIN)
-    return found and ratio is not None and ratio.prompts >= UNCHANGED_PROMPTS
+    is_within = statistics.within(ratio, factor=1 + TTFT_MARGIN)
+    return is_within and ratio is not None and ratio.prompts >= UNCHANGED_PROMPTS
 
 
 def confidence_of_each(count: int) -> float:
@@ -242,7 +242,9 @@ def compare(
     if by_floor:
         judgement = Judgement.INCONCLUSIVE
     extremes = rare.extremes_of(sent, variant=variant, baseline=baseline)
-    without = ratios.log_cost_ratio(extremes.others, traffic, factor=factor) if extremes else None
+    without = (
+        ratios.log_cost_ratio(extremes.usual_pairs, traffic, factor=factor) if extremes else None
+    )
     plain, drafted = (
         [p.sample(s) for p in pairs if (s := getattr(p, side).ttft_s)]
         for side in ("plain", "drafted")
@@ -307,8 +309,8 @@ def _judged(
 
 def _speedup(pairs: Sequence[Pair], traffic: Traffic, metric: Metric) -> statistics.Estimate | None:
     values = ratios.mean_of(attrgetter(metric.field))
-    found = ratios.log_ratio_of_sums(pairs, traffic.weights, values)
-    if found is None:
+    log_ratio = ratios.log_ratio_of_sums(pairs, traffic.weights, values)
+    if log_ratio is None:
         return None
-    ratio = found.estimate()
+    ratio = log_ratio.estimate()
     return ratio if metric.better == "higher" else ratio.inverse

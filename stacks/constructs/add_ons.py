@@ -132,12 +132,12 @@ def _check_chart(folder: Path, name: str) -> None:
     file = folder / "Chart.yaml"
     try:
         chart = yaml.safe_load(file.read_text(encoding="utf-8"))
-        found = f"{chart['name']} {chart['version']}"
+        actual = f"{chart['name']} {chart['version']}"
     except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, KeyError) as error:
-        found = f"{type(error).__name__}: {error}"
-    if found != (wanted := f"{name} {aws.NEURON_CHART_VERSION}"):
+        actual = f"{type(error).__name__}: {error}"
+    if actual != (wanted := f"{name} {aws.NEURON_CHART_VERSION}"):
         raise UserInputError(
-            f"-c {NEURON_CHART_CONTEXT}={folder}: given {found}, allowed: a folder whose "
+            f"-c {NEURON_CHART_CONTEXT}={folder}: given {actual}, allowed: a folder whose "
             f"Chart.yaml is of {wanted}; next: `helm pull oci://{aws.NEURON_CHART_REGISTRY}/"
             f"{aws.NEURON_CHART} --version {aws.NEURON_CHART_VERSION} --untar`, and name what it "
             "makes"

@@ -107,15 +107,15 @@ def judge_size(manifest: eks.KubernetesManifest, objects: Sequence[Any]) -> None
     it is not tested whether CloudFormation's events may be as large as Lambda's new limit.
     """
     size = update_event_bytes(objects)
-    found = (
+    words = (
         f"{len(objects)} objects: CloudFormation's event of an update would have {size:,} bytes; "
         f"Lambda takes {MAX_EVENT_BYTES:,}, before October 2025 {EARLIER_MAX_EVENT_BYTES:,}"
     )
     if size > MAX_EVENT_BYTES:
-        Annotations.of(manifest).add_error(f"{found}. Next: fewer variants, or two experiments")
+        Annotations.of(manifest).add_error(f"{words}. Next: fewer variants, or two experiments")
     elif size > EARLIER_MAX_EVENT_BYTES:
         Annotations.of(manifest).add_warning_v2(
             "draftworth:manifestSize",
-            f"{found}. If an update fails with RequestEntityTooLarge: fewer variants, or destroy "
+            f"{words}. If an update fails with RequestEntityTooLarge: fewer variants, or destroy "
             "and deploy anew, which sends half as much",
         )

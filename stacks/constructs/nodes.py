@@ -96,11 +96,11 @@ def launch_template(
         ],
         **settings,
     )
-    own = aws_ec2.CfnLaunchTemplate.LaunchTemplateTagSpecificationProperty(
+    tags_of_template = aws_ec2.CfnLaunchTemplate.LaunchTemplateTagSpecificationProperty(
         resource_type="launch-template", tags=_cfn_tags(tags)
     )
     return aws_ec2.CfnLaunchTemplate(
-        scope, "Template", launch_template_data=data, tag_specifications=[own]
+        scope, "Template", launch_template_data=data, tag_specifications=[tags_of_template]
     )
 
 
