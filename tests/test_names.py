@@ -12,14 +12,14 @@ from tests.conftest import PACKAGES, ROOT
 
 # How often each word names something today. A number may only fall: lower it with the code.
 EMPTY_WORDS = {
-    "found": 77,
-    "known": 16,
-    "told": 9,
+    "found": 38,
+    "known": 5,
+    "told": 2,
     "given": 6,
-    "said": 3,
-    "shown": 9,
-    "own": 23,
-    "others": 20,
+    "said": 1,
+    "shown": 3,
+    "own": 16,
+    "others": 16,
     "asked": 3,
 }
 
