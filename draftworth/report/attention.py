@@ -150,21 +150,21 @@ def _answers(facts: RunFacts) -> Iterator[str]:
 
 
 def _different_outputs(label: str, comparison: Comparison) -> Iterator[str]:
-    share, found = comparison.identical_share, comparison.likeness
-    if share is None or share == 1 or (found and found.word == "as alike"):
+    share, likeness = comparison.identical_share, comparison.likeness
+    if share is None or share == 1 or (likeness and likeness.word == "as alike"):
         return
     same = f"{label}: {share:.1%} of the outputs are the baseline's"
-    if found is None:
+    if likeness is None:
         yield (
             f"{same}. Two equal servers may differ too, by rounding, and nothing here says how "
             f"often: whether they are the target's is not known. {_LET_READ}"
         )
         return
-    control = found.control_identical / found.control_compared
+    control = likeness.control_identical / likeness.control_compared
     equal = f"{same}, and {control:.1%} of those of a second server without speculation"
     more = "they differ more than two servers without speculation do, as right ones may by rounding"
     unclear = "whether they differ more than two servers without speculation do cannot be told"
-    yield f"{equal}: {more if found.word == 'differs more' else unclear}. {_LET_READ}"
+    yield f"{equal}: {more if likeness.word == 'differs more' else unclear}. {_LET_READ}"
 
 
 _LET_READ = (

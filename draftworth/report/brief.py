@@ -237,7 +237,7 @@ def _equal_shares(decision: Decision) -> Iterator[EqualShare]:
 
 
 def _figures(variant: VariantFacts) -> ServerFigures:
-    def shown(metric: definitions.Metric) -> float | None:
+    def in_unit(metric: definitions.Metric) -> float | None:
         value = variant.value(metric)
         return None if value is None else value * metric.unit.scale
 
@@ -246,10 +246,10 @@ def _figures(variant: VariantFacts) -> ServerFigures:
         load=variant.summary.group.load.label,
         variant=variant.name,
         requests=variant.summary.requests,
-        inter_token_latency_ms=shown(definitions.INTER_TOKEN_LATENCY),
-        ttft_ms=shown(definitions.TTFT),
-        end_to_end_latency_ms=shown(definitions.END_TO_END_LATENCY),
-        output_throughput_token_per_s=shown(definitions.OUTPUT_THROUGHPUT),
+        inter_token_latency_ms=in_unit(definitions.INTER_TOKEN_LATENCY),
+        ttft_ms=in_unit(definitions.TTFT),
+        end_to_end_latency_ms=in_unit(definitions.END_TO_END_LATENCY),
+        output_throughput_token_per_s=in_unit(definitions.OUTPUT_THROUGHPUT),
     )
 
 
@@ -318,11 +318,11 @@ def _splits(answer: Answer) -> Iterator[str]:
 
 
 def _finding_rows(answer: Answer) -> Iterator[str]:
-    shown = [f for f in answer.findings if AS_SHIPPED not in (f.variant, f.baseline)]
-    several = len({f.variant for f in shown}) > 1
-    names = [(f.traffic, f.load, f.variant if several else "") for f in shown]
+    main_findings = [f for f in answer.findings if AS_SHIPPED not in (f.variant, f.baseline)]
+    several = len({f.variant for f in main_findings}) > 1
+    names = [(f.traffic, f.load, f.variant if several else "") for f in main_findings]
     widths = [max(map(len, column)) for column in zip(*names, strict=True)]
-    for finding, name in zip(shown, names, strict=True):
+    for finding, name in zip(main_findings, names, strict=True):
         cells = (cell.ljust(width) for cell, width in zip(name, widths, strict=True))
         yield f"  {' '.join(cells).rstrip()}  {_finding_words(finding)}"
 
@@ -387,8 +387,8 @@ def _needed(at: StepTokens) -> str:
 
 def _warnings(answer: Answer) -> Iterator[str]:
     if answer.attention:
-        first, *others = answer.attention
-        more = f" (and {len(others)} more: --verbose)" if others else ""
-        told = f"Warning: {first.partition('. ')[0].rstrip('.')}{more}"
+        first, *rest = answer.attention
+        more = f" (and {len(rest)} more: --verbose)" if rest else ""
+        line = f"Warning: {first.partition('. ')[0].rstrip('.')}{more}"
         short = f"{counted(len(answer.attention), 'warning')} before you trust this: --verbose"
-        yield told if len(told) <= COLUMNS else short
+        yield line if len(line) <= COLUMNS else short

@@ -56,16 +56,16 @@ def against_section(changes: Sequence[Change], run: Run, other: Run) -> Section:
     )
 
 
-def elsewhere_section(found: Elsewhere) -> Section:
+def elsewhere_section(elsewhere: Elsewhere) -> Section:
     """Return the section that compares two runs of the same prompts on different systems."""
-    runs = (found.run, found.other)
+    runs = (elsewhere.run, elsewhere.other)
     rows = (
         (
             *(a.traffic.name, a.traffic.load.label, a.variant, a.other_variant),
             *("cost" if a.is_cost else "seconds", *words.change_cells(a.ratio)),
             *(cell for usd in a.usd for cell in _usd_cells(usd)),
         )
-        for a in found.rows
+        for a in elsewhere.rows
     )
     headings = ("class", "load", "variant", "other's", "of a token", "this to other", INTERVAL)
     usd = ("USD/M tokens", INTERVAL, "other's USD/M tokens", INTERVAL)
@@ -75,7 +75,7 @@ def elsewhere_section(found: Elsewhere) -> Section:
         title="Against a run of something else",
         paragraphs=(
             "This run is {}, the other one is {}.".format(*names),
-            *(f"Not alike: {sentence}." for sentence in found.unlike),
+            *(f"Not alike: {sentence}." for sentence in elsewhere.unlike),
             f"Prices: {'; '.join(_prices(runs))}.",
             ABOUT["elsewhere"],
         ),
@@ -103,12 +103,12 @@ def _prices(runs: tuple[Run, Run]) -> Iterator[str]:
 
 def change_sentence(change_: Change) -> str:
     """Return a sentence on how one variant differs between two runs."""
-    said = {
+    phrases = {
         True: f"what speculation changes has changed, by {words.change_interval(change_.ratio)}",
         False: f"no difference is shown ({words.change_interval(change_.ratio)})",
         None: "there is no interval to compare by",
     }
-    return f"{change_.label}: {said[change_.is_shown]}."
+    return f"{change_.label}: {phrases[change_.is_shown]}."
 
 
 def _question(facts: RunFacts) -> str:
@@ -136,8 +136,8 @@ def document_of(
         *(*repetition_sections(facts), *other_mixes_sections(facts), *against),
     ]
     if facts.claims:
-        told = (*(found.sentence for found in facts.claims), ABOUT["claims"])
-        sections.append(Section(title="Claims", paragraphs=told, is_asked_for=True))
+        paragraphs = (*(claim.sentence for claim in facts.claims), ABOUT["claims"])
+        sections.append(Section(title="Claims", paragraphs=paragraphs, is_asked_for=True))
     sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
     sections += predicted_sections(predictions)
     sections += [*outputs(facts), *score_sections(scores), spending_section(as_paid(facts))]
@@ -198,9 +198,9 @@ def _counts(records: Sequence[RequestRecord]) -> str:
 
 
 def _cards(facts: RunFacts) -> Iterator[Card]:
-    found = facts.run.search
+    search = facts.run.search
     for c in facts.comparisons:
-        if c.variant == AS_SHIPPED or (found and c.variant != found.best):
+        if c.variant == AS_SHIPPED or (search and c.variant != search.best):
             continue
         ratio = c.cost_ratio
         yield Card(

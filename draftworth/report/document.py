@@ -151,6 +151,6 @@ def _row_lines(table: Table, width: int) -> Iterator[str]:
         yield printable("  " + "  ".join(row[: table.names]))
         pairs = zip(table.headings[table.names :], row[table.names :], strict=True)
         # A pair stays on one line: its own blanks are put back after the lines are made.
-        told = "  ".join(f"{heading}: {cell};".replace(" ", "\0") for heading, cell in pairs)
-        for line in wrapper.wrap(told):
+        text = "  ".join(f"{heading}: {cell};".replace(" ", "\0") for heading, cell in pairs)
+        for line in wrapper.wrap(text):
             yield printable(line.replace("\0", " ").rstrip(";"))

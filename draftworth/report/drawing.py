@@ -114,7 +114,7 @@ def legend(axes: Axes, entries: Iterable[tuple[str, Look]]) -> None:
     from matplotlib.lines import Line2D
 
     entries = list(entries)
-    handles = [Line2D([], [], **own, markersize=5) for _, own in entries]
+    handles = [Line2D([], [], **style, markersize=5) for _, style in entries]
     # Matplotlib hides a label that begins with an underscore.
     labels = [f" {name}" if name.startswith("_") else name for name, _ in entries]
     fits = max(map(len, labels), default=0) <= LEGEND_COLUMN_CHARACTERS

@@ -51,21 +51,26 @@ def _decode_heavy(facts: RunFacts) -> Iterator[str]:
     shares = [s for g in facts.groups if (s := g.baseline.value(definitions.DECODING)) is not None]
     if shares:
         least, most = min(shares), max(shares)
-        told = "" if least >= DECODE_HEAVY else "not " if most < DECODE_HEAVY else "partly "
+        degree = "" if least >= DECODE_HEAVY else "not " if most < DECODE_HEAVY else "partly "
         ends = " to ".join(dict.fromkeys(f"{end:.0%}" for end in (least, most)))
-        yield ABOUT["decoding"].format(traffic=f"{told}decode-heavy", share=ends)
+        yield ABOUT["decoding"].format(traffic=f"{degree}decode-heavy", share=ends)
 
 
 def _output_lengths(facts: RunFacts) -> tuple[Table, ...]:
     rows = (
-        (v, _length_cells(found)) for v in facts.variants if (found := output_lengths(v.records))
+        (v, _length_cells(lengths))
+        for v in facts.variants
+        if (lengths := output_lengths(v.records))
     )
     return variant_table(("output tokens, fewest", "median", "most", "ended by"), rows)
 
 
-def _length_cells(found: OutputLengths) -> tuple[str, ...]:
-    ends = ", ".join(f"{reason} {count}" for reason, count in found.ends.items())
-    return (*(words.number(n, digits=0) for n in (found.fewest, found.median, found.most)), ends)
+def _length_cells(lengths: OutputLengths) -> tuple[str, ...]:
+    ends = ", ".join(f"{reason} {count}" for reason, count in lengths.ends.items())
+    return (
+        *(words.number(n, digits=0) for n in (lengths.fewest, lengths.median, lengths.most)),
+        ends,
+    )
 
 
 def _figure(variant: VariantFacts, metric: Metric) -> str:
@@ -146,9 +151,9 @@ def _llmperf_cells(group: GroupFacts, variant: VariantFacts) -> list[str]:
     both = (definitions.INTER_TOKEN_LATENCY, definitions.LLMPERF_INTER_TOKEN_LATENCY)
     cells = [words.figure(metric, variant.value(metric)) for metric in both]
     for metric in both:
-        plain, own = group.baseline.value(metric), variant.value(metric)
+        plain, latency = group.baseline.value(metric), variant.value(metric)
         compared = variant is not group.baseline
-        cells.append(words.ratio(plain / own) if compared and plain and own else MISSING)
+        cells.append(words.ratio(plain / latency) if compared and plain and latency else MISSING)
     return cells
 
 
@@ -244,24 +249,27 @@ _LIKENESS: Mapping[LikenessWord, str] = {
 }
 
 
-def _likeness_cells(found: Likeness | None) -> tuple[str, str, str]:
-    if found is None:
+def _likeness_cells(likeness: Likeness | None) -> tuple[str, str, str]:
+    if likeness is None:
         return MISSING, MISSING, "not checked"
-    counted = f"{found.control_identical} of {found.control_compared}"
-    part = words.share(found.control_identical / found.control_compared)
-    return counted, part, _LIKENESS[found.word]
+    counted = f"{likeness.control_identical} of {likeness.control_compared}"
+    part = words.share(likeness.control_identical / likeness.control_compared)
+    return counted, part, _LIKENESS[likeness.word]
 
 
 def score_sections(scores: Sequence[ScoreComparison]) -> Iterator[Section]:
     """Yield a section on the scores that the user's own program gave the outputs, if any."""
     rows = (
         (
-            *(found.traffic.name, found.traffic.load.label, found.variant),
-            *(words.number(found.baseline_mean, digits=3), f"{found.difference.value:+.3f}"),
-            *(words.interval(found.difference, digits=3), str(found.difference.prompts)),
-            str(found.difference.samples),
+            *(comparison.traffic.name, comparison.traffic.load.label, comparison.variant),
+            *(
+                words.number(comparison.baseline_mean, digits=3),
+                f"{comparison.difference.value:+.3f}",
+            ),
+            *(words.interval(comparison.difference, digits=3), str(comparison.difference.prompts)),
+            str(comparison.difference.samples),
         )
-        for found in scores
+        for comparison in scores
     )
     headings = ("class", "load", "variant", "baseline", "difference", INTERVAL, "prompts", "pairs")
     if tables := table(headings, rows, names=3):

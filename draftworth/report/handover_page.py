@@ -227,8 +227,8 @@ def _own_servers(result: RunResult) -> str:
     if len(sides) < 2:
         return _MEASURE
     baseline = sides.pop(result.baseline)
-    others = (f"--variant {shlex.quote(name)}={side}" for name, side in sides.items())
-    return f"compare --baseline {baseline} {' '.join(others)}"
+    options = (f"--variant {shlex.quote(name)}={side}" for name, side in sides.items())
+    return f"compare --baseline {baseline} {' '.join(options)}"
 
 
 _MEASURE = "measure --base-url URL"

@@ -8,11 +8,11 @@ from draftworth.report.document import Section, Table, table
 from draftworth.report.words import ABOUT, MISSING, yes_or_no
 
 
-def likelihood_tables(found: Sequence[likelihoods.ModelsCheck]) -> tuple[Table, ...]:
+def likelihood_tables(checks: Sequence[likelihoods.ModelsCheck]) -> tuple[Table, ...]:
     """Return a table for each kind of check: of sampled outputs, of greedy ones, and by drafts."""
-    by_target = (_sampled_cells(f) for f in found if isinstance(f, likelihoods.Likelihood))
-    greedy = (_greedy_cells(f) for f in found if isinstance(f, likelihoods.GreedyLikelihood))
-    by_draft = (_draft_cells(f) for f in found if isinstance(f, likelihoods.DraftLikelihood))
+    by_target = (_sampled_cells(f) for f in checks if isinstance(f, likelihoods.Likelihood))
+    greedy = (_greedy_cells(f) for f in checks if isinstance(f, likelihoods.GreedyLikelihood))
+    by_draft = (_draft_cells(f) for f in checks if isinstance(f, likelihoods.DraftLikelihood))
     return (
         *table(_SAMPLED_HEADINGS, by_target, names=2),
         *table(_GREEDY_HEADINGS, greedy, names=2),
@@ -34,29 +34,29 @@ _DRAFT_HEADINGS = (
 )
 
 
-def _sampled_cells(found: likelihoods.Likelihood) -> tuple[str, ...]:
-    return *_judged_cells(found), f"{found.per_token:+.3f}", f"{found.deviation:+.1f}"
+def _sampled_cells(check: likelihoods.Likelihood) -> tuple[str, ...]:
+    return *_judged_cells(check), f"{check.per_token:+.3f}", f"{check.deviation:+.1f}"
 
 
-def _greedy_cells(found: likelihoods.GreedyLikelihood) -> tuple[str, ...]:
-    return *_judged_cells(found), str(found.beyond), f"{found.farthest:.2f}"
+def _greedy_cells(check: likelihoods.GreedyLikelihood) -> tuple[str, ...]:
+    return *_judged_cells(check), str(check.beyond), f"{check.farthest:.2f}"
 
 
 def _judged_cells(
-    found: likelihoods.Likelihood | likelihoods.GreedyLikelihood,
+    check: likelihoods.Likelihood | likelihoods.GreedyLikelihood,
 ) -> tuple[str, ...]:
-    told = yes_or_no(judged(found).is_the_targets, no="NO")
-    return found.variant, told, str(found.outputs), f"{found.tokens:,}"
+    answer = yes_or_no(judged(check).is_the_targets, no="NO")
+    return check.variant, answer, str(check.outputs), f"{check.tokens:,}"
 
 
-def _draft_cells(found: likelihoods.DraftLikelihood) -> tuple[str, ...]:
-    told = judged(found).is_the_targets
-    known = found.low is not None and found.high is not None
+def _draft_cells(check: likelihoods.DraftLikelihood) -> tuple[str, ...]:
+    is_the_targets = judged(check).is_the_targets
+    has_interval = check.low is not None and check.high is not None
     return (
-        *(found.variant, found.prompt_class),
-        *(yes_or_no(told, no="NO", unknown="not known"), found.draft),
-        *(str(found.prompts), str(found.outputs), f"{found.difference:+.3f}"),
-        f"{found.low:+.3f} to {found.high:+.3f}" if known else MISSING,
+        *(check.variant, check.prompt_class),
+        *(yes_or_no(is_the_targets, no="NO", unknown="not known"), check.draft),
+        *(str(check.prompts), str(check.outputs), f"{check.difference:+.3f}"),
+        f"{check.low:+.3f} to {check.high:+.3f}" if has_interval else MISSING,
     )
 
 

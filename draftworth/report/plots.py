@@ -71,8 +71,8 @@ def _draw(axes: Axes, ladder: Ladder) -> None:
 
 
 def _draw_line(axes: Axes, index: int, points: Sequence[tuple[int, float | None]]) -> None:
-    known = [(at, value) for at, value in points if value is not None]
-    axes.plot([at for at, _ in known], [value for _, value in known], **look(index))
+    drawn = [(at, value) for at, value in points if value is not None]
+    axes.plot([at for at, _ in drawn], [value for _, value in drawn], **look(index))
 
 
 def _draw_intervals(axes: Axes, index: int, ladder: Ladder, variant: str) -> None:
@@ -95,8 +95,8 @@ SECONDS_AXIS_LIMIT_S = 300.0
 def overview_plots(facts: RunFacts) -> Iterator[Plot]:
     """Yield the plots that compare groups; a group is one prompt class at one load."""
     compared = [(v, c, c.cost_ratio) for v in facts.speculative if (c := v.comparison)]
-    if known := [(v, c, r) for v, c, r in compared if r]:
-        yield _cost_plot(known)
+    if costs := [(v, c, r) for v, c, r in compared if r]:
+        yield _cost_plot(costs)
     for ladder in facts.ladders:
         if len(ladder.rungs) > 1:
             yield ladder_plot(ladder, _slug(ladder.label))
@@ -124,10 +124,10 @@ def sample(variants: Sequence[VariantFacts]) -> str:
     return f"Requests: {', '.join(_counted(v.summary) for v in variants)}."
 
 
-def _counted(found: VariantSummary) -> str:
-    text = f"{found.counted} of {found.variant}"
-    if found.counted < found.requests:
-        text += f" ({found.failed} failed, {found.excluded} excluded)"
+def _counted(summary: VariantSummary) -> str:
+    text = f"{summary.counted} of {summary.variant}"
+    if summary.counted < summary.requests:
+        text += f" ({summary.failed} failed, {summary.excluded} excluded)"
     return text
 
 
@@ -136,8 +136,8 @@ def _slug(label: str) -> str:
 
 
 def _finding(group: GroupFacts) -> str:
-    shown = [(c, c.cost_ratio) for v in group.speculative if (c := v.comparison)]
-    best = min(((r.value, c) for c, r in shown if r), key=lambda pair: pair[0], default=None)
+    costs = [(c, c.cost_ratio) for v in group.speculative if (c := v.comparison)]
+    best = min(((r.value, c) for c, r in costs if r), key=lambda pair: pair[0], default=None)
     if best is None:
         return f"{group.group.label}: ITL"
     _, comparison = best
@@ -158,11 +158,11 @@ def _over_time_plot(facts: RunFacts, group: GroupFacts, metric: Metric, suffix: 
     start = facts.run.result.started_at_unix_s
     seconds = facts.run.result.ended_at_unix_s - start
     unit, divisor = ("min", 60.0) if seconds > SECONDS_AXIS_LIMIT_S else ("s", 1.0)
-    found = [[(r.started_at_unix_s, metric.of(r)) for r in v.records] for v in group.variants]
+    series = [[(r.started_at_unix_s, metric.of(r)) for r in v.records] for v in group.variants]
     medians = [None if (m := v.value(metric)) is None else m * 1e3 for v in group.variants]
 
     def draw(axes: Axes) -> None:
-        for index, (points, median) in enumerate(zip(found, medians, strict=True)):
+        for index, (points, median) in enumerate(zip(series, medians, strict=True)):
             x = [(at - start) / divisor for at, value in points if value is not None]
             y = [value for _, value in points if value is not None]
             axes.plot(x, y, **look(index) | {"linestyle": ""}, markersize=3.5, alpha=0.6)
@@ -242,27 +242,27 @@ def _draw_curves(
 
 
 def _acceptance_plot(group: GroupFacts, suffix: str) -> Plot:
-    shown = [(i, v) for i, v in enumerate(group.variants) if v.accepted_at]
+    drafted = [(i, v) for i, v in enumerate(group.variants) if v.accepted_at]
 
     def draw(axes: Axes) -> None:
-        for index, variant in shown:
+        for index, variant in drafted:
             y = [100 * share for share in variant.accepted_at]
             axes.plot(range(1, len(y) + 1), y, **look(index))
-        longest = max(len(v.accepted_at) for _, v in shown)
+        longest = max(len(v.accepted_at) for _, v in drafted)
         axes.set_xticks(range(1, longest + 1))
         axes.set_xlim(0.6, longest + 0.4)
         axes.set_ylim(0, 103)
         axes.set(xlabel="position in the draft", ylabel="accepted (% of drafts)")
-        legend(axes, ((short(v.name), look(i)) for i, v in shown))
+        legend(axes, ((short(v.name), look(i)) for i, v in drafted))
 
-    _, first = shown[0]
+    _, first = drafted[0]
     return Plot(
         name=f"acceptance-{suffix}",
         title=f"{group.group.label}: {short(first.name)} has {first.accepted_at[0]:.0%} of first "
         f"drafted tokens accepted, {first.accepted_at[-1]:.0%} of those at position "
         f"{len(first.accepted_at)}",
         caption="By the server's counters over all measured blocks. "
-        + sample([v for _, v in shown]),
+        + sample([v for _, v in drafted]),
         draw=draw,
     )
 
@@ -283,8 +283,8 @@ def _cost_plot(rows: Sequence[tuple[VariantFacts, Comparison, Estimate]]) -> Plo
         band = (100 / (1 + INDIFFERENCE) - 100, 100 * INDIFFERENCE)
         axes.axvspan(*band, color=themed("grid.color"), alpha=0.6, linewidth=0)
         axes.axvline(0, color=themed("axes.labelcolor"), linewidth=1)
-        for row, (_, _, known) in enumerate(rows):
-            _interval(axes, row, known)
+        for row, (_, _, cost_ratio) in enumerate(rows):
+            _interval(axes, row, cost_ratio)
         _rows_axis(axes, [variant for variant, _, _ in rows])
         axes.margins(x=0.12)
         axes.set_xlabel("cost of a token, compared with the baseline (%)")

@@ -57,14 +57,14 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], best: Point | None = None) 
     apart = min(_APART, 1 / (len(curves) + 1))
     for index, curve in enumerate(curves, start=1):
         aside = apart * (index - (len(curves) + 1) / 2)
-        own = look(index)
-        line = own | {"marker": ""}
+        style = look(index)
+        line = style | {"marker": ""}
         axes.plot([p.window + aside for p in curve.line], [p.cost for p in curve.line], **line)
-        _draw_points(axes, own, curve.filled, aside)
+        _draw_points(axes, style, curve.filled, aside)
         measured = {point.window for point in curve.filled}
         for point in curve.hollow:
             beside = apart / 2 * (point.window in measured)
-            _draw_points(axes, own | _HOLLOW, [point], aside + beside)
+            _draw_points(axes, style | _HOLLOW, [point], aside + beside)
     if best:
         axes.plot([best.window], [best.cost], **_star(), markersize=11, zorder=4)
     _scales(axes, sorted({p.window for curve in curves for p in curve.line}))
@@ -80,13 +80,13 @@ def _star() -> Look:
     return {"color": themed("text.color"), "marker": "*", "linestyle": ""}
 
 
-def _draw_points(axes: Axes, own: Look, points: Sequence[Point], aside: float) -> None:
-    bar = own | {"linestyle": "-", "marker": ""}
+def _draw_points(axes: Axes, style: Look, points: Sequence[Point], aside: float) -> None:
+    bar = style | {"linestyle": "-", "marker": ""}
     for point in points:
         at = point.window + aside
         if point.low is not None and point.high is not None:
             axes.plot([at, at], [point.low, point.high], **bar)
-        axes.plot([at], [point.cost], **own | {"linestyle": ""}, markersize=4)
+        axes.plot([at], [point.cost], **style | {"linestyle": ""}, markersize=4)
 
 
 def _scales(axes: Axes, windows: Sequence[float]) -> None:
@@ -124,24 +124,24 @@ def _draw_legend(axes: Axes, curves: Sequence[Curve], *, has_best: bool) -> None
 
 def search_sections(facts: RunFacts) -> Iterator[Section]:
     """Yield the section of a search; nothing for any other run."""
-    found = facts.run.search
-    if found is None:
+    search = facts.run.search
+    if search is None:
         return
-    about = [words.ABOUT["search"]] if found.results else []
+    about = [words.ABOUT["search"]] if search.results else []
     usd = (sentences.cost_sentence(c).strip() for c in facts.decision.choices)
     yield Section(
         title="Search",
         paragraphs=(
-            *(sentences.headline(facts), *filter(None, usd), *search_sentences.course(found)),
-            *(search_sentences.next_step(found), *_prediction_errors(found), *about),
+            *(sentences.headline(facts), *filter(None, usd), *search_sentences.course(search)),
+            *(search_sentences.next_step(search), *_prediction_errors(search), *about),
         ),
-        tables=(*_costs(found), *_steps(found), *_predictions(found)),
-        plots=tuple(_plots(facts, found)),
+        tables=(*_costs(search), *_steps(search), *_predictions(search)),
+        plots=tuple(_plots(facts, search)),
     )
 
 
-def _classes(found: SearchResult) -> Sequence[str]:
-    return list(found.results[0].cost_by_class) if found.results else []
+def _classes(search: SearchResult) -> Sequence[str]:
+    return list(search.results[0].cost_by_class) if search.results else []
 
 
 def _if_several(classes: Sequence[str]) -> Sequence[str]:
@@ -149,46 +149,46 @@ def _if_several(classes: Sequence[str]) -> Sequence[str]:
     return classes if len(classes) > 1 else []
 
 
-def _name_and_window(found: SearchResult, result: CandidateResult) -> tuple[str, str]:
-    return result.variant, str(found.search.candidate(result.variant).window)
+def _name_and_window(search: SearchResult, result: CandidateResult) -> tuple[str, str]:
+    return result.variant, str(search.search.candidate(result.variant).window)
 
 
-def _costs(found: SearchResult) -> tuple[Table, ...]:
-    classes = _if_several(_classes(found))
+def _costs(search: SearchResult) -> tuple[Table, ...]:
+    classes = _if_several(_classes(search))
     rows = (
         (
-            *(result.variant, found.search.candidate(result.variant).draft or words.MISSING),
-            *(str(found.search.candidate(result.variant).window), _order_cell(found, result)),
+            *(result.variant, search.search.candidate(result.variant).draft or words.MISSING),
+            *(str(search.search.candidate(result.variant).window), _order_cell(search, result)),
             *words.change_cells(result.cost),
             *(signed_percent(result.cost_by_class[name] - 1) for name in classes),
             words.MISSING if result.measured else f"{result.chance:.0%}",
         )
-        for result in found.results
+        for result in search.results
     )
     headings = (
         *("candidate", "draft", "window", "measured", "cost of a token", words.INTERVAL),
         *(f"cost, {name}" for name in classes),
-        f"chance to be more than {100 * found.search.within:g}% cheaper",
+        f"chance to be more than {100 * search.search.within:g}% cheaper",
     )
     return table(headings, rows, names=2)
 
 
-def _order_cell(found: SearchResult, result: CandidateResult) -> str:
-    if result.measured is None or result.variant not in found.order:
+def _order_cell(search: SearchResult, result: CandidateResult) -> str:
+    if result.measured is None or result.variant not in search.order:
         return "not measured"
-    best = ", best" if result.variant == found.best else ""
-    return f"{found.order.index(result.variant) + 1}.{best}"
+    best = ", best" if result.variant == search.best else ""
+    return f"{search.order.index(result.variant) + 1}.{best}"
 
 
-def _steps(found: SearchResult) -> tuple[Table, ...]:
-    classes = _classes(found)
+def _steps(search: SearchResult) -> tuple[Table, ...]:
+    classes = _classes(search)
     rows = (
         (
-            *_name_and_window(found, result),
+            *_name_and_window(search, result),
             words.number(result.step_cost, digits=2),
             *(words.number(result.tokens_per_step[name], digits=2) for name in classes),
         )
-        for result in found.results
+        for result in search.results
     )
     headings = (
         *("candidate", "window", "step cost = tokens a step to break even"),
@@ -198,18 +198,18 @@ def _steps(found: SearchResult) -> tuple[Table, ...]:
 
 
 def _predicted_and_measured(
-    found: SearchResult,
+    search: SearchResult,
 ) -> list[tuple[CandidateResult, CostInterval, CostInterval]]:
-    return [(r, r.predicted, r.measured) for r in found.results if r.predicted and r.measured]
+    return [(r, r.predicted, r.measured) for r in search.results if r.predicted and r.measured]
 
 
 def _agree(predicted: CostInterval, measured: CostInterval) -> bool:
-    halves = ((known.high - known.low) / 2 for known in (predicted, measured))
+    halves = ((cost.high - cost.low) / 2 for cost in (predicted, measured))
     return abs(predicted.value - measured.value) <= math.hypot(*halves)
 
 
-def _prediction_errors(found: SearchResult) -> Iterator[str]:
-    if both := _predicted_and_measured(found):
+def _prediction_errors(search: SearchResult) -> Iterator[str]:
+    if both := _predicted_and_measured(search):
         explained = sum(_agree(predicted, measured) for _, predicted, measured in both)
         most = max((p.value / m.value - 1 for _, p, m in both), key=abs)
         yield (
@@ -218,16 +218,16 @@ def _prediction_errors(found: SearchResult) -> Iterator[str]:
         )
 
 
-def _predictions(found: SearchResult) -> tuple[Table, ...]:
+def _predictions(search: SearchResult) -> tuple[Table, ...]:
     rows = (
         (
-            *_name_and_window(found, result),
+            *_name_and_window(search, result),
             *words.change_cells(predicted),
             *words.change_cells(measured),
             signed_percent(predicted.value / measured.value - 1),
             words.yes_or_no(_agree(predicted, measured)),
         )
-        for result, predicted, measured in _predicted_and_measured(found)
+        for result, predicted, measured in _predicted_and_measured(search)
     )
     headings = (
         *("candidate", "window", "cost of a token, predicted", words.INTERVAL),
@@ -237,20 +237,20 @@ def _predictions(found: SearchResult) -> tuple[Table, ...]:
     return table(headings, rows, names=1)
 
 
-def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
-    if not found.best:
+def _plots(facts: RunFacts, search: SearchResult) -> Iterator[Plot]:
+    if not search.best:
         return
-    best, classes = found.result(found.best), _if_several(_classes(found))
-    traffic = TRAFFIC_MIX if classes else "".join(_classes(found))
-    window = found.search.candidate(found.best).window
-    drafts = dict.fromkeys(found.search.candidate(r.variant).draft for r in found.results)
-    says = f"with {search_sentences.named(found, found.best)} a token costs"
+    best, classes = search.result(search.best), _if_several(_classes(search))
+    traffic = TRAFFIC_MIX if classes else "".join(_classes(search))
+    window = search.search.candidate(search.best).window
+    drafts = dict.fromkeys(search.search.candidate(r.variant).draft for r in search.results)
+    says = f"with {search_sentences.named(search, search.best)} a token costs"
     yield _plot(
         "search",
         f"{traffic}: {says} {search_sentences.cost_words(best.cost)}",
         f"Bars: {words.INTERVAL}s; filled: measured by itself, over these prompts; hollow: "
         "predicted, of a measured one before it was.",
-        [_curve(found, draft) for draft in drafts],
+        [_curve(search, draft) for draft in drafts],
         Point(window=window, cost=best.cost.value),
     )
     for place, name in enumerate(classes, start=1):
@@ -259,7 +259,7 @@ def _plots(facts: RunFacts, found: SearchResult) -> Iterator[Plot]:
             f"search-class-{place:02d}",
             f"{name}: {says} {search_sentences.apart(cost)}",
             f"Filled: measured, bars: the verdict's {words.INTERVAL}; hollow: predicted.",
-            [_class_curve(facts, found, draft, name) for draft in drafts],
+            [_class_curve(facts, search, draft, name) for draft in drafts],
             Point(window=window, cost=cost),
         )
 
@@ -276,38 +276,40 @@ def _plot(name: str, title: str, marks: str, curves: Sequence[Curve], best: Poin
     )
 
 
-def _of_draft(found: SearchResult, draft: str) -> Sequence[tuple[int, CandidateResult]]:
-    known = ((found.search.candidate(r.variant), r) for r in found.results)
-    return sorted(((c.window, r) for c, r in known if c.draft == draft), key=lambda pair: pair[0])
+def _of_draft(search: SearchResult, draft: str) -> Sequence[tuple[int, CandidateResult]]:
+    candidates = ((search.search.candidate(r.variant), r) for r in search.results)
+    return sorted(
+        ((c.window, r) for c, r in candidates if c.draft == draft), key=lambda pair: pair[0]
+    )
 
 
 def _point(window: float, cost: CostInterval | Estimate) -> Point:
     return Point(window=window, cost=cost.value, low=cost.low, high=cost.high)
 
 
-def _curve(found: SearchResult, draft: str) -> Curve:
-    own = _of_draft(found, draft)
-    expected = ((w, r.predicted if r.measured else r.cost) for w, r in own)
+def _curve(search: SearchResult, draft: str) -> Curve:
+    by_window = _of_draft(search, draft)
+    expected = ((w, r.predicted if r.measured else r.cost) for w, r in by_window)
     return Curve(
         name=draft or "no draft model",
-        line=[Point(window=window, cost=result.cost.value) for window, result in own],
-        filled=[_point(window, r.measured) for window, r in own if r.measured],
+        line=[Point(window=window, cost=result.cost.value) for window, result in by_window],
+        filled=[_point(window, r.measured) for window, r in by_window if r.measured],
         hollow=[_point(window, cost) for window, cost in expected if cost],
     )
 
 
-def _class_curve(facts: RunFacts, found: SearchResult, draft: str, name: str) -> Curve:
-    own = [(Point(window=w, cost=r.cost_by_class[name]), r) for w, r in _of_draft(found, draft)]
+def _class_curve(facts: RunFacts, search: SearchResult, draft: str, name: str) -> Curve:
+    points = [(Point(window=w, cost=r.cost_by_class[name]), r) for w, r in _of_draft(search, draft)]
     measured = {
         v.name: c.cost_ratio
         for v, c in compared(facts)
-        if (v.summary.group.prompt_class, v.summary.group.load.label) == (name, found.load)
+        if (v.summary.group.prompt_class, v.summary.group.load.label) == (name, search.load)
     }
     return Curve(
         name=draft or "no draft model",
-        line=[point for point, _ in own],
+        line=[point for point, _ in points],
         filled=[
-            _point(point.window, ratio) for point, r in own if (ratio := measured.get(r.variant))
+            _point(point.window, ratio) for point, r in points if (ratio := measured.get(r.variant))
         ],
-        hollow=[point for point, result in own if not result.measured],
+        hollow=[point for point, result in points if not result.measured],
     )

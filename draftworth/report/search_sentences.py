@@ -7,12 +7,12 @@ from draftworth.records.search_result import CostInterval, SearchResult
 from draftworth.untrusted import one_line
 
 
-def search_answer(found: SearchResult) -> str:
+def search_answer(search: SearchResult) -> str:
     """Say which candidate of a search is best, its cost of a token, and how sure the search is."""
-    if not found.best:
+    if not search.best:
         return "The search has measured no candidate: no draft and no window can be named."
-    name = named(found, found.best)
-    best = found.result(found.best)
+    name = named(search, search.best)
+    best = search.result(search.best)
     cost = best.cost
     if cost.high < 1:
         subject = f"{name[0].upper()}{name[1:]}:"
@@ -20,44 +20,44 @@ def search_answer(found: SearchResult) -> str:
         pays = "pays" if cost.low > 1 else "is shown to pay"
         subject = f"No measured candidate {pays}: with the best, {name},"
     alone = f"; its own blocks alone say {apart(best.measured.value)}" if best.measured else ""
-    known = f"by all that was measured{alone}; {_sureness(found)}"
-    return f"{subject} a token costs {cost_words(cost)} {known}."
+    grounds = f"by all that was measured{alone}; {_sureness(search)}"
+    return f"{subject} a token costs {cost_words(cost)} {grounds}."
 
 
-def course(found: SearchResult) -> Iterator[str]:
+def course(search: SearchResult) -> Iterator[str]:
     """Yield sentences on the candidates that a search measured, why it ended, and what failed."""
-    total = len({c.variant for c in found.search.candidates} | found.failed.keys())
-    count = sum(result.measured is not None for result in found.results)
+    total = len({c.variant for c in search.search.candidates} | search.failed.keys())
+    count = sum(result.measured is not None for result in search.results)
     was = "was" if count == 1 else "were"
-    order = f", in this order: {', '.join(found.order)}" if found.order else ""
-    yield f"{count} of {_candidates(total)} {was} measured at {found.load}{order}."
-    ended = one_line(found.ended or "the run was over before the search was")
+    order = f", in this order: {', '.join(search.order)}" if search.order else ""
+    yield f"{count} of {_candidates(total)} {was} measured at {search.load}{order}."
+    ended = one_line(search.ended or "the run was over before the search was")
     yield f"No further one was: {ended}."
-    for variant, reason in found.failed.items():
+    for variant, reason in search.failed.items():
         yield f"{variant} is left out: {one_line(reason).rstrip('.')}."
-    if unknown := _unknown(found):
+    if unknown := _unknown(search):
         yield f"Neither measured nor predicted: {', '.join(unknown)}."
 
 
-def next_step(found: SearchResult) -> str:
+def next_step(search: SearchResult) -> str:
     """Say what to do after a search."""
-    if not found.best:
+    if not search.best:
         return "Next: put right what is said here and measure once more."
-    if found.result(found.best).cost.low >= 1:
+    if search.result(search.best).cost.low >= 1:
         return (
             "Next: try other drafts with `draftworth estimate`, which needs no device; "
             "those measured here do not pay."
         )
     return (
-        f"Next: measure {named(found, found.best)} against the baseline in an experiment of its "
+        f"Next: measure {named(search, search.best)} against the baseline in an experiment of its "
         "own, with both under `variants` and no `search`, with repetitions and a ladder of loads: "
         "the best of many looks a little better than it is, and this answer is for one load."
     )
 
 
-def named(found: SearchResult, variant: str) -> str:
+def named(search: SearchResult, variant: str) -> str:
     """Return a candidate in words, such as `window 9 of drafts/small`."""
-    candidate = found.search.candidate(variant)
+    candidate = search.search.candidate(variant)
     of_draft = f" of {one_line(candidate.draft)}" if candidate.draft else ""
     return f"window {candidate.window}{of_draft}"
 
@@ -77,27 +77,27 @@ def apart(ratio: float) -> str:
     return f"{abs(ratio - 1):.1%} {'less' if ratio < 1 else 'more'}"
 
 
-def _sureness(found: SearchResult) -> str:
-    by = f"by more than {100 * found.search.within:g}%"
-    said = []
-    if any(result.measured is None for result in found.results):
+def _sureness(search: SearchResult) -> str:
+    by = f"by more than {100 * search.search.within:g}%"
+    clauses = []
+    if any(result.measured is None for result in search.results):
         claim = (
             "other candidate is cheaper"
-            if found.expected_to_pay
+            if search.expected_to_pay
             else "candidate is cheaper than no draft"
         )
         # Never 100%: a candidate that was not measured may still be cheaper.
-        percent = min(99, math.floor(100 * found.sureness))
+        percent = min(99, math.floor(100 * search.sureness))
         sure = f"at least {percent}% sure that no {claim} {by} for the prompts measured"
-        said.append(sure if percent > 0 else f"another candidate may be cheaper {by}")
-    if unknown := _unknown(found):
-        said.append(f"{_candidates(len(unknown))} could be neither measured nor predicted")
-    return " and ".join(said) or "every candidate that could be is measured"
+        clauses.append(sure if percent > 0 else f"another candidate may be cheaper {by}")
+    if unknown := _unknown(search):
+        clauses.append(f"{_candidates(len(unknown))} could be neither measured nor predicted")
+    return " and ".join(clauses) or "every candidate that could be is measured"
 
 
-def _unknown(found: SearchResult) -> Sequence[str]:
-    known = {result.variant for result in found.results} | found.failed.keys()
-    return [c.variant for c in found.search.candidates if c.variant not in known]
+def _unknown(search: SearchResult) -> Sequence[str]:
+    settled = {result.variant for result in search.results} | search.failed.keys()
+    return [c.variant for c in search.search.candidates if c.variant not in settled]
 
 
 def _candidates(count: int) -> str:

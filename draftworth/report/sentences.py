@@ -84,10 +84,10 @@ def _no_decision(decision: Decision, comparison: Comparison) -> str:
 
 
 def _serve_by_class(by_class: ByClass) -> str:
-    classes, others = by_class.classes, by_class.other_classes
-    count = len(classes) + len(others)
+    classes, other_classes = by_class.classes, by_class.other_classes
+    count = len(classes) + len(other_classes)
     served = classes[0] if len(classes) == 1 else f"{len(classes)} of {count} classes"
-    rest = others[0] if len(others) == 1 else "the others"
+    rest = other_classes[0] if len(other_classes) == 1 else "the others"
     variant = by_class.comparison.variant
     return f"Decision: serve {served} with {variant}, {rest} {WITHOUT_SPECULATION}."
 
@@ -200,10 +200,10 @@ def by_class_sentences(decision: Decision) -> Iterator[str]:
     if split is None:
         return
     mix, ratio = split.comparison, split.cost_ratio
-    served, others = " and ".join(split.classes), " and ".join(split.other_classes)
+    served, rest = " and ".join(split.classes), " and ".join(split.other_classes)
     alone = mix.variant if split.alone == mix.variant else "the baseline"
     yield (
-        f"By class: with {mix.variant} for {served} and the baseline for {others}, the mix at "
+        f"By class: with {mix.variant} for {served} and the baseline for {rest}, the mix at "
         f"{mix.traffic.load.label} {words.cost_phrase(ratio.value, ratio.low, ratio.high)} than "
         f"with the baseline alone; {_saving_words(split.ratio_to_alone)} than with {alone} alone."
     )

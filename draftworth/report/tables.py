@@ -86,16 +86,20 @@ def figure_rows(facts: RunFacts) -> Iterator[Row]:
     yield {"figure": "run_interruptions", "value": len(facts.run.result.interruptions)}
 
 
-def _best_window(facts: RunFacts, found: SearchResult) -> Row:
+def _best_window(facts: RunFacts, search: SearchResult) -> Row:
     """Return the row of a search's best window. The row's interval spans all windows of the same
     draft whose cost intervals overlap the best window's."""
-    best = found.search.candidate(found.best)
-    known = ((found.search.candidate(result.variant), result.cost) for result in found.results)
-    costs = {candidate.window: cost for candidate, cost in known if candidate.draft == best.draft}
+    best = search.search.candidate(search.best)
+    candidates = (
+        (search.search.candidate(result.variant), result.cost) for result in search.results
+    )
+    costs = {
+        candidate.window: cost for candidate, cost in candidates if candidate.draft == best.draft
+    }
     possible = [window for window, cost in costs.items() if cost.low <= costs[best.window].high]
     traffic = TRAFFIC_MIX if facts.mixes else facts.groups[0].group.prompt_class
     ends = {"value": best.window, "low": min(possible), "high": max(possible)}
-    return {**_group_cells(traffic, found.load, found.best), "figure": "best_window", **ends}
+    return {**_group_cells(traffic, search.load, search.best), "figure": "best_window", **ends}
 
 
 def _group_cells(prompt_class: str, load: str, variant: str) -> Row:
@@ -105,8 +109,8 @@ def _group_cells(prompt_class: str, load: str, variant: str) -> Row:
 def _estimated(name: str, figure: Estimate | None) -> Row:
     if figure is None:
         return {"figure": name}
-    known = {key: value for key, value in vars(figure).items() if key in FIGURE_COLUMNS}
-    return {"figure": name, **known, "confidence": CONFIDENCE}
+    columns = {key: value for key, value in vars(figure).items() if key in FIGURE_COLUMNS}
+    return {"figure": name, **columns, "confidence": CONFIDENCE}
 
 
 def _variant_rows(variant: VariantFacts) -> Iterator[Row]:

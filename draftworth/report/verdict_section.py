@@ -32,15 +32,15 @@ def repetition_sections(facts: RunFacts) -> Iterator[Section]:
 
 def _rows(facts: RunFacts, c: Comparison) -> Iterator[tuple[str, ...]]:
     who = c.traffic.name, c.traffic.load.label, c.name
-    own = [r for r in facts.repetitions if (r.traffic, r.load, r.variant) == who]
-    several_runs = len({repetition.run_id for repetition in own}) > 1
-    for r in own:
+    repetitions = [r for r in facts.repetitions if (r.traffic, r.load, r.variant) == who]
+    several_runs = len({repetition.run_id for repetition in repetitions}) > 1
+    for r in repetitions:
         run, rest = f"{r.run_id}, " if several_runs else "", "" if r.is_whole else ", not whole"
         slots = (words.number(slot, digits=0) for slot in (r.slot, r.baseline_slot))
         yield (*who, f"{run}{r.repetition}{rest}", *slots, *words.change_cells(r.cost_ratio))
-    if own:
-        whole = sum(r.is_whole for r in own)
-        name = f"all {whole}" if whole == len(own) else f"all, {whole} whole"
+    if repetitions:
+        whole = sum(r.is_whole for r in repetitions)
+        name = f"all {whole}" if whole == len(repetitions) else f"all, {whole} whole"
         yield (*who, name, words.MISSING, words.MISSING, *words.change_cells(c.cost_ratio))
 
 
@@ -95,36 +95,40 @@ def _about_the_intervals(facts: RunFacts) -> Iterator[str]:
     cases: dict[str, set[str]] = {}
     for block in facts.run.blocks:
         cases.setdefault(block.prompt_class, set()).add(block.case)
-    few = [f"{name} ({len(found)})" for name, found in cases.items() if len(found) < MANY_CASES]
+    few = [
+        f"{name} ({len(class_cases)})"
+        for name, class_cases in cases.items()
+        if len(class_cases) < MANY_CASES
+    ]
     yield words.ABOUT["cost"]
     if few:
         yield words.ABOUT["these_cases"].format(classes=", ".join(few), many=MANY_CASES)
 
 
-def _comparisons(shown: Sequence[Comparison]) -> tuple[Table, ...]:
+def _comparisons(comparisons: Sequence[Comparison]) -> tuple[Table, ...]:
     speedups = (f"{m.label} speedup" for m in definitions.with_speedup())
     return table(
         (
             *("class", "load", "variant", "verdict", f"cost of a token ({words.INTERVAL})"),
             *(*speedups, "prompts", "pairs"),
         ),
-        map(_comparison_row, shown),
+        map(_comparison_row, comparisons),
         names=4,
     )
 
 
 def _contexts(facts: RunFacts) -> Iterator[Table]:
-    for found in facts.contexts:
-        counts = sorted({r.concurrency for ladder in found.ladders for r in ladder.rungs})
+    for context in facts.contexts:
+        counts = sorted({r.concurrency for ladder in context.ladders for r in ladder.rungs})
         rows = (
             (
-                *(found.traffic, variant, str(count)),
-                *(_context_cell(ladder, variant, count) for ladder in found.ladders),
+                *(context.traffic, variant, str(count)),
+                *(_context_cell(ladder, variant, count) for ladder in context.ladders),
             )
-            for variant in found.speculative
+            for variant in context.speculative
             for count in counts
         )
-        lengths = (f"{ladder.input_tokens:,} input tokens" for ladder in found.ladders)
+        lengths = (f"{ladder.input_tokens:,} input tokens" for ladder in context.ladders)
         yield from table(("class", "variant", "in flight", *lengths), rows, names=3)
 
 
@@ -151,8 +155,8 @@ def _goodputs(facts: RunFacts) -> tuple[Table, ...]:
 
 def _comparison_row(c: Comparison) -> tuple[str, ...]:
     speedups = (
-        words.with_ends(words.ratio(found.value if found else None), words.interval(found))
-        for found in map(c.speedups.get, definitions.with_speedup())
+        words.with_ends(words.ratio(speedup.value if speedup else None), words.interval(speedup))
+        for speedup in map(c.speedups.get, definitions.with_speedup())
     )
     return (
         *(c.traffic.name, c.traffic.load.label, c.name, c.judgement),

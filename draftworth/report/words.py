@@ -138,13 +138,13 @@ def cost_phrase(ratio: float, low: float | None, high: float | None) -> str:
     The interval is rounded outwards, so it never promises more than what was measured.
     """
     value = round(abs(ratio - 1) * 100)
-    told = f"costs {value}% {direction(ratio)} per token" if value else "costs the same per token"
+    phrase = f"costs {value}% {direction(ratio)} per token" if value else "costs the same per token"
     if low is None or high is None:
-        return f"{told} (no interval)"
+        return f"{phrase} (no interval)"
     if value and direction(low) == direction(high):
         near, far = outwards((low, high))
-        return f"{told} ({near} to {far})"
-    return f"{told} ({spoken_changes((low, high))})"
+        return f"{phrase} ({near} to {far})"
+    return f"{phrase} ({spoken_changes((low, high))})"
 
 
 def change_cells(ratio: statistics.Estimate | CostInterval | None) -> tuple[str, str]:

@@ -41,9 +41,9 @@ def _test_rows(run: Run) -> Iterator[tuple[str, ...]]:
     for server, test in run.result.self_tests.items():
         if not test.failed:
             versions = (("driver", test.driver), ("runtime", test.runtime))
-            known = [f"{name} {version}" for name, version in versions if version]
-            found = f"{counted(len(test.devices), 'device')}, {', '.join(known)}".rstrip(", ")
-            yield "self-test", server, found, words.MISSING, words.number(test.seconds)
+            software = [f"{name} {version}" for name, version in versions if version]
+            setup = f"{counted(len(test.devices), 'device')}, {', '.join(software)}".rstrip(", ")
+            yield "self-test", server, setup, words.MISSING, words.number(test.seconds)
 
 
 def _answer_rows(run: Run) -> Iterator[tuple[str, ...]]:

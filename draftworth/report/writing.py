@@ -84,7 +84,7 @@ def _images(document: Document) -> Images:
 def html_of(document: Document, images: Images) -> str:
     """Return the document as one HTML file that contains its plots and loads no other file."""
     encoded = {key: base64.b64encode(data).decode() for key, data in images.items()}
-    return _filled("report.html.jinja", _shown, document=document, images=encoded)
+    return _filled("report.html.jinja", _template_text, document=document, images=encoded)
 
 
 def markdown_of(document: Document) -> str:
@@ -112,7 +112,7 @@ def _escaped(part: str) -> str:
     return _EMPHASIS.sub(r"\\_", _SPECIAL.sub(r"\\\1", part))
 
 
-def _shown(value: object) -> str:
+def _template_text(value: object) -> str:
     """Return a value as a template shows it: control characters escaped, code marked as code."""
     if not isinstance(value, Code | Prose):
         return printable(str(value))

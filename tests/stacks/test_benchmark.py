@@ -56,7 +56,7 @@ def test_a_chart_prunes_what_kubectl_can_prune() -> None:
 
 
 @pytest.mark.parametrize("name", tuple(experiments()))
-def test_whatever_kubectl_does_not_prune_is_a_resource_of_its_own(name: str) -> None:
+def test_what_kubectl_does_not_prune_stands_alone(name: str) -> None:
     """CloudFormation deletes it when the template no longer has it."""
     kinds = {item["kind"] for item in standing_alone(benchmark(name))}
     assert {"ServiceAccount", "NetworkPolicy", "ResourceClaimTemplate"} <= kinds
@@ -70,7 +70,7 @@ def test_given_image_replaces_the_built_one() -> None:
     assert str(image) in json.dumps(benchmark("on-demand"))
 
 
-def test_image_is_built_for_the_cpu_nodes_from_what_the_dockerfile_copies() -> None:
+def test_image_is_for_cpu_nodes_from_dockerfiles_files() -> None:
     assets = json.loads(synthesis().path("qwen3-32b", "assets").read_text())
     (image,) = (asset["source"] for asset in assets["dockerImages"].values())
     assert image["platform"] == "linux/amd64"
@@ -83,7 +83,7 @@ def test_image_is_built_for_the_cpu_nodes_from_what_the_dockerfile_copies() -> N
 
 
 @pytest.mark.parametrize("name", tuple(experiments()))
-def test_each_service_account_has_a_role_of_its_own(name: str) -> None:
+def test_no_two_service_accounts_share_a_role(name: str) -> None:
     found = of_type(benchmark(name), "AWS::EKS::PodIdentityAssociation").values()
     roles = {a["Properties"]["ServiceAccount"]: a["Properties"]["RoleArn"] for a in found}
     servers = {names.service_name(variant.name) for variant in experiments()[name].variants}
@@ -140,7 +140,7 @@ def wrong_about_reports(template: Template, experiment: ResolvedNeuron) -> list[
 
 
 @pytest.mark.parametrize("name", tuple(experiments()))
-def test_servers_report_their_state_and_know_neither_results_nor_prompts(name: str) -> None:
+def test_servers_report_state_without_access_to_results(name: str) -> None:
     assert wrong_about_reports(benchmark(name), experiments()[name]) == []
 
 
@@ -153,7 +153,7 @@ def test_servers_report_their_state_and_know_neither_results_nor_prompts(name: s
         ("/control/serving/vllm-baseline.json", "/runs/baseline.json"),
     ],
 )
-def test_a_report_too_many_or_too_few_is_found(old: str, new: str) -> None:
+def test_a_wrong_right_to_report_is_found(old: str, new: str) -> None:
     assert wrong_about_reports(replaced(old, new), experiments()["qwen3-32b"])
 
 
@@ -214,11 +214,11 @@ def _may_write_elsewhere(
 
 
 @pytest.mark.parametrize("name", tuple(experiments()))
-def test_servers_upload_graphs_of_their_own_key_and_its_manifest_once(name: str) -> None:
+def test_servers_upload_only_their_graphs_and_manifest_once(name: str) -> None:
     assert wrong_about_uploads(benchmark(name), experiments()[name]) == []
 
 
-def test_a_right_too_many_or_too_few_to_upload_is_found() -> None:
+def test_a_wrong_right_to_upload_is_found() -> None:
     experiment = experiments()["qwen3-32b"]
     own, other = (variant.artifact_key for variant in experiment.variants)
     fewer = without(benchmark(), "s3:DeleteObject", f"/{own}/*/*")
@@ -238,7 +238,7 @@ def found_in(template: Template) -> list[str]:
     return wrong_about_uploads(template, experiments()["qwen3-32b"])
 
 
-def test_a_server_reads_the_models_that_it_loads_and_no_other() -> None:
+def test_a_server_reads_only_models_that_it_loads() -> None:
     baseline, drafted = experiments()["qwen3-32b"].variants
     draft = f"${{Checkpoints.Arn}}/{drafted.checkpoints['draft'].storage_prefix}/config.json"
     granted = granted_in(benchmark())
@@ -249,7 +249,7 @@ def test_a_server_reads_the_models_that_it_loads_and_no_other() -> None:
 @pytest.mark.parametrize(
     ("role", "right"), [(role, right) for role, rights in DENIED.items() for right in rights]
 )
-def test_a_role_may_do_no_more_than_its_work_takes(role: str, right: str) -> None:
+def test_a_role_may_do_only_what_it_needs(role: str, right: str) -> None:
     action, resource = right.split()
     assert not may(granted_in(benchmark(), conditional=True), role, action, resource)
 
@@ -272,18 +272,18 @@ def lookups_denied(template: Template, experiment: ResolvedNeuron) -> list[str]:
 
 
 @pytest.mark.parametrize("name", tuple(experiments()))
-def test_servers_may_get_every_part_of_a_path_that_mountpoint_asks_for(name: str) -> None:
+def test_servers_may_look_up_every_folder_for_mountpoint(name: str) -> None:
     assert lookups_denied(benchmark(name), experiments()[name]) == []
 
 
-def test_a_folder_that_mountpoint_could_not_look_up_is_found() -> None:
+def test_a_folder_closed_to_mountpoint_is_found() -> None:
     experiment = experiments()["qwen3-32b"]
     key = experiment.variants[0].artifact_key
     narrower = without(benchmark(), "s3:GetObject", f'/{key}"')
     assert lookups_denied(narrower, experiment) == [f"${{Artifacts.Arn}}/{key}"]
 
 
-def test_servers_may_list_so_that_what_is_missing_is_not_called_denied() -> None:
+def test_servers_may_list_so_missing_is_not_denied() -> None:
     granted = granted_in(benchmark())
     for variant in experiments()["qwen3-32b"].variants:
         for bucket in ("${Artifacts.Arn}", "${Checkpoints.Arn}"):

@@ -60,7 +60,7 @@ def test_the_function_is_told_the_experiments_plan(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_plan_names_the_job_and_the_node_group_of_this_deployment(name: str) -> None:
+def test_the_plan_names_this_deployments_job_and_nodegroup(name: str) -> None:
     told = plan(name)
     group = only(synthesis().template(name, "cluster"), "AWS::EKS::Nodegroup", "Accelerator")
     assert told.nodegroup_name == group["Properties"]["NodegroupName"]
@@ -69,7 +69,7 @@ def test_the_plan_names_the_job_and_the_node_group_of_this_deployment(name: str)
     assert f'"name":"{told.job_name}"' in json.dumps(manifests).replace("\\", "")
 
 
-def test_every_model_must_be_staged_and_a_draft_model_brings_its_own_tokenizer() -> None:
+def test_every_model_is_staged_and_drafts_bring_tokenizers() -> None:
     told = plan("qwen3-32b")
     assert [m.model for m in told.models] == ["Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"]
     assert [draft.vocabulary for draft in told.drafts] == ["own"]
@@ -78,7 +78,7 @@ def test_every_model_must_be_staged_and_a_draft_model_brings_its_own_tokenizer()
     assert len(plan("on-demand").drafts) == 1, "two variants with one draft wait for it once"
 
 
-def test_a_lost_answer_costs_minutes_and_not_an_hour() -> None:
+def test_a_lost_answer_costs_minutes_not_hours() -> None:
     told = properties(DEPLOYMENT)
     assert told["ServiceTimeout"] == str(ANSWER_TIMEOUT_MINUTES * 60)
     assert TIMEOUT_MINUTES < ANSWER_TIMEOUT_MINUTES, "one invocation fits, and a retry"
@@ -87,7 +87,7 @@ def test_a_lost_answer_costs_minutes_and_not_an_hour() -> None:
 # The function
 
 
-def test_only_an_experiment_with_a_capacity_block_looks_it_up() -> None:
+def test_only_experiments_with_a_capacity_block_look_up() -> None:
     right = (ROLE, "ec2:DescribeCapacityReservations", "*")
     assert may(granted_in(benchmark("llama-3.1-8b-eagle3")), *right)
     assert not may(granted_in(benchmark("small-nodes"), conditional=True), *right)
@@ -162,7 +162,7 @@ def test_no_function_may_change_the_notifications_of_buckets() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_experiments_address_is_subscribed_when_there_is_one(name: str) -> None:
+def test_the_experiments_address_if_any_is_subscribed(name: str) -> None:
     subscriptions = of_type(benchmark(name), "AWS::SNS::Subscription").values()
     endpoints = [s["Properties"]["Endpoint"] for s in subscriptions]
     given = experiments()[name].spec.aws.notify_email

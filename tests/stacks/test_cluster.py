@@ -57,7 +57,7 @@ def test_administrators_are_those_listed_and_the_deployment(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_versions_are_those_pinned_and_else_left_to_eks(name: str) -> None:
+def test_versions_are_pinned_or_left_to_eks(name: str) -> None:
     pins = experiments()[name].spec.aws.pins
     assert bool(pins.add_ons) == (name == SMALL)
     given = {n: r["Properties"].get("AddonVersion") for n, r in add_ons(cluster(name)).items()}
@@ -67,7 +67,7 @@ def test_versions_are_those_pinned_and_else_left_to_eks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_accelerators_are_bought_as_the_experiment_says_and_none_with_the_deploy(name: str) -> None:
+def test_accelerators_are_as_asked_and_none_at_deploy(name: str) -> None:
     """The sizes are the same for all: a deploy that changes none leaves a run's nodes alone."""
     group = properties(cluster(name), "AWS::EKS::Nodegroup", "Accelerator")
     types = {"spot": "SPOT", "capacity_block": "CAPACITY_BLOCK", "on_demand": "ON_DEMAND"}
@@ -89,7 +89,7 @@ def test_another_way_of_buying_is_another_node_group() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_capacity_block_names_its_reservation_and_several_nodes_with_efa_a_group(name: str) -> None:
+def test_reservation_and_placement_group_follow_capacity_and_efa(name: str) -> None:
     data, capacity = launch_data(name), experiments()[name].spec.aws.capacity
     groups = of_type(cluster(name), "AWS::EC2::PlacementGroup")
     if capacity.is_block:
@@ -105,13 +105,13 @@ def test_capacity_block_names_its_reservation_and_several_nodes_with_efa_a_group
     assert placements == [{"GroupName": {"Ref": group}} for group in groups]
 
 
-def test_a_type_without_efa_has_neither_interfaces_nor_a_group_for_them() -> None:
+def test_without_efa_there_are_no_interfaces_or_groups() -> None:
     """EKS attaches the cluster's group where a template names no interface and no group."""
     assert not {"NetworkInterfaces", "SecurityGroupIds"} & set(launch_data(SMALL))
     assert not [k for k in of_type(cluster(SMALL), "AWS::EC2::SecurityGroup") if "Efa" in k]
 
 
-def test_without_local_disks_the_root_disk_is_large_and_fast_enough_for_image_and_pods() -> None:
+def test_a_lone_root_disk_suits_image_and_pods() -> None:
     """kubelet sees what nine tenths of the disk hold, less 1 GiB that EKS keeps."""
     (disk,) = launch_data(SMALL)["BlockDeviceMappings"]
     asked = slot_resources(experiments()[SMALL]).ephemeral_storage_gib

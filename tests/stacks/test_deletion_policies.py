@@ -20,7 +20,7 @@ VIOLATIONS = yaml.safe_load(
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("part", PARTS)
-def test_every_resource_follows_the_deletion_rule_of_its_type(name: str, part: str) -> None:
+def test_every_resource_follows_its_types_deletion_rule(name: str, part: str) -> None:
     assert violations(experiments()[name], synthesis().template(name, part)) == []
 
 
@@ -33,7 +33,7 @@ def test_no_template_escapes_the_walk() -> None:
         assert not of_type(template, "AWS::CloudFormation::Stack")
 
 
-def test_the_table_has_no_types_that_nothing_uses_but_those_of_other_choices() -> None:
+def test_the_table_has_only_used_or_optional_types() -> None:
     """A wrong name in the table would guard nothing."""
     used = {r["Type"] for _, t in synthesis().templates() for r in t["Resources"].values()}
     optional = {"AWS::Lambda::EventInvokeConfig", "AWS::SNS::TopicPolicy"}

@@ -111,7 +111,7 @@ def test_log_groups_of_functions_go_after_them(name: str, part: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_buckets_are_emptied_before_they_and_their_policies_go(name: str) -> None:
+def test_buckets_are_emptied_before_their_policies_go(name: str) -> None:
     storage = templates_of(name)["storage"]
     for logical_id, resource in of_type(storage, "Custom::S3AutoDeleteObjects").items():
         bucket = resource["Properties"]["BucketName"]["Ref"]

@@ -48,7 +48,7 @@ def untagged(stack: str, resources: dict[str, Resource]) -> list[str]:
     ]
 
 
-def test_everything_that_can_be_tagged_says_its_experiment_and_stack() -> None:
+def test_every_taggable_resource_names_its_experiment_and_stack() -> None:
     for stack, template in synthesis().templates():
         assert untagged(stack, template["Resources"]) == []
 
@@ -61,7 +61,7 @@ def test_a_taggable_resource_without_its_tags_is_found() -> None:
     ]
 
 
-def test_launch_templates_tag_themselves_and_all_that_ec2_makes_from_them() -> None:
+def test_launch_templates_tag_themselves_and_what_ec2_makes() -> None:
     """They are not taggable to CloudFormation, and take tags in a form of their own."""
     checked = 0
     for stack, template in synthesis().templates():
@@ -78,7 +78,7 @@ def test_launch_templates_tag_themselves_and_all_that_ec2_makes_from_them() -> N
     assert checked >= 2 * len(experiments())
 
 
-def test_an_experiment_is_one_stack_that_passes_its_tag_on() -> None:
+def test_an_experiment_is_one_stack_with_its_tag() -> None:
     """`cdk deploy` without a name takes an app of one stack."""
     artifacts = json.loads((synthesis().folder / "manifest.json").read_text())["artifacts"]
     stacks = {k: a for k, a in artifacts.items() if a["type"] == "aws:cloudformation:stack"}
@@ -112,7 +112,7 @@ def test_what_stands_beside_the_parts_is_known() -> None:
         assert beside == {f"{provider}{id_}" for id_ in ("Role", "Handler", "LogGroup")}
 
 
-def test_preflight_looks_for_the_bootstrap_that_the_assembly_asks_for() -> None:
+def test_preflight_looks_for_the_bootstrap_the_assembly_needs() -> None:
     artifacts = json.loads((synthesis().folder / "manifest.json").read_text())["artifacts"]
     stacks = [a["properties"] for a in artifacts.values() if "cloudformation" in a["type"]]
     assert {s["requiresBootstrapStackVersion"] for s in stacks} == {BOOTSTRAP_VERSION}
@@ -121,14 +121,14 @@ def test_preflight_looks_for_the_bootstrap_that_the_assembly_asks_for() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_no_template_names_an_account_or_looks_one_up(part: str) -> None:
+def test_no_template_names_or_looks_up_an_account(part: str) -> None:
     template = synthesis().template("qwen3-32b", part)
     assert not re.search(r"\b\d{12}\b", json.dumps(template["Resources"]))
     manifest = json.loads((synthesis().folder / "manifest.json").read_text())
     assert not manifest.get("missing")
 
 
-def test_no_role_may_act_on_everything_but_look_and_publish_metrics() -> None:
+def test_on_everything_roles_only_look_and_publish_metrics() -> None:
     """Those that remain, which know no resources, show that the search finds such lines."""
     everything = {
         line
@@ -148,7 +148,7 @@ def test_no_role_may_act_on_everything_but_look_and_publish_metrics() -> None:
     }
 
 
-def test_no_role_of_ours_may_take_actions_by_wildcard() -> None:
+def test_no_role_of_ours_has_wildcard_actions() -> None:
     by_wildcard = {
         line.split(" | ")[0]
         for _, template in synthesis().templates()
@@ -162,7 +162,7 @@ def test_no_role_of_ours_may_take_actions_by_wildcard() -> None:
     ("function", "shipped"),
     [("metrics_publisher", METRICS_PUBLISHER), ("capacity_controller", CAPACITY_CONTROLLER)],
 )
-def test_the_package_of_a_function_holds_what_ships_with_it(
+def test_a_functions_package_holds_what_ships_with_it(
     function: str, shipped: tuple[str, ...]
 ) -> None:
     """A function works with these files alone if it imports no others: see test_dependency_rule."""

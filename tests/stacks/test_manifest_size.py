@@ -35,7 +35,7 @@ def event_of_update(resource: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", tuple(experiments()))
-def test_every_update_fits_the_earlier_limit_and_no_estimate_is_too_low(name: str) -> None:
+def test_every_update_is_below_its_estimate_and_limit(name: str) -> None:
     manifests = of_type(synthesis().template(name, "benchmark"), MANIFEST).values()
     assert len(manifests) >= 6
     for manifest in manifests:
@@ -58,9 +58,7 @@ def test_old_and_new_and_every_quotation_mark_count() -> None:
         (applied_charts.MAX_EVENT_BYTES // 2, ["aws:cdk:error"]),
     ],
 )
-def test_an_update_that_does_not_fit_is_told_at_synthesis(
-    characters: int, found: list[str]
-) -> None:
+def test_synthesis_reports_an_update_that_is_too_large(characters: int, found: list[str]) -> None:
     manifest = Construct(cdk.Stack(cdk.App(analytics_reporting=False), "stack"), "Chart-serving")
     applied_charts.judge_size(cast(Any, manifest), [{"a": "x" * characters}])
     entries = manifest.node.metadata

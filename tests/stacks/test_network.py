@@ -16,7 +16,7 @@ def zones(template: Template, kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_subnets_are_in_the_accelerators_zone_first_and_a_second_one(name: str) -> None:
+def test_subnets_are_in_the_accelerators_and_another_zone(name: str) -> None:
     template = synthesis().template(name, "network")
     aws = experiments()[name].spec.aws
     assert zones(template, "Private") == [aws.availability_zone, second_zone(aws)]
@@ -24,7 +24,7 @@ def test_subnets_are_in_the_accelerators_zone_first_and_a_second_one(name: str) 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_node_is_in_the_private_subnet_of_the_accelerators_zone(name: str) -> None:
+def test_every_node_is_in_the_accelerators_private_subnet(name: str) -> None:
     groups = of_type(synthesis().template(name, "cluster"), "AWS::EKS::Nodegroup").values()
     assert len(groups) >= 2
     for group in groups:
@@ -32,7 +32,7 @@ def test_every_node_is_in_the_private_subnet_of_the_accelerators_zone(name: str)
         assert "VpcPrivateSubnet1" in subnet["Ref"]
 
 
-def test_nodes_call_out_through_the_nat_gateway_and_have_no_public_address() -> None:
+def test_nodes_use_the_nat_gateway_without_public_addresses() -> None:
     """As the agent of Session Manager does, which nothing calls."""
     template = synthesis().template("qwen3-32b", "network")
     routes = of_type(template, "AWS::EC2::Route")

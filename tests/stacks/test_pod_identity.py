@@ -57,7 +57,7 @@ def _wrong_about(role: str, statement: dict[str, Any], pods: Pods | None) -> Ite
 
 @pytest.mark.parametrize("name", tuple(experiments()))
 @pytest.mark.parametrize("part", ["cluster", "benchmark"])
-def test_a_pods_role_trusts_its_own_service_account_and_cluster_alone(name: str, part: str) -> None:
+def test_roles_trust_their_service_account_and_cluster_alone(name: str, part: str) -> None:
     template = synthesis().template(name, part)
     assert list(associated(template)), "without roles this proves nothing"
     assert wrong_about_trust(template) == []
@@ -80,7 +80,7 @@ def test_two_servers_with_each_others_roles_are_found() -> None:
     assert len(wrong_about_trust(template)) == 2
 
 
-def test_the_tags_that_the_trust_reads_are_not_switched_off() -> None:
+def test_the_session_tags_of_trust_are_on() -> None:
     for _, template in synthesis().templates():
         for association in of_type(template, "AWS::EKS::PodIdentityAssociation").values():
             assert not association["Properties"].get("DisableSessionTags")

@@ -9,7 +9,7 @@ import pytest
 from aws_cdk import aws_s3
 
 from tests.charts.rendering import kinds
-from tests.charts.winner.test_winner_alarms import template as alarm
+from tests.charts.winner.alarms import template as alarm
 from tests.stacks.synthesis import (
     Template,
     cdk_context,
@@ -73,7 +73,7 @@ def test_every_acceptance_gives_a_reason() -> None:
     assert all(len(reason) > 40 for reason in reasons)
 
 
-def test_a_bucket_without_tls_and_a_template_against_the_schema_are_found(tmp_path: Path) -> None:
+def test_validators_find_missing_tls_and_a_broken_schema(tmp_path: Path) -> None:
     app = cdk.App(context=cdk_context(), outdir=str(tmp_path), analytics_reporting=False)
     stack, properties = cdk.Stack(app, "careless"), {"VisibilityTimeout": "soon"}
     aws_s3.Bucket(stack, "Bucket")
@@ -83,7 +83,7 @@ def test_a_bucket_without_tls_and_a_template_against_the_schema_are_found(tmp_pa
     assert "CloudFormation Validate" in found
 
 
-def test_cfn_lint_finds_wrong_templates_and_nothing_in_ours(tmp_path: Path) -> None:
+def test_cfn_lint_finds_only_the_wrong_template(tmp_path: Path) -> None:
     """But for an instance type that is newer than its list of them."""
     queue = {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": "soon"}}
     wrong: Template = {"Resources": {"Queue": queue}}

@@ -80,7 +80,7 @@ def held(text: str) -> list[str]:
     return [form[0] for form in forms if any(written in text for written in form)]
 
 
-def test_prompts_with_the_syntax_of_others_arrive_byte_for_byte() -> None:
+def test_prompts_with_foreign_syntax_arrive_byte_for_byte() -> None:
     file = run_spec_file(experiments()[HOSTILE])
     assert len(file.data) > 2_000_000
     upload = run_spec_upload(HOSTILE)
@@ -103,7 +103,7 @@ def test_a_prompt_in_a_template_would_be_found() -> None:
 
 
 @pytest.mark.parametrize("experiment", tuple(experiments()))
-def test_the_job_is_told_the_objects_address_and_hash(experiment: str) -> None:
+def test_the_job_has_the_objects_address_and_hash(experiment: str) -> None:
     """Both in its arguments, and so in its name: other prompts, another Job."""
     (container,) = job(synthesis().template(experiment, "benchmark"))["spec"]["template"]["spec"][
         "containers"
@@ -128,7 +128,7 @@ def readers(templates: dict[str, Template]) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("experiment", tuple(experiments()))
-def test_one_role_may_get_this_one_object_and_nobody_anything_else_there(experiment: str) -> None:
+def test_one_role_may_get_one_object_there_only(experiment: str) -> None:
     stacks = {part: synthesis().template(experiment, part) for part in ("benchmark", "cluster")}
     upload = run_spec_upload(experiment)
     key, place = upload.key, f"arn:aws:s3:::{upload.bucket}/{upload.key}"
@@ -138,7 +138,7 @@ def test_one_role_may_get_this_one_object_and_nobody_anything_else_there(experim
     assert owner.startswith("WorkloadRolesllmperf")
 
 
-def test_a_right_to_more_of_the_bucket_is_found() -> None:
+def test_a_right_to_other_objects_is_found() -> None:
     statement = {
         "Effect": "Allow",
         "Action": ["s3:GetObject"],
@@ -153,7 +153,7 @@ def test_a_right_to_more_of_the_bucket_is_found() -> None:
     ]
 
 
-def test_all_that_the_benchmark_stack_uploads_lies_in_the_experiments_folder() -> None:
+def test_every_upload_lies_in_the_experiments_folder() -> None:
     """Where `make destroy` deletes, and nothing of another experiment can be."""
     for name, experiment in experiments().items():
         keys = [upload.key for upload in uploads(name)]

@@ -19,7 +19,7 @@ def secret_rights(name: str) -> list[str]:
     return [line for line in rights(benchmark(name)) if "secretsmanager:" in line]
 
 
-def test_stagers_and_nobody_else_may_read_the_one_secret_that_the_experiment_names() -> None:
+def test_only_stagers_read_the_secret_the_experiment_names() -> None:
     assert secret_rights("qwen3-32b") == []
     (line,) = secret_rights("small-nodes")
     who, action, resource = line.split(" | ")
@@ -28,13 +28,13 @@ def test_stagers_and_nobody_else_may_read_the_one_secret_that_the_experiment_nam
     assert "*" not in resource
 
 
-def test_no_template_holds_more_of_the_secret_than_its_name() -> None:
+def test_templates_hold_only_the_name_of_the_secret() -> None:
     text = json.dumps(benchmark("small-nodes"))
     assert "draftworth/hub-token" in text
     assert "HF_TOKEN" not in text
     assert "{{resolve:secretsmanager" not in text
 
 
-def test_two_stagers_fit_onto_the_disk_of_a_cpu_node() -> None:
+def test_two_stagers_fit_on_a_cpu_nodes_disk() -> None:
     pods_gib = 2 * (MAX_SCRATCH_GIB + OTHER_STORAGE_GIB)
     assert pods_gib + IMAGES_GIB < (CPU_NODE_DISK["volume_size"] - 1) * 0.9

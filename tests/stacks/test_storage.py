@@ -24,7 +24,7 @@ def test_a_bucket_that_is_kept_is_not_emptied(name: str) -> None:
     assert not {r["Properties"]["BucketName"]["Ref"][:-8] for r in emptied} & kept_by(name)
 
 
-def test_every_choice_of_what_is_kept_is_looked_at() -> None:
+def test_every_choice_of_kept_buckets_is_covered() -> None:
     assert {frozenset(kept_by(name)) for name in experiments()} >= {
         frozenset({"Results"}),
         frozenset({"Checkpoints"}),
@@ -34,16 +34,14 @@ def test_every_choice_of_what_is_kept_is_looked_at() -> None:
 
 @pytest.mark.parametrize("name", tuple(experiments()))
 @pytest.mark.parametrize("fragment", ["Checkpoints", "Results"])
-def test_the_policy_of_a_bucket_that_stays_names_nothing_that_goes(
-    name: str, fragment: str
-) -> None:
+def test_a_kept_buckets_policy_names_no_deleted_role(name: str, fragment: str) -> None:
     """A role that is gone leaves an id that S3 refuses whenever the policy is written again."""
     policy = only(storage(name), "AWS::S3::BucketPolicy", fragment)["Properties"]["PolicyDocument"]
     named = {str(s["Principal"]) for s in policy["Statement"]} - {"{'AWS': '*'}"}
     assert (named == set()) is (fragment in kept_by(name))
 
 
-def test_a_bucket_that_stays_is_not_excused_as_one_that_goes() -> None:
+def test_a_kept_bucket_is_not_excused_as_deleted() -> None:
     for name in experiments():
         path_of = f"{experiments()[name].names.stack}/storage/"
         reasons = {
@@ -57,7 +55,7 @@ def test_a_bucket_that_stays_is_not_excused_as_one_that_goes() -> None:
 
 
 @pytest.mark.parametrize("name", tuple(experiments()))
-def test_an_update_of_a_deployed_stack_keeps_its_queues_and_their_source(name: str) -> None:
+def test_an_update_keeps_deployed_queues_and_their_source(name: str) -> None:
     """Another logical id is another resource: what waits in the old queue is deleted with it.
 
     A version that has to change one is deployed while the queue is empty.

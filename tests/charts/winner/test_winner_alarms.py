@@ -4,7 +4,6 @@ import copy
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,8 @@ import pytest
 import yaml
 
 from charts.winner import winner_alarms
-from charts.winner.measured_winner import MeasuredWinner
-from draftworth.analysis.statistics import Estimate
-from draftworth.decision.facts import facts_of
-from draftworth.planning.resolved import load
-from draftworth.report.sentences import headline, winner_to_export
-from tests.charts.winner.runs import NEURON, as_read, built_run, experiment_path, exported
+from tests.charts.winner.alarms import break_even, measured, template
+from tests.charts.winner.runs import as_read, exported
 
 pytestmark = pytest.mark.synth
 
@@ -27,32 +22,8 @@ SCHEMA = Path(__file__).parent / "fixtures/prometheus-rule.schema.yaml"
 MODEL = "Qwen/Qwen3-32B"
 
 
-@cache
-def measured(*, pays: bool = True, counted: bool = True) -> MeasuredWinner:
-    experiment = load(experiment_path(NEURON))
-    run = built_run(experiment, pays=pays)
-    if not counted:
-        run = replace(run, blocks=tuple(replace(b, speculation=None) for b in run.blocks))
-    facts = facts_of(run, {})
-    winner = winner_to_export(facts)
-    variant = next(v for v in experiment.variants if v.name == winner.variant)
-    return MeasuredWinner(
-        winner=winner, headline=headline(facts), result=run.result, variant=variant
-    )
-
-
-def break_even() -> Estimate:
-    found = winner_alarms.watched(measured())
-    assert found
-    return found[1]
-
-
 def rule() -> Any:
     return as_read([winner_alarms.prometheus_rule(exported(), break_even())])[0]
-
-
-def template() -> Any:
-    return as_read([winner_alarms.cloudwatch_alarm(exported(), break_even())])[0]
 
 
 def alert_of(item: Any) -> Any:

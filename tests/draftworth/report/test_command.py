@@ -22,8 +22,8 @@ from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.run_folder import Run, read_run
 from draftworth.report.brief import Answer
 from tests.conftest import ROOT
+from tests.draftworth.report.pages import SNAPSHOTS
 from tests.draftworth.report.runs import BASELINE, make_facts, make_run, write_run
-from tests.draftworth.report.test_rendering import SNAPSHOTS
 from tests.support.blocks import each_request, make_price
 from tests.support.present import present
 from tests.support.snapshot import assert_snapshot

@@ -1,24 +1,18 @@
 """Plots are the same, and nothing is said, whatever a machine has set for Matplotlib."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from draftworth.report.drawing import Plot, render
 from tests.conftest import ROOT
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from tests.draftworth.report.pages import draw
 
 DRAW = """
 import sys
-from tests.draftworth.report.test_drawing import draw
+from tests.draftworth.report.pages import draw
 sys.stdout.buffer.write(draw())
 """
 
@@ -31,13 +25,6 @@ SURROUNDINGS: dict[str, tuple[dict[str, str], bool]] = {
     "settings in the current folder": ({}, True),
     "settings elsewhere": ({"MATPLOTLIBRC": "settings"}, False),
 }
-
-
-def draw() -> bytes:
-    def line(axes: Axes) -> None:
-        axes.plot([1, 2], [1, 2])
-
-    return render(Plot(name="a", title="t", caption="c", draw=line))
 
 
 @pytest.mark.parametrize(("variables", "here"), SURROUNDINGS.values(), ids=SURROUNDINGS)

@@ -19,8 +19,8 @@ from draftworth.report.sentences import winner_to_export
 from draftworth.report.writing import markdown_of
 from tests.conftest import ROOT
 from tests.draftworth.report import runs
+from tests.draftworth.report.pages import SNAPSHOTS
 from tests.draftworth.report.searches import make_search_result, make_search_run
-from tests.draftworth.report.test_rendering import SNAPSHOTS
 from tests.support.present import present
 from tests.support.snapshot import assert_snapshot
 from tests.support.stream_server import Request, Step, completion, plain, stream_server

@@ -25,10 +25,10 @@ from draftworth.records.codec import load_record
 from draftworth.records.results import BLOCKS_FOLDER, Limits
 from draftworth.records.run_folder import Run
 from draftworth.report.brief import Answer
+from tests.draftworth.report.pages import SNAPSHOTS
 from tests.draftworth.report.runs import BASELINE, VARIANT, make_run, with_control, write_run
 from tests.draftworth.report.searches import make_search_run
 from tests.draftworth.report.states import STATES, many_prompts
-from tests.draftworth.report.test_rendering import SNAPSHOTS
 from tests.support.blocks import make_price
 from tests.support.present import present
 from tests.support.snapshot import assert_snapshot

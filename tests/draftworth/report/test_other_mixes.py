@@ -12,8 +12,8 @@ from draftworth.report.document import Section
 from draftworth.report.drawing import Plot, render
 from draftworth.report.other_mixes import TITLE, other_mixes_sections
 from tests.draftworth.report import runs
+from tests.draftworth.report.pages import PNG_SIGNATURE
 from tests.draftworth.report.states import STATES, with_factor
-from tests.draftworth.report.test_rendering import PNG_SIGNATURE
 
 # Of each run, what is said of the shares and what is said of the prices.
 OF_SHARES = {

@@ -18,9 +18,10 @@ from draftworth.report.contents import against_section, document_of, handover_do
 from draftworth.report.document import Document, Section, section_lines, table
 from draftworth.report.drawing import render, short
 from draftworth.report.words import Code, Prose
-from draftworth.report.writing import escape, html_of, markdown_of, write_handover
+from draftworth.report.writing import escape, markdown_of, write_handover
 from draftworth.terminal import TextOnly
 from tests.draftworth.report import runs
+from tests.draftworth.report.pages import PNG_SIGNATURE, SNAPSHOTS, page_of
 from tests.draftworth.report.runs import LOST
 from tests.support.blocks import each_request, make_price
 from tests.support.pages import HOSTILE, Tags
@@ -28,14 +29,7 @@ from tests.support.present import present
 from tests.support.snapshot import assert_snapshot
 from tests.support.terminal import Terminal
 
-SNAPSHOTS = Path(__file__).parent / "snapshots"
 START = ServerStart(startup_s=900.0, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=2.0**34)
-PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-
-
-def page_of(document: Document) -> str:
-    images = {plot.name: b"png" for plot in document.plots}
-    return html_of(document, images)
 
 
 def hostile_document() -> Document:

@@ -16,6 +16,7 @@ from draftworth.report.drawing import render
 from draftworth.report.search_report import Curve, Point, draw_curves, search_sections
 from draftworth.report.search_sentences import search_answer
 from draftworth.report.writing import markdown_of
+from tests.draftworth.report.pages import PNG_SIGNATURE, SNAPSHOTS, page_of
 from tests.draftworth.report.runs import make_facts, make_run, write_run
 from tests.draftworth.report.searches import (
     ORDER,
@@ -25,7 +26,6 @@ from tests.draftworth.report.searches import (
     make_search_run,
     write_search,
 )
-from tests.draftworth.report.test_rendering import PNG_SIGNATURE, SNAPSHOTS, page_of
 from tests.support.blocks import make_price
 from tests.support.pages import HOSTILE, Tags
 from tests.support.snapshot import assert_snapshot
