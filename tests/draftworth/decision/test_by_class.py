@@ -99,7 +99,7 @@ def test_what_saves_little_is_named_and_not_decided() -> None:
     assert (decision.serve, decision.serves_by_class) == (runs.VARIANT, False)
 
 
-def test_the_best_of_many_is_split_with_wider_intervals() -> None:
+def test_a_chosen_split_has_wider_intervals() -> None:
     facts = runs.make_facts()
     (mix,) = facts.mixes
     classes = [present(v.comparison) for v in facts.speculative]

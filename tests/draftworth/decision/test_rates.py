@@ -80,7 +80,7 @@ def test_what_is_served_takes_more_at_every_length(
     assert served_by_rates(comparisons) == served
 
 
-def test_a_variant_that_may_not_decide_is_left_out() -> None:
+def test_other_variants_are_left_out() -> None:
     facts = runs.make_facts()
     sides = [bounds(BASELINE, LOW), bounds(VARIANT, LOW), bounds("k3", HIGH)]
     made = rate_comparisons(facts.run.result, sides, facts.mixes)
