@@ -52,6 +52,7 @@ _SHARED = {
     "begin_minutes": BEGIN_WITHIN_NODE_SECONDS // 60,
 }
 SUBJECTS: Mapping[str, str] = WORDS["subjects"]
+_DECISION_SUBJECTS: Mapping[str, str] = WORDS["subjects_of_decisions"]
 TEXTS: Mapping[str, str] = WORDS["texts"]
 _PROBLEMS: Mapping[str, Mapping[str, str]] = WORDS["problems"]
 NEXT: Mapping[Reason, str] = {r: text.format(**_SHARED) for r, text in WORDS["next"].items()}
@@ -78,15 +79,24 @@ def of_decision(
         "",
         _facts(deployment, deadline_unix_s(deployment, observation)),
     ]
-    subject = f"{size} {'node' if size == '1' else 'nodes'}, {decision.reason.replace('_', ' ')}"
+    return _notification(deployment.plan, _subject(decision, size, observation), lines, now)
+
+
+def _subject(decision: Decision, size: str, observation: Observation) -> str:
+    """Return the subject of the mail about a decision; size: the number of nodes, in words."""
+    nodes, reason = (
+        f"{size} {'node' if size == '1' else 'nodes'}",
+        decision.reason.replace("_", " "),
+    )
     run = observation.run
     if decision.reason == "complete" and not isinstance(run, Unknown) and run.decision:
-        subject += f": {decision_in_subject(run.decision)}"
-    return _notification(deployment.plan, subject, lines, now)
+        answer = answer_in_subject(run.decision)
+        return _DECISION_SUBJECTS["complete"].format(nodes=nodes, reason=reason, answer=answer)
+    return _DECISION_SUBJECTS["any"].format(nodes=nodes, reason=reason)
 
 
-def decision_in_subject(decision: str) -> str:
-    """Return the beginning of a verdict's decision for a subject, which has to be ASCII."""
+def answer_in_subject(decision: str) -> str:
+    """Return the beginning of a run's decision for a subject, which has to be ASCII."""
     first = decision.removeprefix("Decision: ").partition(". ")[0].rstrip(".")
     return first.encode("ascii", "replace").decode()
 

@@ -12,7 +12,8 @@ from draftworth.measuring.clock import raise_scheduling_class
 from draftworth.measuring.load_engines import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.server_lifecycle import Progress
-from pods.measuring.ray_engine import actors_needed, why_not_llmperf
+from pods.measuring.actor_count import actors_needed
+from pods.measuring.ray_engine import why_not_llmperf
 
 
 @contextmanager

@@ -17,9 +17,10 @@ from draftworth.measuring.load_engines import Batch, Planned, SentBatch, keep_lo
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.server_lifecycle import Progress
 from draftworth.measuring.streamed_request import ERROR_LOST_ACTOR, Client, Measured, unexpected
-from draftworth.records.load_shapes import MAX_LLMPERF_IN_FLIGHT, Load
+from draftworth.records.load_shapes import Load
 from draftworth.records.results import RequestRecord
 from draftworth.records.transcripts import Transcript
+from pods.measuring.actor_count import actors_needed, too_many_for_one_machine
 
 _NOTICEABLE_WAIT_SECONDS = 0.005
 _NEEDED_MODULES = ("ray", "llmperf")
@@ -147,23 +148,6 @@ def why_not_llmperf(
     missing = [name for name in _NEEDED_MODULES if find(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)}"
-    count = actors_needed(spec, ray_address)
-    if ray_address is None and count > MAX_LLMPERF_IN_FLIGHT:
-        return (
-            f"{count} requests in flight are {count} processes, and one machine gets at most "
-            f"{MAX_LLMPERF_IN_FLIGHT}; --ray-address names a cluster that carries more"
-        )
-    return ""
-
-
-def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
-    """Return the number of actors: the most requests that a run may have in flight, at any load.
-
-    A Poisson load can, but rarely does, have a whole block in flight, so on one machine it gets at
-    most `MAX_LLMPERF_IN_FLIGHT` actors. The engine reports how many requests waited for an actor.
-    """
-    at_once = len(spec.endpoints) if spec.parallel else 1
-    block = spec.sampling.requests_per_round + spec.sampling.warmup_requests
-    room = block if ray_address else MAX_LLMPERF_IN_FLIGHT // at_once
-    in_flight = (load.in_flight or max(1, min(block, room)) for load in spec.loads)
-    return max(1, at_once * max(in_flight))
+    if ray_address is not None:
+        return ""
+    return too_many_for_one_machine(actors_needed(spec, ray_address))

@@ -4,14 +4,10 @@ from collections.abc import Iterator
 
 from draftworth.errors import Problem
 from draftworth.experiment.model import Experiment, NeuronExperiment
-from draftworth.experiment.placement import place
 from draftworth.experiment.rules.registry import neuron_rule, rule
-from draftworth.records.results import MAX_VARIANTS
 
 # The settings of NxD Inference that `serving.buckets` sets.
 BUCKET_SETTINGS = {"context_encoding_buckets", "token_generation_buckets"}
-# The most nodes for which node group, placement group and Capacity Block are planned.
-MAX_NODES = 8
 
 
 @rule("lengths-fit")
@@ -90,20 +86,4 @@ def _dflash_is_in_bf16(experiment: NeuronExperiment) -> Iterator[Problem]:
             actual=str(quantization),
             allowed="bf16, or leave the key out",
             reason="DFlash is validated with target, draft and KV cache in BF16 only",
-        )
-
-
-@neuron_rule("nodes-fit-the-plan")
-def _nodes_fit_the_plan(experiment: NeuronExperiment) -> Iterator[Problem]:
-    if experiment.serving.slot_devices not in experiment.accelerator.legal_slot_devices:
-        return
-    placement = place(experiment)
-    nodes = placement.nodes
-    if nodes > MAX_NODES:
-        most = min(MAX_NODES * placement.slots_a_node, MAX_VARIANTS)
-        yield Problem(
-            key=("variants",),
-            actual=f"{placement.held} variants = {nodes} nodes",
-            allowed=f"at most {most} variants ({MAX_NODES} nodes)",
-            reason="every variant holds a slot for the whole run; split the experiment",
         )

@@ -1,16 +1,24 @@
-"""Rules of variants: exactly one baseline, unique names, served methods, useful windows."""
+"""Rules of variants: exactly one baseline, how many there may be, names, methods, windows."""
 
 from collections import Counter
 from collections.abc import Iterator
 
 from draftworth.errors import Problem
-from draftworth.experiment import variants
+from draftworth.experiment import placement, variants
 from draftworth.experiment.catalog import catalog
-from draftworth.experiment.model import Experiment, placed_variants, variants_of
+from draftworth.experiment.model import (
+    Experiment,
+    NeuronExperiment,
+    placed_variants,
+    variants_of,
+)
 from draftworth.experiment.naming import dns_label
-from draftworth.experiment.rules.registry import rule
+from draftworth.experiment.rules.registry import neuron_rule, rule
 from draftworth.records.results import AS_SHIPPED, CONTROL, MAX_VARIANTS
 from draftworth.speculation import step_cost
+
+# The most nodes for which node group, placement group and Capacity Block are planned.
+MAX_NODES = 8
 
 
 @rule("exactly-one-baseline")
@@ -45,6 +53,22 @@ def _not_too_many_variants(experiment: Experiment) -> Iterator[Problem]:
             actual=f"{number} variants" + ", the control among them" * experiment.control,
             allowed=f"at most {MAX_VARIANTS}",
             reason="the files of a run hold no more; split the experiment",
+        )
+
+
+@neuron_rule("nodes-fit-the-plan")
+def _nodes_fit_the_plan(experiment: NeuronExperiment) -> Iterator[Problem]:
+    if experiment.serving.slot_devices not in experiment.accelerator.legal_slot_devices:
+        return
+    placed = placement.place(experiment)
+    nodes = placed.nodes
+    if nodes > MAX_NODES:
+        most = min(MAX_NODES * placed.slots_a_node, MAX_VARIANTS)
+        yield Problem(
+            key=("variants",),
+            actual=f"{placed.held} variants = {nodes} nodes",
+            allowed=f"at most {most} variants ({MAX_NODES} nodes)",
+            reason="every variant holds a slot for the whole run; split the experiment",
         )
 
 

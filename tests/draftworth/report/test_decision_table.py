@@ -19,7 +19,7 @@ from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Document
 from draftworth.report.sentences import verdict_of, winner_to_export
 from draftworth.report.writing import html_of, markdown_of
-from lambdas.capacity_controller.notifications import decision_in_subject
+from lambdas.capacity_controller.notifications import answer_in_subject
 from tests.draftworth.report import runs, searches, states
 from tests.support.blocks import each_request
 
@@ -276,7 +276,7 @@ def test_every_page_says_so(
 def test_the_verdicts_file_and_its_mail_say_so(row: Row, facts: RunFacts) -> None:
     verdict = verdict_of(facts)
     assert verdict.decision.startswith(row.first_line)
-    subject = decision_in_subject(verdict.decision)
+    subject = answer_in_subject(verdict.decision)
     if row.classes:
         assert subject == BY_CLASS.removeprefix("Decision: ").rstrip(".")
     elif row.serve == BASELINE:

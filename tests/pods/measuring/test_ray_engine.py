@@ -31,7 +31,7 @@ from draftworth.records.load_shapes import (
 from draftworth.records.prompts import Prompt
 from pods.measuring import engine_choice
 from pods.measuring.engine_choice import open_engine
-from pods.measuring.ray_engine import RayEngine, actors_needed, lost_request, why_not_llmperf
+from pods.measuring.ray_engine import RayEngine, lost_request, why_not_llmperf
 from tests.support.specifications import endpoint, sampling, shape, specification
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -235,24 +235,6 @@ def test_poisson_requests_that_wait_are_reported() -> None:
     (line,) = late
     assert "requests were sent late" in line
     assert in_time == []
-
-
-@pytest.mark.parametrize(
-    ("run", "address", "actors"),
-    [
-        (spec(concurrency(1), concurrency(4)), None, 4),
-        (spec(concurrency(16), requests=8), None, 16),
-        (spec(concurrency(4), parallel=True), None, 8),
-        (spec(POISSON, requests=8), None, 9),
-        (spec(POISSON, requests=500), None, MAX_LLMPERF_IN_FLIGHT),
-        (spec(POISSON, requests=500, parallel=True), None, MAX_LLMPERF_IN_FLIGHT),
-        (spec(POISSON, requests=500), "ray://head:10001", 501),
-    ],
-)
-def test_there_is_an_actor_per_request_in_flight(
-    run: RunSpec, address: str | None, actors: int
-) -> None:
-    assert actors_needed(run, address) == actors
 
 
 def installed(*names: str) -> Callable[[str], object]:

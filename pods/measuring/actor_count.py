@@ -1,0 +1,27 @@
+"""How many Ray actors a run needs, and how many one machine can have."""
+
+from draftworth.measuring.run_specification import RunSpec
+from draftworth.records.load_shapes import MAX_LLMPERF_IN_FLIGHT
+
+
+def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
+    """Return the number of actors: the most requests that a run may have in flight, at any load.
+
+    A Poisson load can, but rarely does, have a whole block in flight, so on one machine it gets at
+    most `MAX_LLMPERF_IN_FLIGHT` actors. The engine reports how many requests waited for an actor.
+    """
+    at_once = len(spec.endpoints) if spec.parallel else 1
+    block = spec.sampling.requests_per_round + spec.sampling.warmup_requests
+    room = block if ray_address else MAX_LLMPERF_IN_FLIGHT // at_once
+    in_flight = (load.in_flight or max(1, min(block, room)) for load in spec.loads)
+    return max(1, at_once * max(in_flight))
+
+
+def too_many_for_one_machine(count: int) -> str:
+    """Return why one machine cannot run this many actors; an empty text if it can."""
+    if count <= MAX_LLMPERF_IN_FLIGHT:
+        return ""
+    return (
+        f"{count} requests in flight are {count} processes, and one machine gets at most "
+        f"{MAX_LLMPERF_IN_FLIGHT}; --ray-address names a cluster that carries more"
+    )
