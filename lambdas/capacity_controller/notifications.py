@@ -84,10 +84,8 @@ def of_decision(
 
 def _subject(decision: Decision, size: str, observation: Observation) -> str:
     """Return the subject of the mail about a decision; size: the number of nodes, in words."""
-    nodes, reason = (
-        f"{size} {'node' if size == '1' else 'nodes'}",
-        decision.reason.replace("_", " "),
-    )
+    nodes = f"{size} {'node' if size == '1' else 'nodes'}"
+    reason = decision.reason.replace("_", " ")
     run = observation.run
     if decision.reason == "complete" and not isinstance(run, Unknown) and run.decision:
         answer = answer_in_subject(run.decision)
