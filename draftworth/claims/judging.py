@@ -34,11 +34,11 @@ class Conditions(strict_model.StrictModel):
     """The conditions of a claim; a condition that is left out may have any value."""
 
     target: Text | None = None
-    """hub id of the target model"""
+    """Hugging Face id of the target model"""
     release: Text | None = None
     """release of the catalogue, as in neuron-2.26.1"""
     temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] | None = None
-    """0: greedy"""
+    """sampling temperature; 0: greedy"""
     prompt_class: Text | None = None
     """class of the prompts, or `traffic mix`"""
     concurrency: strict_model.PositiveInt | None = None
@@ -51,7 +51,7 @@ class Conditions(strict_model.StrictModel):
     method: Text | None = None
     """how tokens are drafted; none: the baseline"""
     draft: Text | None = None
-    """hub id of the draft"""
+    """Hugging Face id of the draft"""
     window: variants.Window | None = None
     windows: search.Windows | None = None
     """for the figure best_window: the windows of which it is the best"""
@@ -91,7 +91,7 @@ class ClaimsFile(Conditions):
 
 
 def conditions_of(*conditions: Conditions) -> dict[str, Any]:
-    """Return all `conditions` by key; if several have a key, the last one counts."""
+    """Return the values of all `conditions` by key; if several set a key, the last one counts."""
     keys = Conditions.model_fields
     return {k: v for one in conditions for k, v in one if k in keys and v is not None}
 
@@ -105,12 +105,13 @@ def read_claims(path: Path) -> ClaimsFile:
         raise source.refused(shape_problems(error, source.data, ClaimsFile)) from error
 
 
-# A row of figures.csv, with the run's value of each condition; None: the run has no value.
+# A row of figures.csv by column, and the run's value of each condition by key (None: the run has no
+# such value).
 _Row = Mapping[str, Any]
 
 
 def judge(claims: ClaimsFile | None, facts: RunFacts) -> tuple[ClaimFinding, ...]:
-    """Return for each claim whether the run reproduces it, in the order of the file."""
+    """Return for each claim whether the run reproduces it; empty if there is no claims file."""
     rows = [*_rows_with_conditions(facts)] if claims and facts.run.result.status != "failed" else []
     return tuple(_judged(rows, claims, claim) for claim in claims.claims) if claims else ()
 
@@ -140,9 +141,10 @@ def _answer(claim: Claim, low: float | None, high: float | None) -> ClaimAnswer:
 
 
 def _measured(rows: Sequence[_Row]) -> tuple[float, float | None, float | None]:
-    """Return (value, low, high) of the figure in one row or, with two rows, of first / second.
+    """Return (value, low, high) of the figure in one row or, with two rows, of first / second row.
 
-    The interval of such a ratio ignores that both rows have the same prompts.
+    low and high are None without an interval. The interval of a ratio ignores that both rows have
+    the same prompts.
     """
     if len(rows) == 1:
         return rows[0]["value"], rows[0].get("low"), rows[0].get("high")
@@ -152,7 +154,7 @@ def _measured(rows: Sequence[_Row]) -> tuple[float, float | None, float | None]:
 
 
 def _fitting(conditions: _Row, rows: Sequence[_Row]) -> tuple[_Row, str]:
-    """Return (the only row that fits, ""), or if none or several fit: ({}, the reason in words)."""
+    """Return (row, "") if exactly one row fits all conditions, else ({}, the reason in words)."""
     unlike = [
         [
             f"{key} is {json_excerpt(row[key])}, not {json_excerpt(wanted)}"
@@ -209,7 +211,7 @@ def _conditions(facts: RunFacts, variant_facts: Sequence[VariantFacts]) -> _Row:
 
 
 def _doubt(facts: RunFacts, variant_facts: Sequence[VariantFacts]) -> str:
-    """Return why a verdict on a variant's requests would be inconclusive; empty if it would not."""
+    """Return why no verdict on a variant's requests is possible, in words; empty if one is."""
     run, sides = facts.run, {facts.run.result.baseline: 0, variant_facts[0].name: 0}
     classes = {v.summary.group.prompt_class: 1.0 for v in variant_facts}
     traffic = Traffic(weights=classes, load=variant_facts[0].summary.group.load)

@@ -11,12 +11,16 @@ from draftworth.report.words import ABOUT
 from draftworth.truth.tool_reports import FORMS, Report
 from draftworth.untrusted import one_line
 
-# The names in a report of the latencies that are shown, and of the output tokens.
+# What a tool's report calls the latencies of `shown_latencies()`, in the same order, and the output
+# tokens.
 _NAMES = ("itl_ms", "ttft_ms", "e2e_ms", "output_tokens")
 
 
 def tool_section(facts: RunFacts, report: Report, path: str) -> Section:
-    """Return the section with the figures of another tool's result file beside the run's."""
+    """Return the section with the figures of another tool's result file beside the run's.
+
+    path: the result file's path, as the user gave it.
+    """
     latencies = shown_latencies()
     figures = zip(map(report.figures.get, _NAMES), (*latencies, OUTPUT_TOKENS), strict=True)
     theirs = (

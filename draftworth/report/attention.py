@@ -15,7 +15,7 @@ from draftworth.records.results import RUN_FILE, RunResult
 from draftworth.report.reason_sentences import answers_words, no_floor_words
 from draftworth.untrusted import one_line
 
-# Above this share of prompt tokens from a cache, a reader must know of it.
+# If more than this share of the prompt tokens came from a server's prefix cache, a warning says so.
 MAX_CACHED_SHARE = 0.01
 
 
@@ -50,8 +50,11 @@ def _unlisted(names: Sequence[str]) -> Iterator[str]:
 
 
 def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
-    """Yield the warnings about a variant. read: a model has judged whether the variant's outputs
-    are the target's; if so, a difference from the baseline's outputs causes no warning."""
+    """Yield the warnings about a variant.
+
+    read: whether a model has judged if the variant's outputs are the target's. Then a difference
+        between the outputs of variant and baseline causes no warning.
+    """
     server, acceptance = variant.server, variant.acceptance
     if server and not server.agrees:
         yield (
@@ -121,7 +124,8 @@ def _shortened(result: RunResult) -> Iterator[str]:
 
 
 def _no_price(result: RunResult) -> Iterator[str]:
-    # An experiment's servers have equal slots, so only a user's own servers may differ in price.
+    # All servers of an experiment have equally many devices, so only servers of the user's own may
+    # differ in price.
     if result.of_own_servers and result.price is None and len(result.variants) > 1:
         yield "No prices were given, so all servers count as equally expensive an hour."
 

@@ -37,7 +37,8 @@ MOST_LINES, COLUMNS = 10, 80
 class StepTokens:
     """Tokens per verification step at one load, of the variant that the decision is about.
 
-    needed: tokens per step to break even, with the ends of the interval; None: not known.
+    needed, needed_low, needed_high: tokens per step to break even in decoding, and the ends of its
+        95% interval; None: not known.
     measured: tokens per step that were measured in the whole traffic; None: not counted.
     """
 
@@ -67,13 +68,15 @@ class ServerFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class ByClassCosts:
-    """What the traffic mix costs if `variant` serves `classes` and the baseline the others.
+    """What the traffic mix costs if `variant` serves `classes` and the baseline the other classes.
 
-    cost_ratio: the cost of a token of the mix then / with the baseline alone, and its interval.
+    cost_ratio: the cost of a token of the mix if it is served so / if the baseline serves all, with
+        the ends of its interval.
     alone: of variant and baseline, the one that serves the whole mix at the lower cost.
-    ratio_to_alone: the cost of a token of the mix then / with `alone`, and its interval.
-    servers: where `alone` takes so many servers or more, two pools take no more of them; None:
-        nothing is shown to be saved.
+    ratio_to_alone: the cost of a token of the mix if it is served so / if `alone` serves all, with
+        the ends of its interval.
+    servers: if `alone` needs at least so many servers for the mix, the two pools of servers need no
+        more servers together; None: it is not shown that serving by class saves anything.
     sentence: the figures in words.
     """
 
@@ -94,11 +97,12 @@ class ByClassCosts:
 
 @dataclass(frozen=True, kw_only=True)
 class EqualShare:
-    """At which share (0 to 1) of the output tokens of a class costs are equal, with its interval;
-    None: at no share.
+    """The share of a class in the output tokens at which variant and baseline cost the same.
 
-    pays_above: a token costs less with the variant above that share; False: below it.
-    sentence: the same in words.
+    share, share_low, share_high: the share (0 to 1) and the ends of its interval; None: costs are
+        equal at no share, or there is no interval.
+    pays_above: whether a token costs less with the variant above that share; else it does below.
+    sentence: all of this in words.
     """
 
     prompt_class: str
@@ -111,22 +115,28 @@ class EqualShare:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a run says; `report --json` prints it.
+    """The answer of a run; `report --json` prints it.
 
     reason: why the run failed; empty if it did not.
     serve: the variant or the baseline, if one of them is to serve all traffic; None: there is no
         decision, or no other variant was measured.
-    serve_by_class: by prompt class, the server to serve it, if that is the decision; else empty.
-    decision: what to serve, in a sentence. headline: the report's answer, with its interval.
-    missing: what a decision lacks. next_step: what to do to get one; empty with a decision.
-    by_class: what serving by class would cost; None: no classes differ in sign.
-    pays_while: at which shares of a class a token costs less; one for each class that is drawn.
-    findings: one for each class and load, and for the traffic mix. figures: medians of each server.
+    serve_by_class: the variant or baseline that is to serve each prompt class, if the decision is
+        to serve by class; else empty.
+    decision: what to serve, in a sentence. headline: the verdict in a sentence, with its interval.
+    missing: what is missing for a decision. next_step: what to do to get one. Both are empty if
+        there is a decision.
+    by_class: what serving by class would cost; None: it is not shown that the variant is cheaper in
+        one class and more expensive in another.
+    pays_while: at which shares of a class in the traffic a token costs less with the variant, for
+        each class of which the report has a plot.
+    findings: the verdicts in each class and load, and in the traffic mix. figures: the medians of
+        each server.
     identical_outputs: in how many of the `compared_outputs` pairs baseline and variant gave the
         same output; outputs are compared only if they are greedy.
     tokens_per_step: one entry for each load; the entry of the decision's load is the first.
     notes: which candidates a search measured; up to which of several loads a variant is cheaper.
-    attention: what to know before trusting the figures. claims: empty without a claims file.
+    attention: what to know before trusting the figures. claims: whether the run reproduces each
+        published figure of a claims file; empty without a claims file.
     judged_with: weights, prices and limits that the run is judged with instead of its own.
     """
 
@@ -160,7 +170,7 @@ class Answer:
 
 
 def answer_of(facts: RunFacts) -> Answer:
-    """Return the answer of a run."""
+    """Return the answer of a run as a record."""
     result, decision = facts.run.result, facts.decision
     compared = [v.comparison for v in facts.speculative if v.comparison]
     return Answer(
@@ -277,7 +287,7 @@ def _step_tokens(at: BreakEvenAt) -> StepTokens:
 
 
 def answer_lines(answer: Answer, *, next_command: str, files: str) -> list[str]:
-    """Return at most `MOST_LINES` lines, the decision first.
+    """Return the answer as at most `MOST_LINES` lines for a terminal, the decision first.
 
     next_command: what the reader can run next. files: where the run's files or its report are.
     """
@@ -302,7 +312,10 @@ def answer_lines(answer: Answer, *, next_command: str, files: str) -> list[str]:
 
 
 def _splits(answer: Answer) -> Iterator[str]:
-    """Yield what serving by class saves; if no classes differ in sign, at which share it pays."""
+    """Yield a line on what serving by class saves or, without such figures, when speculation pays.
+
+    It pays above or below a certain share of one class in the traffic.
+    """
     if split := answer.by_class:
         low, high = split.ratio_to_alone_low, split.ratio_to_alone_high
         if low is None or high is None or high >= 1:
@@ -375,7 +388,8 @@ def _tokens(answer: Answer) -> Iterator[str]:
 
 
 def _needed(at: StepTokens) -> str:
-    # No step yields less than one token, so speculation makes no step cheaper than the baseline's.
+    # A step with speculation does at least the work of a baseline step. So if less than 1 token per
+    # step is needed to break even, the reason is not speculation.
     if at.needed_high is not None and at.needed_high < 1:
         return "; the servers differ in more than speculation"
     if at.needed is None:

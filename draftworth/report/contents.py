@@ -27,7 +27,7 @@ from draftworth.report.other_mixes import other_mixes_sections
 from draftworth.report.plots import group_plots
 from draftworth.report.search_report import search_sections
 from draftworth.report.search_sentences import search_answer
-from draftworth.report.spending import interruption_count, spending_section
+from draftworth.report.spending import interruption_words, spending_section
 from draftworth.report.verdict_section import repetition_sections, verdict_section
 from draftworth.report.words import ABOUT, INTERVAL, MISSING
 from draftworth.report.worked import worked_sections
@@ -102,7 +102,7 @@ def _prices(runs: tuple[Run, Run]) -> Iterator[str]:
 
 
 def change_sentence(change_: Change) -> str:
-    """Return a sentence on how one variant differs between two runs."""
+    """Return a sentence on how one variant's cost ratio differs between two runs."""
     phrases = {
         True: f"what speculation changes has changed, by {words.change_interval(change_.ratio)}",
         False: f"no difference is shown ({words.change_interval(change_.ratio)})",
@@ -128,8 +128,9 @@ def document_of(
     """Return the report of a run.
 
     against: sections that compare the run with other runs or with another load generator.
-    scores: comparisons of the scores that a user's program gave the outputs. predictions: tokens
-    per step, predicted without a server by running the drafts on the outputs.
+    scores: comparisons of the scores that the user's own program gave the outputs.
+    predictions: tokens per step as measured, and as predicted without a server by running the
+        drafts on the outputs.
     """
     sections = [
         *(*search_sections(facts), verdict_section(facts), *worked_sections(facts.run)),
@@ -147,7 +148,7 @@ def document_of(
 
 
 def handover_document(facts: RunFacts) -> Document:
-    """Return the handover alone, with the warnings that its reader needs."""
+    """Return a document with the handover section alone, and the warnings that its reader needs."""
     return _document(facts, TITLE.lower(), [handover_section(facts)])
 
 
@@ -182,7 +183,7 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     control = [record for block in facts.control for record in block.requests]
     of_control = f"; control: {_counts(control)}" if control else ""
     yield "requests", f"{_counts(measured)} (client was descheduled){of_control}"
-    yield "interruptions", interruption_count(result)
+    yield "interruptions", interruption_words(result)
     if result.temperature:
         yield "sampling", f"temperature {result.temperature:g}"
     yield "load generator", result.load_generator or MISSING

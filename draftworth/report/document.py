@@ -15,7 +15,7 @@ _ROW = " " * 6
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table of texts. The first `names` columns hold names, all other columns hold numbers."""
+    """A table of texts. The first `names` columns hold names, all further columns hold numbers."""
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -53,9 +53,11 @@ class Card:
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A whole report. decision: the first sentence that a reader needs; empty without one.
+    """A whole report.
 
-    facts: names and values at the head of the report. attention: warnings about the figures.
+    decision: the sentence that says what to serve; empty if the report has none.
+    facts: (name, value) of each line at the head of the report.
+    attention: warnings about the figures.
     """
 
     title: str
@@ -100,7 +102,10 @@ def variant_table(
     *,
     more_names: int = 0,
 ) -> tuple[Table, ...]:
-    """Return a table in which every row begins with class, load, variant and `more_names` names."""
+    """Return a table whose rows begin with class, load and variant; empty if there is no row.
+
+    more_names: the number of further columns with names.
+    """
     named = (
         (v.summary.group.prompt_class, v.summary.group.load.label, v.name, *cells)
         for v, cells in rows
@@ -109,7 +114,7 @@ def variant_table(
 
 
 def document_lines(document: Document) -> Iterator[str]:
-    """Yield facts, warnings and all sections as text."""
+    """Yield a document's text, line by line."""
     yield document.title
     if document.decision:
         yield document.decision
@@ -124,7 +129,7 @@ def document_lines(document: Document) -> Iterator[str]:
 
 
 def section_lines(section: Section) -> Iterator[str]:
-    """Yield a section's title, paragraphs and tables as text."""
+    """Yield the text of a section's title, paragraphs and tables, line by line."""
     yield section.title
     yield from section.paragraphs
     width = columns()
@@ -138,7 +143,10 @@ def section_lines(section: Section) -> Iterator[str]:
 
 
 def _row_lines(table: Table, width: int) -> Iterator[str]:
-    """Yield a table row by row: its names, then each figure after its heading."""
+    """Yield the lines of a table too wide for a terminal: after a row's names, `heading: figure`.
+
+    width: the terminal's columns.
+    """
     yield printable(f"  {', '.join(table.headings[: table.names])}:")
     wrapper = TextWrapper(
         width,
@@ -150,7 +158,8 @@ def _row_lines(table: Table, width: int) -> Iterator[str]:
     for row in table.rows:
         yield printable("  " + "  ".join(row[: table.names]))
         pairs = zip(table.headings[table.names :], row[table.names :], strict=True)
-        # A pair stays on one line: its own blanks are put back after the lines are made.
+        # A heading and its figure must stay on one line, so their blanks are NULs while lines are
+        # broken.
         text = "  ".join(f"{heading}: {cell};".replace(" ", "\0") for heading, cell in pairs)
         for line in wrapper.wrap(text):
             yield printable(line.replace("\0", " ").rstrip(";"))

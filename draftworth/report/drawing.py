@@ -1,4 +1,4 @@
-"""Draws plots as PNG bytes by Matplotlib's objects without pyplot; `plots.mplstyle` is the style.
+"""Draws plots as PNG bytes with Matplotlib, without pyplot; `plots.mplstyle` is the style.
 
 Colours are Okabe and Ito's, which colour-blind readers can tell apart; each variant also has its
 own marker and line style, and the baseline is grey. Names of variants and classes are a user's
@@ -19,12 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-# matplotlib loads slowly, so functions that draw import it; text for a terminal does not need it.
+# Matplotlib loads slowly, and a report for a terminal does not need it, so only the functions that
+# draw import it.
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STYLE = Path(__file__).with_name("plots.mplstyle")
-# This many shades are enough for lines and text, and a page of fifty plots stays below 1 MB.
+# The number of colours in a PNG file: enough for lines and text, and so few that a page of fifty
+# plots stays below 1 MB.
 SHADES = 32
 
 WIDTH_INCHES = 4.8
@@ -42,7 +44,11 @@ Look = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A plot. name: its file is NAME.png. title: the finding. caption: which data it shows."""
+    """A plot that is not drawn yet.
+
+    name: the name of its file without `.png`. title: what the plot shows, as a finding. caption:
+    which data it shows. draw: draws the data into Matplotlib's axes.
+    """
 
     name: str
     title: str
@@ -68,7 +74,7 @@ def themed(colour: Literal["grid.color", "axes.labelcolor", "text.color"]) -> st
 
 
 def short(name: str) -> str:
-    """Cut a name to a length that fits into a plot, and replace control characters by `?`."""
+    """Return a name cut to a length that fits into a plot, with `?` for control characters."""
     clean = "".join(c if c.isprintable() else "?" for c in name)
     return clean if len(clean) <= LONGEST_NAME else f"{clean[: LONGEST_NAME - 1]}…"
 
@@ -85,7 +91,8 @@ def render(plot: Plot) -> bytes:
         warnings.simplefilter("ignore")
         figure = Figure(figsize=(WIDTH_INCHES, plot.height_inches))
         plot.draw(figure.add_subplot())
-        # The title is the figure's, because axes beside row labels are too narrow for a title.
+        # The title belongs to the figure, not to the axes: beside the labels of rows, axes are too
+        # narrow for a title.
         figure.suptitle(
             textwrap.fill(plot.title, TITLE_COLUMNS), x=0.015, horizontalalignment="left"
         )
@@ -96,21 +103,22 @@ def render(plot: Plot) -> bytes:
 
 
 def _import_matplotlib() -> None:
-    """Import Matplotlib without the settings of the machine, which can be wrong for it.
+    """Import Matplotlib without its settings on this machine, which could make the import fail.
 
-    It reads them when it is imported: a backend's name, and the first file `matplotlibrc` of the
-    current folder, MATPLOTLIBRC and the home folder. They cannot change a plot, and could end the
-    import. `render` alone imports it first.
+    On import, Matplotlib reads the name of a backend, and the first file `matplotlibrc` that it
+    finds: in the current folder, at MATPLOTLIBRC, or in the home folder. No plot needs these
+    settings. `render` calls this function before Matplotlib is imported anywhere else.
     """
     os.environ |= {"MPLBACKEND": "agg", "MATPLOTLIBRC": str(STYLE)}
-    # Otherwise it warns where it can keep no list of fonts, which costs a second per process.
+    # Otherwise Matplotlib warns if it cannot store its list of fonts, which costs only a second per
+    # process.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with chdir(STYLE.parent):
         importlib.import_module("matplotlib")
 
 
 def legend(axes: Axes, entries: Iterable[tuple[str, Look]]) -> None:
-    """Draw the legend below the plot, so that it hides no point."""
+    """Draw a legend of (name, look) entries below the plot, where it hides no point."""
     from matplotlib.lines import Line2D
 
     entries = list(entries)

@@ -21,7 +21,7 @@ DECODE_HEAVY = 0.5
 
 
 def figures(facts: RunFacts) -> Section:
-    """Return the section with all variants' figures; figures that no variant has are left out."""
+    """Return the section with all variants' figures, except figures that no variant has."""
     columns = [
         metric
         for metric in definitions.METRICS
@@ -47,7 +47,7 @@ def figures(facts: RunFacts) -> Section:
 
 
 def _decode_heavy(facts: RunFacts) -> Iterator[str]:
-    """Say whether decoding takes most of the time without speculation."""
+    """Yield a sentence on whether decoding takes most of the time without speculation."""
     shares = [s for g in facts.groups if (s := g.baseline.value(definitions.DECODING)) is not None]
     if shares:
         least, most = min(shares), max(shares)
@@ -96,7 +96,7 @@ def quantiles(facts: RunFacts) -> Section:
 
 
 def cross_checks(facts: RunFacts) -> Section:
-    """Return the section that compares our figures with those of LLMPerf, servers and estimates."""
+    """Return the section that compares our figures with LLMPerf's, the servers' and estimates."""
     return Section(
         title="Cross-checks",
         paragraphs=(ABOUT["llmperf"], ABOUT["cross_checks"]),
@@ -180,7 +180,8 @@ def _break_even_cells(prediction: checks.BreakEven) -> tuple[str, ...]:
 def outputs(facts: RunFacts) -> tuple[Section, ...]:
     """Return sections on how many outputs equal the baseline's, and where the others differ first.
 
-    Sampled outputs are not compared. Checks by likelihoods are shown for greedy and sampled ones.
+    Sampled outputs are not compared. What a model found of the outputs' likelihoods is shown for
+    greedy and for sampled outputs.
     """
     compared = [(v, c) for v in facts.speculative if (c := v.comparison)]
     judged = any(c.likeness for _, c in compared)
@@ -241,7 +242,8 @@ def _identical_cells(comparison: Comparison) -> tuple[str, str]:
     return counted, words.share(comparison.identical_share)
 
 
-# The report's words for how alike outputs are, compared with the control's.
+# The report's words for how often a variant's outputs equal the baseline's, compared with how often
+# those of the control (a second server without speculation) do.
 _LIKENESS: Mapping[LikenessWord, str] = {
     "as alike": "as alike as two servers without speculation",
     "differs more": "differs more than two servers without speculation",

@@ -40,7 +40,7 @@ _PLACES = {
 
 
 def handover_section(facts: RunFacts) -> Section:
-    """Return the section with the decision, its traffic, what to watch, how to measure again."""
+    """Return the section with the decision, its traffic, what to watch and how to measure again."""
     handover = handover_of(facts)
     return Section(
         title=TITLE,
@@ -77,7 +77,7 @@ def _sentences(facts: RunFacts, handover: Handover) -> Iterator[str]:
 
 
 def _alternatives(decision: Decision) -> Iterator[str]:
-    """Yield the comparisons that the decision chose from, if there are several, in order."""
+    """Yield a sentence that lists the comparisons that the decision chose from, if several."""
     if len(decision.choices) > 1:
         each = (f"{c.name} in {c.traffic.label} ({c.judgement})" for c in decision.choices)
         yield f"In order of preference: {', '.join(each)}."
@@ -196,7 +196,8 @@ def _commands(facts: RunFacts) -> Iterator[tuple[str, str]]:
     serving = facts.run.result.serving
     yield "see the whole report", "draftworth report RUN --out DIR"
     on_aws = serving is not None and serving.instance_type is not None
-    # `manifests` takes the winner of the run as it was measured.
+    # `draftworth manifests` exports the winner by the run's own weights, prices and limits: not the
+    # winner if the run is judged with others (`chosen_values`).
     has_winner = facts.decision.is_made and not chosen_values(facts)
     if has_winner and serving is not None:
         image = "" if on_aws else " --image REPOSITORY:TAG"
@@ -241,7 +242,8 @@ def _probe(facts: RunFacts, load: Load, command: str = _MEASURE) -> str:
     done = [r for b in blocks for r in b.requests if not r.failed]
     most = max((n for r in done if (n := r.number_output_tokens) is not None), default=None)
     tokens = "" if most is None else f" --output-tokens {most}"
-    # `--fixed-length` if every output ended at its length limit, whether asked for or not.
+    # If every output ended at its length limit, `--fixed-length` gives outputs of these lengths
+    # again, whether or not the run had asked for them.
     fixed = " --fixed-length" if {r.finish_reason for r in done} == {"length"} else ""
     sampled = facts.run.result.temperature
     temperature = f" --temperature {sampled:g}" if sampled else ""

@@ -1,4 +1,4 @@
-"""Says with what other weights, prices and limits than its own a run was judged."""
+"""Says which weights, prices and limits a run was judged with instead of its own."""
 
 from collections.abc import Sequence
 
@@ -10,18 +10,18 @@ _PLURALS = {"weight": "weights", "usd_per_hour": "prices", "limit": "limits"}
 
 
 def kinds(values: Sequence[ChosenValue]) -> str:
-    """Return what was chosen, as `weights, prices and limits`."""
+    """Return the kinds of chosen values, as in `weights, prices and limits`."""
     *first, last = dict.fromkeys(_PLURALS[value.of] for value in values)
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def title(values: Sequence[ChosenValue]) -> str:
-    """Return the end of a document's title: ` (judged with other limits than the run's own)`."""
+    """Return the end of a document's title, ` (judged with ...)`; empty without chosen values."""
     return f" (judged with other {kinds(values)} than the run's own)" if values else ""
 
 
 def sentences(values: Sequence[ChosenValue]) -> tuple[str, ...]:
-    """Return a warning that lists all chosen values; empty without any."""
+    """Return a warning that lists all chosen values; empty if there are none."""
     if not values:
         return ()
     each = "; ".join(f"{_named(v)} instead of {_amount(v, v.instead_of)}" for v in values)
@@ -32,7 +32,7 @@ def sentences(values: Sequence[ChosenValue]) -> tuple[str, ...]:
 
 
 def line(values: Sequence[ChosenValue], *, columns: int) -> str:
-    """Return the chosen values on a line of at most `columns`, or that there are some."""
+    """Return a line that lists the chosen values or, if `columns` do not suffice, their kinds."""
     listed = f"Judged with other {kinds(values)}: {', '.join(map(_named, values))}"
     short = f"Judged with other {kinds(values)} than the run's own: --verbose"
     return listed if len(listed) <= columns else short

@@ -9,7 +9,10 @@ from draftworth.report.words import ABOUT, MISSING, yes_or_no
 
 
 def likelihood_tables(checks: Sequence[likelihoods.ModelsCheck]) -> tuple[Table, ...]:
-    """Return a table for each kind of check: of sampled outputs, of greedy ones, and by drafts."""
+    """Return the tables of the checks of outputs by likelihoods, one for each kind of check.
+
+    The target judges sampled outputs, the target judges greedy outputs, or a draft judges outputs.
+    """
     by_target = (_sampled_cells(f) for f in checks if isinstance(f, likelihoods.Likelihood))
     greedy = (_greedy_cells(f) for f in checks if isinstance(f, likelihoods.GreedyLikelihood))
     by_draft = (_draft_cells(f) for f in checks if isinstance(f, likelihoods.DraftLikelihood))
@@ -61,7 +64,7 @@ def _draft_cells(check: likelihoods.DraftLikelihood) -> tuple[str, ...]:
 
 
 def predicted_sections(predictions: Sequence[likelihoods.Prediction]) -> tuple[Section, ...]:
-    """Return a section on predicted and measured tokens per step; none without predictions."""
+    """Return the section on predicted and measured tokens per step; empty without predictions."""
     rows = (
         (
             *(p.prompt_class, p.variant, str(p.requests)),

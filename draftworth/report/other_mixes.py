@@ -1,4 +1,4 @@
-"""Shows what a token would cost in other mixes of the classes, and at other prices."""
+"""Shows what a token would cost in other mixes of the prompt classes, and at other prices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TITLE = "Other mixes and other prices"
-# A share or a price ratio, the cost ratio there, and the cost ratio's interval, if it has one.
+# A point of a plot: a share or a price ratio, the cost ratio there, and the cost ratio's interval;
+# None: it has none.
 _Point = tuple[float, float, tuple[float, float] | None]
 _MARKS = (
     "Circle: as judged; diamond: where costs are equal, with its interval; band around 0: no "
@@ -26,7 +27,7 @@ _MARKS = (
 
 
 def other_mixes_sections(facts: RunFacts) -> Iterator[Section]:
-    """Yield the section with the plots; none if no costs of a token are compared."""
+    """Yield the section with the plots; nothing if the run compares no costs of a token."""
     by_price = facts.decision.by_price
     if by_price is None:
         return
@@ -41,7 +42,7 @@ def other_mixes_sections(facts: RunFacts) -> Iterator[Section]:
 
 
 def _share_plot(curve: CostByShare, number: int) -> Plot:
-    """Return the plot of a class; `number` makes the plots' names unique."""
+    """Return the plot of the cost over one class's share; `number` makes plots' names unique."""
     points = [(100 * share, r.value, r.interval) for share, r in curve.ratios.items()]
     judged = curve.judged
     return Plot(
@@ -115,7 +116,7 @@ def _percent_more(ratio: float) -> float:
 
 
 def share_words(curve: CostByShare) -> str:
-    """Return at which shares of the class a token costs less, with the interval of the end."""
+    """Say at which shares of a class a token costs less, with the break-even share's interval."""
     who, name = f"{short(curve.variant)} at {curve.traffic.load.label}", short(curve.prompt_class)
     if curve.equal is None:
         first = next(iter(curve.ratios.values()))
@@ -130,14 +131,17 @@ def share_words(curve: CostByShare) -> str:
 
 
 def share_percent(share: float, low: float | None, high: float | None) -> str:
-    """Return a share with its interval, rounded outwards, as `41% (36 to 47)`."""
+    """Return a share (0 to 1) with its interval, rounded outwards, as `41% (36 to 47)`."""
     if low is None or high is None:
         return f"{share:.0%} (no interval)"
     return f"{share:.0%} ({math.floor(100 * low)} to {math.ceil(100 * high)})"
 
 
 def _price_words(cost: CostByPrice) -> str:
-    """Return up to which price ratio a token costs less, with its interval, rounded outwards."""
+    """Say up to which price of the variant's server a token costs less, with the interval.
+
+    The price is given in prices of the baseline's server. The interval is rounded outwards.
+    """
     equal, ends = cost.equal, "no interval"
     if equal.low is not None and equal.high is not None:
         low, high = math.floor(100 * equal.low) / 100, math.ceil(100 * equal.high) / 100

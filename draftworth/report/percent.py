@@ -23,9 +23,12 @@ def spoken_changes(ratios: tuple[float, float]) -> str:
 
 
 def outwards(ratios: tuple[float, float]) -> tuple[int, int]:
-    """Return the distances of an interval's ends from 1, in whole per cent, the nearer one first
-    if both lie on one side. They are rounded so that the interval never promises too much."""
-    # Rounded first: a change of 30% is 30.000000000000004 in floating point.
+    """Return how far the ends of a ratio's interval are from 1, in whole per cent.
+
+    If both ends are above 1 or both below it, the nearer one comes first; else the low end. They
+    are rounded so that the interval never promises too much.
+    """
+    # Rounded first, because a change of 30% may be 30.000000000000004 in floating point.
     low, high = (round(abs(ratio - 1) * 100, 9) for ratio in ratios)
     if direction(ratios[0]) == direction(ratios[1]):
         return math.floor(min(low, high)), math.ceil(max(low, high))

@@ -22,12 +22,15 @@ from draftworth.report.words import FINDINGS, INTERVAL, change, ratio
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The height of two panels, one above the other.
+# The height of a plot with two panels, one above the other.
 HEIGHT_INCHES = 5.6
 
 
 def ladder_plot(ladder: Ladder, suffix: str) -> Plot:
-    """Return a plot of cost and ITL over the requests in flight; `suffix` ends the plot's name."""
+    """Return a plot of cost and ITL over the requests in flight.
+
+    ladder: one traffic, measured at several concurrencies. suffix: the end of the plot's name.
+    """
     reaches = "; ".join(f"{short(v)} {_title(ladder, v)}" for v in ladder.speculative)
     unit = "US dollars" if ladder.has_price else "hours of a server"
     return Plot(
@@ -88,7 +91,7 @@ def _draw_intervals(axes: Axes, index: int, ladder: Ladder, variant: str) -> Non
 
 CURVE_POINTS = 400
 ROW_INCHES = 0.55
-# The time axis of a run that is longer than this is in minutes.
+# For a run that is longer than this, the time axis is in minutes.
 SECONDS_AXIS_LIMIT_S = 300.0
 
 
@@ -119,7 +122,7 @@ def group_plots(facts: RunFacts, number: int, group: GroupFacts) -> Iterator[Plo
         yield _acceptance_plot(group, suffix)
 
 
-def sample(variants: Sequence[VariantFacts]) -> str:
+def sample_sentence(variants: Sequence[VariantFacts]) -> str:
     """Return a sentence on how many requests of which variants a plot shows."""
     return f"Requests: {', '.join(_counted(v.summary) for v in variants)}."
 
@@ -185,7 +188,7 @@ def _over_time_plot(facts: RunFacts, group: GroupFacts, metric: Metric, suffix: 
         if metric is INTER_TOKEN_LATENCY
         else f"{group.group.label}: median {metric.label} {listed}",
         caption=f"{metric.label} of each request over time, lines at the medians{better}. "
-        f"{sample(group.variants)}",
+        f"{sample_sentence(group.variants)}",
         draw=draw,
     )
 
@@ -198,7 +201,7 @@ def _itl_distribution_plot(group: GroupFacts, suffix: str) -> Plot:
     return Plot(
         name=f"itl-distribution-{suffix}",
         title=f"{group.group.label}: nine in ten requests have an ITL below {slow}",
-        caption=f"Share of requests whose ITL is at most x. {sample(group.variants)}",
+        caption=f"Share of requests whose ITL is at most x. {sample_sentence(group.variants)}",
         draw=lambda axes: _draw_curves(axes, group, curves, "ITL (ms per token)"),
     )
 
@@ -262,7 +265,7 @@ def _acceptance_plot(group: GroupFacts, suffix: str) -> Plot:
         f"drafted tokens accepted, {first.accepted_at[-1]:.0%} of those at position "
         f"{len(first.accepted_at)}",
         caption="By the server's counters over all measured blocks. "
-        + sample([v for _, v in drafted]),
+        + sample_sentence([v for _, v in drafted]),
         draw=draw,
     )
 

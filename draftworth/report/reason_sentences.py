@@ -18,7 +18,10 @@ ENOUGH = f"{MIN_PROMPTS} prompts in two rounds"
 
 
 def reason_words(comparison: Comparison) -> str:
-    """Say why a comparison is judged as it is, and if the noise floor alone leaves it undecided."""
+    """Say why a comparison is judged as it is, and whether only the noise floor leaves it open.
+
+    The noise floor is how much the cost of a token differs between two servers without speculation.
+    """
     words = words_of(comparison.reason)
     noise = interval_of(comparison.floor)
     if not comparison.by_floor or noise is None:
@@ -83,7 +86,7 @@ def _which_repetitions(ratio: Estimate) -> str:
 
 
 def latency_words(latency: doubts.LatencyAtLimit) -> str:
-    """Say what a latency is beside its limit, and what would show whether it keeps the limit."""
+    """Say what a latency and its limit are, and how many requests would show if it keeps it."""
     what = f"{latency.latency} p95 of {latency.variant} in {latency.group.label}"
     limit = f"limit {latency.limit_s * 1e3:g} ms"
     if latency.p95 is None:
@@ -142,14 +145,14 @@ def _not_believed_words(doubt: doubts.NotBelieved) -> str:
 
 
 def no_floor_words(doubt: doubts.NotComparable | doubts.NoFloorInterval) -> str:
-    """Say why a control gives no noise floor."""
+    """Say why a control (a second server without speculation) gives no noise floor."""
     if isinstance(doubt, doubts.NoFloorInterval):
         return f"its pairs in {doubt.group} give no interval"
     return not_comparable_words(doubt)
 
 
 def answers_words(check: AnswersCheck) -> str:
-    """Say why outputs are not the target's, or why that is not known; empty if nothing shows it."""
+    """Say why outputs are not the target model's, or why that is not known; empty if they are."""
     if check.is_the_targets or check.evidence is None:
         return ""
     unknown = "whether its answers are the target's is not known"

@@ -20,9 +20,10 @@ from draftworth.report.verdict_section import compared
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The distance on the x axis between two curves' bars; hollow points are moved by half of it.
+# The distance on the x axis between the interval bars of two curves at one window. A hollow
+# (predicted) point beside a measured one is moved by half of it.
 _APART = 0.2
-# High enough for a legend with long names of drafts, one below another.
+# High enough for a legend with long names of drafts, one below the other.
 HEIGHT_INCHES = 4.2
 _FEWEST_TICKS = 3
 _STEPS = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
@@ -30,7 +31,10 @@ _STEPS = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """The cost of a token with `window` / its cost without a draft, and the 95% interval."""
+    """A point of a curve: the cost of a token with `window` / its cost without a draft.
+
+    low, high: the ends of the cost's 95% interval; None: it has none.
+    """
 
     window: float
     cost: float
@@ -40,7 +44,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The curve of one draft: the cost of a token over the windows.
+    """The curve of one draft: the cost of a token over the windows. name: of the draft.
 
     line: the points that a line joins. filled: the measured points. hollow: the predicted points.
     """
@@ -99,8 +103,11 @@ def _scales(axes: Axes, windows: Sequence[float]) -> None:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return the powers of two from low to high; if they are fewer than three, multiples of the
-    first of `_STEPS` that gives three ticks."""
+    """Return the ticks of a logarithmic axis: the powers of two from low to high.
+
+    If there are fewer than three, the ticks are the multiples of the first of `_STEPS` of which
+    there are at least three.
+    """
     powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
     ticks = [2.0**power for power in powers]
     for step in _STEPS:
@@ -145,7 +152,7 @@ def _classes(search: SearchResult) -> Sequence[str]:
 
 
 def _if_several(classes: Sequence[str]) -> Sequence[str]:
-    """Return the classes, or none if there is only one: its cost equals the whole traffic's."""
+    """Return the classes, or none if there is only one, whose cost is that of the whole traffic."""
     return classes if len(classes) > 1 else []
 
 

@@ -8,7 +8,7 @@ from draftworth.untrusted import one_line
 
 
 def search_answer(search: SearchResult) -> str:
-    """Say which candidate of a search is best, its cost of a token, and how sure the search is."""
+    """Say which candidate of a search is best, what a token costs with it, and how sure that is."""
     if not search.best:
         return "The search has measured no candidate: no draft and no window can be named."
     name = named(search, search.best)
@@ -40,7 +40,7 @@ def course(search: SearchResult) -> Iterator[str]:
 
 
 def next_step(search: SearchResult) -> str:
-    """Say what to do after a search."""
+    """Say what the user is to do after a search."""
     if not search.best:
         return "Next: put right what is said here and measure once more."
     if search.result(search.best).cost.low >= 1:

@@ -24,7 +24,8 @@ from draftworth.report.reason_sentences import reason_words
 from draftworth.report.search_sentences import named, search_answer
 from draftworth.untrusted import one_line
 
-# With fewer prompts or starts, the sentences of a verdict say what they may not have shown.
+# If a verdict has fewer prompts, or fewer starts of the servers, its sentence says how rare a kind of
+# prompt or start may have been missed.
 MANY_DRAWN = 16
 WITHOUT_SPECULATION = "without speculation"
 
@@ -98,7 +99,11 @@ def _why_by_rates(decision: Decision) -> str:
 
 
 def first_words(decision: Decision) -> str:
-    """Return the headline's first words; what is cheaper may be so without speculation."""
+    """Return the headline's first words, such as `Speculation pays`; empty without a comparison.
+
+    A variant may be cheaper although it accepts no drafts; then the words say that it is not by
+    speculation.
+    """
     comparison = decision.comparison
     if comparison is None:
         return ""
@@ -108,7 +113,7 @@ def first_words(decision: Decision) -> str:
 
 
 def next_step(facts: RunFacts) -> str:
-    """Say what to do about a run that has no decision; empty if it has one."""
+    """Say what the user can do about a run without a decision; empty if the run has one."""
     decision = facts.decision
     if decision.is_made:
         return ""
@@ -141,7 +146,7 @@ _NEXT_STEPS = {
 
 
 def missing_sentences(facts: RunFacts) -> Iterator[str]:
-    """Yield what a decision lacks, without full stops."""
+    """Yield in words what is missing for a decision, without full stops."""
     decision, result = facts.decision, facts.run.result
     for missing in decision.missing:
         match missing:
@@ -194,8 +199,10 @@ def _reach_of(facts: RunFacts, best: Comparison) -> Iterator[str]:
 
 
 def by_class_sentences(decision: Decision) -> Iterator[str]:
-    """Yield what it costs if the variant serves the classes in which it pays; none if no classes
-    differ in sign."""
+    """Yield sentences on the cost if the variant serves only the classes in which it pays.
+
+    There are none unless the variant is cheaper in one class and more expensive in another.
+    """
     split = decision.by_class
     if split is None:
         return
@@ -224,7 +231,10 @@ def _saving_words(ratio: Estimate) -> str:
 
 
 def winner_to_export(facts: RunFacts) -> Winner:
-    """Return the winner of a run; NoWinnerError: the run has no decision, and what to do."""
+    """Return the winner of a run; raise NoWinnerError if the run has no decision.
+
+    The error's message says why there is none, and what to do.
+    """
     winner, result = winner_of(facts), facts.run.result
     if winner is None:
         failed = result.status != "complete"
@@ -237,7 +247,7 @@ def winner_to_export(facts: RunFacts) -> Winner:
 
 
 def findings(facts: RunFacts) -> Iterator[Finding]:
-    """Yield a finding for each comparison: in the mix, in each class, against `AS_SHIPPED`."""
+    """Yield a finding for each comparison: in the mix, in each class, with the shipped baseline."""
     weights = weights_of(facts.run)
     parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
     for mix in facts.mixes:
@@ -286,7 +296,7 @@ def cost_sentence(c: Comparison) -> str:
 
 
 def floor_sentence(c: Comparison) -> str:
-    """Return a sentence on the noise floor; empty if there is none, or the reason mentions it."""
+    """Return a sentence on the noise floor; empty if there is none, or `reason_words` has it."""
     noise = interval_of(c.floor)
     if c.by_floor or noise is None:
         return ""
@@ -300,8 +310,10 @@ def floor_sentence(c: Comparison) -> str:
 
 
 def rare_sentences(c: Comparison) -> str:
-    """Say which requests are extreme, and which events a verdict on costs may have missed; empty if
-    there is nothing to say, else with a space before it."""
+    """Say which requests took extremely long, and which rare events a verdict may have missed.
+
+    The text is empty if there is nothing to say; else it begins with a space.
+    """
     extreme = _extreme_sentence(c.extremes, c.without_extremes) if c.extremes else ""
     return f"{extreme}{_unseen_sentence(c)}"
 
@@ -329,8 +341,11 @@ def _unseen_sentence(c: Comparison) -> str:
 
 
 def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
-    """Say how many more requests, prompts or repetitions a variant needs for an interval as narrow
-    as the experiment asks for; empty if it is narrow enough, or if there is no interval."""
+    """Say how much more to measure until a variant's interval is as narrow as the experiment asks.
+
+    The text is empty if the interval is narrow enough, or if there is none; else it begins with a
+    space.
+    """
     if not variant.shortfall:
         return ""
     lacks = shortfall_words(variant.shortfall, facts.run.result.target_interval_width)
@@ -338,7 +353,10 @@ def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:
 
 
 def shortfall_words(shortfall: Shortfall, target_width: float) -> str:
-    """Say how much more to measure until an interval has the target width."""
+    """Say how many requests, prompts or repetitions are missing for an interval of a target width.
+
+    target_width: width of the interval / the figure, such as 0.1.
+    """
     reached = f"would make the interval {target_width:.0%} wide"
     if not (shortfall.prompts or shortfall.repetitions):
         return f"about {_so_many(shortfall.requests, 'request')} {reached}"
@@ -352,7 +370,7 @@ def _so_many(count: int, name: str) -> str:
 
 
 def reach_sentences(facts: RunFacts) -> Iterator[str]:
-    """Yield a sentence for each ladder and variant: up to which load the variant is cheaper."""
+    """Yield a sentence for each traffic and variant: up to which load the variant is cheaper."""
     ladders: list[Contexts | Ladder] = [*facts.contexts, *_several_rungs(facts)]
     for measured in ladders:
         for variant in measured.speculative:
@@ -364,7 +382,10 @@ def _several_rungs(facts: RunFacts) -> list[Ladder]:
 
 
 def reach_words(measured: Ladder | Contexts, variant: str) -> str:
-    """Say up to which concurrency, and up to which prompt length, a variant is cheaper."""
+    """Say up to which concurrency a variant is cheaper; for `Contexts`, also up to which length.
+
+    measured: one traffic at several concurrencies; `Contexts`: and with several prompt lengths.
+    """
     if isinstance(measured, Contexts):
         return _context_reach(measured, variant)
     last = measured.cheaper_up_to(variant)
@@ -416,7 +437,11 @@ def _side_words(bounds: RateBounds) -> str:
 
 
 def equal_rate_sentences(decision: Decision) -> Iterator[str]:
-    """Yield for each variant how its latencies differ at a rate that both sides keep."""
+    """Yield how the latencies of variants differ at request rates within the limits.
+
+    There is a sentence for each variant and each rate at which both variant and baseline keep the
+    latency limits.
+    """
     for rates in decision.rates:
         for comparison in rates.at_equal_rates:
             latencies = [

@@ -17,12 +17,15 @@ PART_NAMES = {
     "idle": "idle between blocks",
 }
 
-# Of a self-test, after its names and numbers.
+# What a server's self-test measured: headings of the last columns of the self-tests' table.
 _MEASURED = ("nrt_init s", "read MiB/s", "free memory GiB", "free disk GiB", "self-test s")
 
 
 def spending_section(run: RunResult) -> Section:
-    """Return the run's time and cost by use, its interruptions, server starts and devices."""
+    """Return the section on what a run's time and money were spent on.
+
+    It also lists the run's interruptions, the starts of its servers and their devices.
+    """
     parts = run_parts(run)
     everything = total(parts)
     paid = ""
@@ -33,7 +36,7 @@ def spending_section(run: RunResult) -> Section:
     sentences = [f"The run took {everything.seconds / 60:.1f} min{paid}."]
     if run.interruptions:
         lost = "nothing of what was lost is in any figure"
-        sentences.append(f"Interrupted {interruption_count(run)}; {lost}.")
+        sentences.append(f"Interrupted {interruption_words(run)}; {lost}.")
     if run.price:
         sentences.append(ABOUT["costs"])
     rows = (
@@ -87,8 +90,8 @@ def _test_cells(server: str, test: SelfTest) -> tuple[str, ...]:
     )
 
 
-def interruption_count(run: RunResult) -> str:
-    """Return the interruptions as `3 times (servers 2, load generator 1)`, or `none`."""
+def interruption_words(run: RunResult) -> str:
+    """Say how often a run was interrupted: `3 times (servers 2, load generator 1)`, or `none`."""
     kinds = [interruption.kind for interruption in run.interruptions]
     if not kinds:
         return "none"

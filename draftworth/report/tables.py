@@ -43,7 +43,8 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 def requests_csv(blocks: Sequence[BlockResult]) -> str:
     """Return requests.csv: for each request, what identifies its block, and what was measured.
 
-    Tokens per step are those of the figures: none where only whole blocks have them.
+    A request's tokens per step are counted as in the report's figures. The cell is empty if the
+    server's counters show the steps of whole blocks only.
     """
     return _csv(REQUEST_COLUMNS, _request_rows(blocks))
 
@@ -62,12 +63,12 @@ def _request_rows(blocks: Sequence[BlockResult]) -> Iterator[Row]:
 
 
 def figures_csv(facts: RunFacts) -> str:
-    """Return figures.csv, a row for each figure; rows on the whole run have no class and load."""
+    """Return figures.csv, one row for each figure; figures of the whole run lack class and load."""
     return _csv(FIGURE_COLUMNS, figure_rows(facts))
 
 
 def figure_rows(facts: RunFacts) -> Iterator[Row]:
-    """Yield the rows of figures.csv."""
+    """Yield the rows of figures.csv, each with its cells by column; missing cells are empty."""
     for variant in facts.variants:
         group = variant.summary.group
         who = _group_cells(group.prompt_class, group.load.label, variant.name)
@@ -87,8 +88,11 @@ def figure_rows(facts: RunFacts) -> Iterator[Row]:
 
 
 def _best_window(facts: RunFacts, search: SearchResult) -> Row:
-    """Return the row of a search's best window. The row's interval spans all windows of the same
-    draft whose cost intervals overlap the best window's."""
+    """Return the row of figures.csv for a search's best window.
+
+    Its interval spans all windows of the same draft whose cost may be as low as the best window's:
+    the low end of their cost interval is at most the high end of the best window's.
+    """
     best = search.search.candidate(search.best)
     candidates = (
         (search.search.candidate(result.variant), result.cost) for result in search.results

@@ -45,7 +45,10 @@ def _rows(facts: RunFacts, c: Comparison) -> Iterator[tuple[str, ...]]:
 
 
 def control_tables(facts: RunFacts) -> tuple[Table, ...]:
-    """Return the table of noise floors (cost of control / baseline); empty without a control."""
+    """Return the table of noise floors: the costs of two servers without speculation compared.
+
+    It is empty without a control, which is the second of these servers.
+    """
     rows = (
         (
             *(c.traffic.name, c.traffic.load.label, c.name),

@@ -44,7 +44,7 @@ ANSWERS: Mapping[Judgement, str] = {
     Judgement.MORE_EXPENSIVE: "Speculation does not pay",
     Judgement.OUTSIDE_LIMITS: "Speculation does not keep the limits",
 }
-# What the ten lines say beside a cost, if it is not the judgement itself.
+# What the answer for a terminal says after a cost; for other judgements, the judgement itself.
 _PROOF: Mapping[Judgement, str] = {
     Judgement.CHEAPER: "proven",
     Judgement.MORE_EXPENSIVE: "proven",
@@ -62,14 +62,17 @@ FINDINGS: Mapping[Judgement, str] = {
 
 
 def proof(judgement: Judgement, *, clears_floor: bool | None) -> str:
-    """Return whether a cost is proven. clears_floor: None: not compared with the noise floor."""
+    """Say whether a cost is proven, in words.
+
+    clears_floor: whether the judgement holds beside the noise floor; None: that is not known.
+    """
     return "not proven" if clears_floor is False else _PROOF.get(judgement, judgement)
 
 
 def price_words(run: RunResult) -> str:
     """Return a run's price as `8.60 USD a node hour (Spot price history, 2026-03-15)`.
 
-    Servers of the user's own have a price each.
+    If the servers are the user's own, a price is listed for each of them.
     """
     price = run.price
     if price is None:
@@ -121,12 +124,12 @@ def interval(estimate: statistics.Estimate | None, *, scale: float = 1.0, digits
 
 
 def change(ratio: statistics.Estimate | CostInterval | None) -> str:
-    """Return a ratio as a change in per cent: 0.618 is `-38.2%`."""
+    """Return a ratio as a change in per cent, such as `-38.2%` for 0.618; `-` without a ratio."""
     return MISSING if ratio is None else signed_percent(ratio.value - 1)
 
 
 def change_interval(ratio: statistics.Estimate | CostInterval | None) -> str:
-    """Return the ends of a ratio's interval as `-41.0% to -35.1%`."""
+    """Return the ends of a ratio's interval as `-41.0% to -35.1%`; `-` without an interval."""
     if ratio is None or ratio.low is None or ratio.high is None:
         return MISSING
     return changes((ratio.low, ratio.high))

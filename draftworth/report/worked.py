@@ -1,7 +1,8 @@
 """Lists what worked in a run: its software, and the gates that each server passed, with times.
 
-A gate is something that has to work before the next one can: a server's self-test, a first answer,
-the load. For the first run in an account this list is the result: it shows how far the run came.
+A gate is something that has to work before the next one can: a server's self-test, its first
+answer, the load. Of the first run in an account this list is the main result: it shows how far the
+run came.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ TITLE = "What worked"
 
 
 def worked_sections(run: Run) -> tuple[Section, ...]:
-    """Return the section of what worked; empty for pooled runs, or if nothing is recorded."""
+    """Return the section on what worked; empty for pooled runs, or if nothing is recorded."""
     rows = [*_test_rows(run), *_answer_rows(run), *_load_rows(run)]
     if not rows or run.is_pool:
         return ()

@@ -17,7 +17,7 @@ from draftworth.report.words import Code, Prose
 from draftworth.safe_writing import write_file
 from draftworth.untrusted import printable
 
-# PNG bytes of a plot by its name.
+# The PNG bytes of each plot, by the plot's name.
 Images = Mapping[str, bytes]
 
 # An unescaped pipe would end a cell of a Markdown table, even in code.
@@ -29,9 +29,10 @@ _EMPHASIS = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 def write_report(
     document: Document, facts: RunFacts, folder: Path, *, root: Path | None = None
 ) -> None:
-    """Write all files of a report, replace earlier ones; raise DraftworthError if writing fails.
+    """Write all files of a report into a folder; raise DraftworthError if writing fails.
 
-    root: see `_write_files`, also for the handover.
+    Earlier files of these names are replaced. root: the folder below which no folder on the way to
+    `folder` may be a link; None: `folder` itself.
     """
     images = _images(document)
     texts = {
@@ -46,7 +47,10 @@ def write_report(
 
 
 def write_handover(document: Document, folder: Path, *, root: Path | None = None) -> None:
-    """Write only the handover, as Markdown and HTML; raise DraftworthError if writing fails."""
+    """Write the handover as Markdown and HTML; raise DraftworthError if writing fails.
+
+    root: the folder below which no folder on the way to `folder` may be a link; None: `folder`.
+    """
     texts = {"handover.md": markdown_of(document), "handover.html": html_of(document, {})}
     _write_files({name: text.encode() for name, text in texts.items()}, folder, root=root)
 
@@ -54,8 +58,8 @@ def write_handover(document: Document, folder: Path, *, root: Path | None = None
 def _write_files(files: Mapping[str, bytes], folder: Path, *, root: Path | None = None) -> None:
     """Write files (contents by name) into a folder; raise DraftworthError if that is impossible.
 
-    root: the run's folder that `folder` lies in, below which no folder may be a link; None: in
-    none.
+    root: the run's folder, if `folder` lies in it. No folder below it may be a link, because a run
+        may come from others. None: `folder` itself.
     """
     try:
         for name, data in files.items():
@@ -101,7 +105,7 @@ def escape(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """Join the text into one line; yield its parts, each with whether the part is code."""
+    """Return the parts of a text, joined into one line, as (part, whether the part is code)."""
     line = " ".join(printable(text).split())
     parts = line.split("`") if isinstance(text, Prose) else [line]
     return ((part, isinstance(text, Code) or place % 2 == 1) for place, part in enumerate(parts))
@@ -121,8 +125,11 @@ def _template_text(value: object) -> str:
 
 
 def _filled(template: str, finalize: Callable[[str], str], **values: object) -> str:
-    """Return a template of this package, filled with values. finalize: turns a value into the text
-    to show; in an HTML template, all text except for `Markup` is escaped afterwards."""
+    """Return the text of a template of this package, filled with values.
+
+    finalize: turns a value into the text to show. In an HTML template, this text is escaped
+        afterwards, unless it is `Markup`.
+    """
     environment = Environment(
         loader=PackageLoader("draftworth.report"),
         autoescape=select_autoescape(["html.jinja"]),

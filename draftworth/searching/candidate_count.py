@@ -9,10 +9,11 @@ from draftworth.searching.next_candidate import first_candidate
 STUDY = "docs/search.md"
 
 
-# Mean number of candidates that simulated searches measured for the first draft and for each later
-# draft, with 13 windows per draft, on all devices (benchmarks/search.py; a test compares the
-# numbers). Simulated were one and two draft models, with and without predicted tokens per step, and
-# one head. A later head is assumed to need as many measured candidates as a later model.
+# Mean number of candidates that simulated searches measured: (for the first draft, for each further
+# draft). The means are over all simulated devices, with 13 windows per draft (benchmarks/search.py;
+# a test compares the numbers). Simulated were one and two draft models, with and without predicted
+# tokens per step, and one head. A further head is assumed to need as many candidates as a further
+# draft model without predictions.
 _PREDICTED = 3.4, 1.8
 _NOT_PREDICTED = 3.6, 2.4
 _HEADS = 3.7, 2.4
@@ -22,8 +23,9 @@ _HEADS = 3.7, 2.4
 class Extent:
     """The candidates that a search measures, unless a limit of the experiment ends it earlier.
 
-    certain: those measured in any case, in this order. possible: those that may be measured too.
-    average: mean number of measured candidates in simulated searches of this kind.
+    certain: candidates that are measured in any case, in this order. possible: candidates that may
+        be measured too. average: mean number of measured candidates in simulated searches of this
+        kind.
     """
 
     certain: tuple[Candidate, ...]
@@ -38,7 +40,8 @@ class Extent:
 def extent(search: Search, *, reads_outputs: bool) -> Extent:
     """Return which candidates a search certainly measures, and which further ones it may measure.
 
-    reads_outputs: whether draft models (heads cannot) read the baseline's outputs during the run.
+    reads_outputs: whether the run lets draft models read the baseline's outputs, which predicts
+        their tokens per step without a measurement. Heads cannot be predicted so.
     """
     drafts = {candidate.draft for candidate in search.candidates}
     predicted = {c.draft for c in search.candidates if c.variant in search.forecast}
@@ -60,7 +63,7 @@ def _certain(search: Search, predicted: Collection[str]) -> tuple[Candidate, ...
 
     First come the variants that the experiment lists by hand (if none: `first_candidate`), then one
     candidate of each further draft that is not in `predicted`: the drafts whose tokens per step can
-    be predicted without a measurement. A draft may not need a second measured candidate.
+    be predicted without a measurement. No second candidate of a draft is certain to be measured.
     """
     by_hand = tuple(c for c in search.candidates if c.is_asked_for)
     certain = by_hand or (first_candidate(search.candidates),)

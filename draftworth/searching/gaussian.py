@@ -16,7 +16,8 @@ class Gaussian:
 
     A Gaussian process over finitely many points (Rasmussen and Williams 2006, "Gaussian Processes
     for Machine Learning", section 2.2), updated with one measurement after the other.
-    covariance[i][j]: the covariance of the errors of the numbers i and j, which are normal.
+    means[i]: the estimate of number i. covariance[i][j]: the covariance of the errors of the
+    estimates i and j. The errors are normally distributed.
     """
 
     means: Sequence[float]
@@ -51,7 +52,7 @@ class Gaussian:
 
 
 def chance_above_zero(number: NormalDist) -> float:
-    """Return the probability that the number is above 0; its standard deviation may be 0."""
+    """Return the probability that a number is above 0; its standard deviation may be 0."""
     if number.stdev <= 0:
         return float(number.mean > 0)
     return _STANDARD.cdf(number.mean / number.stdev)

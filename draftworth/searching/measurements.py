@@ -13,14 +13,15 @@ from draftworth.metrics.steps import tokens_per_step
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.searching.next_candidate import ClassTimes, MeasuredCandidate
 
-# The least standard deviation of log(measured cost); a few blocks show a smaller one by chance.
+# The least standard deviation that is assumed for log(measured cost), because a few blocks may show
+# a smaller one by chance.
 _LEAST_DEVIATION = 0.004
 
 
 def class_times(
     blocks: Iterable[BlockResult], traffic: Traffic, baseline: str
 ) -> dict[str, ClassTimes]:
-    """Return the baseline's seconds per token by class; classes without output are left out."""
+    """Return the baseline's seconds per token in each prompt class that has output tokens."""
     measured = [block for block in blocks if block.variant == baseline]
     times = {}
     for group in traffic.groups:
@@ -40,10 +41,10 @@ def class_times(
 def measured_of(
     blocks: Sequence[BlockResult], traffic: Traffic, *, variant: str, baseline: str
 ) -> MeasuredCandidate | None:
-    """Return a candidate's cost, relative to the baseline's in the same rounds.
+    """Return a candidate's measured cost, relative to the baseline's in the same rounds.
 
-    None: a prompt class has no pair without a failed or excluded request, or the load is Poisson,
-    which has no cost per token.
+    None: in a prompt class, every pair (a prompt's requests to both servers) has a failed or
+    excluded request, or the load is Poisson, which has no cost per token.
     """
     pairs = counting(paired(blocks, traffic, variant=variant, baseline=baseline))
     ratio = log_cost_ratio(pairs, traffic)
@@ -61,8 +62,9 @@ def measured_of(
 def deviation_between_rounds(parts: Sequence[Sample]) -> float:
     """Return the standard deviation of an estimate between measurements of the same prompts.
 
-    parts: each pair of requests' part of the estimate's error. All candidates get the same prompts,
-    so differences between prompts do not count. The result is at least `_LEAST_DEVIATION`.
+    parts: what each pair of requests adds to the estimate's error. All candidates get the same
+        prompts, so differences between prompts do not count.
+    The result is at least `_LEAST_DEVIATION`.
     """
     strata: dict[str, list[Sample]] = {}
     for part in parts:
@@ -75,9 +77,11 @@ def deviation_between_rounds(parts: Sequence[Sample]) -> float:
 def _variance(parts: Sequence[Sample], clusters: Sequence[Hashable]) -> float:
     """Return the variance of the sum of `parts` that comes from differences between clusters.
 
-    clusters: the cluster (a block or a request) of each part; 0 is returned if there is only one.
-    Each prompt's mean is subtracted first. If no prompt is in two clusters, the mean of all parts
-    is subtracted instead: differences between prompts and between clusters cannot be separated.
+    clusters: for each of `parts`, the block or the request that it belongs to. With only one
+        cluster, 0 is returned.
+    The mean of a prompt's parts is subtracted from each of them first. If no prompt is in two
+    clusters, differences between prompts cannot be told from differences between clusters; then the
+    mean of all parts is subtracted instead.
     """
     groups = [part.prompt for part in parts]
     visits = len({*zip(groups, clusters, strict=True)})
@@ -100,8 +104,9 @@ def longer_than(
 ) -> dict[str, list[float]]:
     """Return, by prompt class, the shares of a candidate's steps with more than 1, 2, ... tokens.
 
-    checked: number of drafted tokens that a step checks; the last share is of steps with more than
-        `checked` tokens. Shares are from server counters; classes without these are left out.
+    checked: number of drafted tokens that a step checks; the last share is that of steps with more
+        than `checked` tokens.
+    The shares are computed from the server's counters; classes without counters are left out.
     """
     measured = [block for block in blocks if block.variant == variant]
     counted = {

@@ -1,15 +1,17 @@
 """Decides which candidate a search measures first and next, and when the search ends.
 
-The cost of every candidate is predicted: the cost of a token with the candidate, divided by its
-cost without a draft. It has a part before the first token, and step cost / tokens per step in each
-class. Tokens per step come from `predicted_tokens_per_step`. Step costs are fitted to all measured
-candidates, with correlated errors (`predicted_step_costs`).
+The cost of every candidate is predicted: the cost of a token with the candidate, divided by the
+cost of a token without a draft. It is the sum of a cost before the first token and a cost of
+decoding, which in each class is proportional to step cost / tokens per step. Tokens per step come
+from `predicted_tokens_per_step`. Step costs are fitted to all measured candidates, with correlated
+errors (`predicted_step_costs`).
 
-Variants that the experiment lists by hand are measured first. Then, of the candidates that may be
-cheaper than the best so far by more than `within`, the one with the lowest expected cost is next.
-If there is none, a candidate whose tokens per step cannot be predicted is next. If there is no such
-candidate either, the search ends. At the start, the best cost is 1: that of no draft.
-(`benchmarks/search.py` shows how well this works.)
+Variants that the experiment lists by hand are measured first. After them, a candidate is measured
+only if it may be cheaper than the best so far by more than the share `Search.within`; of several,
+the one with the lowest expected cost is next. If there is none, a candidate whose tokens per step
+cannot be predicted is next. If there is no such candidate either, the search ends. Until a
+candidate costs less, the best cost is 1: that of no draft. (`benchmarks/search.py` shows how well
+this works.)
 """
 
 import math
@@ -23,18 +25,18 @@ from draftworth.searching.gaussian import Gaussian, chance_above_zero, mean_abov
 from draftworth.searching.predicted_step_costs import step_costs_before
 from draftworth.searching.predicted_tokens_per_step import Yield
 
-# Half-width of an interval of 95%, in standard deviations.
+# Half-width of a 95% interval of a normal distribution, in standard deviations.
 NORMAL_95 = 1.96
-# The most tokens in a step of the window that is measured first.
+# The window that is measured first yields at most this many tokens per step.
 _TOKENS_OF_FIRST = 8
 
 
 def first_candidate(candidates: Sequence[Candidate]) -> Candidate:
     """Return the candidate to measure first.
 
-    This is the first variant that the experiment lists by hand. Without one, this is the first
-    draft's longest window with at most `_TOKENS_OF_FIRST` tokens in a step: no shorter window costs
-    more per step, and a second measured window shows whether the step cost jumps between the two.
+    It is the first variant that the experiment lists by hand. Without one, it is the first draft's
+    longest window with at most `_TOKENS_OF_FIRST` tokens in a step: no shorter window costs more
+    per step, and a second measured window shows whether the step cost jumps between the two.
     """
     by_hand = [c for c in candidates if c.is_asked_for]
     windows = [c for c in candidates if c.draft == candidates[0].draft]
@@ -45,11 +47,11 @@ def first_candidate(candidates: Sequence[Candidate]) -> Candidate:
 
 
 def least_chance(candidates: int) -> float:
-    """Return the probability above which a candidate is measured.
+    """Return the probability above which a candidate is measured, by the number of candidates.
 
     It is compared with the probability that the candidate is cheaper than the best so far by more
-    than `Search.within`. It falls with the number of candidates, because each candidate that is
-    left out could be left out wrongly.
+    than `Search.within`. The more candidates there are, the lower it is, because each candidate
+    that is left out could be left out wrongly.
     """
     return min(0.08, 1 / candidates)
 
@@ -58,7 +60,8 @@ def least_chance(candidates: int) -> float:
 class ClassTimes:
     """The baseline's E2E seconds per output token in one prompt class, in two parts.
 
-    weight: the class's share of output tokens. first_s: sum(TTFT) / tokens; decoding_s: the rest.
+    weight: the class's share of the traffic's output tokens (0 to 1). first_s: sum of TTFTs / sum
+        of output tokens. decoding_s: the rest.
     """
 
     weight: float
@@ -74,8 +77,9 @@ class ClassTimes:
 class MeasuredCandidate:
     """A candidate that was measured in the same rounds as the baseline.
 
-    cost: cost of a token / the baseline's. deviation: standard deviation of log(`cost`) between
-        rounds, not between prompts. first: the part of `cost` before the first token.
+    cost: cost of a token with the candidate / with the baseline. deviation: standard deviation of
+        log(`cost`) between rounds, not between prompts. first: the part of `cost` that is spent
+        before the first token.
     """
 
     cost: float
@@ -92,8 +96,9 @@ class MeasuredCandidate:
 class SearchState:
     """A search with everything that was measured so far.
 
-    candidates: those that can be measured. baseline: the baseline's times by prompt class.
-    measured: in the order of measuring. yields: predicted tokens per step, where known.
+    candidates: the candidates that can be measured. baseline: its times by prompt class.
+    measured: the measured candidates, in the order of measuring.
+    yields: predicted tokens per step of each candidate for which they can be predicted.
     """
 
     search: Search
@@ -112,7 +117,7 @@ class SearchState:
 
     @property
     def next(self) -> Candidate | None:
-        """Return the candidate to measure next; None: the search ends (see the module)."""
+        """Return the candidate to measure next, by the module's rules; None: the search ends."""
         open_ones = [c for c in self.candidates if c not in self.measured]
         if not self.measured:
             return first_candidate(open_ones) if open_ones else None
@@ -121,7 +126,7 @@ class SearchState:
         least = least_chance(len(self.search.candidates))
         if likely := [c for c, f in self.forecasts.items() if f.chance > least]:
             return min(likely, key=lambda c: self.forecasts[c].cost.value)
-        # Drafts without predicted tokens per step are last, because their cost is unknown.
+        # Drafts whose tokens per step cannot be predicted are last, because their cost is unknown.
         unknown = [c for c in open_ones if c not in self.yields]
         windows = [c for c in unknown if c.draft == unknown[0].draft]
         return first_candidate(windows) if windows else None
@@ -130,7 +135,8 @@ class SearchState:
     def sureness(self) -> float:
         """Return a lower bound of P(no candidate is cheaper than the best by more than `within`).
 
-        Measured candidates count as well: their costs have an error.
+        The best is the measured candidate with the lowest cost, or no draft if that costs less. The
+        other measured candidates could be cheaper too, because their costs have an error.
         """
         rivals = [c for c in self._predictable if not self.pays or c != self.best]
         return max(0.0, 1 - math.fsum(map(self._chance, rivals)))
@@ -140,7 +146,7 @@ class SearchState:
         return {c: self._forecast(c) for c in self._predictable} if self.measured else {}
 
     def gain(self, candidate: Candidate) -> float:
-        """Return the expected saving by a candidate over the best, as a share of baseline cost."""
+        """Return the saving expected of a candidate beside the best so far (1: baseline's cost)."""
         return mean_above_zero(self._lead(self._index[candidate]))
 
     @property
@@ -173,7 +179,10 @@ class SearchState:
         return chance_above_zero(self._lead(self._index[candidate], factor=factor))
 
     def _lead(self, index: int, *, factor: float = 1.0) -> NormalDist:
-        """Return factor x (best cost so far; 1 if none pays) - (cost of candidate `index`)."""
+        """Return the distribution of factor x (best cost so far) - (cost of candidate `index`).
+
+        The best cost is 1, that of the baseline, if no measured candidate costs less.
+        """
         if self.pays:
             return self._costs.difference(self._index[self.best], index, factor=factor)
         costs = self._costs
@@ -181,7 +190,10 @@ class SearchState:
 
     @cached_property
     def _decoding(self) -> list[float]:
-        """Return each predictable candidate's decoding cost if its steps cost one baseline step."""
+        """Return each predictable candidate's cost of decoding if its steps cost a baseline step.
+
+        A cost of 1 is what a token of the whole traffic costs with the baseline.
+        """
         return [
             math.fsum(
                 t.weight * t.decoding_s / self.yields[c].tokens[name]
@@ -192,7 +204,10 @@ class SearchState:
         ]
 
     def _class_cost(self, candidate: Candidate, name: str, step_cost: float) -> float:
-        """Return the cost in class `name`, if TTFT grows by the same factor in all classes."""
+        """Return a candidate's cost of a token in class `name`, relative to the baseline's there.
+
+        TTFT is assumed to grow by the same factor in all classes.
+        """
         times = self.baseline[name]
         first_s = math.fsum(t.weight * t.first_s for t in self.baseline.values())
         slower = self._first(candidate) * self.baseline_s / first_s if first_s else 1.0
@@ -204,7 +219,11 @@ class SearchState:
         return math.fsum(t.weight * t.seconds for t in self.baseline.values())
 
     def _first(self, candidate: Candidate) -> float:
-        """Return the cost before the first token: as measured, or a mean over other candidates."""
+        """Return the part of a candidate's cost that is spent before the first token.
+
+        If the candidate is not measured, this is the mean over its draft's measured candidates or,
+        if there are none, over all measured candidates.
+        """
         if candidate in self.measured:
             return self.measured[candidate].first
         of_draft = [m.first for c, m in self.measured.items() if c.draft == candidate.draft]
@@ -214,7 +233,8 @@ class SearchState:
     @cached_property
     def _costs(self) -> Gaussian:
         costs = self._costs_before
-        # All candidates get the mean variance: one candidate's few blocks estimate its own badly.
+        # All candidates get the mean of their variances, because the few blocks of one candidate
+        # do not show its own variance well.
         squares = [seen.deviation**2 for seen in self.measured.values()]
         variance = math.fsum(squares) / len(squares) if squares else 0.0
         for candidate, seen in self.measured.items():

@@ -3,30 +3,32 @@
 Published figures (`catalog.yaml`) say little, so a sum of uncertain parts is assumed: a fixed part;
 a part per drafted token, mostly the same for all drafts; a part per checked token, which is large
 for a mixture of experts; a jump where a step has more tokens than fit into one tile of the engine's
-matrix products; and small differences between windows. Two to four measured windows
-determine all parts that matter.
+matrix products; and small differences between windows. Two to four measured windows determine all
+parts that matter.
 """
 
 from draftworth.records.search_result import Candidate, Search
 from draftworth.searching.gaussian import Gaussian
 from draftworth.speculation import TOKENS_BEFORE_JUMPS, step_cost
 
-# Standard deviations, in baseline steps.
+# Standard deviations of the parts of a step's cost, in baseline steps.
 _FIXED = 0.1
 _JUMP = 0.3
 _PER_CHECKED = 0.25
-# The cost per drafted token has an error that all drafts share, with at least the second deviation,
-# and an error of each draft, with the first number times the shared deviation.
+# The cost per drafted token has an error that all drafts share, and an error of each draft. The
+# second number is the least standard deviation of the shared error, in baseline steps. The first is
+# the ratio of the other error's deviation to it.
 _DRAFT_PART = 0.25
 _LEAST_PER_DRAFTED = 0.05
-# Share of a draft's time that is proportional to its size; the rest is the same for all drafts.
+# The share of a draft's time that is proportional to its size; the rest is equal for all drafts.
 _BY_SIZE = 0.7
-# Standard deviation from one window to the next, in addition to the parts above.
+# Standard deviation, in baseline steps, of the difference between one window and the next that the
+# parts above do not explain.
 _UNEVEN = 0.008
 
 
 def step_costs_before(search: Search) -> Gaussian:
-    """Return the estimated step costs of `search.candidates` before any is measured."""
+    """Return the step costs of `search.candidates`, as estimated before any is measured."""
     low, high = search.step_cost_per_draft
     each = (low + high) / 2
     unknown = max((high - low) / 2, _LEAST_PER_DRAFTED)
@@ -52,5 +54,5 @@ def _together(one: Candidate, other: Candidate, per_drafted: float) -> float:
 
 
 def _drafting(candidate: Candidate) -> float:
-    """Return the time that a step spends drafting, in passes of the first candidate's draft."""
+    """Return a step's time for drafting, in forward passes of the first candidate's draft."""
     return candidate.window * (1 - _BY_SIZE + _BY_SIZE * candidate.draft_size)

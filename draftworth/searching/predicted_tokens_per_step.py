@@ -1,12 +1,15 @@
 """Predicts the tokens per step of a search's candidates from other windows, with the error.
 
 A draft model reads only the text, so one pass over the baseline's outputs gives the tokens per step
-of every window (`speculation`). A head reads the target's hidden states: its n-th drafted token
-is assumed to be accepted as often as in a measured window. This is not exact, because steps begin
-at other positions of the text; the error is smaller if the two windows are of similar length. If a
-server has no counters, only the mean tokens of a step are known. Two measured windows then
-determine the acceptance of the first drafted token, and the factor by which acceptance falls from
-one drafted token of a step to the next (the fall); for one window, the usual fall is assumed.
+of every window (`speculation`). A head reads the target's hidden states: its n-th drafted token is
+assumed to be accepted as often as in a measured window. This is not exact, because with another
+window steps begin at other positions of the text; the error is smaller if the two windows are of
+similar length.
+
+If a server has no counters, only the mean tokens of a step are known. Two measured windows then
+determine the acceptance of the first drafted token, and the factor by which acceptance decays from
+one drafted token of a step to the next (`fall` in the code). With one measured window, the factor
+that is usual for published heads is assumed.
 """
 
 from __future__ import annotations
@@ -19,15 +22,17 @@ from functools import lru_cache
 from draftworth.records.search_result import Candidate
 from draftworth.speculation import expected_tokens_per_step
 
-# Deviation of a prediction from the text, as measured on servers (docs/estimate.md).
+# Standard error of log(tokens per step) as predicted from the text alone, found by comparing such
+# predictions with servers (docs/estimate.md).
 FROM_TEXT = 0.005
-# Standard deviation of a prediction for a window e = 2.718 times as long or as short as the nearest
-# measured window: (up to the longest measured window, for longer ones). With counters, simulated
-# drafts deviate about half as much (decision 23). If only the mean tokens of a step are known, 95%
-# of published heads are within 1.96 deviations (`python -m benchmarks.published_acceptance`).
+# Standard error of log(tokens per step) as predicted for a window e = 2.718 times as long as the
+# nearest measured window, or as short: (if at most as long as the longest measured one, if longer).
+# First with counters: simulated drafts deviate about half as much (decision 23). Then if only the
+# mean tokens of a step are known: 95% of published heads are within 1.96 of these errors
+# (`python -m benchmarks.published_acceptance`).
 _COUNTED, _MEANS = (0.03, 0.06), (0.06, 0.10)
-# The fall: the factor from the acceptance of one drafted token of a step to that of the next. First
-# the usual fall of published heads, then the least and the most that is fitted to two windows.
+# The factor by which acceptance decays from one drafted token of a step to the next. First the
+# usual one of published heads, then the least and the most that is fitted to two windows.
 USUAL_FALL = 0.95
 _FALLS = 0.7, 1.2
 
@@ -36,7 +41,7 @@ _FALLS = 0.7, 1.2
 class Yield:
     """A candidate's predicted tokens per step, by prompt class.
 
-    anchor: log(window) of the nearest measured candidate; 0: predicted from the text.
+    anchor: log(window) of the nearest measured candidate; 0: predicted from the text alone.
     deviation: standard error of log(`tokens`).
     """
 
@@ -45,7 +50,10 @@ class Yield:
     deviation: float = FROM_TEXT
 
     def together(self, other: Yield, *, same_draft: bool) -> float:
-        """Return the covariance of the errors of two log(tokens); 0 if drafts or anchors differ."""
+        """Return the covariance of the errors of this and another candidate's log(`tokens`).
+
+        It is 0 if the candidates' drafts or nearest measured windows (`anchor`) differ.
+        """
         if not same_draft or self.anchor != other.anchor:
             return 0.0
         return min(self.deviation, other.deviation) ** 2
@@ -54,8 +62,9 @@ class Yield:
 def from_measured(
     candidate: Candidate, longer_than: Mapping[Candidate, Mapping[str, Sequence[float]]]
 ) -> Yield | None:
-    """Predict a candidate's tokens per step from measured windows of its draft; None without any.
+    """Predict a candidate's tokens per step from its draft's measured windows, by server counters.
 
+    Returns None if no window of the draft was measured.
     longer_than: for each measured candidate and prompt class, the shares of its steps with more
         than 1, 2, ... tokens.
     """
@@ -84,9 +93,10 @@ def from_means(
 ) -> Yield | None:
     """Predict a candidate's tokens per step from the mean tokens per step of its draft's windows.
 
-    None: no window of the draft is measured. means: mean tokens per step, by candidate and class.
-    usual_fall: the factor by which acceptance falls from one drafted token of a step to the next,
-        assumed if only one window is known.
+    Returns None if no window of the draft was measured.
+    means: mean tokens per step, by candidate and prompt class.
+    usual_fall: the factor by which acceptance decays from one drafted token of a step to the next,
+        assumed if only one window was measured.
     """
     near = _near(candidate, means, least=2)
     if not near:
@@ -105,8 +115,9 @@ def _continued(means: tuple[tuple[int, float], ...], wanted: int, usual_fall: fl
     """Return the mean tokens of a step that checks `wanted` drafted tokens.
 
     means: (checked drafted tokens, mean tokens) of one or two measured windows. Two windows
-        determine acceptance and fall (see the module). With one window, the fall is `usual_fall`,
-        or nearer to 1 if even an acceptance of 1 would yield fewer tokens than were measured.
+        determine the acceptance of the first drafted token and its decay factor (see the module).
+    usual_fall: the decay factor for one window. A factor nearer to 1 is used if, even with an
+        acceptance of 1, `usual_fall` would yield fewer tokens than were measured.
     """
     (checked, mean), (further, other) = means[0], means[-1]
 
@@ -142,10 +153,11 @@ def _bisected(function: Callable[[float], float], value: float, ends: tuple[floa
 def _near(
     candidate: Candidate, measured: Iterable[Candidate], *, least: int = 1
 ) -> list[Candidate]:
-    """Return the nearest measured windows of the same draft: the next shorter and the next longer.
+    """Return the nearest measured windows of a candidate's draft: the next shorter and next longer.
 
-    If all are shorter than the candidate's, or all are longer, the `least` nearest ones (or fewer,
-    if there are no more) are returned. A candidate that is measured itself is returned alone.
+    If all measured windows are shorter than the candidate's, or all are longer, the `least` nearest
+    of them are returned, or fewer if there are no more. A candidate that is measured itself is
+    returned alone.
     """
     windows = sorted(
         (c for c in measured if c.draft == candidate.draft), key=lambda c: (c.checked, c.window)
@@ -166,8 +178,9 @@ def _yield(
     tokens: Mapping[str, float],
     errors: tuple[float, float],
 ) -> Yield:
-    """Return the prediction `tokens`, made from the windows `near`, with its standard error.
+    """Return a prediction, made from the measured windows `near`, with its standard error.
 
+    tokens: the predicted tokens per step by prompt class.
     errors: the standard error of log(tokens) for a window 2.718 times as long or as short as the
         nearest of `near`; the second value is for windows longer than all of `near`.
     """
@@ -180,8 +193,9 @@ def _yield(
 def _tokens(longer_than: Sequence[float], checked: int) -> float:
     """Return a step's mean tokens: 1 + the sum of the first `checked` shares of `longer_than`.
 
-    A missing share is assumed to be the share before it, times the ratio of the last two shares in
-    `longer_than` (times 0.5 if there is no such ratio).
+    longer_than: the shares of steps with more than 1, 2, ... tokens. A share that is missing at its
+        end is assumed to be the share before it, times the ratio of the last two known shares
+        (times 0.5 if there is no such ratio).
     """
     parts = [*longer_than[:checked]]
     fall = longer_than[-1] / longer_than[-2] if len(longer_than) > 1 and longer_than[-2] else 0.5
@@ -191,7 +205,10 @@ def _tokens(longer_than: Sequence[float], checked: int) -> float:
 
 
 def _between(points: Sequence[tuple[float, float]], place: float) -> float:
-    """Return the value at `place`, interpolating log(value) between one or two (place, value)."""
+    """Return the value at `place`, interpolated between the logarithms of two values.
+
+    points: (place, value) of two points, or of one, whose value is returned.
+    """
     (first, value), (last, other) = points[0], points[-1]
     if last == first:
         return value

@@ -1,9 +1,9 @@
 """Maps the catalogue's dialect names to command lines, and computes artifact keys.
 
-The dialects' modules name their sources; `docs/decisions/0004-fair-flags.md` lists settings that
-could not be confirmed without the hardware. An artifact key names the folder of compiled graphs: a
-hash of everything that changes them. The engines do not compare their flags with those of compiled
-graphs (NxD Inference loads any graph that is in the folder).
+The module of each dialect names its sources; `docs/decisions/0004-fair-flags.md` lists settings
+that could not be confirmed without the hardware. An artifact key names a variant's folder of
+compiled graphs. It is a hash of everything that changes the graphs, because an engine does not
+check which flags a graph was compiled with (NxD Inference loads any graph that is in the folder).
 """
 
 from collections.abc import Mapping
@@ -25,9 +25,10 @@ NEURON_DIALECTS: Mapping[str, NeuronDialect] = {
 def serving_command(
     experiment: Experiment, variant: Variant, paths: ModelPaths | None = None
 ) -> ServingCommand:
-    """Return the command of one variant, in the dialect of the experiment's release.
+    """Return the command of one variant's server, in the dialect of the experiment's release.
 
-    paths: paths of the checkpoints for a local engine; pods mount them at `ModelPaths()`.
+    paths: where an engine on this machine finds the checkpoints. Pods always mount them at the
+        default paths of `ModelPaths`.
     """
     if isinstance(experiment, LocalExperiment):
         return vllm_cpu.command(experiment, variant, paths or ModelPaths())
@@ -38,7 +39,7 @@ KEY_LENGTH = 24
 
 
 def artifact_inputs(experiment: NeuronExperiment, variant: Variant) -> dict[str, Any]:
-    """Return everything that changes a variant's compiled graph, and nothing else."""
+    """Return everything that changes a variant's compiled graph, by name, and nothing else."""
     serving, release = experiment.serving, experiment.release_facts
     dialect = NEURON_DIALECTS[release.dialect]
     inputs: dict[str, Any] = {

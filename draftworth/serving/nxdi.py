@@ -1,4 +1,4 @@
-"""Command lines of images with NxD Inference; the catalogue has most of their engine settings."""
+"""Command lines of images with NxD Inference; the catalogue has most of the engine's settings."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.variants import Variant
 from draftworth.serving import server_command as vllm
 
-# The engine's smallest bucket, in tokens.
+# The shortest length for which NxD Inference compiles a graph (its smallest bucket), in tokens.
 _LEAST_BUCKET = 128
 
 
 class _Nxdi(vllm.NeuronDialect):
-    """The base class of dialects with NxD Inference, which have the same engine settings."""
+    """Base class of the dialects with NxD Inference, which all have the same engine settings."""
 
     def settings(self, experiment: NeuronExperiment) -> dict[str, Any]:
         return {**_buckets(experiment), "logical_nc_config": experiment.serving.lnc}
@@ -23,13 +23,15 @@ class NeuronV0(_Nxdi):
     def variant_flags(
         self, experiment: NeuronExperiment, variant: Variant, config: dict[str, Any]
     ) -> vllm.Flags:
+        # No flag disables prefix caching, which is "disabled by default for V0" (vLLM 0.9,
+        # CacheConfig).
         return {
-            # No flag for prefix caching: "disabled by default for V0" (vLLM 0.9, CacheConfig).
             "--device": "neuron",
-            # By default every prompt is logged; vLLM 0.9 has only this flag (AsyncEngineArgs).
+            # By default every prompt is logged. vLLM 0.9 has only this flag against it, not the
+            # later `REQUESTS_NOT_LOGGED` (AsyncEngineArgs).
             "--disable-log-requests": None,
             "--override-neuron-config": vllm.json_text(config),
-            # No "method" key: the fork detects a draft model by itself.
+            # `--speculative-config` gets no "method": the fork detects it from the draft.
             **vllm.speculation_flags(
                 experiment, variant, max_model_len=experiment.serving.max_model_len
             ),
@@ -50,7 +52,8 @@ class NeuronV1(_Nxdi):
             vllm.REQUESTS_NOT_LOGGED: None,
             "--no-enable-prefix-caching": None,
             "--no-enable-chunked-prefill": None,
-            # Without prefix caching and chunked prefill the plugin keeps one block per sequence.
+            # Without prefix caching and chunked prefill, the plugin's KV cache has one block per
+            # sequence.
             "--num-gpu-blocks-override": str(experiment.serving.max_num_seqs),
             "--additional-config": vllm.json_text({"override_neuron_config": config}),
             **vllm.speculation_flags(experiment, variant, method=variant.method),
@@ -60,9 +63,10 @@ class NeuronV1(_Nxdi):
 def _buckets(experiment: NeuronExperiment) -> dict[str, list[int]]:
     """Return the settings for `serving.buckets: one`; empty if the engine chooses the buckets.
 
-    A bucket is a length for which a graph is compiled: of prompts or of prompt + output. By default
-    there is one for each power of two from 128 to `max_model_len` (NxD Inference 0.6,
-    modules/autobucketing.py). All prompts that leave room for the output fit the bucket of prompts.
+    A bucket is a length for which a graph is compiled: of prompts, or of prompt + output. By
+    default there is a bucket for each power of two from 128 to `max_model_len` (NxD Inference 0.6,
+    modules/autobucketing.py). The one bucket of prompts is long enough for every prompt that leaves
+    room for the experiment's `output_tokens`.
     """
     if experiment.serving.buckets == "engine":
         return {}

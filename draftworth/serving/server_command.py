@@ -2,7 +2,8 @@
 
 A variant adds only what speculation reads: `--speculative-config`, and where needed engine settings
 and a flag that counts accepted drafts. So variants differ in nothing else. Settings whose defaults
-depend on speculation are set explicitly for all variants except the baseline as shipped.
+depend on speculation are set explicitly for all variants except the baseline as shipped, which
+keeps the engine's defaults.
 """
 
 import json
@@ -21,14 +22,15 @@ Flags = Mapping[str, str | None]
 REQUESTS_NOT_LOGGED = "--no-enable-log-requests"
 # By default vLLM reads sampling parameters that a request leaves out from the model's
 # generation_config.json: top_k 20 and top_p 0.95 for Qwen3, a repetition penalty for Qwen2.5, a
-# limit on new tokens. Outputs would not be samples of the model's own distribution, against which
-# they are checked. End token ids are still read there (vLLM, ModelConfig.generation_config).
+# limit on new tokens. Outputs would then not be samples of the model's own distribution, against
+# which they are checked. This flag prevents that; vLLM still reads the end token ids from the file
+# (vLLM, ModelConfig.generation_config).
 NO_GENERATION_DEFAULTS: Flags = {"--generation-config": "vllm"}
 SPECULATIVE_CONFIG = "--speculative-config"
 PER_REQUEST_ACCEPTANCE = "--per-request-spec-decode-metrics"
-# vLLM 0.13 and later wait 600 s for the engine by default. The limit does not apply while the
-# engine starts; with an open change (vllm-project/vllm, pull request 50039) it would apply then,
-# and end a compilation. vLLM 0.9.1 ignores the variable.
+# vLLM 0.13 and later wait 600 s for the engine by default. So far this limit does not apply while
+# the engine starts. With an open pull request (vllm-project/vllm, 50039) it would, and a longer
+# compilation would be ended. vLLM 0.9.1 ignores the variable.
 ENGINE_READY_TIMEOUT: Mapping[str, str] = {
     "VLLM_ENGINE_READY_TIMEOUT_S": str(60 * COMPILE_LIMIT_MINUTES)
 }
@@ -39,7 +41,7 @@ class ModelPaths:
     """Paths of the checkpoints, as the serving process sees them."""
 
     target: str = "/models/target"
-    # The path does not name the method: the 0.9.1 fork uses EAGLE if a path contains "eagle-".
+    # The path must not name the method: the 0.9.1 fork uses EAGLE if a path contains "eagle-".
     draft: str = "/models/draft"
 
 
@@ -84,9 +86,10 @@ def common_flags(experiment: Experiment) -> dict[str, str | None]:
 
 
 class NeuronDialect:
-    """Base class of the dialects of Neuron servers; the catalogue names the dialect of a release.
+    """Base class of the dialects of Neuron servers; the catalogue names each release's dialect.
 
-    VERSION: a part of the artifact key, increased when new flags change the compiled graph.
+    VERSION: a part of the artifact key; to be increased when a changed flag changes the compiled
+        graph.
     """
 
     VERSION = 1
@@ -96,7 +99,7 @@ class NeuronDialect:
         raise NotImplementedError
 
     def shared_flags(self, experiment: NeuronExperiment) -> Flags:  # noqa: ARG002 (of a dialect)
-        """Return the flags that all variants share and that affect the graph or the scheduler."""
+        """Return shared flags of all variants that affect the compiled graph or the scheduler."""
         return {}
 
     def variant_flags(
@@ -115,9 +118,6 @@ class NeuronDialect:
         config = self.config_of(experiment, variant)
         if variant.window is not None:
             config |= experiment.release_facts.methods[variant.method].engine_settings
-        # lnc has two variables: NxD Inference reads the first, older Neuron runtimes the second.
-        # NEURON_RT_VISIBLE_CORES is not set: with DRA the resource claim decides which devices are
-        # visible.
         lnc = str(experiment.serving.lnc)
         return ServingCommand(
             model=ModelPaths().target,
@@ -127,7 +127,10 @@ class NeuronDialect:
                 "--tensor-parallel-size": str(experiment.tensor_parallel_size),
                 **self.variant_flags(experiment, variant, config),
             },
+            # NEURON_RT_VISIBLE_CORES is not set: with DRA the resource claim decides which devices
+            # are visible.
             environment={
+                # NxD Inference reads the first variable, older Neuron runtimes the second.
                 "NEURON_LOGICAL_NC_CONFIG": lnc,
                 "NEURON_RT_VIRTUAL_CORE_SIZE": lnc,
                 **ENGINE_READY_TIMEOUT,
@@ -139,8 +142,11 @@ class NeuronDialect:
 def _kept(
     settings: Mapping[str, Any], experiment: NeuronExperiment, variant: Variant
 ) -> dict[str, Any]:
-    """Return `settings`; for the baseline as shipped, leave out those whose defaults depend on
-    whether the engine speculates."""
+    """Return those of `settings` that the variant's command sets.
+
+    The baseline as shipped leaves out the settings whose defaults depend on whether the engine
+    speculates. Every other variant sets all of them.
+    """
     left_out = experiment.release_facts.depends_on_speculation
     kept = {name: value for name, value in settings.items() if name not in left_out}
     return kept if variant.keeps_engine_defaults else dict(settings)
@@ -152,10 +158,10 @@ def speculation_flags(
     draft: str = ModelPaths().draft,
     **dialect_settings: Any,
 ) -> Flags:
-    """Return `--speculative-config` with draft, window and `dialect_settings`.
+    """Return `--speculative-config`, with the flag that counts accepted drafts if there is one.
 
-    draft: the path of the draft's folder. If the release has a flag to count each request's
-    accepted drafts, that flag is added. A variant without speculation gets neither of the two.
+    The result is empty for a variant without speculation. draft: the path of the draft's folder.
+    dialect_settings: keys of the configuration besides those of the draft and the window.
     """
     if variant.window is None:
         return {}

@@ -1,7 +1,7 @@
 """The command line of vLLM Neuron without NxD Inference: EAGLE3 since 0.21, DFlash since 0.29.
 
 With `--speculative-config` the engine schedules synchronously, so all variants are set to do so.
-DFlash does not support some engine defaults: an experiment with it changes them for all variants.
+DFlash does not support some engine defaults: if one variant uses it, they change for all variants.
 Sources: vLLM Neuron features guide, async scheduling, speculative decoding and DFlash; its DFlash
 examples (examples/vllm_neuron/models/llama3/dflash).
 """
@@ -51,8 +51,9 @@ class VllmNeuron(vllm.NeuronDialect):
 
 
 def _kv_blocks(experiment: NeuronExperiment) -> int:
-    # Each sequence gets one block more than its length needs, for drafted tokens past its end. One
-    # block of the cache is never used. With fewer blocks a sequence would preempt another sequence.
+    # Each sequence gets one block more than its length needs, for drafted tokens past its end, and
+    # the engine never uses one block of the cache. With fewer blocks, one sequence could preempt
+    # another.
     serving = experiment.serving
     of_a_sequence = -(-serving.max_model_len // BLOCK_SIZE) + 1
     return serving.max_num_seqs * of_a_sequence + 1

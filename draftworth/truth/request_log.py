@@ -7,12 +7,16 @@ from typing import NamedTuple
 
 from draftworth.untrusted import MIB, read_file
 
-# Ten times the log of the longest comparison in docs/fidelity.md.
+# Ten times the size of the log of the longest comparison in docs/fidelity.md.
 _LIMIT_BYTES = 256 * MIB
 
 
 class Write(NamedTuple):
-    """One write to a client: when it was due, when the write call returned, its tokens and text."""
+    """One write to a client: its due time, the time when the write call returned, and what it held.
+
+    tokens: number of output tokens. text: the bytes that were written, as text. Times are
+    nanoseconds of the monotonic clock.
+    """
 
     due_ns: int
     written_ns: int
@@ -25,9 +29,9 @@ class RequestTruth:
     """The server's record of a request; times are nanoseconds of the monotonic clock.
 
     prompt: the first characters of the last message, to identify the request.
-    arrived_ns: when the kernel had received the request's last bytes. The wait until `handled_ns`
-        is in the server's queue, so it is part of the server's time, not the client's.
-    handled_ns: when the server had read the request; the timeline starts then.
+    arrived_ns: when the kernel had received the request's last bytes. From then until `handled_ns`
+        the request waits for the server, so this wait counts as the server's time.
+    handled_ns: when the server had read the request; all writes are due relative to this time.
     complete: whether the client was still connected when the last write began.
     """
 
@@ -61,7 +65,7 @@ class RequestTruth:
 
     @property
     def itl_ms(self) -> float | None:
-        """The milliseconds per token after the first chunk; None if there is only one chunk."""
+        """Milliseconds per output token after the first chunk; None if there is only one chunk."""
         later = self.output_tokens - self.chunks[0].tokens
         return (self.e2e_ms - self.ttft_ms) / later if later else None
 
@@ -71,7 +75,7 @@ class RequestTruth:
 
 
 def read_log(path: Path) -> list[RequestTruth]:
-    """Return those requests in a log file whose stream was sent to its end (`complete`)."""
+    """Return the requests in a log file whose answers were sent to the end (`complete`)."""
     requests = []
     for line in read_file(path, _LIMIT_BYTES).splitlines():
         value = json.loads(line)

@@ -1,4 +1,4 @@
-"""The truth server: emits a known token timeline, and logs what it wrote and when.
+"""The truth server: sends output tokens at known times, and logs what it sent and when.
 
 It serves chat completions as streams, `/v1/models`, `/health` and an empty `/metrics`, on loopback
 alone. It uses sockets, not asyncio transports: a write is one `send`, and the time is taken right
@@ -32,7 +32,10 @@ _PROMPT_CHARACTERS = 64
 
 
 class Server:
-    """Serves the timelines of a specification, and logs the requests."""
+    """Answers requests with the chunks of a specification, and logs what it sent.
+
+    log: the file to log to. most_requests: after so many requests the server is over.
+    """
 
     def __init__(
         self, spec: token_timeline.TimelineSpec, log: BinaryIO, most_requests: int
@@ -54,7 +57,10 @@ class Server:
         return tuple((event, _framed(event.data)) for event in events)
 
     def began(self, truth: RequestTruth, options: dict[str, Any], form: token_timeline.Form) -> Any:
-        """Register a request; return its writes, with the token counts that `options` ask for."""
+        """Register a request; return the writes that answer it.
+
+        options: the request's `stream_options`, which say which chunks are to report token counts.
+        """
         usage = self.spec.usage
         if usage == "off" or not options.get("include_usage"):
             usage = "off"
@@ -66,7 +72,10 @@ class Server:
         return writes
 
     def ended(self) -> None:
-        """Register a request's end; write the log, unless this would delay requests in flight."""
+        """Register a request's end; if no other request is in flight, write the log.
+
+        Writing it at another time would delay the chunks of the requests in flight.
+        """
         self._in_flight -= 1
         if not self._in_flight:
             self.write_log()
@@ -89,7 +98,7 @@ class Server:
 
 
 class _Connection:
-    """A connection: reads a request, then writes its events at their times."""
+    """A client's connection: reads a request, then writes the answer's events when they are due."""
 
     def __init__(self, server: Server, connection: socket.socket) -> None:
         self._server = server
@@ -183,7 +192,7 @@ class _Connection:
             if due_ns > time.monotonic_ns():
                 self._timer = self._loop.call_at(due_ns / 1e9, self._play, writes, position, truth)
                 return
-            # The client may disconnect after the last event.
+            # Set before the last write, because the client may disconnect right after it.
             truth.complete = position == len(writes) - 1
             self._send(framed)
             truth.writes.append(
@@ -248,7 +257,10 @@ async def serve(
     most_seconds: float,
     most_requests: int,
 ) -> int:
-    """Print the URL; serve on loopback until cancelled or at a limit; return the request count."""
+    """Print the server's URL, serve until cancelled or at a limit, return the number of requests.
+
+    most_seconds, most_requests: the limits, of which the first one reached ends the server.
+    """
     with socket.create_server(("127.0.0.1", port), backlog=1024) as listener:
         listener.setblocking(False)  # noqa: FBT003 (its only form)
         if sys.platform == "linux":  # accepted sockets inherit the option

@@ -1,7 +1,8 @@
-"""Token timelines: which chunks the truth server emits, when, and which traps they hold.
+"""Token timelines: which chunks the truth server sends, when, and the traps for load generators.
 
-A timeline with a seed determines the chunks of each request. Request n of a server has the chunks
-of request n modulo `POOL`, so the server can encode all of them before the first request.
+A trap is a timeline that a load generator with a certain mistake measures wrongly. A specification
+with a seed determines the chunks of each request. Request n of a server gets the chunks of request
+n modulo `POOL`, so the server can encode all chunks before the first request.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ POOL = 64
 PROMPT_TOKENS = 16
 DONE = b"data: [DONE]\n\n"
 KEEP_ALIVE = b": keep-alive\n\n"
-# Far above what a client needs.
+# Limits of a timeline, far above what a test of a load generator needs.
 _MOST_TOKENS, _MOST_SECONDS = 10_000, 10.0
 
 Usage = Literal["every_chunk", "last_chunk", "off"]
-# The kind of request: for an answer in a chat, or for a text's continuation.
+# The kind of request: for an answer in a chat, or for the continuation of a text.
 Form = Literal["chat", "text"]
 PATHS: Mapping[str, Form] = {"/v1/chat/completions": "chat", "/v1/completions": "text"}
 _OBJECTS: Mapping[Form, str] = {"chat": "chat.completion.chunk", "text": "text_completion"}
 
-# Each ASCII letter is a token of `benchmarks/tokenizer/`, with which tools count the right number.
+# Outputs repeat this text. Each of its characters is one token of `benchmarks/tokenizer/`, so load
+# generators that count tokens with that tokenizer get the true number.
 _LETTERS = "speculative decoding "
 
 
@@ -41,7 +43,8 @@ _LETTERS = "speculative decoding "
 class Chunk:
     """A chunk of `tokens` output tokens that is due `offset_ns` after the request was read.
 
-    A chunk without tokens is the empty one with the role.
+    A chunk without tokens is the empty first chunk that has only the role. reasoning: whether the
+    text is sent as a reasoning delta.
     """
 
     offset_ns: int
@@ -58,9 +61,10 @@ class TimelineSpec:
     ttft_seconds: wait for the first chunk. gap_seconds: wait between two chunks.
     jitter: each wait is multiplied by a number drawn uniformly from 1 - jitter to 1 + jitter.
     role_chunk: whether an empty chunk with the role is sent at once.
-    usage: the chunks that report token counts; fewer chunks do if the request asks for fewer.
+    usage: which chunks report token counts; if a request asks for fewer counts, it gets fewer.
     reasoning_tokens: how many of the first tokens are sent as reasoning deltas.
-    keep_alive: whether a comment is sent at once, and one between two writes.
+    keep_alive: whether comments (events without data) are sent: one at once, and one between any
+        two writes.
     chunks_a_write: how many chunks are joined to one write, which is sent when its last chunk is
         due; the first chunk is a write of its own.
     """
@@ -95,7 +99,10 @@ class TimelineSpec:
             )
 
     def changed(self, text: str) -> TimelineSpec:
-        """Return a copy with fields replaced by those in JSON; UserInputError: a field is wrong."""
+        """Return a copy with some fields replaced; raise UserInputError if one of them is wrong.
+
+        text: a JSON object with the new values by field.
+        """
         try:
             fields = load_object(text)
             if unknown := fields.keys() - vars(self).keys():
@@ -154,7 +161,10 @@ class Event:
 
 
 def events_of(chunks: Sequence[Chunk], *, usage: Usage, form: Form = "chat") -> Iterator[Event]:
-    """Yield the server-sent events of chunks in the form in which vLLM writes them."""
+    """Yield the server-sent events of chunks as vLLM writes them, up to `[DONE]`.
+
+    usage: which events report token counts. form: the kind of request that they answer.
+    """
     every = usage == "every_chunk"
     sent = 0
     for chunk in chunks:
@@ -176,7 +186,10 @@ def events_of(chunks: Sequence[Chunk], *, usage: Usage, form: Form = "chat") -> 
 def writes_of(
     spec: TimelineSpec, index: int, usage: Usage, form: Form = "chat"
 ) -> tuple[Event, ...]:
-    """Return the writes for request `index`: its events, some of them joined, and comments."""
+    """Return the writes that answer request `index`, in the order in which they are due.
+
+    They are the server-sent events, joined as `spec.chunks_a_write` says, and keep-alive comments.
+    """
     chunks = chunks_of(spec, index)
     events = tuple(events_of(chunks, usage=usage, form=form))
     first, end = 1 + spec.role_chunk, len(chunks)

@@ -1,7 +1,7 @@
 """Reads the figures that a load generator reports, from its own files or from JSON lines.
 
-A form is the format of one tool's report: where each figure stands. `reports.toml` has the known
-forms; docs/fidelity.md says what other tools have to print.
+A form is the format of one tool's report: it says where each figure stands. `tool_reports.toml` has
+the known forms; docs/fidelity.md says what other tools have to print.
 """
 
 import statistics
@@ -21,9 +21,11 @@ FIGURES = ("ttft_ms", "itl_ms", "e2e_ms", "output_tokens")
 FORMS: Mapping[str, dict[str, Any]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
-# The errors of a file in another format. DraftworthError: the file is too large, or not JSON.
+# What is raised if a file has another format than the one that is tried. DraftworthError: the file
+# is too large, or not JSON.
 _WRONG_FORM = (ArithmeticError, AttributeError, DraftworthError, LookupError, TypeError, ValueError)
-# By figure, in milliseconds or tokens; a figure that the tool does not give is missing.
+# The figures of one request by name, in milliseconds or tokens; those that the tool does not report
+# are left out.
 Row = Mapping[str, Any]
 
 
@@ -33,8 +35,8 @@ class Report:
 
     form: the file's form, a key of `FORMS`. figures: the median of each figure (`FIGURES`).
     completed: the number of requests in the medians. sent: how many requests the tool sent.
-    loads: how many loads the file has; only the first is read.
-    in_flight: the concurrency of this load; None: it is not in the file.
+    loads: how many loads (such as concurrencies) the file has; only the first one is read.
+    in_flight: the concurrency of the first load; None: it is not in the file.
     """
 
     form: str
@@ -60,7 +62,11 @@ def recognized(path: Path) -> Report:
 
 
 def read(form: str, folder: Path) -> list[Row]:
-    """Read the requests of the report (format `form`) in `folder`; DraftworthError: unreadable."""
+    """Return the figures of each request from a tool's report in `folder`.
+
+    form: the report's format, a key of `FORMS`. DraftworthError: there is not exactly one report,
+    or it cannot be read.
+    """
     try:
         return _rows(form, _document(_only_file(folder, FORMS[form]["file"])))
     except (OSError, *_WRONG_FORM) as error:
@@ -76,7 +82,7 @@ def _only_file(folder: Path, pattern: str) -> Path:
 
 
 def _document(path: Path) -> Any:
-    """Return a file's JSON, or the list of its lines of JSON."""
+    """Return a file's JSON value or, if it has a JSON object on each line, the list of them."""
     text = read_file(path, _LIMIT_BYTES).decode()
     with suppress(RecordError):
         return load_value(text)

@@ -34,9 +34,10 @@ class Finished:
     """The result of a child process that exited with 0.
 
     cpu_seconds: user and system time of the child and its descendants, including start-up. It is
-        the larger of two figures: that of wait4, which lacks descendants that no process has waited
-        for, and the sum of the times that were polled.
-    peak_mib: the largest resident memory of the child and its descendants together.
+        the larger of two figures: the time that wait4 reports, which lacks descendants that no
+        process has waited for, and the sum over processes of the times polled while they ran.
+    peak_mib: the largest resident memory of the child and its descendants together, as polled.
+    seconds: the time from the child's start to its end.
     """
 
     cpu_seconds: float
@@ -53,7 +54,8 @@ def run_measured(
 ) -> Finished:
     """Run a command in a process group of its own, and write its output to files in `folder`.
 
-    UserInputError: it cannot be started. DraftworthError: it failed or exceeded its time.
+    UserInputError: the command cannot be started. DraftworthError: it failed, or was ended because
+    it took longer than `timeout_seconds`.
     """
     started = time.monotonic()
     with (folder / STDOUT).open("wb") as out, (folder / "stderr").open("wb") as err:
@@ -97,7 +99,10 @@ def _end_of(path: Path) -> str:
 
 
 def _watch(child: subprocess.Popen[bytes], deadline: float) -> tuple[float, int, float]:
-    """Wait for the child; return (CPU seconds of wait4, peak bytes, CPU seconds as polled)."""
+    """Wait for the child; return (CPU seconds by wait4, peak memory in bytes, CPU seconds polled).
+
+    deadline: when the child and its process group are killed, on the monotonic clock in seconds.
+    """
     peak_bytes = 0
     seen: dict[int, float] = {}
     while True:
@@ -118,7 +123,7 @@ def _watch(child: subprocess.Popen[bytes], deadline: float) -> tuple[float, int,
 
 
 def family(pid: int) -> list[int]:
-    """Return the ids of a process and its descendants, without those whose parent has ended."""
+    """Return the ids of a process and its descendants, except any whose parent has ended."""
     children: list[str] = []
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -137,7 +142,8 @@ def _consumption(pid: int) -> tuple[int, float]:
 
 
 _ROOT = Path(__file__).resolve().parents[2]
-# A client that falls into a trap is wrong by a quarter or more; a busy machine adds less.
+# A load generator that makes a trap's mistake is wrong by 25% or more. A busy machine makes a right
+# one wrong by less than this.
 TOLERANCE_PERCENT = 10.0
 
 
@@ -150,7 +156,10 @@ def filled(text: str, **values: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """The server's record of the requests, the tool's report on them, and the tool's resources."""
+    """A load generator's run: its requests by the server and by the tool, and its resources.
+
+    truths: the server's log. rows: the tool's report. finished: time and memory that the tool took.
+    """
 
     truths: Sequence[RequestTruth]
     rows: Sequence[tool_reports.Row]
@@ -176,7 +185,8 @@ def attempt(
 ) -> Trial:
     """Run a load generator against a truth server of its own, with all files in `folder`.
 
-    command: {url} and {folder} are replaced. form: its report's format (`tool_reports.FORMS`).
+    command: the load generator's command, in which {url} and {folder} are replaced.
+    form: the format of the tool's report, a key of `tool_reports.FORMS`.
     requests: how many of the last completed requests count (a tool may send probes first); 0: all.
     DraftworthError: the tool failed, took too long, completed too few requests, or wrote no report
     that can be read.
@@ -193,7 +203,10 @@ def attempt(
 
 @contextmanager
 def truth_server(spec: TimelineSpec, log: Path, most_seconds: float = 600.0) -> Iterator[str]:
-    """Run `draftworth truth-server` in its own process; yield its URL, then end the process."""
+    """Run `draftworth truth-server` in its own process; yield its URL, then end the process.
+
+    log: the file that the server logs to. DraftworthError: the server did not start.
+    """
     command = [sys.executable, "-m", "draftworth", "truth-server", "--log", str(log.resolve())]
     command += ["--timeline", json.dumps(asdict(spec)), "--seconds", str(most_seconds)]
     with subprocess.Popen(  # noqa: S603 (our own command)
@@ -216,7 +229,7 @@ def truth_server(spec: TimelineSpec, log: Path, most_seconds: float = 600.0) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedFigure:
-    """A figure's true median, the median that the tool reported, and whether that one is right."""
+    """A figure's true median, the median by the tool's report, and whether the report is right."""
 
     figure: str
     truth: float
@@ -229,8 +242,9 @@ class JudgedFigure:
 
 
 def judged(trial: Trial, tolerance_percent: float = TOLERANCE_PERCENT) -> list[JudgedFigure]:
-    """Judge each figure that the tool reports; numbers of tokens must be exact.
+    """Judge each figure that the tool reports: its median over requests against the true median.
 
+    tolerance_percent: how far a latency may be from the true one. Numbers of tokens must be exact.
     DraftworthError: the tool reports no figure.
     """
     figures = []
