@@ -31,7 +31,7 @@ Ends = Annotated[tuple[strict_model.PositiveInt, ...], Field(min_length=2, max_l
 
 
 class Conditions(strict_model.StrictModel):
-    """The conditions of a claim; a condition that is left out may have any value."""
+    """The conditions under which a figure holds; one that is left out may have any value."""
 
     target: Text | None = None
     """Hugging Face id of the target model"""
@@ -58,7 +58,7 @@ class Conditions(strict_model.StrictModel):
 
 
 class Claim(Conditions):
-    """One published figure; a condition of the claim replaces the file's with the same key."""
+    """One published figure; its conditions replace those of the whole file with the same keys."""
 
     claim: Text
     """what was published, in words"""

@@ -312,9 +312,9 @@ def answer_lines(answer: Answer, *, next_command: str, files: str) -> list[str]:
 
 
 def _splits(answer: Answer) -> Iterator[str]:
-    """Yield a line on what serving by class saves or, without such figures, when speculation pays.
+    """Yield a line on what serving by class saves or, without that, on the break-even share.
 
-    It pays above or below a certain share of one class in the traffic.
+    That is the share of one class in the traffic at which variant and baseline cost the same.
     """
     if split := answer.by_class:
         low, high = split.ratio_to_alone_low, split.ratio_to_alone_high

@@ -26,7 +26,8 @@ class Table:
 class Section:
     """A section of the report.
 
-    is_asked_for: a command's option asks for the section, so it is printed before the answer.
+    is_asked_for: whether a command's option asked for the section, so that it is printed before the
+        answer.
     """
 
     title: str

@@ -180,8 +180,8 @@ def _break_even_cells(prediction: checks.BreakEven) -> tuple[str, ...]:
 def outputs(facts: RunFacts) -> tuple[Section, ...]:
     """Return sections on how many outputs equal the baseline's, and where the others differ first.
 
-    Sampled outputs are not compared. What a model found of the outputs' likelihoods is shown for
-    greedy and for sampled outputs.
+    Sampled outputs are not compared. Checks by the likelihoods that a model gives the outputs are
+    shown for greedy and for sampled outputs.
     """
     compared = [(v, c) for v in facts.speculative if (c := v.comparison)]
     judged = any(c.likeness for _, c in compared)

@@ -33,7 +33,7 @@ def reason_words(comparison: Comparison) -> str:
 
 
 def words_of(reason: reasons.Reason) -> str:
-    """Return one reason as a clause without a full stop."""
+    """Return the reason for a judgement as a clause without a full stop."""
     match reason:
         case reasons.CostDecides(cost_ratio=ratio):
             return _cost_words(ratio)
@@ -86,7 +86,7 @@ def _which_repetitions(ratio: Estimate) -> str:
 
 
 def latency_words(latency: doubts.LatencyAtLimit) -> str:
-    """Say what a latency and its limit are, and how many requests would show if it keeps it."""
+    """Say how a 95th percentile compares with its limit, and what to measure if that is open."""
     what = f"{latency.latency} p95 of {latency.variant} in {latency.group.label}"
     limit = f"limit {latency.limit_s * 1e3:g} ms"
     if latency.p95 is None:

@@ -44,7 +44,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The curve of one draft: the cost of a token over the windows. name: of the draft.
+    """The curve of one draft, whose `name` it has: the cost of a token over the windows.
 
     line: the points that a line joins. filled: the measured points. hollow: the predicted points.
     """

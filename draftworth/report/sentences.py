@@ -24,8 +24,8 @@ from draftworth.report.reason_sentences import reason_words
 from draftworth.report.search_sentences import named, search_answer
 from draftworth.untrusted import one_line
 
-# If a verdict has fewer prompts, or fewer starts of the servers, its sentence says how rare a kind of
-# prompt or start may have been missed.
+# If a verdict has fewer prompts, or fewer starts of the servers, its sentence says how rare a kind
+# of prompt or start may have been missed.
 MANY_DRAWN = 16
 WITHOUT_SPECULATION = "without speculation"
 
@@ -247,7 +247,10 @@ def winner_to_export(facts: RunFacts) -> Winner:
 
 
 def findings(facts: RunFacts) -> Iterator[Finding]:
-    """Yield a finding for each comparison: in the mix, in each class, with the shipped baseline."""
+    """Yield a finding for each comparison: of the mix, of each class, with the shipped baseline.
+
+    The shipped baseline (`AS_SHIPPED`) is the baseline with the engine's own defaults.
+    """
     weights = weights_of(facts.run)
     parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
     for mix in facts.mixes:
@@ -382,9 +385,9 @@ def _several_rungs(facts: RunFacts) -> list[Ladder]:
 
 
 def reach_words(measured: Ladder | Contexts, variant: str) -> str:
-    """Say up to which concurrency a variant is cheaper; for `Contexts`, also up to which length.
+    """Say up to which concurrency, and up to which prompt length, a variant is cheaper.
 
-    measured: one traffic at several concurrencies; `Contexts`: and with several prompt lengths.
+    measured: one traffic at several concurrencies; only `Contexts` has several prompt lengths too.
     """
     if isinstance(measured, Contexts):
         return _context_reach(measured, variant)

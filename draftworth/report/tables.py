@@ -68,7 +68,7 @@ def figures_csv(facts: RunFacts) -> str:
 
 
 def figure_rows(facts: RunFacts) -> Iterator[Row]:
-    """Yield the rows of figures.csv, each with its cells by column; missing cells are empty."""
+    """Yield the rows of figures.csv, each as cells by column; a row may lack columns."""
     for variant in facts.variants:
         group = variant.summary.group
         who = _group_cells(group.prompt_class, group.load.label, variant.name)

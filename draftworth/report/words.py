@@ -64,7 +64,8 @@ FINDINGS: Mapping[Judgement, str] = {
 def proof(judgement: Judgement, *, clears_floor: bool | None) -> str:
     """Say whether a cost is proven, in words.
 
-    clears_floor: whether the judgement holds beside the noise floor; None: that is not known.
+    clears_floor: whether the cost differs by more than it does between two servers without
+        speculation (the noise floor); None: that was not measured.
     """
     return "not proven" if clears_floor is False else _PROOF.get(judgement, judgement)
 

@@ -32,7 +32,7 @@ def write_report(
     """Write all files of a report into a folder; raise DraftworthError if writing fails.
 
     Earlier files of these names are replaced. root: the folder below which no folder on the way to
-    `folder` may be a link; None: `folder` itself.
+    `folder` may be a symbolic link; None: `folder` itself.
     """
     images = _images(document)
     texts = {
@@ -49,7 +49,8 @@ def write_report(
 def write_handover(document: Document, folder: Path, *, root: Path | None = None) -> None:
     """Write the handover as Markdown and HTML; raise DraftworthError if writing fails.
 
-    root: the folder below which no folder on the way to `folder` may be a link; None: `folder`.
+    root: the folder below which no folder on the way to `folder` may be a symbolic link; None:
+        `folder` itself.
     """
     texts = {"handover.md": markdown_of(document), "handover.html": html_of(document, {})}
     _write_files({name: text.encode() for name, text in texts.items()}, folder, root=root)
@@ -58,8 +59,8 @@ def write_handover(document: Document, folder: Path, *, root: Path | None = None
 def _write_files(files: Mapping[str, bytes], folder: Path, *, root: Path | None = None) -> None:
     """Write files (contents by name) into a folder; raise DraftworthError if that is impossible.
 
-    root: the run's folder, if `folder` lies in it. No folder below it may be a link, because a run
-        may come from others. None: `folder` itself.
+    root: the run's folder, if `folder` lies in it. No folder below it may be a symbolic link. None:
+        `folder` itself.
     """
     try:
         for name, data in files.items():

@@ -96,7 +96,7 @@ class MeasuredCandidate:
 class SearchState:
     """A search with everything that was measured so far.
 
-    candidates: the candidates that can be measured. baseline: its times by prompt class.
+    candidates: those that can be measured. baseline: the baseline's times by prompt class.
     measured: the measured candidates, in the order of measuring.
     yields: predicted tokens per step of each candidate for which they can be predicted.
     """
@@ -146,7 +146,10 @@ class SearchState:
         return {c: self._forecast(c) for c in self._predictable} if self.measured else {}
 
     def gain(self, candidate: Candidate) -> float:
-        """Return the saving expected of a candidate beside the best so far (1: baseline's cost)."""
+        """Return the saving to expect if a candidate is served instead of the best so far.
+
+        A saving of 1 is what a token of the whole traffic costs with the baseline.
+        """
         return mean_above_zero(self._lead(self._index[candidate]))
 
     @property

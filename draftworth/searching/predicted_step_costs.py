@@ -15,9 +15,9 @@ from draftworth.speculation import TOKENS_BEFORE_JUMPS, step_cost
 _FIXED = 0.1
 _JUMP = 0.3
 _PER_CHECKED = 0.25
-# The cost per drafted token has an error that all drafts share, and an error of each draft. The
-# second number is the least standard deviation of the shared error, in baseline steps. The first is
-# the ratio of the other error's deviation to it.
+# The cost per drafted token has an error that all drafts share, and an error of each draft. First
+# the standard deviation of a draft's own error / that of the shared error, then the least standard
+# deviation of the shared error, in baseline steps.
 _DRAFT_PART = 0.25
 _LEAST_PER_DRAFTED = 0.05
 # The share of a draft's time that is proportional to its size; the rest is equal for all drafts.

@@ -25,10 +25,11 @@ from draftworth.speculation import expected_tokens_per_step
 # Standard error of log(tokens per step) as predicted from the text alone, found by comparing such
 # predictions with servers (docs/estimate.md).
 FROM_TEXT = 0.005
-# Standard error of log(tokens per step) as predicted for a window e = 2.718 times as long as the
-# nearest measured window, or as short: (if at most as long as the longest measured one, if longer).
-# First with counters: simulated drafts deviate about half as much (decision 23). Then if only the
-# mean tokens of a step are known: 95% of published heads are within 1.96 of these errors
+# Standard error of log(tokens per step), predicted for a window that is longer or shorter than the
+# nearest measured window by a factor of e = 2.718. The second number of a pair is for windows that
+# are longer than all measured ones. The first pair is for servers with counters: simulated drafts
+# deviate about half as much (decision 23). In the second, only the mean tokens of a step are known:
+# 95% of published heads are within 1.96 of these errors
 # (`python -m benchmarks.published_acceptance`).
 _COUNTED, _MEANS = (0.03, 0.06), (0.06, 0.10)
 # The factor by which acceptance decays from one drafted token of a step to the next. First the

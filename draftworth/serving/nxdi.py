@@ -23,7 +23,7 @@ class NeuronV0(_Nxdi):
     def variant_flags(
         self, experiment: NeuronExperiment, variant: Variant, config: dict[str, Any]
     ) -> vllm.Flags:
-        # No flag disables prefix caching, which is "disabled by default for V0" (vLLM 0.9,
+        # No flag is needed against prefix caching, which is "disabled by default for V0" (vLLM 0.9,
         # CacheConfig).
         return {
             "--device": "neuron",

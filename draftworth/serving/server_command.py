@@ -99,7 +99,7 @@ class NeuronDialect:
         raise NotImplementedError
 
     def shared_flags(self, experiment: NeuronExperiment) -> Flags:  # noqa: ARG002 (of a dialect)
-        """Return shared flags of all variants that affect the compiled graph or the scheduler."""
+        """Return those flags of all variants that affect the compiled graph or the scheduler."""
         return {}
 
     def variant_flags(

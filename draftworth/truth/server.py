@@ -34,7 +34,7 @@ _PROMPT_CHARACTERS = 64
 class Server:
     """Answers requests with the chunks of a specification, and logs what it sent.
 
-    log: the file to log to. most_requests: after so many requests the server is over.
+    log: the file to log to. most_requests: after so many requests the server ends.
     """
 
     def __init__(

@@ -156,7 +156,7 @@ def filled(text: str, **values: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A load generator's run: its requests by the server and by the tool, and its resources.
+    """A load generator's run: its requests as the server logged and as the tool reported them.
 
     truths: the server's log. rows: the tool's report. finished: time and memory that the tool took.
     """
