@@ -17,7 +17,7 @@ from tests.support.serving_facts import make_serving_facts
 
 PUBLISHED = read_claims(ROOT / "experiments/claims/published.yaml")
 LETTERS = {"reproduced": "r", "not reproduced": "n", "inconclusive": "i", "not comparable": "-"}
-# Runs with the answers to the published claims, in their order.
+# Runs, and the answers (see `LETTERS`) to the claims of published.yaml in the file's order.
 PLANTED = {
     "as published": (make_planted_run(), "rrrrr--"),
     "a slow draft": (make_planted_run({**AS_PUBLISHED, ("phrases", "k7"): 0.03}), "nnrrr--"),

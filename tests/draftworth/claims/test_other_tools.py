@@ -1,4 +1,4 @@
-"""Result files of other load generators beside a run: `results/` has small ones of each form."""
+"""Result files of other load generators beside a run: `results/` has a small file of each form."""
 
 import json
 from pathlib import Path
@@ -21,12 +21,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def section(report: str) -> str:
-    """What is printed before the answer."""
+    """Return the section that a printed report has before the answer."""
     return report[: report.index("\n\nDecision")].replace(f"{RESULTS}/", "")
 
 
 def test_what_is_said_of_each_file(folder: Path, ran: Ran) -> None:
-    """One request failed in each, a warm-up is in aiperf's, and a second load in guidellm's."""
+    """One request failed in each file; aiperf's has a warm-up, guidellm's has a second load."""
     files = ("aiperf.jsonl", "guidellm.json", "vllm.json", "vllm-medians.json")
     sections = [section(ran("report", folder, "--against", RESULTS / name)) for name in files]
     assert_snapshot("\n\n\n".join([*sections, ""]), RESULTS / "said.txt")

@@ -18,7 +18,7 @@ PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def page_of(document: Document) -> str:
-    """Return the document as HTML, with the same few bytes for each of its plots."""
+    """Return the document as HTML; a few constant bytes stand for each of its plots."""
     images = {plot.name: b"png" for plot in document.plots}
     return html_of(document, images)
 

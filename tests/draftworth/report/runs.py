@@ -1,4 +1,4 @@
-"""Runs built for the report: a baseline and one variant in two classes, figures that add up."""
+"""Builders of runs: a baseline and one variant in two classes, with figures that are consistent."""
 
 import gzip
 import json
@@ -22,12 +22,13 @@ BASELINE, VARIANT = "baseline", "k7"
 WINDOW = 8
 PROMPTS = 8
 TOKENS, STEP_S = 100, 0.030
-# The speculative step takes 30 ms; the baseline 10 ms a token; so 3 tokens a step break even.
+# A speculative step takes 30 ms, and the baseline takes 10 ms per token. So speculation breaks even
+# at 3 tokens per step.
 PLAIN_ITL_S = 0.010
 TOKENS_PER_STEP: Mapping[str, float] = {"structured": 6.0, "open_ended": 2.0}
 
 
-# An interruption of a run.
+# An interruption in which the servers were lost.
 LOST = results.Interruption(
     kind="servers",
     at_unix_s=START_UNIX_S + 700,
@@ -81,13 +82,16 @@ def make_drafted_block(
 def _block(
     block: int, prompt_class: str, /, *, step_s: float, yields: float, apart_s: float, **fields: Any
 ) -> results.BlockResult:
-    """Each request's tokens take a little longer than those of the one before."""
+    """Return a block in which each request's tokens take a little longer than the last request's.
+
+    step_s: seconds per step. yields: tokens per step. apart_s: how many seconds longer per token.
+    """
     records = tuple(
         make_record(
             i,
             request_id=f"run/{block}-{i}",
             inter_token_latency_s=(itl_s := step_s / yields + i * apart_s),
-            # The first token comes after a quarter of a second.
+            # 0.25 s until the first token.
             end_to_end_latency_s=0.25 + (TOKENS - 1) * itl_s,
             tokens_per_step=yields,
             chunks=round(1 + (TOKENS - 1) / yields),
@@ -100,7 +104,7 @@ def _block(
 
 
 def _with_server(block: results.BlockResult, *, factor: float) -> results.BlockResult:
-    """Give the block a server that saw `factor` times our latencies."""
+    """Return the block with the figures of a server that measured `factor` times our latencies."""
     values = [r.inter_token_latency_s or 0.0 for r in block.requests]
     timings = results.ServerTimings(
         time_per_output_token_sum_s=factor * sum(values),
@@ -124,7 +128,7 @@ def make_run(*, blocks: tuple[results.BlockResult, ...] | None = None, **overrid
 
 
 def two_rounds(*blocks: results.BlockResult) -> tuple[results.BlockResult, ...]:
-    """The blocks, and once more in a second round: one round alone gives no interval."""
+    """Return the blocks, and their copies in a second round: one round alone gives no interval."""
     later = (
         replace(_renamed(block, "-2"), block=block.block + len(blocks), round=2) for block in blocks
     )
@@ -141,8 +145,11 @@ def _facts_of_the_run() -> RunFacts:
 
 
 def write_run(run: Run, folder: Path, *, texts: Mapping[str, str] | None = None) -> Path:
-    """The run's folder with a transcript beside each result: given texts, a chunk every 10 ms, of
-    one token and, as long as there is text, one character."""
+    """Write a run's folder, with a transcript beside each block's result; return the folder.
+
+    texts: the texts of outputs by request id. A transcript has a chunk every 10 ms, of one token
+        and one character, until the text is used up.
+    """
     (folder / results.BLOCKS_FOLDER).mkdir(parents=True)
     (folder / results.RUN_FILE).write_bytes(dump_record(run.result))
     for block in run.blocks:
@@ -168,8 +175,10 @@ def _transcript(record: results.RequestRecord, text: str) -> dict[str, Any]:
 
 
 def with_control(run: Run, *, factor: float = 1.0, rounds: int = 3) -> Run:
-    """The run, and rounds of the baseline against itself, whose second server takes so many times
-    as long; no two rounds are quite alike."""
+    """Return the run with further rounds of the baseline and a control, a second baseline server.
+
+    factor: how many times as long the control takes; a little more in each later round.
+    """
     classes = dict.fromkeys(block.prompt_class for block in run.blocks)
     added = (
         _of_control(
@@ -206,7 +215,11 @@ def _of_control(
 
 
 def with_repetitions(run: Run, count: int, *, between: float = 0.1) -> Run:
-    """The run's blocks so many times, with the variant slower each time, and slots that swap."""
+    """Return the run with `count` repetitions of its blocks.
+
+    between: how much slower the variant gets with each repetition. The sides swap slots (the
+        devices of one server).
+    """
     most = max(block.round for block in run.blocks)
     blocks = tuple(
         replace(
@@ -228,7 +241,7 @@ def with_repetitions(run: Run, count: int, *, between: float = 0.1) -> Run:
 
 
 def slower(block: results.BlockResult, factor: float) -> results.BlockResult:
-    """Every request takes so many times as long, from its start to its end."""
+    """Return the block with requests that take `factor` times as long from start to end."""
     return each_request(block, lambda r: replace(r, end_to_end_latency_s=r.took_s * factor))
 
 
@@ -247,7 +260,10 @@ SERVING = make_serving_facts(
 
 
 def structured_run(*loads: int, slow: float = 1.0, **overrides: Any) -> Run:
-    """Of one class, which pays at the first load; at each further one steps take `slow` times."""
+    """Return a run of one class, in which speculation pays at the first load (a concurrency).
+
+    slow: how many times as long the variant's steps take at each further load.
+    """
     blocks = [
         _slowed(make(2 * place + number, "structured", load=ConcurrencyLoad(concurrency=load)), by)
         for place, load in enumerate(loads)

@@ -1,4 +1,4 @@
-"""A search built for the report: two drafts, of which one does not pay, and a failed candidate."""
+"""A built search for tests: two drafts, of which one does not pay, and a failed candidate."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.draftworth.report import runs
 from tests.support.blocks import each_request
 
 CLASSES = ("structured", "open_ended")
-# By variant: draft, window, cost, what was predicted of it before it was measured.
+# By variant: draft, window, cost, and the cost that was predicted before the measurement (if any).
 KNOWN = {
     "a-k4": ("hub/a", 4, 0.70, 0.66),
     "a-k6": ("hub/a", 6, 0.60, None),
@@ -20,7 +20,8 @@ KNOWN = {
     "b-k4": ("hub/b", 4, 1.20, 0.90),
 }
 ORDER = ("a-k6", "a-k4", "b-k4")
-# Times of the drafted blocks, of which the mean is the baseline's.
+# How many times as long each candidate's blocks take as the built run's blocks of its variant. Their
+# mean time is about the baseline's, so these numbers are about the candidates' costs.
 FACTORS = {"a-k6": 0.6, "a-k4": 0.7, "b-k4": 1.2}
 
 
@@ -74,7 +75,7 @@ def make_search_result(**overrides: Any) -> search_result.SearchResult:
 
 
 def make_search_run(found: search_result.SearchResult | None = None, **overrides: Any) -> Run:
-    """The run of a search, with blocks of its measured candidates."""
+    """Return the run of a search, with blocks of its measured candidates."""
     order = (found or make_search_result()).order
     blocks = [
         block
@@ -109,7 +110,7 @@ def make_search_run(found: search_result.SearchResult | None = None, **overrides
 
 
 def write_search(folder: Path, found: search_result.SearchResult | None = None) -> Path:
-    """The run's folder, with what the search found."""
+    """Write the folder of a search's run, with `search.json`; return the folder."""
     runs.write_run(make_search_run(found), folder)
     (folder / search_result.SEARCH_FILE).write_bytes(dump_record(found or make_search_result()))
     return folder

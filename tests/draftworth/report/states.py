@@ -1,4 +1,4 @@
-"""Built runs of every kind: what each says is held in all of its forms."""
+"""Built runs of every kind, with which tests compare all forms of a run's answer."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,7 @@ from tests.support.blocks import each_request
 
 
 def with_factor(factor: float, **overrides: object) -> Run:
-    """A run whose variant takes so many times as long as in the built run."""
+    """Return the built run with a variant that takes `factor` times as long."""
     blocks = tuple(
         b if b.variant == runs.BASELINE else runs.slower(b, factor) for b in runs.make_run().blocks
     )
@@ -20,7 +20,7 @@ def with_factor(factor: float, **overrides: object) -> Run:
 
 
 def at_loads(*factors: float) -> Run:
-    """A run at 1, 2, 4 ... requests in flight, where the variant takes so many times as long."""
+    """Return a run at 1, 2, 4 ... requests in flight; the variant takes `factors` times as long."""
     blocks = tuple(
         replace(b, load=ConcurrencyLoad(concurrency=2**i), block=b.block + 100 * i)
         for i, factor in enumerate(factors)
@@ -35,7 +35,7 @@ def few_prompts() -> Run:
 
 
 def many_prompts(**overrides: object) -> Run:
-    """A run with prompts enough for the 95th percentile of a latency."""
+    """Return a run with enough prompts for the 95th percentile of a latency."""
     blocks = tuple(
         replace(
             b,
@@ -51,7 +51,7 @@ def many_prompts(**overrides: object) -> Run:
 
 
 def at_a_rate(**overrides: object) -> Run:
-    """Requests that arrive at random times, where the variant takes longer from end to end."""
+    """Return a run of many prompts whose requests arrive at random times, 2 per second."""
     blocks = tuple(
         replace(block, load=PoissonLoad(requests_per_second=2.0)) for block in many_prompts().blocks
     )
@@ -59,7 +59,7 @@ def at_a_rate(**overrides: object) -> Run:
 
 
 def faster_server(*, chunks: int = 100) -> Run:
-    """A run whose variant is a server without speculation that takes 0.6 of the time."""
+    """Return a run whose variant does not speculate, and takes 0.6 of the baseline's time."""
     plain = [b for b in runs.make_run().blocks if b.variant == runs.BASELINE]
     faster = [
         replace(
@@ -72,7 +72,7 @@ def faster_server(*, chunks: int = 100) -> Run:
 
 
 def with_requests(**values: Any) -> Run:
-    """A run in which a token of the variant costs less, with other values in its requests."""
+    """Return a run with a cheaper variant, whose requests have the given values in some fields."""
     blocks = tuple(
         b if b.variant == runs.BASELINE else each_request(b, lambda r: replace(r, **values))
         for b in with_factor(0.6).blocks
@@ -80,7 +80,7 @@ def with_requests(**values: Any) -> Run:
     return runs.make_run(blocks=blocks)
 
 
-# Without a factor, a token costs as much with the variant as without it.
+# In `make_run()` without a factor, a token costs as much with the variant as with the baseline.
 STATES = {
     "more expensive": with_factor(1.3),
     "cheaper": with_factor(0.6),

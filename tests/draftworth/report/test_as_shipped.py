@@ -15,7 +15,7 @@ BASELINE = runs.make_plain_block(1, "structured")
 
 
 def shipped_block(*, faster: float) -> BlockResult:
-    """The baseline's block, so many times as fast."""
+    """Return a block of the baseline as shipped, which is `faster` times as fast as the fair one."""
     return replace(runs.slower(BASELINE, 1 / faster), variant=AS_SHIPPED, block=3)
 
 
@@ -32,7 +32,7 @@ def facts_with(faster: float) -> RunFacts:
     ("faster", "judgement"), [(1.0, "cheaper per token"), (4.0, "more expensive")]
 )
 def test_a_variant_is_compared_with_both_baselines(faster: float, judgement: str) -> None:
-    """Speculation takes two fifths off the fair baseline's cost."""
+    """Speculation costs two fifths less than the fair baseline."""
     facts = facts_with(faster)
     drafted, shipped = facts.speculative
     assert drafted.comparison is not None

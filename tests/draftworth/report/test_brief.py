@@ -78,7 +78,7 @@ def test_every_key_of_the_record_is_documented() -> None:
 
 @pytest.mark.parametrize("name", STATES)
 def test_all_forms_of_an_answer_serve_the_same(name: str) -> None:
-    """The ten lines, the record, the handover and the winner that is exported."""
+    """The forms: the ten lines, the record, the handover and the winner that is exported."""
     facts = runs.make_facts(STATES[name])
     made, baseline = answer_of(facts), facts.run.result.baseline
     winner = None

@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bucket(folder: Path, s3: Any) -> str:
-    """The run in an emulated S3, with a key that would leave the folder."""
+    """Put the run into an emulated S3, with one key that would be written outside the folder."""
     for file in folder.rglob("*.*"):
         key = f"runs/built-run/{file.relative_to(folder)}"
         s3.put_object(Bucket="results", Key=key, Body=file.read_bytes())
@@ -59,7 +59,7 @@ def test_with_out_the_report_lies_beside_the_run(folder: Path) -> None:
 
 
 def test_a_reader_who_leaves_early_loses_no_file(folder: Path, tmp_path: Path) -> None:
-    """`report RUN --out DIR | head`, with a reader that is gone before the first line."""
+    """As in `report RUN --out DIR | head`, if `head` ends before the first line is printed."""
     argv = [sys.executable, "-m", "draftworth", "report", str(folder), "--handover", "--out"]
     reading, writing = os.pipe()
     os.close(reading)
@@ -108,7 +108,7 @@ def test_a_folder_that_cannot_be_written_fails(
 
 
 def endpoint_run(name: str, run: Run, **overrides: Any) -> Run:
-    """What `measure` writes of one endpoint: the blocks of the run's baseline, under its name."""
+    """Return a run as `measure` records it of one endpoint: the baseline's blocks, as `name`."""
     blocks = tuple(replace(b, variant=name) for b in run.blocks if b.variant == BASELINE)
     fields = {"experiment": "measure", "run_id": f"run-of-{name}", "class_weights": {}}
     return make_run(blocks=blocks, variants=(name,), baseline=name, **(fields | overrides))
@@ -127,7 +127,7 @@ RUNS = {
     "alone": make_run(blocks=ALONE, variants=(BASELINE,), temperature=0.7),
     "failed": make_run(blocks=(), status="failed", reason="no server started"),
 }
-# What is printed of which arguments beside what is printed of the plain run.
+# The arguments of each report; a snapshot has the lines that the plain run's report lacks.
 PRINTED = {
     "against another run": ("plain", "--against", "other"),
     "against something else": ("plain", "--against", "gpu"),

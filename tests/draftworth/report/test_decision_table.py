@@ -28,8 +28,12 @@ BASELINE, VARIANT = runs.BASELINE, runs.VARIANT
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A run, and what is decided. serve: of all traffic. classes: those that the variant serves, if
-    the baseline serves the others. first_line: the beginning of every form."""
+    """A run, and what is decided after it.
+
+    serve: the variant or baseline for all traffic; None: neither. classes: the classes that the
+    variant serves if the baseline serves the others. first_line: the beginning of every form of the
+    answer. missing: what is missing for a decision.
+    """
 
     run: Callable[[], Run]
     serve: str | None = None
@@ -41,8 +45,11 @@ class Row:
 def at_rates(
     ttfts_s: dict[str, dict[float, float]], *, slower: float = 1.0, limit_s: float | None = 0.5
 ) -> Run:
-    """A run with arrivals at rates. ttfts_s: {variant: {requests per second: TTFT in seconds}}.
-    slower: how many times as long the variant takes from end to end."""
+    """Return a run whose requests arrive at rates.
+
+    ttfts_s: {variant: {requests per second: TTFT in seconds}}. slower: how many times as long the
+    variant takes from end to end. limit_s: the limit on the 95th percentile of TTFT; None: none.
+    """
     blocks = tuple(
         _at_rate(block, rate, ttft_s, slower if block.variant == VARIANT else 1.0)
         for block in states.many_prompts().blocks
@@ -69,8 +76,10 @@ FAST, SLOW = 0.2, 0.9
 
 @cache
 def equal_rate() -> Run:
-    """Both keep the limit on the first token at 2 requests per second; from end to end the variant
-    takes 1.4 times as long."""
+    """Return a run in which both sides keep the limit on TTFT at the only rate, 2 per second.
+
+    From end to end, the variant takes 1.4 times as long.
+    """
     return at_rates({BASELINE: {2.0: FAST}, VARIANT: {2.0: FAST}}, slower=1.4)
 
 
@@ -82,7 +91,7 @@ def controlled(factor: float) -> Run:
 
 
 def two_variants() -> Run:
-    """`k7` costs 41% less, and `k3` as much as the baseline."""
+    """Return a run in which `k7` costs 41% less than the baseline, and `k3` as much."""
     cheaper = states.with_factor(0.6).blocks
     equal = [
         replace(runs.slower(b, 1.0), variant="k3", block=b.block + 100)
@@ -300,7 +309,7 @@ def test_the_winner_to_export_is_the_same(row: Row, facts: RunFacts) -> None:
 
 
 def test_a_higher_latency_is_reported_at_equal_rates() -> None:
-    """Both keep the limit on the first token, and the variant takes 1.4 times as long."""
+    """Both sides keep the limit on TTFT, and the variant takes 1.4 times as long in E2E."""
     facts = runs.make_facts(equal_rate())
     assert {mix.judgement for mix in facts.mixes} == {Judgement.WITHIN_LIMITS}
     assert "E2E 1.4" in verdict_of(facts).headline.replace("1.37", "1.4")

@@ -1,4 +1,4 @@
-"""Plots are the same, and nothing is said, whatever a machine has set for Matplotlib."""
+"""Plots are the same, and nothing is printed, whatever a machine's settings for Matplotlib are."""
 
 import os
 import subprocess

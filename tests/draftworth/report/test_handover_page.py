@@ -42,7 +42,7 @@ def commands(run: Run) -> dict[str, str]:
 
 
 def test_measure_accepts_the_handovers_command(tmp_path: Path) -> None:
-    """Also at a concurrency above the requests that it sends by itself."""
+    """Also at a concurrency above the number of requests that `measure` sends by default."""
     command = commands(runs.structured_run(16, temperature=0.5))["ask a live server the same"]
     with stream_server(_answer) as server:
         places = {
@@ -79,7 +79,7 @@ def test_handover_and_winner_ask_for_one_next_step() -> None:
 
 
 def test_break_even_is_the_steps_cost_in_baselines() -> None:
-    """By the builder's own figures: 99 tokens in 17 whole chunks, and the means of 8 requests."""
+    """Expected by the built run's figures: 99 tokens in 17 whole chunks, means of 8 requests."""
     (at,) = handover_of(runs.make_facts(runs.structured_run(4))).break_evens
     needed = present(at.needed)
     step_s = 99 * (runs.STEP_S / runs.TOKENS_PER_STEP["structured"] + 3.5e-5) / 17
@@ -114,7 +114,8 @@ def of_the_baseline(run: Run) -> Run:
 
 
 NOTHING_MEASURED = make_search_result(results=(), order=(), best="", failed={})
-# Each handover but the first has its lines that the first lacks, and how many it has of those.
+# Runs by what is special in their handover. The snapshot has the whole first handover, and of each
+# further one only the lines that the first one lacks, with the number of its other lines.
 HANDOVERS = {
     "a winner": WINNER,
     "without counters": with_blocks(WINNER, speculation=None),

@@ -1,7 +1,7 @@
 """`report --weights`, `--usd-per-hour` and `--limit`: a finished run, judged with other values.
 
-Of a request, the built run's baseline takes 1.27465 s in the mean, its variant 0.748465 s in
-`structured` and 1.738465 s in `open_ended`; all have 100 tokens.
+In the built run, a request takes 1.27465 s in the mean with the baseline, and with the variant
+0.748465 s in `structured` and 1.738465 s in `open_ended`. All outputs have 100 tokens.
 """
 
 import html
@@ -84,7 +84,7 @@ def test_a_cost_ratio_scales_with_one_servers_price() -> None:
     assert mix_ratio(run, usd_per_hour={VARIANT: 5.0}) == pytest.approx(2 * mix_ratio(run))
     facts = facts_with(run, usd_per_hour={VARIANT: 5.0})
     usd = {v.name: present(v.value(COST)) for v in facts.variants if "structured" in v.label}
-    # 1e6 tokens, one after the other in four requests at once: seconds a token / 4.
+    # USD for 1e6 tokens, which are 1e4 requests of 100 tokens, with four requests in flight.
     assert usd[BASELINE] == pytest.approx(1e4 * PLAIN_S / 4 * 2.5 / 3600)
     assert usd[VARIANT] == pytest.approx(1e4 * STRUCTURED_S / 4 * 5.0 / 3600)
 
@@ -214,7 +214,7 @@ def test_a_search_is_not_judged_anew() -> None:
         judged_anew(make_search_run(), Choices(limits={"ttft_p95_ms": 40.0}))
 
 
-# The options, and what is said of them.
+# Options that are refused, and the messages.
 REFUSED = {
     "a class is left out": (
         ["--weights", "structured=60"],

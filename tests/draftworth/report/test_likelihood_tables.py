@@ -46,7 +46,7 @@ def greedy(chance: float) -> likelihoods.GreedyLikelihood:
 
 
 def read_run_with(folder: Path, found: likelihoods.ModelsCheck, *, temperature: float) -> Path:
-    """A run beside which lies what one model said."""
+    """Write and return the folder of a run with `found`, one model's check of its outputs."""
     run = make_run(temperature=temperature)
     path = write_run(run, folder / "run")
     record = likelihoods.Likelihoods(run_id=run.result.run_id, likelihoods=(found,))
@@ -66,7 +66,7 @@ MARGIN = likelihoods.DRAFT_MARGIN_NATS
     ("found", "right"),
     [
         (by_draft(-0.1, 0.1), True),
-        # Not equal, and yet within what is called so.
+        # The interval lacks 0, but it is within the margin that counts as equal.
         (by_draft(0.01, MARGIN), True),
         (by_draft(0.01, MARGIN + 0.01), False),
         (by_draft(-3.0, -2.0), False),

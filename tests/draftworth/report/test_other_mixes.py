@@ -15,7 +15,7 @@ from tests.draftworth.report import runs
 from tests.draftworth.report.pages import PNG_SIGNATURE
 from tests.draftworth.report.states import STATES, with_factor
 
-# Of each run, what is said of the shares and what is said of the prices.
+# What the section says of each run in `STATES`: first of shares, then of prices.
 OF_SHARES = {
     "no difference": "while at least 47% (42 to 50) of tokens are structured",
     "cheaper": "whatever the share of structured",
@@ -45,7 +45,8 @@ def test_the_break_evens_are_said_with_their_intervals(state: str) -> None:
 
 
 def test_unproven_savings_at_a_share_are_marked() -> None:
-    # At 0% of structured, a token costs 0.5% less than the baseline's, which no interval excludes.
+    # With a share of 0% of structured, a token costs 0.5% less than with the baseline, which is too
+    # little for the interval to show.
     sentence = section_of(with_factor(1.27465 / 1.738465 * 0.995)).paragraphs[0]
     assert sentence == (
         "k7 at c4 costs less per token whatever the share of structured (not shown for each)."
@@ -65,7 +66,7 @@ def test_a_class_that_loses_has_a_greatest_share() -> None:
 
 
 def points_of(plot: Plot) -> dict[str, np.ndarray]:
-    """What is drawn: the points of each kind of marker; `None` is the curve's."""
+    """Return the drawn points (x, y) by marker; the curve's marker is `None`."""
     axes = Figure().add_subplot()
     plot.draw(axes)
     lines = sorted(axes.lines, key=lambda line: len(np.asarray(line.get_xydata())))
@@ -91,7 +92,8 @@ def test_a_chosen_mix_is_marked_on_the_curves() -> None:
     before, _ = map(points_of, section_of(runs.make_run()).plots)
     assert by_share["o"][0][0] == pytest.approx(75.0)
     assert by_price["o"][0][0] == pytest.approx(1.5)
-    # Half as much again at every share, in per cent beside the baseline's.
+    # At every share a token costs 1.5 times as much as before; the y axis is the difference in per
+    # cent from the baseline.
     assert 100 + by_share["None"][:, 1] == pytest.approx(1.5 * (100 + before["None"][:, 1]))
 
 

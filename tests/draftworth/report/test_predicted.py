@@ -1,4 +1,4 @@
-"""Predictions beside a run: read from its folder, shown, refused where they are another run's."""
+"""Predictions beside a run: read from its folder, shown, and refused if they are another run's."""
 
 from collections.abc import Callable
 from pathlib import Path

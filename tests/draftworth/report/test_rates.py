@@ -1,4 +1,4 @@
-"""Requests that come at rates: the answer is how many a second each variant can take."""
+"""Requests that come at rates: the answer is how many per second each variant can take."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from tests.draftworth.report.runs import BASELINE, make_facts, make_run, slower
 
 
 def at_rate(blocks: tuple[BlockResult, ...], rate: float, ttft_s: float) -> list[BlockResult]:
-    """Two rounds become fourteen, so that a tail can be seen."""
+    """Return blocks at a request rate, seven copies of each: enough to show a 95th percentile."""
     return [
         replace(
             block,
@@ -30,7 +30,7 @@ def at_rate(blocks: tuple[BlockResult, ...], rate: float, ttft_s: float) -> list
 
 
 def test_a_rate_within_both_limits_decides_nothing() -> None:
-    """The variant takes longer from end to end, and keeps a limit that is on the first token."""
+    """The variant takes longer from end to end, but keeps the only limit, which is on TTFT."""
     blocks = tuple(
         block if block.variant == BASELINE else slower(block, 1.4) for block in make_run().blocks
     )
@@ -57,7 +57,7 @@ def test_the_highest_rate_per_variant_is_the_answer() -> None:
         *at_rate(plain, 2.0, 0.9),
     )
     limits = Limits(ttft_p95_s=0.5)
-    # With long prompts at the same rates, none of them.
+    # The same rates with long prompts, with which no rate is within the limits.
     longer = [
         replace(
             block,

@@ -72,7 +72,7 @@ def test_markdown_of_a_run_with_everything(tmp_path: Path) -> None:
 
 
 def test_commands_and_queries_are_code_in_both_files(tmp_path: Path) -> None:
-    """So that they can be copied as they are."""
+    """Marked as code, they can be copied as they are."""
     write_handover(handover_document(runs.make_facts(runs.structured_run(4))), tmp_path)
     report = "draftworth report RUN --out DIR"
     assert f"| `{report}` |" in (tmp_path / "handover.md").read_text()

@@ -21,7 +21,7 @@ def section(facts: RunFacts, title: str) -> Section | None:
 
 
 def test_an_unfinished_repetition_is_not_counted_as_whole() -> None:
-    """It has a block of one class of the mix, and none of the other."""
+    """The last repetition has blocks of one class of the mix, and none of the other."""
     run = runs.with_repetitions(runs.make_run(), 4)
     blocks = [b for b in run.blocks if b.repetition < 4 or b.prompt_class == "structured"]
     facts = runs.make_facts(replace(run, blocks=tuple(blocks)))
@@ -39,7 +39,7 @@ def test_an_unfinished_repetition_is_not_counted_as_whole() -> None:
 
 
 def test_a_repetition_without_one_case_is_not_whole() -> None:
-    """Where cases are what was drawn, all of them are one stratum."""
+    """With many cases, they are a sample and form one stratum, so none of them has its own."""
     blocks = tuple(
         replace(
             block,

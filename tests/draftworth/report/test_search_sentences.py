@@ -1,4 +1,4 @@
-"""What a search says of itself: never more than it shows."""
+"""The sentences on a search: they never say more than it shows."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.support.snapshot import assert_snapshot
 
 
 def with_best(low: float, high: float, **overrides: Any) -> SearchResult:
-    """The best one costs so much."""
+    """Return a search's result in which the best candidate's cost has this interval."""
     cost = CostInterval(value=(low + high) / 2, low=low, high=high)
     found = searches.make_search_result()
     results = (searches.make_candidate_result("a-k6", cost=cost), found.result("a-k8"))

@@ -28,7 +28,7 @@ from tests.support.blocks import make_price
 
 
 def judged(*judgements: Judgement) -> RunFacts:
-    """Facts whose mixes are judged so, one variant each."""
+    """Return facts with one comparison in the mix per judgement, each of another variant."""
     facts = make_facts()
     mixes = (
         replace(
@@ -109,7 +109,7 @@ def test_the_record_keeps_every_warning_when_read_back() -> None:
     assert load_record(Verdict, dump_record(verdict)) == verdict
 
 
-# The variant takes less time for a token, on a larger part of a node.
+# The variant's servers take a larger part of a node than the baseline's, so they cost more.
 PRICE = make_price(node_shares={"baseline": 0.2, "k7": 0.3})
 
 

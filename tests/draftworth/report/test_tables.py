@@ -1,4 +1,4 @@
-"""The CSV files: what a notebook reads is what was recorded."""
+"""The CSV files: what a notebook reads from them is what was recorded."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""What worked, beside the verdict: which gates were passed, when, and with which software."""
+"""The report's list of what worked: which gates were passed, when, and with which software."""
 
 from dataclasses import replace
 

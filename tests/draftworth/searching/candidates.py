@@ -1,4 +1,4 @@
-"""Searches of one draft and what they know: each test states only what it cares about."""
+"""Builders of searches and their states; a test gives only the values that it is about."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from draftworth.records.search_result import Candidate, Search
 from draftworth.searching.next_candidate import ClassTimes, MeasuredCandidate, SearchState
 from draftworth.searching.predicted_tokens_per_step import Yield
 
-# Of two classes; a tenth of the time before the first token.
+# The baseline's times in two classes; a tenth of each is spent before the first token.
 BASELINE = {
     "structured": ClassTimes(weight=0.5, first_s=0.001, decoding_s=0.009),
     "open_ended": ClassTimes(weight=0.5, first_s=0.001, decoding_s=0.009),
@@ -14,7 +14,7 @@ BASELINE = {
 
 
 def candidate(window: int, draft: str = "draft", **overrides: Any) -> Candidate:
-    """One window; every draft is checked."""
+    """Return a candidate with one window, of which every drafted token is checked."""
     fields: dict[str, Any] = {
         "variant": f"{draft}-k{window}",
         "draft": draft,
@@ -25,7 +25,7 @@ def candidate(window: int, draft: str = "draft", **overrides: Any) -> Candidate:
 
 
 def search(*candidates: Candidate, **overrides: Any) -> Search:
-    """Windows 2 to 12 unless others are given."""
+    """Return a search of the given candidates or, without any, of windows 2 to 12 of one draft."""
     fields: dict[str, Any] = {
         "candidates": candidates or tuple(map(candidate, range(2, 13))),
         "drafts_read_text": True,
@@ -36,23 +36,30 @@ def search(*candidates: Candidate, **overrides: Any) -> Search:
 
 
 def tokens(window: int, *, right: float = 0.8) -> dict[str, float]:
-    """Tokens a step of a draft that is right so often, in both classes."""
+    """Return tokens per step by class, if each drafted token is accepted with chance `right`."""
     each = sum(right**n for n in range(window + 1))
     return dict.fromkeys(BASELINE, each)
 
 
 def cost(window: int, *, per_drafted: float = 0.2, right: float = 0.8) -> float:
-    """What a token costs: a tenth before the first token, the rest by step cost / tokens."""
+    """Return what a token costs with a window, relative to the baseline.
+
+    0.1 is spent before the first token; the rest is 0.9 x step cost / tokens per step.
+    per_drafted: cost of a drafted token in baseline steps. right: as for `tokens`.
+    """
     return 0.1 + 0.9 * (1 + per_drafted * window) / tokens(window, right=right)["structured"]
 
 
 def seen(window: int, **overrides: Any) -> MeasuredCandidate:
-    """As measured without an error of its own."""
+    """Return a window as if it was measured, with exactly its true `cost`."""
     return MeasuredCandidate(cost=cost(window, **overrides), deviation=0.005, first=0.1)
 
 
 def state(*measured: int, of: Search | None = None, **overrides: Any) -> SearchState:
-    """What is known when these windows are measured and every yield is."""
+    """Return a search's state if the windows `measured` were, and all tokens per step are known.
+
+    If no window is measured, no tokens per step are known either.
+    """
     planned = of or search()
     return SearchState(
         search=planned,

@@ -76,7 +76,7 @@ def test_average_lies_between_certain_and_all() -> None:
 
 
 def test_some_planted_search_ends_with_what_is_certain() -> None:
-    """So a second candidate of a draft is not."""
+    """So a second candidate of a draft is not certain to be measured."""
     seldom = [
         s
         for s in SCENARIOS

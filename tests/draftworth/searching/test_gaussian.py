@@ -1,4 +1,4 @@
-"""Conditioning: against the textbook's two-dimensional case, and its limits."""
+"""Estimates updated by a measurement, against a textbook's two-dimensional case and in limits."""
 
 import math
 from statistics import NormalDist
@@ -11,7 +11,7 @@ TWO = Gaussian(means=[1.0, 2.0], covariance=[[4.0, 3.0], [3.0, 9.0]])
 
 
 def test_a_measurement_moves_what_hangs_together_with_it() -> None:
-    """Bishop 2006, equations 2.81 and 2.82, with noise of variance 1 added to the first."""
+    """Bishop 2006, equations 2.81 and 2.82, with noise of variance 1 added to the first number."""
     after = TWO.measured(0, 6.0, variance=1.0)
     assert after.means == pytest.approx([1 + 4 / 5 * 5, 2 + 3 / 5 * 5])
     assert after.covariance[1][1] == pytest.approx(9 - 3 * 3 / 5)

@@ -1,4 +1,4 @@
-"""What blocks show of a search, against sums by hand."""
+"""What is computed from the blocks of a search, against sums by hand."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ TRAFFIC = Traffic(weights={"structured": 0.75, "open_ended": 0.25}, load=LOAD)
 
 
 def block(prompt_class: str, variant: str, number: int, *, seconds: float) -> BlockResult:
-    """Eight requests of 100 tokens; the first one after a tenth of the time."""
+    """Return a block: eight requests with 100 tokens, the first one after a tenth of `seconds`."""
     times = {"end_to_end_latency_s": seconds, "ttft_s": seconds / 10}
     records = tuple(make_record(i, **times) for i in range(8))
     return make_block(
@@ -32,7 +32,7 @@ def block(prompt_class: str, variant: str, number: int, *, seconds: float) -> Bl
 
 
 def blocks(**drafted: float) -> list[BlockResult]:
-    """Two rounds of a baseline of 2 s and of a variant."""
+    """Return two rounds. A request takes 2 s on the baseline, `drafted[class]` s on the variant."""
     return [
         made
         for number in (1, 2)
@@ -91,7 +91,7 @@ def test_steps_are_known_by_the_servers_counters() -> None:
 
 
 def test_without_counters_chunks_give_the_mean() -> None:
-    """100 tokens in 30 chunks, 1 in the first: 99 / 29 a step."""
+    """100 tokens in 30 chunks, 1 of them in the first chunk: 99 / 29 tokens per step."""
     plain_blocks = blocks(structured=1, open_ended=1)
     assert longer_than(plain_blocks, TRAFFIC, variant="k7", checked=7) == {}
     step_mean = step_means(plain_blocks, TRAFFIC, variant="k7")
@@ -103,7 +103,7 @@ def samples(*values: tuple[str, str, float]) -> list[Sample]:
 
 
 def test_few_prompts_suffice_for_deviation_between_blocks() -> None:
-    """The sums of the two blocks are 0.02 and -0.02; what the prompts differ by is no error."""
+    """The sums of the two blocks are 0.02 and -0.02; differences between prompts do not count."""
     repeated = samples(("a", "1", 1.01), ("b", "1", -0.99), ("a", "2", 0.99), ("b", "2", -1.01))
     assert deviation_between_rounds(repeated) == pytest.approx(0.04)
 

@@ -1,4 +1,4 @@
-"""What is measured next, when it ends, and what is said of the candidates."""
+"""Which candidate is measured next, when a search ends, and what it predicts of candidates."""
 
 from dataclasses import replace
 
@@ -8,12 +8,13 @@ from draftworth.searching.next_candidate import SearchState, first_candidate, le
 from tests.draftworth.searching.candidates import candidate, cost, search, seen, state, tokens
 from tests.support.present import present
 
-# Of 2 to 12, with a draft that is right in 80% and costs a fifth of a step.
+# The cheapest window of 2 to 12, if 80% of drafted tokens are accepted and each costs a fifth of a
+# baseline step.
 BEST = min(range(2, 13), key=cost)
 
 
 def searched(at_first: SearchState, **overrides: float) -> SearchState:
-    """Measure what is due until nothing is."""
+    """Measure the next candidate until the search ends; return the state at the end."""
     search_state = at_first
     while due := search_state.next:
         measured = {**search_state.measured, due: seen(due.window, **overrides)}

@@ -1,4 +1,4 @@
-"""What a step is assumed to cost before any candidate is measured."""
+"""The step costs that are assumed before any candidate is measured."""
 
 import pytest
 

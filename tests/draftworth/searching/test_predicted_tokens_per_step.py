@@ -1,4 +1,4 @@
-"""Tokens a step of windows that nobody measured, from those that somebody did."""
+"""Tokens per step of windows that were not measured, predicted from windows that were."""
 
 import pytest
 

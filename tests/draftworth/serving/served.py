@@ -1,4 +1,4 @@
-"""Experiments that speculate, of each method on each release that serves it."""
+"""Experiments with each speculative method on each release that serves it."""
 
 from tests.support.experiments import DFLASH_HEAD, Edit, both, put
 

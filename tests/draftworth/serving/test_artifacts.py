@@ -1,6 +1,6 @@
 """Artifact keys: what changes the graph changes the key, and nothing else does.
 
-Both tables together hold every field of an experiment, so a new field has to be put into one.
+Its tables together hold every field of an experiment, so a new field has to be put into one.
 """
 
 import typing
@@ -28,9 +28,9 @@ WORDS = st.text(st.characters(codec="ascii"), max_size=8)
 ANYTHING = NUMBERS | WORDS | st.none()
 NEURON_RELEASES = [name for name, r in catalog().releases.items() if r.platform == "neuron"]
 
-# What changes the graph, and values for it. `variants[]` is a variant with a draft.
+# The fields that change the compiled graph, and values for each. `variants[]` has a draft.
 IN_THE_KEY: dict[str, st.SearchStrategy[Any]] = {
-    # Stands for the image, the vLLM version and the dialect.
+    # A release stands for the image, the vLLM version and the dialect.
     "release": st.sampled_from(NEURON_RELEASES),
     "target.model": WORDS,
     "target.revision": WORDS,
@@ -39,7 +39,7 @@ IN_THE_KEY: dict[str, st.SearchStrategy[Any]] = {
     "serving.slot_devices": NUMBERS,
     "serving.lnc": NUMBERS,
     "serving.buckets": st.just("one"),
-    # Names that no dialect has: one that repeats a default is the same graph.
+    # Settings with names that no dialect sets: a setting that repeats a default changes no graph.
     "serving.neuron_config": st.dictionaries(WORDS.map("x_{}".format), NUMBERS, min_size=1),
     "variants[].method": st.sampled_from(["fused_draft", "eagle", "eagle3"]),
     "variants[].window": NUMBERS,
@@ -47,9 +47,10 @@ IN_THE_KEY: dict[str, st.SearchStrategy[Any]] = {
     "variants[].draft.revision": WORDS,
     "aws.instance_type": st.sampled_from([*catalog().instances]),
 }
-# By section; of no section, the first. `baseline_as_shipped` adds a variant, which has a key of its
-# own. `tool_call_parser` reads what the model has written already. With `serving.buckets` one,
-# `output_tokens` is in the key by what it leaves of the length for prompts.
+# The fields that change no graph, by section of the experiment file (empty: the top level).
+# `baseline_as_shipped` adds a variant, which has a key of its own. `tool_call_parser` reads what a
+# model has already written. `output_tokens` matters only if `serving.buckets` is `one`: then the
+# length that it leaves for prompts is in the key.
 NOT_IN_SECTIONS = {
     "": "name description baseline_as_shipped rerun repetitions control",
     "target.": "allow_pickle_weights tokenizer_family",
@@ -68,7 +69,7 @@ NOT_IN_SECTIONS = {
     "aws.price.": "usd_per_hour as_of source",
 }
 NOT_IN_THE_KEY = {f"{s}{name}" for s, names in NOT_IN_SECTIONS.items() for name in names.split()}
-# Of a search: it adds variants, which have keys of their own.
+# The fields of a search, which adds variants; these have keys of their own.
 ADDS_VARIANTS = {
     "search.forecast",
     "search.method",
@@ -91,7 +92,7 @@ ADDS_VARIANTS = {
 
 
 def fields_of(model: type[StrictModel], prefix: str = "") -> Iterator[str]:
-    """Dotted names of all fields that hold a value; a list's items are `[]`."""
+    """Yield the dotted names of all fields that hold a value, such as `variants[].window`."""
     hints = typing.get_type_hints(model, include_extras=False)
     for name in model.model_fields:
         inner = list(_models(hints[name]))
@@ -110,7 +111,10 @@ def _models(hint: Any) -> Iterator[type[StrictModel]]:
 
 
 def with_value(model: Any, path: str, value: Any) -> Any:
-    """A copy with another value, whatever the rules say of it. Of a list, the last item's."""
+    """Return a copy with another value at `path`, which is not validated.
+
+    In a list, the last item is changed.
+    """
     name, _, rest = path.partition(".")
     name, many, _ = name.partition("[]")
     if not rest:
@@ -186,7 +190,7 @@ def test_what_changes_the_graph_changes_the_key(path: str, data: st.DataObject) 
 
 
 def test_every_release_has_keys_of_its_own() -> None:
-    """Two releases of one dialect differ in the image alone, and with it in the compiler."""
+    """Two releases of one dialect differ only in the image, which has another compiler."""
     keys_of_releases = [
         key for name in NEURON_RELEASES for key in keys(with_value(EXPERIMENT, "release", name))
     ]
@@ -216,7 +220,7 @@ def test_another_version_of_a_dialect_is_another_key(monkeypatch: pytest.MonkeyP
     assert not set(before) & set(keys(EXPERIMENT))
 
 
-# None reaches the compiler.
+# Flags and variables that do not reach the compiler.
 WITHOUT_EFFECT = (
     "--served-model-name=",
     "--port=",
@@ -230,12 +234,12 @@ FLAGS_FILE = Path(__file__).parent / "snapshots" / "graph-flags.yaml"
 
 
 def version(dialect: str) -> int:
-    """Of a dialect in the keys; those that compile nothing have none."""
+    """Return a dialect's VERSION in artifact keys; 1 for a dialect that compiles nothing."""
     return dialects.NEURON_DIALECTS[dialect].VERSION if dialect in dialects.NEURON_DIALECTS else 1
 
 
 def flags_by_dialect(folder: Path) -> dict[str, Any]:
-    """What each dialect tells the engine, and the version it has in the keys."""
+    """Return for each dialect its version, and its flags and environment by experiment."""
     flags_of: dict[str, Any] = {}
     for name, edit in SERVED.items():
         experiment = load_spec(write_experiment(folder, edit))
@@ -253,7 +257,7 @@ def flags_by_dialect(folder: Path) -> dict[str, Any]:
 
 
 def dialects_changed_in_silence(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Dialects whose flags are others under the same version: old graphs would be served."""
+    """Return dialects with changed flags but the same version: old graphs would be served."""
     return [
         dialect
         for dialect, entry in after.items()

@@ -1,4 +1,4 @@
-"""Serving flags: the same for both sides but for speculation, in every dialect."""
+"""Serving flags: in every dialect, baseline and variant differ only in speculation's flags."""
 
 import json
 import tempfile
@@ -22,7 +22,8 @@ from tests.conftest import ROOT
 from tests.draftworth.serving.served import SERVED
 from tests.support.experiments import Edit, both, load_spec, put, write_experiment
 
-# vLLM refuses to start with the second one alone, so the baseline cannot have it.
+# The settings of speculation. vLLM does not start with the second flag but without the first, so
+# the baseline can have neither.
 OF_SPECULATION = {"--speculative-config", PER_REQUEST_ACCEPTANCE} | {
     *("enable_eagle_speculation", "is_eagle3"),
 }
@@ -68,7 +69,7 @@ def is_json(value: str | None) -> TypeGuard[str]:
 
 
 def says(command: ServingCommand, setting: str) -> list[object]:
-    """What a command says of a setting: its flag, or its key in engine settings."""
+    """Return all values that a command gives a setting, as a flag or as a key in a JSON flag."""
     values: list[object] = []
     for name, value in command.flags.items():
         if name == setting:
@@ -117,7 +118,7 @@ def test_the_shipped_baseline_lacks_only_speculations_settings(
 
 
 def without(command: ServingCommand, settings: set[str]) -> list[object]:
-    """The arguments, each with its own settings in JSON left out."""
+    """Return a command's flags without some settings, which may also be keys in a flag's JSON."""
     kept: list[object] = []
     for name, value in command.flags.items():
         if name not in settings:
@@ -164,10 +165,10 @@ def test_one_bucket_holds_every_prompt_with_its_output(
 
 
 def logging_prompts(command: ServingCommand, vllm_version: str) -> list[str]:
-    """Why this command would put what people ask into the server's log; nothing if it does not.
+    """Return the reasons why a server with this command would log prompts; empty if it would not.
 
-    vLLM up to 0.10.0 logs requests unless told otherwise; from 0.10.1 the flag has another name,
-    and the old one is gone in 0.17 (vllm-project/vllm, pull request 21739).
+    vLLM up to 0.10.0 logs requests unless a flag says not to. Since 0.10.1 this flag has another
+    name, and 0.17 removed the old one (vllm-project/vllm, pull request 21739).
     """
     old = tuple(int(part) for part in vllm_version.split(".")) < (0, 10, 1)
     right, wrong = "--disable-log-requests", "--no-enable-log-requests"
@@ -184,9 +185,11 @@ def test_what_holds_for_every_server(name: str) -> None:
     )
     for command in commands(experiment):
         assert logging_prompts(command, experiment.release_facts.vllm_version) == []
-        # A generation_config.json may set top_k, top_p and penalties that a request leaves out.
+        # Otherwise a model's generation_config.json may set top_k, top_p and penalties for requests
+        # that leave them out.
         assert flag(command, "generation-config") == "vllm"
-        # Such code is not staged either (`pods/checkpoint_stager/model_files.py`).
+        # A checkpoint's own code is not trusted, and not staged either
+        # (`pods/checkpoint_stager/model_files.py`).
         assert "--trust-remote-code" not in command.arguments
         assert flag(command, "served-model-name") == served_model_name(experiment)
 
@@ -222,8 +225,8 @@ def test_a_server_outlasts_compilation_without_an_efa_adapter(name: str) -> None
     for command in commands(experiment):
         seconds = int(command.environment["VLLM_ENGINE_READY_TIMEOUT_S"])
         assert seconds >= 60 * COMPILE_LIMIT_MINUTES
-        # NxD Inference has no such check: its servers get no such variable.
+        # NxD Inference does not check for an EFA adapter, so its servers do not get the variable.
         skips = command.environment.get("NEURON_SKIP_EFA_AFFINITY") == "1"
         assert skips == (experiment.release_facts.dialect == "vllm_neuron")
-        # Neither changes a graph, so neither may change its key.
+        # No environment variable changes a graph, so none may be in the artifact key.
         assert not {*command.environment} & {*inputs}

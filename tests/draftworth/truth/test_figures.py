@@ -1,7 +1,7 @@
-"""For any timeline our figures are those of the timeline: exact clocks, no network.
+"""With exact clocks and without a network, the client computes the true figures of any timeline.
 
-What is expected is computed here with fractions, from the plan alone; nothing of the client's code
-takes part in it.
+The expected figures are computed here with fractions, from the plan (the chunks that are sent)
+alone, without any code of the client.
 """
 
 import itertools
@@ -27,7 +27,7 @@ from draftworth.truth.token_timeline import (
     events_of,
 )
 
-# Figures are floats: a few units in the last of 16 digits.
+# Figures are floats of 16 digits, so the last digit may be wrong by a few units.
 EXACT = 1e-12
 SENT_NS = 5_000_000_000
 
@@ -52,7 +52,7 @@ def plans(draw: st.DrawFn) -> list[Chunk]:
 
 
 def measured(plan: list[Chunk], usage: Usage) -> tuple[Timeline, dict[str, Any]]:
-    """What the client makes of the plan when every event arrives at the moment it is due."""
+    """Return what the client measures if every event of the plan arrives when it is due."""
     reader = ChunkReader(1_000)
     for event in events_of(plan, usage=usage):
         reader.feed(event.data, SENT_NS + event.offset_ns)
@@ -62,7 +62,7 @@ def measured(plan: list[Chunk], usage: Usage) -> tuple[Timeline, dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """Seconds and tokens, from the plan; None where there is nothing to divide by."""
+    """A request's figures, computed from the plan; None: there is nothing to divide by."""
 
     ttft_s: Fraction
     inter_token_latency_s: Fraction | None
@@ -76,7 +76,7 @@ def expected(plan: list[Chunk], usage: Usage) -> Expected:
     chunks = [chunk for chunk in plan if chunk.tokens]
     first, last = chunks[0], chunks[-1]
     total = sum(chunk.tokens for chunk in chunks)
-    # Without counts for each chunk the first one is taken to hold one token; without any count
+    # If chunks report no token counts, the first chunk is taken to have one token. If nothing does,
     # there are no figures per token.
     after_first = total - (first.tokens if usage == "every_chunk" else 1)
     steps = len(chunks) - 1
@@ -89,14 +89,14 @@ def expected(plan: list[Chunk], usage: Usage) -> Expected:
         end_to_end_latency_s=e2e_s,
         request_output_throughput_token_per_s=total / e2e_s if usage != "off" else None,
         tokens_per_step=Fraction(after_first, steps) if divides else None,
-        # llmperf divides by every event but the last, which is no JSON.
+        # llmperf divides by the number of events without the last one (`[DONE]`), which is no JSON.
         llmperf_inter_token_latency_s=e2e_s / (len([*events_of(plan, usage=usage)]) - 1),
     )
 
 
 @given(plans(), st.sampled_from(MODES))
 def test_figures_are_those_of_the_timeline(plan: list[Chunk], usage: Usage) -> None:
-    """Neither a role-only first chunk nor reasoning has a part in what is expected."""
+    """The expected figures ignore a first chunk with only the role; reasoning tokens are tokens."""
     timeline, figures = measured(plan, usage)
     chunks = [chunk for chunk in plan if chunk.tokens]
 
@@ -116,7 +116,7 @@ LINE_ENDS = (b"\n", b"\r\n", b"\r")
 
 @st.composite
 def transmissions(draw: st.DrawFn) -> tuple[bytes, list[bytes], bytes]:
-    """A stream as some server may write it, cut where some network may cut it; its line end."""
+    """Draw an answer as a server may write it, its pieces as a network may cut it, its line end."""
     plan = draw(plans())
     end = draw(st.sampled_from(LINE_ENDS))
     body = b""
@@ -140,10 +140,11 @@ def transmissions(draw: st.DrawFn) -> tuple[bytes, list[bytes], bytes]:
 
 
 def reference(body: bytes, pieces: list[bytes], end: bytes) -> tuple[list[int], str, int]:
-    """Arrival of every chunk with tokens, text, events: the slow way, on the whole body at once.
+    """Return (arrival time of each chunk with tokens, text, number of events) of an answer.
 
-    Piece n arrives at n. An event has arrived with the piece that brings the end of its empty line:
-    of \\r\\n, the first byte.
+    They are read from the whole body at once, which is simple and slow. Piece n arrives at time n.
+    An event has arrived with the piece that ends its empty line: if lines end with \\r\\n, with the
+    first of these bytes.
     """
     arrivals = [number for number, piece in enumerate(pieces) for _ in piece]
     times, text, events, counted, position = [], "", 0, 0, 0

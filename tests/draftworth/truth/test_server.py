@@ -1,4 +1,4 @@
-"""The real client over real HTTP against a server whose timeline is known, and its log."""
+"""The real client over real HTTP against the truth server, whose timeline and log are known."""
 
 import asyncio
 import json
@@ -20,9 +20,9 @@ from tests.support.present import present
 from tests.support.specifications import shape
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
-# Both ends read one clock. What lies between a write and its stamp is the way through the kernel
-# and the wait for a core: 5 ms is far above the first. The second has no limit, so the closest of
-# `TRIES` requests counts: an error of the method is in every one of them.
+# Client and server read the same clock. Between a write and the time that the client notes for it
+# are the way through the kernel and the wait for a core. 5 ms is far above the first. The second
+# has no limit, so the closest of `TRIES` requests counts: an error of the method would be in all.
 TOLERANCE_MS = 5.0
 TRIES = 6
 
@@ -47,7 +47,7 @@ SPECS = [
 
 
 def measure(url: str, requests: int) -> list[Measured]:
-    """One after the other, as the server numbers them."""
+    """Measure requests one after the other, in the order in which the server numbers them."""
     client = Client(base_url=url, shape=SHAPE, read_wait=lambda: 0)
 
     async def run() -> list[Measured]:
@@ -61,7 +61,7 @@ def measure(url: str, requests: int) -> list[Measured]:
 
 
 def served(spec: TimelineSpec, folder: Path, requests: int) -> list[tuple[Measured, RequestTruth]]:
-    """What the client and the server say of each request."""
+    """Return for each request what the client measured and what the server logged."""
     with truth_server(spec, folder / "log") as url:
         measured = measure(url, requests)
     return list(zip(measured, read_log(folder / "log"), strict=True))
@@ -89,8 +89,8 @@ def test_nothing_is_written_early_or_stamped_early(tmp_path: Path) -> None:
 
     assert all(write.written_ns >= write.due_ns for write in truth.writes)
     assert truth.arrived_ns <= truth.handled_ns <= truth.writes[0].written_ns
-    # Not compared with the stamp of the write: it is taken after it, on a busy machine long
-    # after it, when the client has read the token already.
+    # TTFT is not compared with `written_ns`, which is taken after the write: on a busy machine so
+    # long after it that the client has read the token already.
     assert present(ours.record.ttft_s) >= SHORT.ttft_seconds
 
 

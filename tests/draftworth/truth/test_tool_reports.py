@@ -1,4 +1,4 @@
-"""What is read of the reports of load generators: `reports/` has a small one of each form."""
+"""Which figures are read from load generators' reports: `reports/` has a small one of each form."""
 
 from pathlib import Path
 
