@@ -20,8 +20,8 @@ KNOWN = {
     "b-k4": ("hub/b", 4, 1.20, 0.90),
 }
 ORDER = ("a-k6", "a-k4", "b-k4")
-# How many times as long each candidate's blocks take as the built run's blocks of its variant. Their
-# mean time is about the baseline's, so these numbers are about the candidates' costs.
+# How many times as long each candidate's blocks take as the blocks of the built run's variant. The
+# mean time of these is about the baseline's, so the numbers are about the candidates' costs.
 FACTORS = {"a-k6": 0.6, "a-k4": 0.7, "b-k4": 1.2}
 
 

@@ -15,7 +15,7 @@ BASELINE = runs.make_plain_block(1, "structured")
 
 
 def shipped_block(*, faster: float) -> BlockResult:
-    """Return a block of the baseline as shipped, which is `faster` times as fast as the fair one."""
+    """Return a block of the baseline as shipped, `faster` times as fast as the fair baseline."""
     return replace(runs.slower(BASELINE, 1 / faster), variant=AS_SHIPPED, block=3)
 
 
