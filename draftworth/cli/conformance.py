@@ -30,7 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the load generator in each trap, and print which figures are right; 1: one is wrong."""
+    """Run the load generator in each trap, print which figures are right; return 1 if one is wrong.
+
+    A trap is a token timeline of the server that load generators often measure wrongly.
+    """
     if not any("{url}" in part for part in arguments.command):
         raise UserInputError(
             "COMMAND: given without {url}, allowed: a command that has it where the base URL of a "
