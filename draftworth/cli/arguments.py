@@ -23,8 +23,8 @@ from draftworth.records.prompts import PLAIN_NAME_WORDS, is_plain_name
 LONGEST_MODEL_CHARACTERS = 200
 LONGEST_TEXT_CHARACTERS = 200
 _URL = "allowed: http://HOST:PORT or https://HOST, for example http://localhost:8000"
-# The unspecified addresses 0.0.0.0 and :: are among them, because connecting to one of them reaches
-# this machine.
+# Names and addresses of this machine. The unspecified addresses 0.0.0.0 and :: are among them,
+# because a connection to one of these reaches this machine.
 _THIS_MACHINE = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "::")  # noqa: S104 (nothing is bound)
 _EXPERIMENT_FILES = (".yaml", ".yml")
 S3_SCHEME = "s3://"
@@ -90,7 +90,7 @@ def past_day(text: str) -> date:
 
 
 def short_text(text: str) -> str:
-    """Return an argument without blanks at its ends.
+    """Return a text of one line without the blanks at its ends.
 
     ArgumentTypeError: it is not one line of 1 to 200 printable characters.
     """

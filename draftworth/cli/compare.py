@@ -119,7 +119,7 @@ def _name(text: str, taken: Collection[str]) -> str:
 def _endpoint(name: str, option: str, text: str, usd_per_hour: dict[str, float | None]) -> Endpoint:
     """Parse a server's URL and settings in `text`; add its price, or None, to `usd_per_hour`.
 
-    option: the words that begin a message. UserInputError: the URL or a setting is wrong.
+    option: the words that begin an error message. UserInputError: the URL or a setting is wrong.
     """
     url, *settings = text.split(",")
     values: dict[str, float] = {}

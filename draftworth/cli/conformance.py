@@ -17,7 +17,7 @@ _HEADINGS = ("trap", "figure", "truth", "the tool", "difference", "")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the load generator's command, the format of its report, the traps and the limits."""
+    """Add the load generator's command, its report's format, the timelines (traps), and limits."""
     add = parser.add_argument
     words = "after --: the tool; {url} becomes a server's base URL, {folder} a folder for its files"
     add("command", nargs="+", metavar="COMMAND", help=words)

@@ -85,9 +85,10 @@ def with_next_steps(
 ) -> DraftEstimate:
     """Return the estimate with sentences on what to measure next.
 
+    N-gram drafting gets no sentences if `tokens_per_day` is None or the release does not serve it.
+
     prices: what a token costs without a draft, by the load's label. tokens_per_day: output tokens
-    of the user's service; None: not given. If it is not given, or if the release does not serve
-    n-gram drafting, an estimate of n-gram drafting gets no sentences.
+    of the user's service; None: not given.
     """
     is_served = estimate.method in experiment.spec.release_facts.methods
     if estimate.method == catalog.NGRAM and (tokens_per_day is None or not is_served):

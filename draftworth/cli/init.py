@@ -119,7 +119,10 @@ def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
 
 
 def _measured(arguments: argparse.Namespace) -> run_folder.Run | None:
-    """Return the run that `--from` names, or None; if it names prompts instead, set `--prompts`."""
+    """Return the run that `--from` names; None: it names prompts or a log, or is not given.
+
+    If it names a folder of prompts, `--prompts` is set to this folder.
+    """
     source = Path(arguments.source) if arguments.source else None
     if source is None or source.is_file():
         return None

@@ -261,8 +261,8 @@ def price_of(
 ) -> results.Price | None:
     """Return the price of the servers together; None: `usd_per_hour` is empty.
 
-    usd_per_hour: by variant. next_step: the end of the message. UserInputError: there is no price,
-    but an option gives the source or the day of one.
+    usd_per_hour: by variant. next_step: the end of the error message. UserInputError: there is no
+    price, but an option gives the source or the day of one.
     """
     if not usd_per_hour:
         for option in ("price_source", "price_as_of"):

@@ -94,10 +94,10 @@ def completed(
     *,
     needed: Sequence[str],
 ) -> argparse.Namespace:
-    """Return the options, those that are not given completed from the resumed run or `defaults`.
+    """Return the options, with values from the resumed run or `defaults` where none is given.
 
     begun: the resumed run; None: a new run, for which UserInputError is raised if the model, the
-    prompts or an option in `needed` are missing.
+    prompts or an option in `needed` is missing.
     """
     values = dict(defaults)
     if begun is not None:

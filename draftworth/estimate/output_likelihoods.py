@@ -6,9 +6,9 @@ follows from p. So sums over many tokens are nearly normally distributed (Brown 
 such dependent terms). The variances of all outputs are added, not grouped by prompt, because a
 correct sampler draws the outputs to one prompt independently. With a variance estimated from
 a few prompts, even noise can pass (tests/draftworth/estimate/test_output_likelihoods.py). The check
-with a draft model is made for each prompt class by itself. Under a draft, wrong outputs (noise) are
-less likely than texts like those it was trained on, but more likely than other texts, so in a sum
-over classes the differences could cancel.
+with a draft model is made for each prompt class by itself. Under a draft model, wrong outputs
+(noise) are less likely than texts like those that the draft was trained on, but more likely than
+other texts, so in a sum over classes the differences could cancel.
 """
 
 import math
