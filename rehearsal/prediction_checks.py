@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from draftworth.estimate.predictions import went_by
+from draftworth.estimate.predictions import could_have_taken
 from draftworth.estimate.prompt_lookup import LookupLengths, looked_up
 from draftworth.estimate.run_teacher_forcing import Reader
 from draftworth.estimate.run_tokenizing import TargetTokenizer
@@ -54,7 +54,7 @@ def checks_of(
                 if transcript is not None and place in replays:
                     same += bool(transcript.token_ids) and transcript.token_ids == ids[place]
                     steps = tuple(replays[place].steps(checked))
-                    predicted += went_by(steps, record, transcript, checked=checked)
+                    predicted += could_have_taken(steps, record, transcript, checked=checked)
         for what, right in (("the baseline's token ids", same), ("steps as predicted", predicted)):
             yield Check(what=what, variant=variant.name, right=right, requests=requests)
 

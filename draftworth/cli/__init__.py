@@ -5,7 +5,8 @@ gets a message, not a traceback. SIGTERM and SIGHUP do the same as Ctrl-C: the c
 process that it started.
 
 Each command is a module with `add_arguments(parser)` and `run(arguments) -> exit code`. It is
-imported only when the command is called: `import draftworth.cli` loads no `charts` or `rehearsal`.
+imported only when the command is called, so `import draftworth.cli` does not load the packages
+`charts` and `rehearsal`.
 """
 
 import argparse
@@ -62,10 +63,11 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("conformance", "truth-server", "schema", "completion"),
     ),
 }
-# The module of a command has the command's name and is in this package, except for these commands.
+# The module of a command has the command's name and is in this package, with two exceptions: those
+# of `_OF_ACCOUNT` are in `draftworth.account`, and `_ELSEWHERE` gives the modules of the others.
 _OF_ACCOUNT = ("preflight", "price", "stop", "logs", "artifacts", "leftovers", "delete-assets")
 _ELSEWHERE = {"manifests": "charts.manifests_command", "rehearse": "rehearsal.rehearse"}
-# The extras of the package (`pyproject.toml`) by the libraries that they install.
+# For each library, the extra of this package (`pyproject.toml`) that installs it.
 _EXTRAS = {
     "boto3": "aws",
     "botocore": "aws",
@@ -73,7 +75,7 @@ _EXTRAS = {
     "matplotlib": "plots",
     "tokenizers": "estimate",
 }
-# Environment variables with secrets, which servers and started programs get and may echo.
+# Environment variables with secrets. Servers and child processes get them, and may print them.
 _SECRET_VARIABLES = ("OPENAI_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _ONLY_IN_A_CHECKOUT = ("charts", "rehearsal")
 _ROOT = Path(__file__).resolve().parents[2]
@@ -98,8 +100,9 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.close()
         return EXIT_DONE
     except OSError as error:
-        # Standard output is on a full disk; it is replaced, because Python would flush it at exit.
         sys.stderr.write(f"draftworth: {untrusted.printable(str(error))}\n")
+        # Standard output cannot be written, for example because its disk is full. It is replaced,
+        # because Python flushes it at exit and would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
 
@@ -117,7 +120,8 @@ def _exit_code(argv: Sequence[str]) -> int:
 
 
 def _interrupt(*_: object) -> None:
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a script started the program with `&`
+    # A script that starts this program with `&` makes it ignore SIGINT.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # SIGINT instead of KeyboardInterrupt, because asyncio's SIGINT handler cancels its tasks.
     signal.raise_signal(signal.SIGINT)
@@ -125,7 +129,10 @@ def _interrupt(*_: object) -> None:
 
 @contextmanager
 def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
-    """In the `with` block, let signals do the same as SIGINT, unless they are ignored (`nohup`)."""
+    """In the `with` block, let each of these signals interrupt the program as SIGINT does.
+
+    A signal that the process ignores, as SIGHUP under `nohup`, stays ignored.
+    """
     before = {number: signal.getsignal(number) for number in numbers}
     before = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
     for number in before:
@@ -191,14 +198,17 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def module_of(command: str) -> ModuleType:
-    """Import the module of a command."""
+    """Import a command's module and return it; ModuleNotFoundError: a library is missing."""
     package = "draftworth.account" if command in _OF_ACCOUNT else "draftworth.cli"
     name = _ELSEWHERE.get(command, f"{package}.{command.replace('-', '_')}")
     return importlib.import_module(name)
 
 
 def engine_installer() -> Callable[..., Path]:
-    """Return the installer of the rehearsal's engine; ModuleNotFoundError: this is no checkout."""
+    """Return the function that installs vLLM, torch and transformers for use on the CPU.
+
+    ModuleNotFoundError: draftworth was installed as a package, which lacks `rehearsal`.
+    """
     from rehearsal.install import install_engine
 
     return install_engine

@@ -23,7 +23,8 @@ from draftworth.records.prompts import PLAIN_NAME_WORDS, is_plain_name
 LONGEST_MODEL_CHARACTERS = 200
 LONGEST_TEXT_CHARACTERS = 200
 _URL = "allowed: http://HOST:PORT or https://HOST, for example http://localhost:8000"
-# A connection to an unspecified address is one to this machine.
+# Names and addresses of this machine. The unspecified addresses 0.0.0.0 and :: are among them,
+# because a connection to one of these reaches this machine.
 _THIS_MACHINE = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "::")  # noqa: S104 (nothing is bound)
 _EXPERIMENT_FILES = (".yaml", ".yml")
 S3_SCHEME = "s3://"
@@ -34,7 +35,7 @@ RUN_LIST_WORDS = (
 
 
 def whole_number(text: str, *, at_least: int = 0, at_most: int = 1_000_000) -> int:
-    """Parse an argument that is a whole number from `at_least` to `at_most`."""
+    """Parse a whole number from `at_least` to `at_most`; ArgumentTypeError: the text is none."""
     try:
         value = int(text)
     except ValueError:
@@ -48,7 +49,7 @@ positive_int = partial(whole_number, at_least=1)
 
 
 def positive_number(text: str) -> float:
-    """Parse an argument that is a number above 0."""
+    """Parse a number from 0.000001 to 1,000,000; ArgumentTypeError: the text is none."""
     try:
         value = float(text)
     except ValueError:
@@ -59,7 +60,10 @@ def positive_number(text: str) -> float:
 
 
 def temperature(text: str) -> float:
-    """Parse a sampling temperature: 0, or a value that servers neither replace nor refuse."""
+    """Parse a sampling temperature: 0 (greedy), or a value in the range that all servers accept.
+
+    ArgumentTypeError: some servers would refuse the value, or silently use another one.
+    """
     try:
         value = float(text)
         results.TEMPERATURES.check("temperature", value)
@@ -72,7 +76,10 @@ def temperature(text: str) -> float:
 
 
 def past_day(text: str) -> date:
-    """Parse an argument that is a day: today in some time zone, or earlier."""
+    """Parse a day as YYYY-MM-DD; ArgumentTypeError: it is wrong, or in the future everywhere.
+
+    In some time zones tomorrow's UTC date has begun, so it is allowed.
+    """
     try:
         day = date.fromisoformat(text)
     except ValueError:
@@ -83,7 +90,10 @@ def past_day(text: str) -> date:
 
 
 def short_text(text: str) -> str:
-    """Parse an argument that is one line of printable text."""
+    """Return a text of one line without the blanks at its ends.
+
+    ArgumentTypeError: it is not one line of 1 to 200 printable characters.
+    """
     if not text.strip() or not text.isprintable() or len(text) > LONGEST_TEXT_CHARACTERS:
         allowed = f"one line of 1 to {LONGEST_TEXT_CHARACTERS} printable characters"
         raise _refused(text, allowed)
@@ -127,8 +137,9 @@ def base_url(url: str, *, option: str = "--base-url") -> str:
 def server_at(base_url: str) -> tuple[str, int, str]:
     """Return host, port and path of a valid base URL; two URLs of one server give the same result.
 
-    An address is read as the client reads it (`127.1` is 127.0.0.1), and all of `_THIS_MACHINE` are
-    one host. No other name is resolved: two names of another machine are two servers.
+    An IP address is read as the HTTP client reads it (`127.1` is 127.0.0.1), and all names and
+    addresses in `_THIS_MACHINE` are one host. Host names are not looked up in DNS, so two names of
+    one remote machine count as two servers.
     """
     host, port, _ = address_of(base_url)
     host = host.encode("idna").decode().lower().rstrip(".")

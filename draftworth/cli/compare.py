@@ -1,7 +1,7 @@
 """`draftworth compare` measures OpenAI-compatible servers, and says whose tokens cost less.
 
-The servers are the user's own: their names, windows and prices are what the user says, and what
-the user does not say is not known. The requests are sent as `draftworth measure` sends them.
+The servers are the user's own, so their names, windows and prices are known only from the command's
+options. The requests are sent as `draftworth measure` sends them.
 """
 
 import argparse
@@ -42,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"without it, acceptance is told only where the server counts it. E.g. {_EXAMPLE}",
     )
     parser.add_argument("--out", type=Path, help="folder for the run's files (runs)")
-    parser.set_defaults(requests_per_second=None)  # `measure` has it: no cost a token, no verdict
+    # Only `measure` has the option --requests-per-second: at a given rate of requests there is no
+    # cost per token, which the verdict of `compare` needs.
+    parser.set_defaults(requests_per_second=None)
     rounds = "at most, of all prompt files; fewer once the intervals are narrow (8)"
     measure.add_request_arguments(parser, parser, rounds=rounds)
 
@@ -66,10 +68,14 @@ def run(options: argparse.Namespace) -> int:
 def _servers(
     options: argparse.Namespace, begun: BegunRun | None
 ) -> tuple[tuple[Endpoint, ...], Price | None]:
-    """Return the servers and their price: as given, or those of the run that goes on."""
+    """Return the servers and their price, from the options or else from the resumed run.
+
+    begun: the run to resume; None: a new run. UserInputError: an option is wrong or missing.
+    """
     if begun is not None and not (options.baseline or options.variant):
         price = begun.spec.price
-        if price is None:  # refuses the source of a price
+        if price is None:
+            # Without a price, `price_of` refuses the options that give its source and its day.
             return begun.spec.endpoints, measure.price_of(options, {}, next_step=_ADD_PRICES)
         day = options.price_as_of.isoformat()
         return begun.spec.endpoints, replace(price, source=options.price_source, as_of=day)
@@ -89,10 +95,13 @@ def _servers(
 
 
 def _name(text: str, taken: Collection[str]) -> str:
-    """Return the name in NAME=URL; UserInputError: it is missing, wrong, or another server's."""
+    """Return the name in NAME=URL; UserInputError: it is missing, wrong, or in `taken`.
+
+    taken: names of the other servers; UserInputError also if these are as many as a run may have.
+    """
     name, equals, _ = text.partition("=")
     if not equals or "/" in name:
-        # A password could be anywhere in what is not understood.
+        # An argument that cannot be parsed may have a password anywhere, so it is not printed.
         quoted = "an address with a password" if "@" in text else repr(one_line(text))
         raise UserInputError(
             f"--variant: given {quoted}, allowed: NAME=URL{_SETTINGS}; next: give the server a "
@@ -108,7 +117,10 @@ def _name(text: str, taken: Collection[str]) -> str:
 
 
 def _endpoint(name: str, option: str, text: str, usd_per_hour: dict[str, float | None]) -> Endpoint:
-    """Parse a server's URL and settings in `text`; add its price, or None, to `usd_per_hour`."""
+    """Parse a server's URL and settings in `text`; add its price, or None, to `usd_per_hour`.
+
+    option: the words that begin an error message. UserInputError: the URL or a setting is wrong.
+    """
     url, *settings = text.split(",")
     values: dict[str, float] = {}
     for setting in settings:

@@ -17,7 +17,7 @@ _HEADINGS = ("trap", "figure", "truth", "the tool", "difference", "")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the load generator's command, the format of its report, the traps and the limits."""
+    """Add the load generator's command, its report's format, the timelines (traps), and limits."""
     add = parser.add_argument
     words = "after --: the tool; {url} becomes a server's base URL, {folder} a folder for its files"
     add("command", nargs="+", metavar="COMMAND", help=words)
@@ -30,7 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the load generator in each trap, and print which figures are right; 1: one is wrong."""
+    """Run the load generator in each trap, print which figures are right; return 1 if one is wrong.
+
+    A trap is a token timeline of the server that load generators often measure wrongly.
+    """
     if not any("{url}" in part for part in arguments.command):
         raise UserInputError(
             "COMMAND: given without {url}, allowed: a command that has it where the base URL of a "

@@ -17,7 +17,7 @@ from draftworth.analysis.acceptance import acceptance_of
 from draftworth.analysis.costs import hit_rate
 from draftworth.cli import engine_installer
 from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
-from draftworth.cli.estimate_next_steps import TokenPrice, settled, token_prices
+from draftworth.cli.estimate_next_steps import TokenPrice, token_prices, with_next_steps
 from draftworth.cli.estimate_profile import estimates_by_profile, profile_of
 from draftworth.errors import UserInputError
 from draftworth.estimate import output_likelihoods, predictions, target_outputs
@@ -39,7 +39,8 @@ from draftworth.records import step_costs
 from draftworth.report.document import document_lines
 from draftworth.report.writing import write_page
 
-# N-gram drafting is estimated with each of these, and shown with the best at a usual window.
+# N-gram drafting is estimated with each of these lookup lengths. Shown are those with the most
+# tokens per step at the window `LOOKUP_WINDOW`.
 LOOKUPS = tuple(LookupLengths(shortest, 4) for shortest in range(1, 5))
 LOOKUP_WINDOW = 5
 _TO_BEAT = "A draft model must beat {tokens:.2f} tokens a step (window {window}, your traffic)."
@@ -121,7 +122,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the drafts over the outputs, and print the estimates."""
+    """Estimate what each draft yields, from outputs or a profile, and print the estimates."""
     experiment = load(arguments.experiment)
     if isinstance(experiment, ResolvedNeuron):
         experiment = with_looked_up_price(experiment)
@@ -156,7 +157,12 @@ def _estimates(
     weights: Mapping[str, float],
     card: step_costs.StepCostCard | None,
 ) -> list[DraftEstimate]:
-    """Return an estimate for each draft and load; all input is checked before a draft is run."""
+    """Return the estimate of n-gram drafting, and one of each draft model at each load of the card.
+
+    All input is checked before a draft model runs. If n-gram drafting or the draft models cannot be
+    estimated, the other estimates are returned and the reason is printed. UserInputError: nothing
+    can be estimated, or an option is wrong.
+    """
     method = _method(experiment)
     target = _target(experiment, arguments.target, arguments.out)
     source, run_card = _outputs_to_read(experiment, arguments.answers, method or NGRAM)
@@ -226,12 +232,16 @@ def _kept(
     prices: Mapping[str, TokenPrice],
     estimates: Sequence[DraftEstimate],
 ) -> list[DraftEstimate]:
-    """Write predictions and the profile; return the estimates, each with what to measure next."""
+    """Write predictions into the run's folder, and the acceptance profile if `--profile` asks.
+
+    Returns the estimates, each with sentences on what to measure next. prices: of a token without
+    a draft, by the load's label.
+    """
     predicted = dict.fromkeys(prediction for one in estimates for prediction in one.predictions)
     predictions.keep_predictions([*predicted], source, progress=_progress)
     if arguments.profile is not None:
         write_profile(profile_of(experiment, source, estimates), arguments.profile)
-    return [settled(experiment, one, prices, arguments.tokens_per_day) for one in estimates]
+    return [with_next_steps(experiment, one, prices, arguments.tokens_per_day) for one in estimates]
 
 
 def _method(experiment: ResolvedExperiment) -> str | None:
@@ -256,10 +266,12 @@ def _ngram(
     *,
     by_position: bool,
 ) -> DraftEstimate:
-    """Return the estimate of n-gram drafting with the lookup lengths that yield most tokens.
+    """Return the estimate of n-gram drafting with the lookup lengths that yield the most tokens.
 
+    weights: each class's share of the output tokens.
     card: a run's step costs; those at the first load are used. If it is None or has no n-gram
-    drafting, the published range is used.
+        drafting, the published range is used.
+    by_position: also compute the share of steps that accept the n-th drafted token.
     """
     thinking = experiment.spec.workload.enable_thinking
     shortest = looked_up(source.outputs, tokenizer, LOOKUPS[0], enable_thinking=thinking)

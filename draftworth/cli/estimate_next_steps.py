@@ -1,4 +1,4 @@
-"""The sentences of `draftworth estimate` on what to measure next, and what that costs and saves."""
+"""Sentences of `draftworth estimate`: what to measure next, its cost, and what a draft can save."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,8 @@ from draftworth.records.step_costs import StepCostCard
 class TokenPrice:
     """The price of decoding a token without a draft; the prefill is not included.
 
-    node_share: the part of a node that the baseline's slot takes, 0 to 1.
+    usd_per_node_hour: the price of one node.
+    node_share: the share of a node's devices that the baseline's server takes, 0 to 1.
     step_s: how many seconds a decoding step takes with `requests` in flight.
     """
 
@@ -44,9 +45,11 @@ class TokenPrice:
 
 
 def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str, TokenPrice]:
-    """Return a token's price by the load's label; raises UserInputError for invalid step costs.
+    """Return what a token costs without a draft, by the load's label.
 
-    Empty if a node's price is unknown, or if the card's servers differ from the experiment's.
+    card: a run's step costs, which give the time of a baseline step. Empty if a node's price is
+    unknown, or if the card's servers differ from the experiment's. UserInputError: the card does
+    not say what served it, or has invalid step costs.
     """
     serving, price = checked_serving(card), experiment.price
     ours = specify_run.serving_facts(experiment)
@@ -74,7 +77,7 @@ def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str
     }
 
 
-def settled(
+def with_next_steps(
     experiment: ResolvedExperiment,
     estimate: DraftEstimate,
     prices: Mapping[str, TokenPrice],
@@ -83,6 +86,9 @@ def settled(
     """Return the estimate with sentences on what to measure next.
 
     N-gram drafting gets no sentences if `tokens_per_day` is None or the release does not serve it.
+
+    prices: what a token costs without a draft, by the load's label. tokens_per_day: output tokens
+    of the user's service; None: not given.
     """
     is_served = estimate.method in experiment.spec.release_facts.methods
     if estimate.method == catalog.NGRAM and (tokens_per_day is None or not is_served):
@@ -99,7 +105,11 @@ def settling(
     price: TokenPrice | None,
     tokens_per_day: int | None,
 ) -> Sequence[str]:
-    """Return sentences on what to measure next, what that costs, and what the draft can save."""
+    """Return sentences on what to measure next, what that costs, and what the draft can save.
+
+    price: what a token costs without a draft; None: unknown, so savings are in percent only.
+    tokens_per_day: output tokens of the user's service; None: not given.
+    """
     if conclusion.outcome != "cannot pay":
         saving = _saving(experiment, conclusion, price=price, tokens_per_day=tokens_per_day)
     elif tokens_per_day:

@@ -31,7 +31,10 @@ def estimates_by_profile(
 ) -> Iterator[DraftEstimate]:
     """Yield an estimate for each draft in a profile and each load of `card`.
 
-    Step costs are those of the experiment's method: from the card, or as published without a card.
+    Step costs are those of the experiment's drafting method: from the card or, without a card, as
+    published. weights: each class's share of the output tokens; if the profile has none of these
+    classes, its own count the same. UserInputError: step costs are unknown, or the profile has no
+    window that the method can serve.
     """
     profile = read_profile(path)
     drafting = [v.spec.method for v in experiment.variants if v.draft]
@@ -84,7 +87,11 @@ def profile_of(
 def _drafts_of(
     experiment: ResolvedExperiment, estimates: Sequence[DraftEstimate]
 ) -> Iterator[DraftAcceptance]:
-    """Yield each draft once; a folder with the name of a hub model is given the model's id."""
+    """Yield the acceptance of each draft, once for all loads.
+
+    A draft whose folder has the name of one of the experiment's Hugging Face models is named by
+    that model's id.
+    """
     models = (v.spec.hub_draft for v in experiment.variants)
     hub = {PurePath(model.id_or_path).name: model for model in models if model}
     for estimate in {each.draft: each for each in estimates}.values():

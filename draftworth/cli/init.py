@@ -27,12 +27,14 @@ from draftworth.records.results import RUN_FILE
 
 Ask = Callable[[str], str]  # asks a question and returns the answer
 _DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-# Each question's flag, the key of the file that it fills, its default (empty: none; the name's
-# default is the file's name), and why it is asked.
+# For each question: its flag, the key of the experiment file that the answer fills, the default
+# answer, and why it is asked. An empty default is none, except that `--name` is by default the name
+# of the experiment file.
 QUESTIONS = tuple(
     (q["flag"], q["key"], q.get("default", ""), q["why"]) for q in _DECLARED["question"]
 )
-# The most tokens of an answer if neither the prompts nor a run limit them, as published.
+# The most tokens of an answer if neither the prompts nor a run limit them. The published benchmark
+# on Trainium2 has this limit (docs/prompts.md).
 _USUAL_TOKENS = 600
 _OTHER_FLAGS = {"serving": "--prompts", "aws.price": "--usd-per-hour"}
 
@@ -77,7 +79,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _may_have_outputs(source: str) -> bool:
-    """Return False for a folder of prompts without an answer beside them."""
+    """Return whether `--from` may give outputs that `estimate` can read.
+
+    False only for a folder of prompts without answers beside them; a run and a log may have them.
+    """
     folder = Path(source)
     return (folder / RUN_FILE).exists() or not folder.is_dir() or any(folder.rglob(ANSWERS_FOLDER))
 
@@ -114,7 +119,10 @@ def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
 
 
 def _measured(arguments: argparse.Namespace) -> run_folder.Run | None:
-    """Return the run that `--from` names, or None; if it names prompts instead, set `--prompts`."""
+    """Return the run that `--from` names; None: it names prompts or a log, or is not given.
+
+    If it names a folder of prompts, `--prompts` is set to this folder.
+    """
     source = Path(arguments.source) if arguments.source else None
     if source is None or source.is_file():
         return None
@@ -131,13 +139,17 @@ def _measured(arguments: argparse.Namespace) -> run_folder.Run | None:
 
 
 def _answers(arguments: argparse.Namespace, ask: Ask | None) -> Mapping[str, str]:
-    """Return the answers by flag; UserInputError: without `ask` or `--yes`, a flag is missing."""
+    """Return the answer to each question, by flag: from the flags, from `ask`, or the defaults.
+
+    ask: asks the user for what no flag gives; None: there is no terminal. UserInputError: with
+    neither `ask` nor `--yes`, a flag is missing; or an answer is not printable.
+    """
     answers: dict[str, str] = {}
     missing = []
     for flag, _, usual, why in QUESTIONS:
         default = arguments.experiment.stem if flag == "--name" else usual
         if flag == "--zone" and not default.startswith(answers["--region"]):
-            default = ""  # a zone of another region cannot be worked out
+            default = ""  # the default zone is in the default region, and none is known in another
         answer = getattr(arguments, flag)
         if answer is None and ask and not arguments.yes:
             answer = ask(f"{why}\n{flag} [{default}]: ").strip()
@@ -172,7 +184,9 @@ def _text(
         folder = _import(arguments, folder)
     cases = find_cases(folder)
     prompts = [prompt for case in cases for prompt in case.prompts]
-    if any(folder.glob(f"*{CASE_SUFFIX}")):  # the folder of one class
+    # A folder with prompt files directly in it is that of one class. The experiment file names the
+    # folder around it, which has a folder for each class.
+    if any(folder.glob(f"*{CASE_SUFFIX}")):
         folder = folder.resolve().parent
     environment = Environment(  # noqa: S701 (YAML, in which each value is JSON)
         loader=PackageLoader("draftworth.cli", "."),

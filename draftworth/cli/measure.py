@@ -54,8 +54,9 @@ def add_request_arguments(
 ) -> None:
     """Add the options that `compare` has too: model, prompts, requests and the source of prices.
 
-    An option that is not given has no value: `completed` adds it, from `DEFAULTS` or from the run
-    that is resumed. load: the parser that gets `--concurrency`. rounds: the help of `--rounds`.
+    An option that is not given is None: `resuming.completed` replaces it by a default, or by the
+    value in the resumed run. load: the parser that gets `--concurrency`. rounds: the help text of
+    `--rounds`.
     """
     parser.add_argument("--model", help="the name the server serves")
     parser.add_argument(
@@ -147,10 +148,10 @@ def measure_and_print(
     url_options: Mapping[str, str],
     begun: BegunRun | None,
 ) -> int:
-    """Measure, and print the answer.
+    """Measure the servers in `spec`, and print what the run found; return the exit code.
 
-    url_options: the option of each variant's base URL, for error messages.
-    begun: the run that goes on; None: a new run.
+    url_options: by variant, the option that gave its base URL, for error messages.
+    begun: the run to resume; None: a new run. DraftworthError: the run failed, or the disk is full.
     """
     arguments.check_api_key()
     folder = resuming.run_folder(options, spec, begun)
@@ -239,7 +240,10 @@ def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...
 
 
 def load_of(options: argparse.Namespace) -> Load:
-    """Return the load of the options; UserInputError: concurrency above requests per case."""
+    """Return the load that the options give, by default one request in flight.
+
+    UserInputError: the concurrency is above the requests per case.
+    """
     if options.requests_per_second is not None:
         return PoissonLoad(requests_per_second=options.requests_per_second)
     concurrency, requests = options.concurrency or 1, options.requests_per_case
@@ -255,7 +259,11 @@ def load_of(options: argparse.Namespace) -> Load:
 def price_of(
     options: argparse.Namespace, usd_per_hour: Mapping[str, float], *, next_step: str
 ) -> results.Price | None:
-    """Return the servers' price; None: not given; UserInputError: source or day without a price."""
+    """Return the price of the servers together; None: `usd_per_hour` is empty.
+
+    usd_per_hour: by variant. next_step: the end of the error message. UserInputError: there is no
+    price, but an option gives the source or the day of one.
+    """
     if not usd_per_hour:
         for option in ("price_source", "price_as_of"):
             if getattr(options, option) is not None:
@@ -265,7 +273,7 @@ def price_of(
                 )
         return None
     day = options.price_as_of or datetime.now(UTC).date()
-    # A node is all servers together, because the run pays for all of them.
+    # All servers together are one node, because the run pays for all of them.
     total = math.fsum(usd_per_hour.values())
     return results.Price(
         usd_per_node_hour=total,
@@ -288,7 +296,7 @@ def run_spec(
     """Return the run specification for the options.
 
     name: the command's name, with which the run's id begins.
-    begun: the run that goes on, whose prompts are used if the options have none; None: a new run.
+    begun: the run to resume, whose prompts are used if the options have none; None: a new run.
     may_end_early: after two rounds the run ends as soon as its intervals are narrow enough.
     """
     requests = options.requests_per_case

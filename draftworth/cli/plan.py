@@ -16,7 +16,10 @@ from draftworth.records.codec import dump_json
 
 
 def run_figures(run: RunForecast) -> dict[str, object]:
-    """Return figures of a run for `--json`, at best and at worst; `usd` is None without a price."""
+    """Return a run's cost and times for `--json`, each in the best and in the worst case.
+
+    `usd` is None if the price of a node is unknown.
+    """
     aws = run.experiment.spec.aws
     figures = {
         "usd": None if aws.price is None else run.usd(run.billed_minutes),

@@ -16,7 +16,10 @@ from draftworth.terminal import table_lines
 
 
 def cost_lines(first: RunForecast, second: RunForecast, *, verbose: bool) -> Iterator[str]:
-    """Yield lines on the cost of a first and a second run, and on costs besides those of nodes."""
+    """Yield lines on the cost of a first and a second run, and on costs other than those of nodes.
+
+    The second run reuses graphs that the first one compiled.
+    """
     if block := PaidBlock.of(first.experiment):
         yield from _block_lines(block, first, second)
     else:
@@ -75,7 +78,10 @@ def _metrics_line(experiment: ResolvedNeuron) -> str:
 
 
 def _charged_metrics(experiment: ResolvedNeuron) -> int:
-    """Return how many metrics of a run AWS charges; each name with a set of dimensions is one."""
+    """Return for how many CloudWatch metrics of a run AWS charges.
+
+    AWS counts each combination of a name and values of dimensions as one metric.
+    """
     classes, loads = len(experiment.spec.workload.classes), len(experiment.loads)
     of_variants = sum(len(charged(speculates=v.speculates)) for v in experiment.variants)
     of_verdict = len(FINDING_METRICS) * (len(experiment.variants) - 1)
@@ -84,7 +90,7 @@ def _charged_metrics(experiment: ResolvedNeuron) -> int:
 
 
 def run_lines(run: RunForecast, *, verbose: bool) -> Iterator[str]:
-    """Yield lines on where a run's servers are placed, and when its verdict is there."""
+    """Yield lines on where a run's servers are placed, and after how long its verdict is ready."""
     yield from _placement_lines(run.experiment, verbose=verbose)
     if verbose:
         yield ""

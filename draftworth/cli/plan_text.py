@@ -73,7 +73,8 @@ def _experiment_lines(experiment: ResolvedExperiment, *, verbose: bool) -> Itera
 def _groups(experiment: ResolvedExperiment) -> Sequence[Sequence[ResolvedVariant]]:
     """Return the variants in the groups in which they are printed.
 
-    With a search, a group has the variants of one method; else each variant is a group.
+    With a search, a group has the variants of one method; else each variant is a group. Variants
+    whose servers start when the run starts come first.
     """
     soonest = sorted(experiment.variants, key=lambda variant: not experiment.starts_up(variant))
     groups: dict[str, list[ResolvedVariant]] = {}
@@ -144,7 +145,7 @@ def _workload_lines(experiment: ResolvedExperiment, *, verbose: bool) -> Iterato
 
 
 def _requests_per_server(experiment: ResolvedExperiment) -> Bounds:
-    """Return how many requests of each case a server gets in a run."""
+    """Return how many requests of each case a server gets in a run, at least and at most."""
     counts = round_counts(experiment)
     least = counts.all_least + counts.needed_further(1)
     rounds = Bounds(least, counts.all_least + counts.all_further)

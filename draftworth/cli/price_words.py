@@ -8,7 +8,7 @@ from draftworth.planning.timeline import RunForecast
 
 
 def billed_words(run: RunForecast) -> str:
-    """Return the billed time of a run, with its USD if the price of a node is known."""
+    """Return a run's billed time in words, with its cost in USD if a node's price is known."""
     nodes = counted(run.experiment.placement.nodes, "node")
     time = f"{run.billed_minutes:.1f} billed minutes x {nodes}"
     if run.experiment.spec.aws.price is None:
@@ -22,7 +22,7 @@ def dated_source(price: Price) -> str:
 
 
 def block_words(block: PaidBlock, experiment: ResolvedNeuron) -> str:
-    """Return the cost of the Capacity Block of an experiment."""
+    """Return in words what an experiment's Capacity Block costs, and how this is computed."""
     price, hours = experiment.node_price, experiment.spec.aws.capacity.hours
     default = "" if hours else "; aws.capacity.hours is not given: one day, the shortest"
     return (
@@ -32,7 +32,7 @@ def block_words(block: PaidBlock, experiment: ResolvedNeuron) -> str:
 
 
 def unknown_price(experiment: ResolvedNeuron) -> str:
-    """Return that the price of a node is unknown, and the command that looks it up."""
+    """Return the words for an unknown price of a node, with the command that looks it up."""
     return (
         "unknown: aws.price is left out and none has been looked up; "
         f"`draftworth price {experiment.path}` asks AWS"

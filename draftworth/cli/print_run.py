@@ -41,7 +41,8 @@ def print_answer(
     """Print a run's answer as lines, JSON or tables, as the options in `arguments` choose.
 
     runs_at: the folders or S3 addresses of the runs, for the command that the reader can run next.
-    judged_by: the options with which the run was judged anew, for the same command.
+    judged_by: the options that replaced the run's own weights, prices and limits, for the same
+        command.
     written_to: the folder of the written report; None: no report was written.
     """
     answer = answer_of(facts)
@@ -65,14 +66,20 @@ def print_answer(
 
 
 def print_run(arguments: argparse.Namespace, folder: Path) -> None:
-    """Print the answer of the run in this folder, also of one that did not end."""
+    """Print the answer of the run in `folder`, even if it did not end.
+
+    UserInputError: the run has no finished block, or its files are wrong.
+    """
     facts = facts_of(read_run_so_far(folder), {})
     print_answer(arguments, facts, document_of(facts), [str(folder)])
 
 
 @contextmanager
 def answer_if_cut_off(arguments: argparse.Namespace, folder: Path) -> Iterator[None]:
-    """Print what is measured of the run in `folder` if Ctrl-C or a full disk ends the block."""
+    """If Ctrl-C or a full disk ends the `with` block, print what was measured until then.
+
+    folder: the run's folder. The exception is raised again.
+    """
     try:
         yield
     except (KeyboardInterrupt, StorageFullError):
@@ -100,13 +107,15 @@ def _next_command(
 
 
 def invocation() -> str:
-    """Return the words that start this program again from the same folder."""
+    """Return the command that starts this program again from the current folder."""
     program = Path(sys.argv[0])
     if program.name == "draftworth":
-        # The command line has put its own folder first, which the reader's PATH may not have.
+        # The first folder in PATH was put there by `draftworth.cli`, so the user's shell may not
+        # search it.
         _, _, path = os.environ["PATH"].partition(os.pathsep)
         return "draftworth" if shutil.which("draftworth", path=path) else shlex.quote(str(program))
-    # In a checkout, `make` writes this program beside the interpreter.
+    # `python -m draftworth` is running. In a checkout, `make setup` has written the program
+    # `draftworth` beside the interpreter.
     python, here = Path(sys.executable), Path.cwd()
     program = python.with_name("draftworth")
     typed_path = program.relative_to(here) if program.is_relative_to(here) else program

@@ -18,7 +18,8 @@ class RunProgress:
     """The progress of one run.
 
     bar: the progress bar in a terminal; None: standard error is a file or a pipe.
-    started_seconds: the run's start (monotonic clock), for the time in each line; None: no time.
+    started_seconds: the run's start (monotonic clock), from which the time at the beginning of each
+        line is counted; None: lines have no time.
     """
 
     bar: Progress | None
@@ -35,7 +36,7 @@ class RunProgress:
         console.print(Text(terminal.escaped(text, console.file)), soft_wrap=True)
 
     def end(self) -> None:
-        """Take the bar away, before the answer is printed."""
+        """Remove the bar, so that the run's result can be printed in its place."""
         if self.bar:
             self.bar.stop()
 
@@ -44,7 +45,7 @@ class RunProgress:
         if self.bar is None:
             return
         if not self.bar.tasks:
-            # The time of the first block is not known: the servers were started before it.
+            # Time is counted from the end of the first block, because before it servers start up.
             self.bar.add_task("", text="", completed=done, begun=(done, time.monotonic()))
         task = self.bar.tasks[0]
         before, since_seconds = task.fields["begun"]

@@ -38,7 +38,7 @@ _ALONE = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the runs, the runs to compare them with, and what else to show or write."""
+    """Add the runs to report, the runs to compare them with, and what else to show or write."""
     parser.add_argument(
         "runs",
         metavar="RUN",
@@ -87,7 +87,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the verdict, and with `--out` write the report; or list runs."""
+    """Print the verdict of the runs, and with `--out` write the report.
+
+    If RUN is an experiment file or a whole bucket, list its runs instead.
+    """
     for place in arguments.runs:
         if (listed := run_list(place)) is not None:
             _refuse_with_a_list(arguments, place)
@@ -99,9 +102,9 @@ def run(arguments: argparse.Namespace) -> int:
     facts, transcripts = _read(arguments.runs, texts=True, choices=choices)
     facts = replace(facts, claims=judge(arguments.claims, facts))
     document = _document(arguments, facts, transcripts)
+    # Files are written before text is printed, because a reader such as `head` may end early.
     if out is not None:
-        # Files are written before text is printed, because a reader such as `head` may end early.
-        # Imported here: it loads templates and plotting, which is slow and only `--out` needs.
+        # Imported here, because it loads templates and plotting: slow, and only `--out` needs them.
         from draftworth.report import writing
 
         folder, root = _place_of(out, arguments.runs)
@@ -146,7 +149,11 @@ def _document(arguments: argparse.Namespace, facts: RunFacts, transcripts: Trans
 
 
 def _against(places: Sequence[str], facts: RunFacts) -> Iterator[Section]:
-    """Yield the sections on other runs, and on the files of other load generators."""
+    """Yield the report's sections that compare the run with each of `places`.
+
+    places: other runs, or result files of other load generators. UserInputError: one of them
+    cannot be read, or cannot be compared with the run.
+    """
     files = [place for place in places if Path(place).is_file()]
     if runs_at := [place for place in places if place not in files]:
         other, _ = _read(runs_at, texts=False)
@@ -204,12 +211,14 @@ def _out_folder(arguments: argparse.Namespace) -> Path:
 
 
 def _place_of(out: Path, runs_at: Sequence[str]) -> tuple[Path, Path | None]:
-    """Return `out` as an absolute path, and the run's folder around it, which may have links of
-    others; None: it is in none.
+    """Return `out` as an absolute path, and the run's folder that contains it.
 
-    Files are compared, not names: a run's folder can be named in several ways.
+    None instead of the folder: `out` is in no run's folder. In a run's folder the report is not
+    written through a symbolic link, because others may have put it there. Folders are compared by
+    `samefile` and not by their paths, because one folder can have several paths.
     """
-    out = out.absolute()  # and not without `..`, which may follow a link
+    # The path keeps its `..`: after a symbolic link, removing it would give another folder.
+    out = out.absolute()
     around = (folder for folder in out.parents if any(_is_same(folder, at) for at in runs_at))
     return out, next(around, None)
 
@@ -217,15 +226,17 @@ def _place_of(out: Path, runs_at: Sequence[str]) -> tuple[Path, Path | None]:
 def _is_same(folder: Path, run_at: str) -> bool:
     try:
         return folder.samefile(run_at)
-    except (OSError, ValueError):  # one of them is not there
+    except (OSError, ValueError):  # one of the two does not exist
         return False
 
 
 def _read(
     runs_at: Sequence[str], *, texts: bool, choices: Choices | None = None
 ) -> tuple[RunFacts, Transcripts]:
-    """Return the facts of the runs, pooled. choices: what they are judged with instead of their own
-    values; None: nothing."""
+    """Read and pool the runs; return their facts and, if `texts`, the transcripts of their outputs.
+
+    choices: weights, prices and limits to use instead of the runs' own; None: use the runs' own.
+    """
     runs: list[Run] = []
     transcripts: dict[str, Transcript] = {}
     for run_at in runs_at:

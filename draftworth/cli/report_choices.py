@@ -1,4 +1,4 @@
-"""Parses what `report` judges a finished run with instead of its own weights, prices and limits."""
+"""Parses the options of `report` that replace the weights, prices and limits of a finished run."""
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ EXAMPLES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that judge a run anew."""
+    """Add the options that judge a finished run anew, with other weights, prices or limits."""
     parser.add_argument(
         "--weights",
         metavar="CLASS=PART,...",
@@ -42,7 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def choices_of(arguments: argparse.Namespace) -> Choices | None:
-    """Return what the options choose; None: nothing. Raise UserInputError if one is wrong."""
+    """Return the weights, prices and limits that the options give; None: they give none.
+
+    UserInputError: an option is wrong.
+    """
     if not option_words(arguments):
         return None
     limits = _values(arguments, "limit", {name: _limit(name) for name in LIMITS})
@@ -54,7 +57,7 @@ def choices_of(arguments: argparse.Namespace) -> Choices | None:
 
 
 def option_words(arguments: argparse.Namespace) -> list[str]:
-    """Return the words of a command line that choose the same again."""
+    """Return the words of a command line that give the same weights, prices and limits again."""
     return [
         word
         for option in EXAMPLES
@@ -84,7 +87,11 @@ def _values(
     option: str,
     parsers: dict[str, Callable[[str], float]] | None = None,
 ) -> dict[str, float]:
-    """Return an option's numbers by name. parsers: of each name that is allowed; None: all are."""
+    """Return the numbers in an option's NAME=NUMBER pairs, by name.
+
+    parsers: the function that parses the number, for each allowed name; None: every name is
+    allowed, and numbers must be above 0. UserInputError: a name or a number is wrong.
+    """
     flag, values = f"--{option.replace('_', '-')}", {}
     for name, text in _pairs(flag, getattr(arguments, option) or (), EXAMPLES[option]):
         printed = one_line(name, characters=80)

@@ -25,14 +25,14 @@ from draftworth.records.transcripts import Transcripts
 from draftworth.untrusted import one_line
 
 _SCORES = '{"baseline": NUMBER, "variant": NUMBER}'
-# Squares of larger scores, which intervals are made of, could not be numbers of a computer.
+# Intervals are computed from squares of scores, and squares of larger scores could overflow.
 LARGEST_SCORE = 1e100
 # Enough to load a model, and to let another model judge each pair.
 _SECONDS, _SECONDS_PER_PAIR = 600.0, 60.0
-# The two numbers, and whatever the program writes beside them.
+# Room for the two scores of a pair, and for other keys that the program may add.
 _BYTES_PER_PAIR = 2**16
 _KEPT_BYTES_OF_STDERR = 2**12
-# How often it is seen whether the program has ended.
+# The longest time between two checks whether the program has ended.
 _POLL_SECONDS = 0.1
 
 
@@ -45,14 +45,18 @@ class Limits:
 
 
 def limits_of(pairs: int) -> Limits:
-    """Return the limits of a program that scores so many pairs of outputs."""
+    """Return the limits of a program that scores this number of pairs of outputs."""
     return Limits(
         seconds=_SECONDS + _SECONDS_PER_PAIR * pairs, output_bytes=_BYTES_PER_PAIR * pairs
     )
 
 
 def score(command: str, facts: RunFacts, transcripts: Transcripts) -> tuple[ScoreComparison, ...]:
-    """Let `command` score all pairs of outputs; compare the scores; DraftworthError: it failed."""
+    """Let the program `command` score all pairs of outputs, and return the compared scores.
+
+    UserInputError: there is no pair, or what the program wrote are not scores of all pairs.
+    DraftworthError: the program failed, or exceeded a limit.
+    """
     outputs = to_score(facts.run, transcripts)
     if not outputs:
         raise UserInputError(
@@ -67,7 +71,8 @@ def score(command: str, facts: RunFacts, transcripts: Transcripts) -> tuple[Scor
 def output_of(command: str, pairs: bytes, limits: Limits) -> bytes:
     """Return what a command writes to standard output if `pairs` is its standard input.
 
-    UserInputError: no command. DraftworthError: it failed, or exceeded a limit.
+    UserInputError: `command` is empty, or a shell could not parse it. DraftworthError: the command
+    failed, or exceeded a limit.
     """
     # A file and not a pipe, so that the program may read it late, in part, or not at all.
     with tempfile.TemporaryFile() as file:
@@ -91,7 +96,7 @@ def output_of(command: str, pairs: bytes, limits: Limits) -> bytes:
         except _LimitError as error:
             raise DraftworthError(f"--score: {command} was stopped: {error}") from error
         finally:
-            with suppress(ProcessLookupError):  # and all that it started
+            with suppress(ProcessLookupError):  # the program, and all processes that it started
                 os.killpg(program.pid, signal.SIGKILL)
     if program.returncode:
         last = one_line(errors.decode(errors="replace").strip().rpartition("\n")[2], characters=200)
@@ -118,7 +123,8 @@ class _LimitError(Exception):
 def _written_by(program: subprocess.Popen[bytes], limits: Limits) -> tuple[bytes, bytes]:
     """Wait for a program's end; return its standard output and the end of its standard error.
 
-    What it started may hold standard error open for longer, and is not waited for.
+    Processes that the program started may hold standard error open for longer; they are not waited
+    for. _LimitError: the program exceeded a limit.
     """
     ends_at = time.monotonic() + limits.seconds
     output, errors = bytearray(), bytearray()
@@ -128,7 +134,7 @@ def _written_by(program: subprocess.Popen[bytes], limits: Limits) -> tuple[bytes
             assert pipe is not None  # noqa: S101 (for the type checker)
             pipes.register(pipe, EVENT_READ, kept)
         while not is_over:
-            # What is in the pipe of standard error at the program's end is read once more.
+            # Once the program has ended, what is left in the pipe of standard error is still read.
             is_over = program.stdout not in pipes.get_map() and program.poll() is not None
             wait_seconds = 0 if is_over else min(_POLL_SECONDS, _left_seconds(ends_at, limits))
             for key, _ in pipes.select(wait_seconds):
@@ -156,7 +162,7 @@ def _left_seconds(ends_at: float, limits: Limits) -> float:
 
 
 def _scores(answer: bytes, pairs: int) -> list[tuple[float, float]]:
-    # Not splitlines(), which also splits at characters that JSON text may have.
+    # Not splitlines(), which also splits at carriage returns, and JSON text may have those.
     lines = answer.removesuffix(b"\n").split(b"\n") if answer else []
     if len(lines) != pairs:
         raise UserInputError(

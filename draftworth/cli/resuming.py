@@ -24,7 +24,7 @@ from draftworth.measuring.unended_runs import BegunRun
 from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, SPECIFICATION_FILE
 from draftworth.untrusted import one_line
 
-# The values of options that are not given.
+# The values that options have in a new run if they are not given.
 DEFAULTS: dict[str, Any] = {
     "name": "measured",
     "output_tokens": 128,
@@ -40,7 +40,11 @@ DEFAULTS: dict[str, Any] = {
 
 
 def resumed(options: argparse.Namespace, command: str) -> BegunRun | None:
-    """Return the run of `--resume`; None: no such option; UserInputError: it cannot be resumed."""
+    """Return the run that `--resume` names, or None if the option is not given.
+
+    command: the name of the command that runs now, which must have begun the run too.
+    UserInputError: the run cannot be resumed.
+    """
     if options.resume is None:
         return None
     begun = unended_runs.read_begun_run(options.resume)
@@ -67,7 +71,10 @@ def resumed(options: argparse.Namespace, command: str) -> BegunRun | None:
 
 
 def _refuse_to_send_the_key(options: argparse.Namespace, begun: BegunRun) -> None:
-    """Raise UserInputError if the API key would go to an address that the folder alone names."""
+    """Raise UserInputError if the API key would go to a server that only the run's folder names.
+
+    The folder may come from anybody, so a remote server must be on the command line too.
+    """
     names = ("base_url",) if begun.spec.experiment == "measure" else ("baseline", "variant")
     urls = [endpoint.base_url for endpoint in begun.spec.endpoints]
     remote = [url for url in urls if not is_this_machine(url)]
@@ -87,9 +94,10 @@ def completed(
     *,
     needed: Sequence[str],
 ) -> argparse.Namespace:
-    """Return the options, completed from the run that goes on or, for a new run, from `defaults`.
+    """Return the options, with values from the resumed run or `defaults` where none is given.
 
-    UserInputError: an option in `needed`, the model or the prompts are missing.
+    begun: the resumed run; None: a new run, for which UserInputError is raised if the model, the
+    prompts or an option in `needed` is missing.
     """
     values = dict(defaults)
     if begun is not None:
@@ -107,7 +115,10 @@ def completed(
 
 
 def _recorded_options(begun: BegunRun) -> dict[str, Any]:
-    """Return the options that the run began with; UserInputError: no command line allows them."""
+    """Return the options with which the run began, as its folder has recorded them.
+
+    UserInputError: a recorded value is one that the command line would refuse.
+    """
     try:
         return _options_of(begun.spec)
     except (argparse.ArgumentTypeError, ArithmeticError, LookupError, ValueError) as error:
@@ -140,14 +151,17 @@ def _options_of(spec: RunSpec) -> dict[str, Any]:
 
 
 def recorded_endpoint(spec: RunSpec) -> Mapping[str, Any]:
-    """Return the options of `measure` for the endpoint: its URL, its name and its price."""
+    """Return the recorded options of `measure` that describe the endpoint: URL, name and price."""
     usd = spec.price.usd_per_node_hour if spec.price else None
     endpoint = spec.endpoints[0]
     return {"base_url": endpoint.base_url, "name": endpoint.variant, "usd_per_hour": usd}
 
 
 def run_folder(options: argparse.Namespace, spec: RunSpec, begun: BegunRun | None) -> Path:
-    """Return the run's folder; UserInputError: an option differs from what the run has recorded."""
+    """Return the folder of a new run (`begun` is None) or of the resumed run.
+
+    UserInputError: an option differs from what the resumed run has recorded.
+    """
     out: Path = options.out
     if begun is None:
         return out / new_run_id(spec.experiment)

@@ -28,7 +28,11 @@ _TONES = {"pays": "good", "cannot pay": "bad", "open": "open"}
 
 
 def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document.Document:
-    """Return a document: each draft's estimates, and its predicted and measured tokens per step."""
+    """Return a document of estimates, with each draft's predicted and measured tokens per step.
+
+    experiment: its name, for the title. estimates: one of each draft at each load; those of one
+    draft follow each other.
+    """
     sections: list[document.Section] = []
     numbered = enumerate(estimates, start=1)
     for draft, at_loads in groupby(numbered, key=lambda pair: pair[1].draft):
@@ -94,7 +98,8 @@ def _cost_table(forecasts: Sequence[WindowForecast]) -> tuple[document.Table, ..
 
 
 def _yield_table(forecasts: Sequence[WindowForecast]) -> tuple[document.Table, ...]:
-    # A step that costs 2 baseline steps breaks even at 2 tokens, so one column shows both.
+    # A step that costs as much as 2 baseline steps breaks even if it yields 2 tokens, so one column
+    # shows both numbers.
     classes = forecasts[0].tokens_per_step
     rows = (
         (

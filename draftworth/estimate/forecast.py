@@ -21,7 +21,11 @@ WINDOWS = range(1, 16)
 
 
 def windows_of(experiment: ResolvedExperiment, method: str) -> Mapping[int, int]:
-    """Return how many drafted tokens a step checks, by window: 1 to 15, and the experiment's."""
+    """Return, for each window, how many drafted tokens a step checks.
+
+    The windows are 1 to 15 and those of the experiment's variants, without windows that are too
+    short for the method on the experiment's release.
+    """
     served = experiment.spec.release_facts.methods[method]
     candidates = {
         *WINDOWS,
@@ -75,8 +79,9 @@ def _cost_ratio(
 class Conclusion:
     """Whether any window pays: whether decoding with it is cheaper than without a draft.
 
-    sentence: the conclusion in words. about: the window that `sentence` is about. to_measure: the
-    windows that a run must measure before the conclusion is final; empty if it is final.
+    outcome: `open` if both are possible within the ranges of costs and of tokens per step.
+    sentence: the conclusion in words. about: the forecast of the window that `sentence` is about.
+    to_measure: the windows that a run must measure before the conclusion is final; empty if it is.
     """
 
     outcome: Literal["pays", "cannot pay", "open"]
@@ -136,13 +141,14 @@ def windows_text(windows: Sequence[int]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class DraftEstimate:
-    """The estimate of one draft at one load.
+    """The estimate of what one draft yields and costs at one load.
 
     target: the target model, as the experiment names it. method: the drafting method.
     draft: the draft's folder, or how n-grams are looked up, in words.
     tokenizer: the folder whose tokenizer counted the tokens; empty: no output was read.
     acceptance: tokens per step, by prompt class. weights: each class's share of the output tokens.
     windows: how many drafted tokens a step checks, by window (`num_speculative_tokens`).
+    step_costs: what a step with the draft costs, in baseline steps.
     source: the acceptance profile that `acceptance` is from, in words; empty: outputs were read.
     hit_rate: the share of the outputs' tokens that the draft model would have chosen; None: n-gram
         drafting, or the estimate is from a profile.
@@ -166,7 +172,7 @@ class DraftEstimate:
 
     @cached_property
     def forecasts(self) -> Sequence[WindowForecast]:
-        """The forecast of each window for which the acceptance in every class is known."""
+        """The forecasts, shortest window first, of windows with known acceptance in all classes."""
         classes = {
             name: by_checked for name, by_checked in self.acceptance.items() if name in self.weights
         }

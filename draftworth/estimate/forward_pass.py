@@ -23,14 +23,19 @@ from draftworth.estimate.process_limits import limited
 from draftworth.records.readings import Output, Reading, TokenLimits
 from draftworth.untrusted import one_line
 
-# The logits of one batch take at most this much memory: tokens x vocabulary x 4 bytes.
+# The logits of a batch of several outputs take at most this much memory: tokens x vocabulary x 4
+# bytes. An output that alone takes more is a batch by itself.
 MAX_LOGITS_BYTES = 2**29
-# The least log-likelihood of a token, in nats; it is lower than models give to tokens in practice.
+# A token's log-likelihood, in nats, is raised to this value if it is lower, so that sums stay
+# finite. In practice models give tokens higher ones.
 LEAST = -100.0
 
 
 def load_tokenizer(target: Path, model: Path) -> PreTrainedTokenizerBase:
-    """Return the target's tokenizer; UserInputError: it is unreadable, or `model` has another."""
+    """Return the tokenizer in the folder `target`, after a check that the one in `model` is alike.
+
+    UserInputError: one of the two cannot be read, or their vocabularies differ.
+    """
     of_target, of_model = _tokenizer(target), _tokenizer(model)
     ours, theirs = of_target.get_vocab(), of_model.get_vocab()
     if ours != theirs:
@@ -102,7 +107,7 @@ def ending_ids(model: PreTrainedModel) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """An output as token ids, with the ids of the prompt before it."""
+    """The token ids of an output, and those of its prompt."""
 
     output: Output
     prompt_ids: list[int]
@@ -116,7 +121,10 @@ class Tokens:
 def tokens_of(
     output: Output, tokenizer: PreTrainedTokenizerBase, *, enable_thinking: bool
 ) -> Tokens:
-    """Return the token ids of an output and its prompt, as on the target's server."""
+    """Return the token ids of an output and its prompt, as the target's server makes them.
+
+    enable_thinking: a variable of the chat template.
+    """
     content = output.asked
     if "prompt" in content:
         prompt_ids = tokenizer.encode(content["prompt"])
@@ -137,7 +145,8 @@ def tokens_of(
 def check_ids(outputs: Iterable[Tokens], vocabulary: int) -> None:
     """Raise UserInputError for a prompt without a token, or a token id outside of the vocabulary.
 
-    Such token ids are possible, because they can come from a run's files.
+    vocabulary: the number of tokens that the model knows. Ids outside of it are possible, because a
+    run's files can have token ids.
     """
     for tokens in outputs:
         where = one_line(tokens.output.id, characters=80)

@@ -19,12 +19,18 @@ _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_con
 
 
 def check_tokenizer(folder: Path, *, option: str) -> None:
-    """Raise UserInputError if a folder has no tokenizer; `option`: its option or key."""
+    """Raise UserInputError if a folder has no tokenizer.
+
+    option: the option or the key of the experiment that named the folder, for the message.
+    """
     _check_has(folder, _TOKENIZERS, "a tokenizer", option)
 
 
 def check_model(folder: Path, *, option: str) -> None:
-    """Raise UserInputError if a folder lacks a model's files; `option`: its option or key."""
+    """Raise UserInputError if a folder lacks a model's tokenizer, configuration or weights.
+
+    option: the option or the key of the experiment that named the folder, for the message.
+    """
     check_tokenizer(folder, option=option)
     _check_has(folder, _CONFIGURATION, "a model's configuration", option)
     _check_has(folder, _WEIGHTS, "a model's weights", option)
@@ -63,7 +69,10 @@ def weights_bytes(folder: Path) -> int:
 
 
 def available_bytes(meminfo: Path) -> int:
-    """Return how many bytes of memory are free, those that the page cache can free included."""
+    """Return how many bytes of memory are free, including what the page cache can give up.
+
+    meminfo: the file `/proc/meminfo`; if it cannot be read, the page cache does not count.
+    """
     try:
         lines = meminfo.read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) * 2**10 for line in lines if line.startswith("MemAvail"))

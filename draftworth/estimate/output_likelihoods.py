@@ -6,8 +6,9 @@ follows from p. So sums over many tokens are nearly normally distributed (Brown 
 such dependent terms). The variances of all outputs are added, not grouped by prompt, because a
 correct sampler draws the outputs to one prompt independently. With a variance estimated from
 a few prompts, even noise can pass (tests/draftworth/estimate/test_output_likelihoods.py). The check
-with a draft is made class by class: wrong outputs (noise) are less likely under a draft than texts
-like those it was trained on, but more likely than other texts, so classes could cancel each other.
+with a draft model is made for each prompt class by itself. Under a draft model, wrong outputs
+(noise) are less likely than texts like those that the draft was trained on, but more likely than
+other texts, so in a sum over classes the differences could cancel.
 """
 
 import math
@@ -33,8 +34,9 @@ from draftworth.records.transcripts import Transcripts
 from draftworth.report.reason_sentences import answers_words
 from draftworth.safe_writing import write_file
 
-# At most this share of a correct server's outputs has a token beyond a near tie. The share is above
-# 0 because the server and the model in this check round differently.
+# At most this share of a correct server's greedy outputs has a token that is less likely than the
+# target's most likely one by more than `NEAR_TIE_NATS`. The share is above 0, because the server
+# and the model in this check round differently.
 RIGHT_BEYOND = 0.05
 
 
@@ -48,8 +50,9 @@ def check_outputs(
 ) -> None:
     """Check that a run's outputs are the target's, and write the result into the run's folder.
 
-    The target model reads the outputs; if it cannot be loaded, `draft` does. Errors go to
-    `progress` only, because the estimate is complete without the check.
+    The target model reads the outputs; if its weights are missing or do not fit into memory, the
+    draft model in the folder `draft` reads them. Errors go to `progress` only, because the estimate
+    is complete without the check. Nothing is checked if the outputs are not from a run.
     """
     if source.run is None:
         return
@@ -77,7 +80,10 @@ def check_outputs(
 def checks_by_target(
     experiment: ResolvedExperiment, run: Run, transcripts: Transcripts, reader: Reader
 ) -> Iterator[likelihoods.ModelsCheck]:
-    """Yield a check of each variant's outputs by the target; DraftworthError: its pass failed."""
+    """Yield how likely each variant's outputs are under the target model.
+
+    DraftworthError: the target's forward pass over the outputs failed.
+    """
     check = likelihood_of if run.result.temperature else greedy_likelihood_of
     for variant, outputs in _outputs(experiment, run, transcripts).items():
         readings = reader.readings(
@@ -127,7 +133,10 @@ def _texts(outputs: Sequence[Output]) -> set[tuple[object, ...]]:
 
 
 def likelihood_of(variant: str, readings: Sequence[Reading]) -> likelihoods.Likelihood | None:
-    """Check a variant's sampled outputs; None: no output, or each token was certain (p = 1)."""
+    """Return how likely a variant's sampled outputs are, from the target's readings of them.
+
+    None: there is no output, or the target would sample each token with probability 1.
+    """
     variance = math.fsum(r.variance for r in readings)
     if variance <= 0:
         return None
@@ -144,7 +153,10 @@ def likelihood_of(variant: str, readings: Sequence[Reading]) -> likelihoods.Like
 def greedy_likelihood_of(
     variant: str, readings: Sequence[Reading]
 ) -> likelihoods.GreedyLikelihood | None:
-    """Check a variant's first greedy output to each prompt; None if there is no output."""
+    """Return how likely a variant's first greedy output to each prompt is under the target.
+
+    readings: the target's readings of the outputs. None: there is no output.
+    """
     firsts = [*{_prompt(r): r for r in reversed(readings)}.values()]
     if not firsts:
         return None
@@ -162,7 +174,12 @@ def greedy_likelihood_of(
 def draft_likelihoods_of(
     variant: str, readings: Sequence[Reading], baseline: Sequence[Reading], *, draft: str
 ) -> list[likelihoods.DraftLikelihood]:
-    """Compare the likelihoods of a variant's and the baseline's outputs under a draft, by class."""
+    """Return how likely a variant's outputs are under a draft model, compared with the baseline's.
+
+    The result has one comparison for each prompt class. readings, baseline: the draft model's
+    readings of the outputs of the variant and of the baseline. draft: the model's name or folder,
+    for the record.
+    """
     of_variant, of_baseline = _by_prompt(readings), _by_prompt(baseline)
     differences: defaultdict[str, list[float]] = defaultdict(list)
     for prompt in sorted(of_variant.keys() & of_baseline.keys()):

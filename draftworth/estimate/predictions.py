@@ -1,4 +1,4 @@
-"""Predicts tokens per step from a run's baseline outputs, and compares them with measured ones."""
+"""Predicts tokens per step from a run's baseline outputs, and compares with what it measured."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,9 +27,10 @@ from draftworth.safe_writing import write_file
 def predict(
     experiment: ResolvedLocal, run_folder: Path, reader: Reader
 ) -> tuple[likelihoods.Prediction, ...]:
-    """Return tokens per step of a run's variants, predicted and measured.
+    """Return the predicted and measured tokens per step of a run's variants.
 
-    DraftworthError: the run's outputs are missing, or a model's pass over them failed.
+    reader: runs the draft models over the run's outputs. DraftworthError: these outputs are
+    missing, or a model's pass over them failed.
     """
     source = read_target_outputs(experiment, run_folder)
     by_ngram = compare_ngram(experiment, source, TargetTokenizer(reader.target))
@@ -55,9 +56,10 @@ def draft_folders(experiment: ResolvedLocal) -> list[Path]:
 def compare(
     experiment: ResolvedExperiment, source: TargetOutputs, draft: Path, readings: Sequence[Reading]
 ) -> Iterator[likelihoods.Prediction]:
-    """Yield predicted and measured tokens per step of variants with `draft`.
+    """Yield predicted and measured tokens per step of the variants with the draft model `draft`.
 
-    Nothing is yielded if the outputs (`source`) are not from a greedy run.
+    draft: its folder. readings: its readings of the outputs in `source`, which say which of their
+    tokens it would have chosen. Nothing is yielded if the outputs are not from a greedy run.
     """
     if (run := source.greedy_run) is None:
         return
@@ -75,9 +77,9 @@ def compare(
 def compare_ngram(
     experiment: ResolvedExperiment, source: TargetOutputs, tokenizer: TargetTokenizer
 ) -> Iterator[likelihoods.Prediction]:
-    """Yield predicted and measured tokens per step of variants with n-gram drafting.
+    """Yield predicted and measured tokens per step of the variants with n-gram drafting.
 
-    Nothing is yielded if the outputs (`source`) are not from a greedy run.
+    tokenizer: the target's. Nothing is yielded if the outputs (`source`) are not from a greedy run.
     """
     if (run := source.greedy_run) is None:
         return
@@ -105,7 +107,8 @@ def predictions_of(
 ) -> Iterator[likelihoods.Prediction]:
     """Yield a prediction for each variant in `checked` and each of its prompt classes.
 
-    Requests at a load that changes prompts' lengths are left out: they have other outputs.
+    Requests at a load that changes the lengths of prompts are left out, because they have other
+    outputs than the prompts as they are.
 
     outputs: the baseline's outputs, each with the steps in which the variants' draft would yield
         it. checked: how many drafted tokens a step checks, by variant.
@@ -141,7 +144,11 @@ def _prediction(
     *,
     checked: int,
 ) -> Iterator[likelihoods.Prediction]:
-    """Yield a class's prediction; nothing if no request's steps are known."""
+    """Yield the prediction for a variant in one prompt class; nothing if no steps are known.
+
+    pairs: each request of the variant, with the baseline's output to the same prompt. count: how
+    the variant's measured steps are counted. checked: the most drafted tokens that a step checks.
+    """
     tokens = steps = predicted_steps = 0.0
     same = comparable = 0
     for record, output in pairs:
@@ -150,13 +157,14 @@ def _prediction(
             continue
         predicted = tuple(output.steps(checked))
         tokens, steps = tokens + amounts[0], steps + amounts[1]
-        # The predicted steps are scaled from the output's length to the request's.
+        # The baseline's output can have another length than the request's, so the number of
+        # predicted steps is scaled by the ratio of the two lengths.
         predicted_steps += len(predicted) * amounts[0] / output.tokens_after_first
         transcript = transcripts.get(record.request_id)
         chunks = transcript.chunk_tokens[1:] if transcript and transcript.chunk_tokens else ()
         if transcript and len(chunks) == amounts[1]:
             comparable += 1
-            same += went_by(predicted, record, transcript, checked=checked)
+            same += could_have_taken(predicted, record, transcript, checked=checked)
     if not steps or not predicted_steps:
         return
     yield likelihoods.Prediction(
@@ -170,15 +178,17 @@ def _prediction(
     )
 
 
-def went_by(
+def could_have_taken(
     steps: tuple[int, ...], record: RequestRecord, transcript: Transcript, *, checked: int
 ) -> bool:
     """Return whether a request can have taken exactly these steps after its first token.
 
     steps: the predicted tokens of each step. checked: the most drafted tokens that a step checks.
-    A server that is busy sends the tokens of several steps in one chunk, but never a step in two.
-    So each chunk is a sum of consecutive steps. Where it is a sum of several, the chunks alone
-    would agree with many predictions, so the server's counts have to agree too.
+
+    A busy server sends the tokens of several steps in one chunk of the stream, but never those of
+    one step in two chunks. So each chunk must have the tokens of one or more consecutive steps. If
+    a chunk has those of several, many predictions agree with the chunks, so the request's counts
+    of steps and of accepted tokens must agree too.
     """
     chunks = transcript.chunk_tokens or ()
     if chunks == (1, *steps):
@@ -194,8 +204,9 @@ def went_by(
 def _counts_agree(steps: tuple[int, ...], record: RequestRecord, checked: int) -> bool:
     """Return whether the server's counts of steps and of accepted tokens allow these steps.
 
-    The counts are no exact ones: the server counts what the last step accepted after the output's
-    end, and where chunks were merged too, `verification_steps` is the least possible number.
+    The counts are not exact. The server also counts drafted tokens that the last step accepted
+    beyond the output's end. If several steps arrived in one chunk as well, the request's
+    `verification_steps` is the least possible number of steps.
     """
     if record.verification_steps is None or record.accepted_tokens is None:
         return False
@@ -214,7 +225,8 @@ def keep_predictions(
 ) -> None:
     """Write predictions into the run's folder, and keep the other variants' predictions there.
 
-    Errors go to `progress` only, because the estimate is complete without the file.
+    Nothing is written if the outputs in `source` are not from a run in a local folder. Errors go to
+    `progress` only, because the estimate is complete without the file.
     """
     if not predicted or source.folder is None or source.run is None:
         return

@@ -16,7 +16,7 @@ from draftworth.errors import DraftworthError, UserInputError
 from draftworth.records.readings import TokenLimits
 from draftworth.untrusted import one_line
 
-# The exit code that `subprocess` returns for a process that took too long.
+# The return code that `subprocess` gives a process that the timer of `limited` has ended.
 TOO_LATE = -signal.SIGALRM
 NEXT = "next: copy or download the files of the tokenizer again from where the model was published"
 _STATM = Path("/proc/self/statm")
@@ -24,14 +24,19 @@ _STATM = Path("/proc/self/statm")
 
 @contextmanager
 def limited(folder: Path, limits: TokenLimits) -> Iterator[None]:
-    """In the `with` block, limit the process's time and memory, and raise UserInputError for any
-    error in reading `folder`; after `limits.seconds` the process ends, with the code `TOO_LATE`."""
-    # Not RLIMIT_AS: address space that a thread only reserves is no memory.
+    """In the `with` block, limit this process's time and memory while it reads `folder`.
+
+    UserInputError: the block failed with any other error than DraftworthError, for example because
+    memory was not enough. After `limits.seconds`, the signal SIGALRM ends the process, so that its
+    parent gets the return code `TOO_LATE`.
+    """
+    # Not RLIMIT_AS, because it also counts address space that threads reserve and never use.
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     allowed = (soft, hard, _data_bytes() + limits.memory_bytes)
     lowest = min(value for value in allowed if value != resource.RLIM_INFINITY)
     resource.setrlimit(resource.RLIMIT_DATA, (lowest, hard))
-    # The kernel ends the process: Python would handle the signal only between two of its own steps.
+    # The signal's default action, by which the kernel ends the process. A handler in Python would
+    # run only when the library's call returns, which may be never.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, limits.seconds)
     try:
@@ -62,7 +67,7 @@ def too_late(folder: Path, limits: TokenLimits) -> DraftworthError:
 
 
 def _data_bytes() -> int:
-    """Return how much memory the process has that counts towards RLIMIT_DATA; 0: not on Linux."""
+    """Return how many bytes of this process count towards RLIMIT_DATA; 0: this is not Linux."""
     try:
         return int(_STATM.read_text(encoding="ascii").split()[5]) * resource.getpagesize()
     except OSError:

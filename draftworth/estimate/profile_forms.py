@@ -1,7 +1,7 @@
 """Reads and writes acceptance profiles, as draftworth's JSON and in the formats of other tools.
 
-A format is called a form here. `profile_forms.toml` has the forms that other tools read;
-docs/estimate.md says where each is defined.
+A format is called a form here. `profile_forms.toml` has templates of the forms that other tools
+read; docs/estimate.md says where each form is defined.
 """
 
 import csv
@@ -21,17 +21,22 @@ from draftworth.records.codec import RecordError, dump_record, load_value
 from draftworth.safe_writing import write_file
 from draftworth.untrusted import TooLargeError, one_line, read_file
 
-# By form, the templates of one window's text: without acceptance by position, and with it.
+# For each form, the templates of the text for one window: `length` for a window without acceptance
+# by position (the share of steps that accept the n-th drafted token), `shares` for one with it.
 FORMS: Mapping[str, Mapping[str, str]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
-# Keys of JSON with shares by position: of vLLM's configuration, and of `vllm bench serve`.
+# JSON keys with a list of acceptance by position: of vLLM's configuration, and of the results of
+# `vllm bench serve`.
 _RATES = ("synthetic_acceptance_rates", "spec_decode_per_position_acceptance_rates")
 _NOT_KNOWN = "not known"
 
 
 def written(form: str, window: acceptance_profile.WindowAcceptance) -> str:
-    """Return a window's acceptance in the format `form`; empty if it lacks the format's figures."""
+    """Return a window's acceptance as text in the format `form`.
+
+    Empty: the format needs acceptance by position, and the window has none.
+    """
     template = FORMS[form]
     shares = [f"{share.value:.6g}" for share in window.accepted]
     return ((shares and template.get("shares")) or template.get("length", "")).format(
@@ -63,7 +68,7 @@ def read_profile(path: Path) -> acceptance_profile.AcceptanceProfile:
         raise UserInputError(f"{printed_path}: cannot be read: {error.strerror}") from error
     except (RecordError, TooLargeError) as error:
         raise UserInputError(f"{printed_path}: {error}") from error
-    except Exception as error:  # anything can stand where a number or a mapping is expected
+    except Exception as error:  # a file may have anything in the place of a number or a mapping
         raise UserInputError(
             f"{printed_path}: given {one_line(str(error), characters=120)}; allowed: an acceptance "
             "profile, InferenceX' YAML (model: mode: window: tokens a step), vLLM's /metrics as "
@@ -93,7 +98,7 @@ def _read(path: Path, data: bytes) -> acceptance_profile.AcceptanceProfile:
 
 
 class _TextLoader(yaml.BaseLoader):
-    """Reads scalars as text, so that `off` is a name; refuses a mapping that has a key twice."""
+    """Reads YAML scalars as text, so `off` is not False; refuses a mapping that has a key twice."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
         mapping = super().construct_mapping(node, deep)
@@ -154,7 +159,7 @@ def _profile(
 
 def write_profile(profile: acceptance_profile.AcceptanceProfile, path: Path) -> None:
     """Write a profile as JSON; UserInputError: `path` is no .json file or cannot be written."""
-    if path.suffix != ".json":  # other suffixes are other forms for `read_profile`
+    if path.suffix != ".json":  # `read_profile` reads a file with another suffix as another form
         raise UserInputError(
             f"--profile: given {one_line(str(path))}, allowed: a name that ends with .json"
         )

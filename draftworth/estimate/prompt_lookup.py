@@ -1,8 +1,9 @@
 """Replays n-gram drafting (prompt lookup) over existing outputs, without a model.
 
-Each step searches prompt and output for the last `longest` tokens; if they do not occur earlier, it
-searches for one token less, down to `shortest`. It proposes the tokens that followed the earliest
-occurrence. So for a greedy target, token ids alone decide the steps of every window.
+Each step takes the last `longest` tokens of prompt and output, and searches for an earlier
+occurrence of them; if there is none, it searches for the last `longest - 1` tokens, and so on down
+to `shortest`. It proposes the tokens that followed the earliest occurrence. So if the target is
+greedy, token ids alone determine the steps of every window.
 
 Source: vLLM 0.32, `v1/spec_decode/ngram_proposer.py`; a test compares it with this module.
 """
@@ -30,8 +31,9 @@ class LookupLengths:
 
 
 def match_ends(tokens: Sequence[int], lengths: LookupLengths) -> list[int | None]:
-    """Return, for n = 0, 1, ..., where in `tokens` the proposal after the first n tokens begins.
+    """Return, for n = 0 to len(tokens), the index of the token that is proposed after n tokens.
 
+    A step that has the first n of `tokens` proposes the token at this index and those after it.
     None: nothing is proposed, because the last of these n tokens do not occur earlier.
     """
     ends: list[int | None] = [None]
@@ -39,8 +41,8 @@ def match_ends(tokens: Sequence[int], lengths: LookupLengths) -> list[int | None
     for count in range(1, len(tokens) + 1):
         end = None
         for length in range(lengths.shortest, min(lengths.longest, count) + 1):
-            # A longer n-gram that occurred earlier replaces the end of a shorter one.
             before = earliest.setdefault(tuple(tokens[count - length : count]), count)
+            # Lengths grow: an n-gram that occurred earlier wins over the shorter ones before it.
             end = before if before < count else end
         ends.append(end)
     return ends
@@ -48,7 +50,10 @@ def match_ends(tokens: Sequence[int], lengths: LookupLengths) -> list[int | None
 
 @dataclass(frozen=True, kw_only=True)
 class LookedUp:
-    """One output of the target and its prompt, as token ids, for a replay of n-gram drafting."""
+    """One output of the target and its prompt, as token ids, for a replay of n-gram drafting.
+
+    lengths: how many of the last tokens each step looks up.
+    """
 
     prompt_class: str
     case: str
@@ -62,7 +67,10 @@ class LookedUp:
         return max(0, len(self.output_ids) - 1)
 
     def steps(self, checked: int) -> Iterator[int]:
-        """Yield how many tokens each step yields, if steps check up to `checked` drafted tokens."""
+        """Yield how many tokens each step yields, if it checks at most `checked` drafted tokens.
+
+        The output's first token belongs to no step, because the prefill yields it.
+        """
         tokens, ends = self._tokens, self._ends
         position = len(self.prompt_ids) + 1
         while position < len(tokens):
@@ -90,7 +98,10 @@ def looked_up(
     *,
     enable_thinking: bool,
 ) -> list[LookedUp]:
-    """Return the outputs and prompts as token ids, for a replay with these lookup lengths."""
+    """Return the outputs and prompts as token ids, for a replay with these lookup lengths.
+
+    enable_thinking: a variable of the chat template. Errors: see `TargetTokenizer.token_ids`.
+    """
     token_ids = tokenizer.token_ids(outputs, enable_thinking=enable_thinking)
     return [
         LookedUp(
@@ -108,9 +119,10 @@ def looked_up(
 def tokens_per_step(
     outputs: Sequence[LookedUp], weights: Mapping[str, float], *, checked: int
 ) -> float:
-    """Return tokens per step over all classes, if a step checks up to `checked` drafted tokens.
+    """Return the mean tokens per step over all classes that have a weight.
 
-    weights: each class's share of the output tokens.
+    weights: each class's share of the output tokens. checked: the most drafted tokens that a step
+    checks.
     """
     by_class = acceptance_of(outputs, [checked])
     means = {name: o.tokens_per_step.value for name, (o,) in by_class.items() if name in weights}

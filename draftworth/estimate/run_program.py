@@ -14,28 +14,28 @@ from draftworth.child_processes import ending_with_parent
 from draftworth.records.codec import dump_record
 from draftworth.untrusted import one_line
 
-# This package's folder is last in the engine's search path: an installed environment has other
-# packages in the same folder, and the engine must use its own. The current folder is not in the
-# path, because its files can be anybody's.
+# The folder that contains this package comes last in the program's search path: where draftworth is
+# installed, the folder has other packages too, which must not replace those of the program's own
+# interpreter. The current folder is not in the path, because its files can come from anybody.
 _RUN = (
     "import sys; sys.path[:] = [*filter(None, sys.path), {root!r}]; "
     "import runpy; runpy.run_module({module!r}, run_name='__main__')"
 )
 
 # The environment variables that an interpreter and its libraries may need. All others are left out,
-# because they can hold the user's keys: those of servers, of the hub and of AWS, and passwords in
-# addresses of proxies.
+# because they can hold the user's secrets: keys of servers, of Hugging Face and of AWS, and
+# passwords in addresses of proxies.
 _VARIABLES = (
     *("PATH", "HOME", "TMPDIR", "TZ", "LANG", "PYTHONPATH", "PYTHONHOME"),
     *("LD_LIBRARY_PATH", "LD_PRELOAD"),
 )
 _PREFIXES = ("LC_", "OMP_", "KMP_", "MKL_")
-# A longer line is printed as several ones.
+# A line of standard error with more bytes is printed as several lines.
 _LINE_BYTES = 2**16
 
 
 def environment() -> dict[str, str]:
-    """Return this process's environment without the variables that may hold the user's keys."""
+    """Return this process's environment variables without those that may hold secrets."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -54,9 +54,10 @@ def run_module(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a module as a program, and return its exit code and its standard output.
 
-    records: the lines of the program's standard input, each written as JSON.
-    folder: the folder in which the program runs; None: the current one.
+    module: its full name. records: the lines of the program's standard input, each written as JSON.
+    python: the interpreter that runs the program.
     variables: the program's environment variables in addition to `environment()`.
+    folder: the folder in which the program runs; None: the current one.
     keeps_errors: return the program's standard error too; otherwise it is printed.
     """
     root = str(Path(__file__).resolve().parents[2])
@@ -78,7 +79,8 @@ def run_module(
 def _printed() -> Iterator[int]:
     """Yield a pipe for a program's standard error; print its lines until the `with` block ends."""
     reading, writing = os.pipe()
-    # A process that the program leaves behind may hold the pipe open for ever.
+    # A random last line ends the reading, and not the end of the pipe: a process that the program
+    # leaves behind may hold the pipe open for ever.
     last = secrets.token_hex(16).encode()
     printing = Thread(target=_print_lines, args=(reading, last), daemon=True)
     printing.start()

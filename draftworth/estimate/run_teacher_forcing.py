@@ -20,9 +20,11 @@ _PROGRAM = "draftworth.estimate.teacher_forcing"
 class Reader:
     """Runs a model's forward pass over outputs, and returns its results: the readings.
 
-    python: the engine's interpreter. target: the folder with the target's tokenizer.
+    python: the interpreter with torch and transformers, which runs the model.
+    target: the folder with the target's tokenizer.
     folder: where readings are kept, so that an interrupted pass can continue.
-    enable_thinking: a variable of the chat template. precision: PyTorch's type for the weights.
+    enable_thinking: a variable of the chat template.
+    precision: type of the model's weights, as PyTorch calls it; "auto": that of the checkpoint.
     """
 
     python: Path
@@ -41,13 +43,17 @@ class Reader:
     ) -> list[Reading]:
         """Return a model's readings of the outputs; readings of earlier calls are reused.
 
-        temperature: divides the model's logits. fixed_length: whether no token could end an output.
+        A reading says how likely the output's tokens are under the model, and which of them the
+        model would have chosen.
+
+        model: its folder. temperature: divides the model's logits.
+        fixed_length: all outputs have a fixed length, so the server drew no token that ends one.
         UserInputError: the model cannot read the outputs. DraftworthError: the pass failed.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.folder):
-                pass  # a read-only folder is reported before a model is loaded
+                pass  # so that a read-only folder is reported before a model is loaded
         except OSError as error:
             raise UserInputError(
                 f"--out: {self.folder}: cannot be written: {error.strerror}; give another folder"

@@ -18,19 +18,20 @@ _PROGRAM = "draftworth.estimate.tokenizing"
 
 @dataclass(frozen=True)
 class TargetTokenizer:
-    """The tokenizer and chat template in a model's folder."""
+    """The tokenizer and chat template in a model's folder, which only a separate process reads."""
 
     folder: Path
     limits: TokenLimits = field(default_factory=TokenLimits)
 
     def token_ids(self, outputs: Sequence[Output], *, enable_thinking: bool) -> list[TokenIds]:
-        """Return the token ids of outputs and their prompts, as on the target's server.
+        """Return the token ids of outputs and their prompts, as the target's server makes them.
 
-        UserInputError: files are missing or wrong. DraftworthError: the process ended early.
+        enable_thinking: a variable of the chat template. UserInputError: files are missing or
+        wrong. DraftworthError: the process that makes the ids failed or reached a limit.
         ModuleNotFoundError: the library `tokenizers` is not installed.
         """
-        # The library is optional (extra `estimate`). It is imported here, because the program's
-        # process could report a missing library only as an exit code.
+        # The library is optional (extra `estimate`). It is imported here only to raise
+        # ModuleNotFoundError, because the separate process could report it only by an exit code.
         importlib.import_module("tokenizers")
         settings = TokenizingSettings(
             target=str(self.folder), enable_thinking=enable_thinking, limits=self.limits

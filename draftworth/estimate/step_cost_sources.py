@@ -1,4 +1,4 @@
-"""Finds what a speculative step costs in baseline steps, as published or as a run measured."""
+"""Finds what a step with a draft costs, in baseline steps, as published or as a run measured."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from draftworth.records.step_costs import StepCost, StepCostCard
 
 @dataclass(frozen=True, kw_only=True)
 class CostRange:
-    """A cost in the best and in the worst case."""
+    """A cost in the best case (`low`) and the worst case (`high`), divided by the baseline's."""
 
     low: float
     high: float
@@ -21,9 +21,10 @@ class CostRange:
 
 @dataclass(frozen=True, kw_only=True)
 class StepCosts:
-    """What a step costs with a draft, in baseline steps.
+    """What a step with a draft costs, in baseline steps: divided by the cost of a baseline step.
 
-    by_window: the costs of some windows. source: where they are from, in words.
+    by_window: the cost of a step, for those windows for which it is known.
+    source: where these costs are from, in words.
     load: label of the load at which they were measured; None: they are published.
     """
 
@@ -35,14 +36,14 @@ class StepCosts:
         return self.load is not None and window in self.by_window
 
     def of_window(self, window: int) -> CostRange:
-        """Return a step's cost with this window: from `by_window`, or a range from its windows.
+        """Return a step's cost with `window`, estimated if `by_window` has only other windows.
 
-        The cost of a step is a fixed part plus a part for each drafted token. If `by_window` has
-        one window, one end of the range is this window's cost, as if all of it was fixed. At the
-        other end, the cost above one baseline step is proportional to the window; this end is at
-        least half of the window's cost. With several windows, the cost is interpolated linearly
-        between neighbours, and extrapolated beyond the first and the last. A jump between two
-        windows (an engine may pad to the next size) is not taken into account.
+        The estimate assumes that a step costs a fixed amount plus an amount per drafted token. If
+        the cost of only one window is known, one end of the estimated range is that cost, as if all
+        of it was fixed. At the other end, what that cost has above one baseline step grows in
+        proportion to the window; this end is at least half of the known cost. If several are known,
+        the cost is interpolated linearly between neighbours, and extrapolated beyond the first and
+        the last. Jumps between two windows (an engine may pad to the next size) are neglected.
         """
         if window in self.by_window:
             return self.by_window[window]
@@ -64,7 +65,10 @@ class StepCosts:
 
 
 def published_costs(low: float, high: float, source: str) -> StepCosts:
-    """Return step costs where each drafted token adds `low` to `high` baseline steps."""
+    """Return step costs where each drafted token adds `low` to `high` baseline steps.
+
+    source: where these numbers are published, in words.
+    """
     one = CostRange(low=1 + low, high=1 + high)
     return StepCosts(by_window={0: CostRange(low=1, high=1), 1: one}, source=source)
 
@@ -79,10 +83,11 @@ def _scaled(measured: CostRange, part: float) -> CostRange:
 
 
 def step_costs_of(card: StepCostCard | None, method: str) -> Sequence[StepCosts]:
-    """Return a step's cost with the method, in baseline steps, at each load of the card.
+    """Return what a step costs with a drafting method, for each load at which a run measured it.
 
-    Without a card, the published costs are returned. UserInputError: the card lacks steps of the
-    method or the baseline.
+    card: the run's step costs. Without a card, return the published costs alone. UserInputError:
+    the card has no load at which steps of both the method and the baseline were measured, or it is
+    wrong.
     """
     if card is None:
         low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
@@ -114,7 +119,10 @@ def step_costs_of(card: StepCostCard | None, method: str) -> Sequence[StepCosts]
 
 
 def checked_serving(card: StepCostCard) -> ServingFacts:
-    """Return the card's serving facts; UserInputError: it has none, or a cost in it is wrong."""
+    """Return what served the card's run, after a check of the card.
+
+    UserInputError: the card does not say what served it, or a cost in it is wrong.
+    """
     if card.serving is None:
         raise UserInputError(
             f"card of run {card.run_id}: it does not say what served it; allowed: a card of a run "
@@ -160,7 +168,10 @@ _COPY_AGAIN = "next: copy the card again from the run's folder"
 
 
 def _in_baseline_steps(cost: StepCost, plain: StepCost | None) -> CostRange | None:
-    """Return a step's latency / the baseline's, as a range; None: one of them is not measured."""
+    """Return a step's latency divided by a baseline step's; None: one of the two is not measured.
+
+    The ends of the range are from the ends of both latencies' intervals, where these are known.
+    """
     if plain is None or not plain.step_latency_s or not cost.step_latency_s:
         return None
     return CostRange(

@@ -21,7 +21,8 @@ from draftworth.records.transcripts import Transcripts, read_transcripts
 class TargetOutputs:
     """The target's outputs, and the run that produced them; `run` is None if no run did.
 
-    folder: where results are written: the run's folder; None: there is no run, or it is in S3.
+    folder: the run's folder, into which results are written; None: there is no run, or it is in S3.
+    transcripts: those of the run's requests, by request id.
     """
 
     outputs: Sequence[Output]
@@ -101,7 +102,7 @@ def _outputs_of_log(
 
 
 def _check_target(experiment: ResolvedExperiment, run: Run) -> None:
-    # Folders of models are compared by their names, because paths differ from machine to machine.
+    # A local model is compared by the name of its folder, because paths differ between machines.
     theirs, ours = run.result.serving, serving_facts(experiment)
     if theirs is None:
         return
@@ -118,7 +119,10 @@ def _check_target(experiment: ResolvedExperiment, run: Run) -> None:
 
 
 def outputs_of_run(run: Run, transcripts: Transcripts, cases: Iterable[Case]) -> list[Output]:
-    """Return the baseline's first output to each prompt; UserInputError: there is no output."""
+    """Return the baseline's first output to each prompt of `cases`.
+
+    UserInputError: there is no output, or the run changed the length of every prompt.
+    """
     _check_has_prompts_as_they_are(run)
     outputs = outputs_of_blocks(run.blocks, transcripts, cases, variant=run.result.baseline)
     if not outputs:
@@ -145,7 +149,7 @@ def _check_has_prompts_as_they_are(run: Run) -> None:
 def outputs_of_blocks(
     blocks: Iterable[BlockResult], transcripts: Transcripts, cases: Iterable[Case], *, variant: str
 ) -> list[Output]:
-    """Return a variant's first output to each prompt."""
+    """Return a variant's first output to each prompt of `cases`, as `all_outputs` finds them."""
     first_outputs: dict[str, Output] = {}
     for output in all_outputs(blocks, transcripts, cases, variant=variant):
         place = "/".join((output.prompt_class, output.case, output.prompt_id))

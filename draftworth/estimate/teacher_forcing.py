@@ -1,9 +1,10 @@
 """The program that runs a model over outputs (teacher forcing) on the CPU, and writes its readings.
 
-`run_teacher_forcing.py` starts it in the engine's interpreter, which has torch and transformers. It
-needs no network, because models and tokenizer are folders. Its standard input has a line with the
-settings and a line for each output (JSON). It appends readings to a file, and continues where an
-earlier pass was interrupted. It prints one line: the path of the file of readings.
+A reading says how likely an output's tokens are under the model, and which of them the model would
+have chosen. `run_teacher_forcing.py` starts this program in the engine's interpreter, which has
+torch and transformers. It needs no network, because models and tokenizer are folders. Its standard
+input has a line with the settings and a line for each output (JSON). It appends readings to a file,
+and continues where an earlier pass was interrupted. It prints one line: the path of this file.
 
 Exit codes: 0 every output has a reading, 1 the program failed, 2 the input is wrong.
 """
@@ -29,7 +30,10 @@ _TOKENIZER_FILES = (
 
 
 def main(data: bytes) -> int:
-    """Compute the readings, print the path of their file, and return the exit code."""
+    """Compute the readings, print the path of their file, and return the exit code.
+
+    data: the lines of the program's input.
+    """
     try:
         readings = _run(data)
     except DraftworthError as error:
@@ -68,7 +72,8 @@ def _run(data: bytes) -> Path:
     earlier = _earlier_lines(path, this)
     done = {reading.id for reading in _readings(path, earlier[1:])}
     left = [output for output in outputs if output.id not in done]
-    # Written anew: the path may be a link, and an interrupted pass may have left half a line.
+    # The file is written anew, because its path may be a symbolic link, and because an interrupted
+    # pass may have left half a line at its end.
     write_file(path, b"".join(earlier), private=True)
     if left:
         _read(left, settings, this, path)
@@ -106,9 +111,10 @@ def _read(outputs: Sequence[Output], settings: PassSettings, this: Pass, path: P
 
 
 def _earlier_lines(path: Path, of: Pass) -> list[bytes]:
-    """Return the complete lines of an earlier pass's file; without a file, the line of `of`.
+    """Return the complete lines of the file of readings that an earlier pass left at `path`.
 
-    UserInputError: the file cannot be read, or is of another pass.
+    of: the pass that runs now, which the first line describes; it is the only line if there is no
+    file. UserInputError: the file cannot be read, or its first line describes another pass.
     """
     if not path.exists():
         return [dump_record(of)]

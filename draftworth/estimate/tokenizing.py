@@ -76,7 +76,10 @@ def _too_many(folder: Path, limits: TokenLimits) -> UserInputError:
 
 @dataclass(frozen=True)
 class FolderTokenizer:
-    """The tokenizer and chat template in a model's folder; UserInputError: they cannot be read."""
+    """The tokenizer and chat template in a model's folder.
+
+    Its methods raise UserInputError if a file cannot be read or the template refuses a prompt.
+    """
 
     folder: Path
 
@@ -87,7 +90,7 @@ class FolderTokenizer:
         return ids
 
     def prompt_ids(self, output: Output, *, enable_thinking: bool) -> Sequence[int]:
-        """Return the token ids of an output's prompt, as on the target's server."""
+        """Return the token ids of an output's prompt, as the target's server makes them."""
         content, is_chat = output.asked, "messages" in output.asked
         text = (
             self._rendered(content, enable_thinking=enable_thinking)
@@ -120,7 +123,8 @@ class FolderTokenizer:
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
-        # Imported here, because the package's extra `estimate` has it, and modules need no extra.
+        # Imported here, because this library is optional (the package's extra `estimate`), and all
+        # modules must be importable without it.
         from tokenizers import Tokenizer
 
         path = self.folder / TOKENIZER_FILE
@@ -131,7 +135,8 @@ class FolderTokenizer:
                 f"{path}: no tokenizer can be read there: {one_line(str(error), characters=200)}; "
                 f"allowed: the {TOKENIZER_FILE} of the target; next: give its folder (--target)"
             ) from error
-        # Servers cut no prompt off and add no padding, whatever the file has for other uses.
+        # A tokenizer's file can ask for truncation and padding, for example for training. A server
+        # does neither with a prompt.
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return tokenizer
@@ -156,7 +161,7 @@ class FolderTokenizer:
         template = self._template_file()
         if template is None:
             template = self._config.get(_TEMPLATE)
-        if isinstance(template, list):  # several templates: the one for chat has this name
+        if isinstance(template, list):  # of several templates, that for chat is named `default`
             named = (t for t in template if isinstance(t, dict) and t.get("name") == "default")
             template = next(named, {}).get("template")
         if not isinstance(template, str):
@@ -195,7 +200,7 @@ def _unreadable(path: Path, error: Exception) -> UserInputError:
 
 
 def _json(value: object, **options: Any) -> str:
-    # Unlike Jinja's own filter, it does not replace characters that HTML uses.
+    # Unlike Jinja's own filter `tojson`, it does not escape <, >, & and ' for HTML.
     return json.dumps(value, ensure_ascii=False, **options)
 
 

@@ -1,4 +1,4 @@
-"""Cards of step costs of the shipped experiment."""
+"""Makes step-cost cards of runs of a shipped experiment, with planted step latencies."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,12 +15,12 @@ FACTS = specify_run.serving_facts(EXPERIMENT)
 
 
 def plain(seconds: float = 0.040, **other: Any) -> StepCost:
-    """A step of the baseline, which yields a token."""
+    """The cost of a step of the baseline, which takes `seconds` and yields one token."""
     return replace(cost(BASELINE, seconds, **{"load": LOAD, **other}), tokens_per_step=1.0)
 
 
 def drafted(seconds: float = 0.080, **other: Any) -> StepCost:
-    """Four tokens a step."""
+    """The cost of a step with a draft, which takes `seconds` and yields four tokens."""
     return cost(DRAFTED, seconds, **{"load": LOAD, **other})
 
 

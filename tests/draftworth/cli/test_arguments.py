@@ -1,4 +1,4 @@
-"""What arguments allow: each mistake its own sentence, exit code 2, no request, no secret shown."""
+"""Wrong arguments: each gets a message of its own and exit code 2; no request, no secret shown."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ SECRET = "hunter2"
 
 @dataclass
 class Measured:
-    """`measure` of one request to a server, and what came of it."""
+    """Runs `measure` with one request to a server, and keeps what it printed (`told`)."""
 
     base_url: str
     out: Path
@@ -43,7 +43,7 @@ class Measured:
         return code
 
     def refused(self, *more: str, **options: object) -> str:
-        """What is said of arguments that lead to no request."""
+        """The message about arguments that are refused before any request is sent."""
         assert self(*more, **options) == 2
         assert self.requests == []
         return self.told
@@ -62,8 +62,8 @@ def measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Meas
         yield Measured(server.base_url, tmp_path / "out", capsys, server.requests)
 
 
-# What each argument refuses; `refused-arguments.txt` has the words.
-# All that is no address of a server: tests/draftworth/measuring/test_http_client.py.
+# Texts that the parser of each argument refuses; `refused-arguments.txt` has the messages. More
+# texts that are no server's address are in tests/draftworth/measuring/test_http_client.py.
 REFUSED: dict[Callable[[str], object], tuple[str, ...]] = {
     arguments.base_url: (
         f"http://me:{SECRET}@host:8000",
@@ -149,7 +149,7 @@ def test_a_mistake_is_told_before_any_request(
     assert not measure.out.exists()
 
 
-# Where nobody can write, not even root.
+# A folder in which nobody can create a file, not even root.
 NO_FILES = Path("/proc/self")
 needs_proc = pytest.mark.skipif(not NO_FILES.is_dir(), reason="needs Linux's /proc")
 

@@ -1,4 +1,4 @@
-"""`compare`: servers of the user's own, in turn, with what the user says of them and no more."""
+"""`compare` measures the user's own servers in turn, and knows of them only what options say."""
 
 import json
 import os
@@ -34,7 +34,10 @@ PROMPTS = [{"id": f"mail-{n}", "prompt": f"Answer mail {n}."} for n in range(8)]
 
 
 def answers(*chunk_tokens: int) -> Callable[[Request], Sequence[Step]]:
-    """A server of the model m, which sends its tokens in these chunks."""
+    """A script for `stream_server`: a server of the model `m` that answers in these chunks.
+
+    chunk_tokens: the number of tokens in each chunk.
+    """
 
     def script(request: Request) -> Sequence[Step]:
         if request.path == "/v1/models":
@@ -47,7 +50,7 @@ def answers(*chunk_tokens: int) -> Callable[[Request], Sequence[Step]]:
 
 
 def answers_as(model: str, *chunk_tokens: int) -> Callable[[Request], Sequence[Step]]:
-    """The same, with this name of a model in each chunk."""
+    """As `answers`, but each chunk names `model` as the model that answers."""
     script, name = answers(*chunk_tokens), f'{{"model": "{model}", "'.encode()
 
     def named(request: Request) -> Sequence[Step]:
@@ -63,7 +66,7 @@ def answers_as(model: str, *chunk_tokens: int) -> Callable[[Request], Sequence[S
 
 @dataclass
 class Compared:
-    """Runs `compare` against servers, `{}` in an argument is the next server's address."""
+    """Runs `compare` against servers; `{}` in an argument stands for the next server's address."""
 
     ran: Ran
     folder: Path
@@ -105,11 +108,12 @@ def test_two_addresses_are_enough_for_a_verdict(compared: Compared) -> None:
     assert "mails at c1, fast: " in recorded.headline
     assert any("all servers count as equally expensive" in note for note in recorded.notes)
     assert "No prices were given" in output
-    # Each round has both, in an order that changes.
+    # Each round has a block of both servers, in an order that changes between rounds.
     order = [b.variant for b in compared.facts.run.blocks]
     assert sorted(order[:2]) == sorted(order[2:4]) == ["baseline", "fast"]
     assert [len(b.requests) for b in compared.facts.run.blocks] == [8] * len(order)
-    # What the user did not say is not known, and nothing of this project's is in its place.
+    # The user gave no window and no facts of the servers, so these are unknown: they are not
+    # replaced by those of an experiment of this project.
     (variant,) = compared.facts.speculative
     assert variant.acceptance.most is None
     assert variant.summary.value(ACCEPTANCE_RATE) is None
@@ -183,7 +187,7 @@ def test_a_mistake_is_told_before_anything_is_measured(
     assert not any(r.method == "POST" for server in compared.servers for r in server.requests)
 
 
-# Addresses of the server at http://127.0.0.1:8000, and of others.
+# Other addresses of the server at http://127.0.0.1:8000; `ELSEWHERE` has those of other servers.
 SAME = (
     "http://127.1:8000",
     "http://127.0.1:8000",

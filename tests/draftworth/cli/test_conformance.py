@@ -1,4 +1,4 @@
-"""`conformance` and `truth-server` with real processes: tools that are right and wrong."""
+"""`conformance` and `truth-server` with real processes: load generators that are right or wrong."""
 
 import json
 import subprocess
@@ -12,11 +12,11 @@ from draftworth.cli import main
 from tests.conftest import ROOT
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
-# Nearly a whole figure, because the bare reader stamps bytes when it gets a core; what is to be
-# found here is the whole of a figure or more.
+# The tolerance is wide, because the bare client notes the time of bytes only when it gets a core.
+# The faults in these tests change a figure by 100% or more.
 TOLERANCE = ("--tolerance-percent", "90")
 BARE = (sys.executable, "-m", "benchmarks.clients.bare", "{url}", "2", "4")
-# A client that takes each chunk for a token.
+# A client that wrongly counts each chunk as one token.
 COUNTS_CHUNKS = """
 import asyncio, json, sys
 from benchmarks.clients.bare import chunks, load
@@ -30,7 +30,7 @@ for sent_ns, pieces in asyncio.run(load(sys.argv[1], 1, 2)).values():
 
 
 def verdicts(capsys: pytest.CaptureFixture[str]) -> dict[tuple[str, str], str]:
-    """The last word of each line of the table, by trap and figure."""
+    """The verdict (`right` or `WRONG`) in each line of the printed table, by trap and figure."""
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     return {(row[0], row[1]): row[-1] for row in rows if row and row[-1] in ("right", "WRONG")}
 
@@ -74,7 +74,7 @@ def test_a_client_that_counts_chunks_is_wrong(
         ((sys.executable, "-c", "raise SystemExit('no model')", "{url}"), 1, "exit 1: no model"),
         ((sys.executable, "-c", "", "{url}"), 1, "it completed 0 of its requests"),
         (("sh", "-c", "sleep 1000", "{url}"), 1, "no end within 3 s"),
-        # Somebody else, or the kernel where memory runs out.
+        # As if another process, or the kernel because memory ran out, had killed the tool.
         (("sh", "-c", "kill -9 $$", "{url}"), 1, "exit -9:"),
         (("my-tool", "--url", "http://localhost"), 2, "given without {url}"),
         (("./no-such-tool", "{url}"), 2, "given './no-such-tool', which cannot be started"),

@@ -1,4 +1,4 @@
-"""The command, with models that read nothing; with the engine, beside servers with a draft."""
+"""The command `estimate`, with a fake that runs no model and, in some tests, with the engine."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ from tests.support.rehearsals import short_rehearsal
 
 REHEARSAL = ROOT / "experiments/rehearsal.yaml"
 DRAFT = ROOT / "rehearsal/tiny_pair/draft"
-# Of the built run.
+# The id of the run that `write_answers` writes.
 RUN_ID = make_run().run_id
 PLAIN_AND_NGRAM = [
     {"name": "b", "method": "none"},
@@ -38,7 +38,7 @@ PLAIN_AND_NGRAM = [
 
 
 def printed_estimates(output: str) -> Any:
-    """Those of the JSON that was printed; what is said beside it comes after it."""
+    """The estimates in a command's output that begins with JSON and goes on with messages."""
     document = json.JSONDecoder().raw_decode(output)[0]
     assert document["schema"] == "draftworth.estimate/1"
     return document["estimates"]
@@ -49,10 +49,10 @@ def printed_estimates(output: str) -> Any:
 def test_the_cpu_engines_broken_sampler_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
-    """With a draft, vLLM 0.32.0 on CPU samples noise at temperature 0.8; without, it does not.
+    """With a draft, vLLM 0.32.0 on CPU samples noise at temperature 0.8; without one, it does not.
 
-    Nor does it draw as the target's own generation_config.json would have it: the most likely token
-    alone.
+    The target's generation_config.json has `top_k` 1, by which only the most likely token could be
+    drawn. The baseline passes the check, so the run does not use this setting.
     """
     engine = engine_python().parents[1]
     monkeypatch.chdir(ROOT)
@@ -82,15 +82,15 @@ def test_the_cpu_engines_broken_sampler_is_caught(
 def caught_by_the_draft_too(
     experiment: Path, run: Path, tokenizer: Path, engine: Path, ran: Ran
 ) -> None:
-    """Where nobody has the target's weights."""
+    """Check the outputs again on a machine without the target's weights, so by the draft model."""
     (run / likelihoods.LIKELIHOODS_FILE).unlink()
     shutil.copytree(
         ROOT / "rehearsal/tiny_pair/target", tokenizer, ignore=shutil.ignore_patterns("*.safetens*")
     )
     options = ("--answers", run, "--target", tokenizer, "--engine", engine)
     ran("estimate", experiment, *options, "--out", tokenizer.parent / "read")
-    # What noise it is differs from start to start: it may be as likely as the target's own words in
-    # one class, and in both together, but not in each.
+    # The noise differs each time the server starts. Under the draft it may be as likely as the
+    # target's own words in one class, or in both classes pooled, but not in each class.
     by_class = likelihoods.read_likelihoods(run, run.name)
     assert all(isinstance(reading, likelihoods.DraftLikelihood) for reading in by_class)
     assert False in {judged(reading).is_the_targets for reading in by_class}, by_class
@@ -100,7 +100,7 @@ def caught_by_the_draft_too(
 def test_the_shipped_answers_need_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
-    """They are what the target of the tiny pair says: it would have said every token of them."""
+    """The shipped answers are the tiny target's own: it would choose nearly all of their tokens."""
     engine = engine_python().parents[1]
     monkeypatch.chdir(ROOT)
     target, draft = "rehearsal/tiny_pair/target", "rehearsal/tiny_pair/draft"
@@ -138,7 +138,7 @@ def test_an_unreadable_draft_is_refused_with_next_steps(tmp_path: Path, ran: Ran
 
 @pytest.fixture
 def estimated(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> Ran:
-    """Runs `estimate` of a run with a reader that reads nothing."""
+    """Runs `estimate` on a run with a fake reader, which runs no model and makes up readings."""
     monkeypatch.setattr(estimate, "Reader", HalfRight)
     monkeypatch.setattr("rehearsal.install.install_engine", lambda *_, **__: Path("python"))
     monkeypatch.chdir(ROOT)
@@ -316,7 +316,10 @@ def test_the_profile_names_models_texts_and_windows_once(tmp_path: Path, estimat
 
 
 def test_measured_acceptance_needs_no_output_and_no_model(tmp_path: Path, ran: Ran) -> None:
-    """Of heads too, which no text tells of: windows that all classes have, with a step cost."""
+    """An acceptance profile can also be of an EAGLE head, which outputs alone cannot estimate.
+
+    Shown are the windows that all classes have and whose step cost is known.
+    """
     head = draft_of("RedHatAI/head")
     head["classes"] = {"coding": head["classes"]["structured"][:3]}
     write_profile_of(tmp_path, head)

@@ -1,4 +1,4 @@
-"""Sentences on what an accelerator hour would settle, cost and save."""
+"""Sentences on what a run on accelerators would settle, what it costs and what a draft can save."""
 
 from dataclasses import replace
 from datetime import date
@@ -23,7 +23,8 @@ from tests.draftworth.cli.step_cost_cards import (
 from tests.support.experiments import changed_aws
 from tests.support.snapshot import assert_snapshot
 
-# 36 USD x 0.5 / 3600 = 0.005 USD a second; 0.04 s of it for 4 tokens.
+# The price of a token: 36 USD per hour x 0.5 of a node / 3600 = 0.005 USD per second, and a step of
+# 0.04 s decodes 4 tokens.
 PRICED = with_price(EXPERIMENT, Price(usd_per_hour=36.0, as_of=date(2026, 3, 15), source="made up"))
 PRICE = TokenPrice(usd_per_node_hour=36.0, node_share=0.5, step_s=0.040, requests=4)
 
@@ -68,7 +69,8 @@ LOCAL = load(ROOT / "experiments/rehearsal.yaml")
 BLOCK = Capacity(kind="capacity_block", reservation_id="cr-0123456789abcdef0", hours=48)
 OPEN = answer(0.6, 1.4, 5, 7)
 MEASURED = replace(OPEN, about=replace(OPEN.about, is_measured=True))
-# What is told of which experiment and conclusion, with which price and traffic a day.
+# Cases of the snapshot `settling.txt`: the experiment, the conclusion, the price of a token, and
+# the output tokens per day.
 TOLD: dict[str, tuple[ResolvedExperiment, forecast.Conclusion, TokenPrice | None, int | None]] = {
     "open": (PRICED, OPEN, None, None),
     "open, with a card of the steps": (PRICED, OPEN, PRICE, 10_000_000),

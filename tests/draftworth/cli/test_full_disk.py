@@ -1,4 +1,4 @@
-"""A full disk, a real one that is small, ends a measurement at once with what is measured."""
+"""A full disk ends a measurement at once, with what was measured; the disk is a real, small one."""
 
 import os
 import subprocess
@@ -14,7 +14,8 @@ from tests.support.stream_server import Request, Step, completion, plain, stream
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 ROUNDS, PROMPTS = 20, 8
-# A namespace of its own takes no root where the kernel lets users make one.
+# In a user namespace of its own (`unshare`), a process may mount a file system without being root,
+# if the kernel allows users to make such namespaces.
 MOUNT = 'mount -t tmpfs -o size=160k none "$0"'
 SCRIPT = f"""
 {MOUNT}
@@ -59,7 +60,8 @@ def test_a_measurement_resumes_after_a_full_disk(tmp_path: Path) -> None:
         done = in_namespace(SCRIPT, disk, *program, *words, *few, KEPT=str(kept))
         posted = sum(request.method == "POST" for request in server.requests)
     full, _, resumed = done.stderr.partition("=== room is made\n")
-    # One sentence: where, what happened, the next step. What is finished is told above it.
+    # The last message is one sentence: which file, what happened, the next step. Above it stands
+    # what was measured until then.
     *_, sentence, code = full.splitlines()
     assert code == "exit code 1"
     assert sentence.startswith(f"draftworth: {disk}/measure-")
@@ -71,5 +73,6 @@ def test_a_measurement_resumes_after_a_full_disk(tmp_path: Path) -> None:
     assert resumed.endswith("exit code 0\n"), resumed
     run = read_run(next(kept.iterdir()))
     assert (run.result.status, len(run.blocks)) == ("complete", ROUNDS)
-    # Besides the blocks: the one that was cut, and one request at each start.
+    # One block more than the rounds, because the block that the full disk cut is measured again,
+    # and one request each time the command starts.
     assert posted <= (ROUNDS + 1) * PROMPTS + 2

@@ -1,4 +1,4 @@
-"""`draftworth --help`: the commands by what a person wants to do."""
+"""`draftworth --help` lists the commands in groups, by what a person wants to do."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`init`: what it writes is valid; a wrong or missing answer names its flag and leaves no file."""
+"""`init` writes a valid experiment; a wrong or missing answer is named by its flag, and no file."""
 
 import argparse
 import json
@@ -117,7 +117,11 @@ def test_a_wrong_answer_names_its_flag(
 
 @pytest.mark.parametrize("is_on_aws", [True, False])
 def test_a_run_says_what_is_measured_again(tmp_path: Path, ran: Ran, *, is_on_aws: bool) -> None:
-    """Of servers elsewhere only the traffic is taken; name and price are of another deploy."""
+    """An experiment that is written from a run repeats its servers, variants and traffic.
+
+    If the run's servers were not on AWS, only its traffic is repeated. Its name and its price never
+    are, because they belong to another deploy.
+    """
     of = {"slot_devices": 4, "max_num_seqs": 3, "max_model_len": 900}
     shares = {"open_ended": 0.7, "structured": 0.3}
     serving = make_serving_facts(**of) if is_on_aws else None

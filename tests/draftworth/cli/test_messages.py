@@ -1,4 +1,4 @@
-"""Messages and pages call the program by its name, which a package and a checkout both have."""
+"""Messages and pages say `draftworth` and not `python -m draftworth`, in a checkout too."""
 
 from tests.conftest import ROOT
 

@@ -1,4 +1,4 @@
-"""`plan`: golden time lines, its options, what it says of a search, and what it warns of."""
+"""`plan`: snapshots of its text, its options, what it says of a search, and its notes."""
 
 import json
 import re
@@ -31,7 +31,8 @@ SNAPSHOTS = Path(__file__).parent / "snapshots"
 EXPERIMENTS = ROOT / "experiments"
 SEARCH = "qwen3-32b-search"
 
-# The plan of a file, or of a shipped experiment (`base`) with edits.
+# Runs `plan` and returns its text: of the experiment file `path`, or of the shipped experiment
+# `base` with edits.
 Planned = Callable[..., str]
 
 
@@ -39,7 +40,7 @@ Planned = Callable[..., str]
 def planned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Planned:
-    # A price that was looked up is in the folder where the command runs.
+    # `plan` finds a price that was looked up earlier in the current folder, so that must be empty.
     monkeypatch.chdir(tmp_path)
 
     def plan(
@@ -64,7 +65,7 @@ def test_the_plan_of_a_shipped_experiment(
     name: str, planned: Planned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable, value in {"COLUMNS": "40", "FORCE_COLOR": "1", "TERM": "xterm-256color"}.items():
-        monkeypatch.setenv(variable, value)  # the table is plain text of its own width
+        monkeypatch.setenv(variable, value)  # the plan must not depend on the terminal
     text = planned(path=EXPERIMENTS / f"{name}.yaml")
     assert_snapshot(text, SNAPSHOTS / f"plan-{name}.txt")
     short = planned(path=EXPERIMENTS / f"{name}.yaml", with_=())
@@ -160,7 +161,8 @@ def test_a_limit_below_the_best_case_is_refused(
     printed = capsys.readouterr()
     assert f"aws.{key}: given {value}, allowed: " in printed.err
     assert "because even the best case needs" in printed.err
-    # A synthesis refuses no limit, or a stack could not be destroyed.
+    # Only `plan` refuses such a limit. `cdk synth` only warns, because else a deployed stack with
+    # this limit could not be destroyed.
     experiment = load_neuron(limited)
     warned = {note.code for note in notes(experiment, run=forecast(experiment), today=date.today())}
     assert ("run-ends-unfinished" in warned) == (base != SEARCH)
@@ -221,7 +223,10 @@ def of_account(account: str, reservation: str) -> Edit:
 
 
 def two_by_hand(data: dict[str, Any]) -> None:
-    """One of each draft is certain, by the names that the search has for them."""
+    """Add a candidate of each draft by hand, so that it is certainly measured.
+
+    Each has the name that the search gives to the same candidate.
+    """
     for draft in ("Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B"):
         by_hand = {"name": f"{draft.partition('/')[2].lower()}-k8", "method": "fused_draft"}
         data["variants"].append({**by_hand, "draft": {"model": draft}, "window": 8})
@@ -247,7 +252,7 @@ UNKNOWN_DFLASH = both(
     put("variants", 1, "draft", value={"model": "acme/DFlash", "tokenizer_family": "llama3"}),
 )
 ONE_DRAFT = put("search", "drafts", value=[{"model": "Qwen/Qwen3-1.7B"}])
-# What is edited in which shipped experiment; `plan-edits.txt` has what that adds to its plan.
+# Edits of shipped experiments; `plan-edits.txt` has the lines that each edit adds to the plan.
 EDITED: dict[str, tuple[str, Edit]] = {
     "without a price": ("qwen3-32b", drop("aws", "price")),
     "no whole round more": ("qwen3-32b", requests(8, 9)),
@@ -263,7 +268,8 @@ EDITED: dict[str, tuple[str, Edit]] = {
     "a search without a price": (SEARCH, drop("aws", "price")),
     "a search in which all is certain": (SEARCH, OF_HEADS),
 }
-# Of these, `plan-notes.txt` has what is added to the notes; beside each stands what adds none.
+# Further edits; `plan-notes.txt` has the notes that each edit adds. Beside an edit that adds a note
+# stands a similar one that adds none.
 NOTED: dict[str, tuple[str, Edit]] = {
     "room": ("qwen3-32b", limits()),
     "too little money at worst": ("qwen3-32b", limits(accelerator_budget_usd=20.0)),
@@ -309,7 +315,10 @@ NOTED: dict[str, tuple[str, Edit]] = {
 
 
 def of_plan(text: str, *, notes: bool) -> list[str]:
-    """Its notes, or all else but servers' commands; blanks are one, as columns have any width."""
+    """The plan's notes, or its other lines without servers' keys, environments and commands.
+
+    Several blanks become one, because an edit can change the width of columns.
+    """
     left_out = ("artifact key", "environment", "command", "──")
     rows = (" ".join(row.split()) for row in text.splitlines())
     return [r for r in rows if r.startswith("note: ") is notes and not r.startswith(left_out)]
@@ -333,7 +342,10 @@ def test_what_an_edit_adds_to_the_plan(
 
 
 def test_a_limit_as_the_note_says_is_enough(planned: Planned) -> None:
-    """And the run then costs no more than it says."""
+    """With the limit that a note names, no limit ends the run; with less it does.
+
+    The run then costs no more than the note says.
+    """
     text = planned(limits(deadline_minutes=100))
     needed = int(text.partition("the worst case needs ")[2].split()[0])
     for minutes, is_cut in ((needed, False), (needed - 1, True)):
@@ -348,7 +360,7 @@ def test_a_limit_as_the_note_says_is_enough(planned: Planned) -> None:
 
 
 def test_candidates_of_searches_differ_in_draft_and_window() -> None:
-    """Or `plan` would be wrong to show one server for all."""
+    """`plan` shows the server of one candidate for all, so their commands must be alike."""
     experiment = resolved(SEARCH)
     first = experiment.first_candidate
     assert isinstance(first, NeuronVariant)
@@ -369,7 +381,8 @@ def test_a_candidate_of_another_method_has_its_command(planned: Planned) -> None
         data["variants"].extend(pair)
 
     text = planned(extended, base=SEARCH, with_=("--verbose",))
-    # Of the baseline, of the first head, and of the first of the search's own method.
+    # The commands of three servers: of the baseline, of the first EAGLE head, and of the first
+    # candidate with the method of the search.
     assert text.count("  command ") == 3
     assert "like head-k3, with another draft or window: 1 variant\n" in text
     assert "like qwen3-1.7b-k3, with another draft or window: 25 variants" in text

@@ -1,4 +1,4 @@
-"""How far a run is, in a terminal and in a pipe."""
+"""A run's progress on standard error, in a terminal and in a pipe."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""`prompts import`: what it says, and what it must not say."""
+"""`prompts import`: what it prints of an import, and that it prints no text of a prompt."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ def command(source: Path, *more: str) -> list[str]:
 
 
 def write_log(folder: Path) -> Path:
-    """Every kind of line, each with a text that nobody may see."""
+    """Write a log with every kind of line, each with a text that must not be printed."""
     part = {"type": "image_url", "image_url": {"url": SECRET}}
     user = {"role": "user", "content": SECRET}
     lines: list[object] = [

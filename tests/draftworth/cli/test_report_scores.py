@@ -1,4 +1,4 @@
-"""Outputs that a program of the user's scores: real programs, as they are named on the line."""
+"""`report --score` with real programs, which are given as a user gives them on the command line."""
 
 import shlex
 import sys
@@ -23,7 +23,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The variant's structured outputs are four characters longer."""
+    """A run's folder; outputs of the variant in `structured` are longer by four characters."""
     run = make_run()
     drafted = [
         record.request_id
@@ -40,7 +40,10 @@ def program(text: str) -> str:
 
 
 def for_each(line: str) -> str:
-    """A program that writes this line for each pair; `json` is two scores as a line."""
+    """A program that writes `line`, a Python expression, for each pair of outputs.
+
+    The expression can call `json(plain, drafted)`, which makes the line of two scores.
+    """
     json = (
         "json = lambda plain, drafted: b'%s\\n' % "
         "dumps({'baseline': plain, 'variant': drafted}).encode()\n"
@@ -97,7 +100,7 @@ def test_a_program_without_an_end_is_stopped(text: str, seconds: float, words: s
 
 
 def test_a_programs_leftover_processes_are_not_waited_for() -> None:
-    """It holds the pipe of standard error open; its end is that of the program that started it."""
+    """A process that the program started holds standard error open, but only the program counts."""
     left = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SILENT!r}], stdout=2)"
     text = f"{left}; sys.stdout.write('scores'); sys.stderr.write('words'); sys.exit(3)"
     limits = Limits(seconds=HANGS_AFTER_SECONDS, output_bytes=1_000)

@@ -1,4 +1,4 @@
-"""`--resume`: a run of `compare` or `measure` that was killed goes on in its folder."""
+"""`--resume` continues a run of `compare` or `measure` that was killed, in the run's folder."""
 
 import json
 import math
@@ -37,15 +37,17 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 
 PROMPTS = [{"id": f"mail-{n}", "prompt": f"Answer mail {n}."} for n in range(8)]
 KEY = "sk-very-secret-0123456789"
-# Of a block: eight measured requests and a warm-up. At the start, one to each server besides.
+# A block sends eight measured requests and one warm-up request. Besides these, the command sends
+# one request to each server when it starts.
 REQUESTS_PER_BLOCK = 9
 
 
 @dataclass
 class Servers:
-    """Two servers; of a process that measures them, `killed` cuts a block.
+    """Two servers, and commands that measure them and are killed in the middle of a block.
 
-    most_blocks: with so many finished, no request is answered. reached: one has come.
+    most_blocks: once the run has this number of finished blocks, requests get no answer.
+    reached: is set when a request has come after that.
     """
 
     folder: Path
@@ -54,7 +56,7 @@ class Servers:
     reached: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, request: Request) -> Sequence[Step]:
-        """As a server without a list of models."""
+        """Answer as a server that does not list its models."""
         if request.method == "GET":
             return plain("200 OK" if request.path == "/health" else "404 Not Found", b"")
         if len([*self.folder.glob("runs/*/blocks/*.result.json")]) >= self.most_blocks:
@@ -72,7 +74,10 @@ class Servers:
         return ["--baseline", baseline, "--variant", f"fast={variant}"]
 
     def killed(self, *argv: str, block: int) -> Path:
-        """Start `draftworth`, end it by SIGKILL in that block, and return the run's folder."""
+        """Start `draftworth`, kill it in the middle of a block, and return the run's folder.
+
+        block: the number of this block in the run, from 1.
+        """
         self.most_blocks = block - 1
         process = subprocess.Popen(
             [sys.executable, "-m", "draftworth", *argv],
@@ -125,7 +130,8 @@ def test_a_killed_comparison_is_reported_and_goes_on(servers: Servers, ran: Ran)
     run = read_run(folder)
     assert "continuing after 3 blocks that are measured already" in output
     assert run.result.status == "complete"
-    # What is finished counts as it is, and is not asked again; the cut block is.
+    # Finished blocks count as they are, and their requests are not sent again; those of the block
+    # that the kill cut are.
     assert {name: (folder / "blocks" / name).read_bytes() for name in before} == before
     assert servers.requests - requests_before == REQUESTS_PER_BLOCK * (len(run.blocks) - 3) + 2
     assert set(Counter((b.variant, b.round) for b in run.blocks).values()) == {1}
@@ -168,7 +174,7 @@ def test_the_folder_is_private_and_holds_no_key(
     assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
 
 
-# What is added to `compare --resume RUN`, and what is said of it.
+# Options added to `compare --resume RUN` that contradict the run, and the message for each.
 CONTRADICTIONS: dict[str, tuple[Callable[[Servers], list[str]], str]] = {
     "another model": (
         lambda _: ["--model", "n"],
@@ -215,12 +221,13 @@ def test_contradictions_to_the_recorded_run_are_refused(servers: Servers, ran: R
         assert message in output, name
         assert "Traceback" not in output
     assert servers.requests == requests_before
-    # The same command again, with `--resume` added to it, is no contradiction.
+    # The options with which the run began do not contradict it.
     ran("compare", *servers.options, *servers.settings, "--resume", folder)
     assert read_run(folder).result.status == "complete"
 
 
-# What is put where in the recorded specification, and what is said of it.
+# Wrong values in the specification that a run's folder has recorded: where each value is put, the
+# value, and the message.
 OF_ANYBODY: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "no load": (("loads",), [], "not a run specification: loads: given none, allowed: one or more"),
     "no requests": (("sampling", "requests_per_round"), 0, "not one that this command has written"),
@@ -310,7 +317,7 @@ def test_runs_that_cannot_resume_are_refused_with_reason(servers: Servers, ran: 
     with only_process(folder):
         output = ran("compare", "--resume", folder, code=2)
         assert "the run is still measured, by another process; next: wait until it ends" in output
-        # Meanwhile the finished blocks can be read.
+        # While another process measures the run, its finished blocks can be reported.
         assert ran("report", folder).startswith("No decision, the run is not complete")
     renamed = folder.rename(folder.with_name("other"))
     output = ran("compare", "--resume", renamed, code=2)
@@ -352,9 +359,10 @@ def test_the_key_goes_only_to_named_addresses(
     is_named: bool,
     message: str,
 ) -> None:
-    """is_elsewhere: a server is on another machine. is_named: the command line names all servers.
+    """A resumed run sends the API key to a remote server only if the command line names the server.
 
-    message: what is said; empty where the run goes on.
+    is_elsewhere: a server is on another machine. is_named: the command line names all servers.
+    message: a part of the error message; empty: the run is resumed.
     """
     words = servers.options if command == "compare" else ["--base-url", servers.options[1]]
     folder = servers.killed(command, *words, *servers.settings, block=2)

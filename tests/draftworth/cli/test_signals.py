@@ -1,4 +1,4 @@
-"""Signals end a command as Ctrl-C does."""
+"""SIGTERM and SIGHUP end a command as Ctrl-C does."""
 
 import os
 import pty
@@ -32,7 +32,7 @@ PROMPTS = ROOT / "prompts" / "structured" / "count.jsonl"
 
 
 def slow(request: Request) -> Sequence[Step]:
-    """Ready at once, and in the middle of an answer for a minute."""
+    """Script of a server that is ready at once, and pauses for a minute within each answer."""
     if request.method == "GET":
         return plain("200 OK", b"")
     first, *rest = completion(1, 1)
@@ -68,7 +68,7 @@ def wait_for_a_request(server: StreamServer) -> None:
 def test_a_signal_interrupts_commands_unless_ignored(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As `nohup` does it: a measurement outlives the terminal."""
+    """A signal that the process ignores, as under `nohup`, does not end the command."""
 
     def signalled(_: object) -> int:
         signal.raise_signal(number)
@@ -90,7 +90,7 @@ def test_a_signal_interrupts_commands_unless_ignored(
 def test_a_measurement_ended_by_signals_can_be_resumed(
     server: StreamServer, tmp_path: Path, sigint: Any
 ) -> None:
-    """Also in the background of a script, where SIGINT is ignored."""
+    """SIGTERM ends a measurement even where SIGINT is ignored, as in the background of a script."""
     before = signal.signal(signal.SIGINT, sigint)
     try:
         process = start(server, tmp_path)
@@ -109,7 +109,7 @@ def test_a_measurement_ended_by_signals_can_be_resumed(
 
 
 def last_entry(folder: Path) -> Entry:
-    """The last that the process wrote into the run's journal."""
+    """The last entry that the process wrote into the run's journal, a record of its events."""
     *_, last = read_begun_run(folder).history.entries
     return last
 
@@ -132,7 +132,7 @@ def test_a_report_ended_by_signals_leaves_no_copy(tmp_path: Path) -> None:
 
 
 def test_a_terminal_that_goes_away_ends_a_measurement(server: StreamServer, tmp_path: Path) -> None:
-    """Its signal comes, and every line that is written after it fails."""
+    """When a terminal closes, SIGHUP comes, and every later write to the terminal fails."""
     ours, terminal = pty.openpty()
     process = start(
         server,

@@ -1,4 +1,4 @@
-"""Settings of a pass of the tiny pair over outputs."""
+"""Settings of a forward pass over outputs, by default of the small draft model in the checkout."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Checks of a run's outputs: which model reads them, and where the findings are written."""
+"""Checks of a run's outputs: which model reads them, and where the results are written."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,10 @@ RUN_ID = make_run().run_id
 
 @dataclass(frozen=True, kw_only=True)
 class Known(Reader):
-    """Reads nothing; keeps which model was asked to read, and how."""
+    """A fake reader, which runs no model and makes up readings.
+
+    asked: the folder of each model that was to read outputs, with the options of this call.
+    """
 
     python: Path = Path("python")
     folder: Path = Path("none")
@@ -51,7 +54,7 @@ def tokenizer_alone(folder: Path) -> Path:
 
 
 def checked(reader: Known, run: Path, **overrides: Any) -> list[str]:
-    """The progress lines of the check of a run's outputs."""
+    """Check a run's outputs, and return the lines that are printed as progress."""
     experiment = load(EXPERIMENT)
     answers = replace(read_target_outputs(experiment, run), **overrides)
     lines: list[str] = []
@@ -74,7 +77,7 @@ def test_the_target_reads_sampled_outputs_as_drawn(tmp_path: Path) -> None:
     assert "nothing shows that its answers are not the target's" in lines[0]
     assert str(run / likelihoods.LIKELIHOODS_FILE) in lines[-1]
     (run / likelihoods.LIKELIHOODS_FILE).unlink()
-    # A run in S3 has its checks told and not written.
+    # Checks of a run in S3 are printed, but not written into a file.
     assert checked(reader, run, folder=None) == lines[:-1]
     assert not (run / likelihoods.LIKELIHOODS_FILE).exists()
 
@@ -112,7 +115,7 @@ def test_a_draft_reads_both_sides_without_target_weights(
 
 
 def transcripts_of(run: Path, by_the_variant: str) -> Transcripts:
-    """The run's transcripts, with another text of the variant's."""
+    """The run's transcripts, with `by_the_variant` as the text of each output of the variant."""
     answers = read_target_outputs(load(EXPERIMENT), run)
     assert answers.run
     drafted = {

@@ -1,4 +1,4 @@
-"""Estimates as a document (the conclusion comes first, and no name is markup) and as JSON."""
+"""Estimates as a document, with the conclusion first and names escaped, and as JSON."""
 
 import json
 from dataclasses import replace
@@ -41,7 +41,7 @@ def estimate(draft: str, load: str | None, *, outputs: int = 1) -> DraftEstimate
 
 
 def with_classes(draft_estimate: DraftEstimate, *names: str) -> DraftEstimate:
-    """The same tokens a step in each class."""
+    """The estimate with other prompt classes, which all have its tokens per step."""
     acceptance = dict.fromkeys(names, *draft_estimate.acceptance.values())
     return replace(draft_estimate, acceptance=acceptance, weights=dict.fromkeys(names, 1.0))
 
@@ -69,7 +69,7 @@ def written(document: Document, folder: Path) -> str:
 def test_the_answer_at_a_glance(
     low: float, high: float, tone: str, value: str, finding: str
 ) -> None:
-    # Each step yields three tokens.
+    # Each step yields three tokens, so a step that costs 3 x `low` gives the cost ratio `low`.
     costs = StepCosts(by_window={3: CostRange(low=3 * low, high=3 * high)}, source="", load="c1")
     draft_estimate = replace(estimate("a", "c1"), step_costs=costs)
 

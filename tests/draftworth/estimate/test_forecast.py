@@ -1,4 +1,4 @@
-"""Forecasts and conclusions from planted hits and planted step costs."""
+"""Forecasts and conclusions for drafts whose acceptance and step costs the tests have chosen."""
 
 import random
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ def test_a_good_draft_pays_up_to_some_cost() -> None:
     assert (conclusion.outcome, conclusion.to_measure) == ("pays", (conclusion.about.window,))
     assert sentence.startswith("pays unless a step of window ")
     assert "baseline steps: a token costs" in sentence
-    # By its own measured step nothing is left to settle.
+    # If the cost of this window's step was measured, nothing is left to measure.
     of_card = [replace(f, is_measured=True) for f in forecasts(readings(0.95), (0.1, 0.12))]
     assert conclude(of_card).to_measure == ()
 
@@ -98,7 +98,11 @@ def test_a_window_on_the_card_is_not_proposed(
 
 
 def test_the_range_holds_the_truth() -> None:
-    """With acceptance a, a token costs (1 + ck) (1 - a) / (1 - a^(k + 1))."""
+    """The forecast's range of the cost ratio contains the true one, which has a formula.
+
+    If each drafted token is accepted with probability a, and each adds c baseline steps to a step,
+    then with k drafted tokens per step a token costs (1 + ck) (1 - a) / (1 - a^(k + 1)).
+    """
     truth = (1 + 0.16 * 7) * (1 - 0.8) / (1 - 0.8**8)
 
     (forecast,) = forecasts(readings(0.8, prompts=100), (0.14, 0.19), windows={7: 7})

@@ -1,4 +1,4 @@
-"""Folders that cannot hold a model are refused; a model has to fit into memory."""
+"""Folders without a model are refused, and a model has to fit into memory."""
 
 import shutil
 import sys
@@ -61,7 +61,7 @@ def test_a_card_is_read_before_any_pass(tmp_path: Path, capsys: pytest.CaptureFi
 def test_what_is_read_already_is_there_without_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """This interpreter has none, and loading it would take longer than all the rest."""
+    """If all outputs have readings already, torch is not imported: the import takes long."""
     output = make_output()
     data = dump_record(settings(tmp_path)) + dump_record(output)
 

@@ -1,4 +1,4 @@
-"""Right samplers of planted models pass the check of their outputs, and wrong ones are caught."""
+"""Correct samplers of simulated models pass the check of their outputs; wrong ones are caught."""
 
 import math
 import random
@@ -23,15 +23,18 @@ from draftworth.report.reason_sentences import answers_words
 from tests.support.readings import make_reading
 
 TOKENS, OUTPUTS = 60, 12
-# A run's usual size: requests of so many tokens.
+# A run's usual size: the number of requests, and of tokens in each output.
 REQUESTS, LENGTH = 48, 200
-# Draws a token after another one at a step.
+# Draws the next token; the two numbers are the previous token and the step.
 Sampler = Callable[[random.Random, int, int], int]
 
 
 @cache
 def chances(previous: int, step: int, temperature: float) -> list[float]:
-    """A different distribution after each token at each step: some are sure, some not."""
+    """The model's probability of each of six tokens, given the previous token and the step.
+
+    The distributions differ: in some one token is nearly certain, in others none is.
+    """
     drawn = random.Random(f"{previous} {step}")
     sharpness = drawn.choice((0.2, 1.0, 4.0))
     weights = [math.exp(sharpness * drawn.gauss(0, 1) / temperature) for _ in range(6)]
@@ -44,14 +47,14 @@ def cumulated(previous: int, step: int, temperature: float) -> list[float]:
 
 
 def sampled(temperature: float) -> Sampler:
-    # The last sum may be below 1 by a rounding: a draw above it is the last token too.
+    # Rounding may leave the last cumulated sum below 1, so a draw above it is the last token too.
     return lambda drawn, previous, step: bisect(
         cumulated(previous, step, temperature), drawn.random(), hi=5
     )
 
 
 def most_alarms(runs: int) -> float:
-    """Three standard errors of a count above the promise."""
+    """The expected number of false alarms in `runs` runs, plus three standard errors."""
     return runs * FALSE_ALARMS + 3 * math.sqrt(runs * FALSE_ALARMS)
 
 
@@ -76,9 +79,12 @@ def read(
     tokens: int = TOKENS,
     prompt: int | None = None,
 ) -> Reading:
-    """One output of a sampler, read by the model at a temperature."""
+    """Draw one output with a sampler, and return the model's reading of it at `temperature`.
+
+    number: the seed. prompt: its number; None: a prompt of its own.
+    """
     drawn = random.Random(number)
-    # Texts of a prompt begin alike.
+    # All outputs to one prompt follow the same token.
     previous, likelihood, entropy, variance = (prompt or 0) % 6, 0.0, 0.0, 0.0
     for step in range(tokens):
         place = (previous, step % 7)
@@ -112,13 +118,16 @@ def test_a_right_sampler_raises_few_false_alarms() -> None:
 
 
 def of_prompts(run: int, sampler: Sampler, *, prompts: int = 4, each: int = 6) -> list[Reading]:
-    """Few prompts, each answered several times."""
+    """Readings of a sampler's outputs to a few prompts, each answered several times."""
     first = run * prompts * each
     return [read(first + n, sampler, tokens=40, prompt=n % prompts) for n in range(prompts * each)]
 
 
 def clustered(readings: list[Reading]) -> float:
-    """The same sum in standard errors that are estimated from the sums of prompts."""
+    """The deviation in standard errors that are estimated from the sums of each prompt.
+
+    `likelihood_of` has the standard error that follows from the target's distribution instead.
+    """
     sums: dict[str, float] = {}
     for r in readings:
         sums[r.prompt_id] = sums.get(r.prompt_id, 0.0) + r.log_likelihood + r.entropy
@@ -126,8 +135,11 @@ def clustered(readings: list[Reading]) -> float:
 
 
 def test_outputs_to_one_prompt_count_as_independent() -> None:
-    """So the variance that the target gives is right. One that is estimated from prompts is no
-    safer: four prompts hardly determine it, and no deviation can exceed the limit then."""
+    """The variance that follows from the target's distribution is right for repeated prompts too.
+
+    A variance estimated from prompts would not be safer: with four prompts the deviation is never
+    above 2 standard errors, so even noise would pass.
+    """
     runs = 300
     readings_per_run = [of_prompts(n, sampled(0.8)) for n in range(runs)]
     deviations = [
@@ -185,12 +197,12 @@ def greedy(number: int, farthest: float) -> Reading:
     ("farthest", "right"),
     [
         ([0.0] * 16, True),
-        # Near ties, in every output.
+        # Every output has a token whose log-likelihood is 0.1 below that of the best: a near tie.
         ([0.1] * 16, True),
-        # What a model that reads with other roundings may show once.
+        # One output may have such a token, because the model in the check rounds differently.
         ([3.0] + [0.0] * 15, True),
         ([3.0] * 5 + [0.0] * 11, False),
-        # One of two is no evidence; two of two are.
+        # One wrong output of two is no evidence, two wrong outputs of two are.
         ([3.0, 0.0], True),
         ([3.0, 3.0], False),
     ],
@@ -218,7 +230,7 @@ def test_first_greedy_output_per_prompt_counts() -> None:
 
 
 def test_right_greedy_servers_raise_few_false_alarms() -> None:
-    """Of one output in twenty the model that reads finds a token beyond a near tie."""
+    """A correct server may have such a token in one of 20 outputs, because of other rounding."""
     runs, drawn = 500, random.Random(1)
     likelihoods = [
         greedy_likelihood_of("k7", [greedy(n, 9.0 * (drawn.random() < 0.05)) for n in range(32)])
@@ -231,7 +243,11 @@ def test_right_greedy_servers_raise_few_false_alarms() -> None:
 def by_draft(
     run: int, sampler: Sampler, *, prompts: int = 32, tokens: int = LENGTH
 ) -> DraftLikelihood:
-    """A run's both sides under a draft: the model at another temperature, which is not theirs."""
+    """Compare a variant's and the baseline's outputs under a draft model.
+
+    sampler: how the variant draws tokens; the baseline draws at temperature 0.8. The draft model is
+    the same model at temperature 0.5, so its distribution is not the one that was drawn from.
+    """
     numbers = [run * 2 * prompts + n for n in range(2 * prompts)]
     sides = [
         [
@@ -240,7 +256,7 @@ def by_draft(
         ]
         for start, how in ((0, sampler), (1, sampled(0.8)))
     ]
-    # Each side answers every prompt.
+    # The variant and the baseline have one output to each prompt.
     drafted, plain = ([replace(r, prompt_id=str(i)) for i, r in enumerate(s)] for s in sides)
     (likelihood,) = draft_likelihoods_of("k7", drafted, plain, draft="draft")
     return likelihood
@@ -251,7 +267,7 @@ def test_right_sides_raise_few_alarms_under_a_draft() -> None:
     likelihoods = [by_draft(n, sampled(0.8), tokens=30, prompts=12) for n in range(runs)]
 
     assert sum(judged(k).is_the_targets is False for k in likelihoods) <= most_alarms(runs)
-    # Nor does the test of no difference at all, which has no margin to be safe by.
+    # The interval alone, without the margin `DRAFT_MARGIN_NATS`, also misses 0 rarely enough.
     outside = sum(not (k.low or 0.0) <= 0 <= (k.high or 0.0) for k in likelihoods)
     assert outside <= most_alarms(runs)
 
@@ -266,7 +282,10 @@ def test_a_draft_reveals_outputs_of_another_distribution(sampler: Sampler, word:
 
 
 def in_class(name: str, readings: Sequence[Reading], *, more_likely: float = 0.0) -> list[Reading]:
-    """The same readings of another class, each token so much more likely, in nats."""
+    """The readings as those of another class.
+
+    more_likely: added to the log-likelihood of each token, in nats.
+    """
     return [
         replace(
             r,
@@ -278,7 +297,11 @@ def in_class(name: str, readings: Sequence[Reading], *, more_likely: float = 0.0
 
 
 def test_opposite_classes_do_not_hide_a_fault() -> None:
-    """Noise is less likely than texts that a draft knows, and more likely than unknown ones."""
+    """Each class is judged by itself, because differences of opposite sign would cancel.
+
+    Under a draft, noise is less likely than texts like those of its training, and more likely than
+    others.
+    """
     plain = [read(n, sampled(0.8)) for n in range(12)]
     baseline = [*in_class("known", plain), *in_class("unknown", plain)]
     noisy = [

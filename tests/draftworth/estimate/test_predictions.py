@@ -1,11 +1,11 @@
-"""Predictions are compared over the same requests, and step by step if the chunks show steps."""
+"""Predicted and measured tokens per step are of the same requests; chunks can show each step."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from draftworth.estimate.predictions import draft_folders, predictions_of, went_by
+from draftworth.estimate.predictions import could_have_taken, draft_folders, predictions_of
 from draftworth.planning.resolved import ResolvedLocal, load
 from draftworth.records.likelihoods import Prediction
 from draftworth.records.readings import Reading
@@ -41,7 +41,7 @@ def predicted(
     ("chunks", "measured", "steps_shown", "same"),
     [
         ((1, 3, 3), 3.0, 1, 1),
-        # As many steps of other lengths agree in the mean alone.
+        # Two steps, as predicted, so the means agree; but the two steps have other tokens.
         ((1, 2, 4), 3.0, 1, 0),
         ((1, 2, 2, 2), 2.0, 1, 0),
     ],
@@ -73,9 +73,15 @@ MERGED = [(1, 1, 1, 1, 1, 6, 5), (3, 1, 1, 1, 5, 5), (16,)]
 
 
 def goes_by_steps(chunks: tuple[int, ...], steps: int | None = 7, accepted: int | None = 8) -> bool:
-    """By default the server's counts are right, and no draft was accepted after the end."""
+    """Return whether a request with these chunks can have taken the steps in `STEPS`.
+
+    steps, accepted: the server's counts of steps and of accepted tokens. The defaults are right if
+    no drafted token was accepted beyond the output's end.
+    """
     record = make_record(verification_steps=steps, drafted_tokens=10, accepted_tokens=accepted)
-    return went_by(STEPS, record, Transcript(request_id="r", chunk_tokens=chunks), checked=5)
+    return could_have_taken(
+        STEPS, record, Transcript(request_id="r", chunk_tokens=chunks), checked=5
+    )
 
 
 @pytest.mark.parametrize("chunks", MERGED)
@@ -83,7 +89,8 @@ def goes_by_steps(chunks: tuple[int, ...], steps: int | None = 7, accepted: int 
     ("steps", "accepted", "agrees"),
     [
         (7, 8, True),
-        # The last of five drafts was accepted after the output's end, so one step less is counted.
+        # The last step accepted one drafted token beyond the output's end, so the number of steps
+        # that is computed from the accepted tokens is too small by one.
         (6, 9, True),
         (8, 8, False),
         (7, 7, False),

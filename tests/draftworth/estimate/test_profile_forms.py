@@ -1,7 +1,8 @@
-"""Each form of acceptance, with published figures: what it counts, and what comes back of it.
+"""Each form of an acceptance profile, with published figures: what is written, and read back.
 
-The curve is that of a MiniMax-M3 head (InferenceX, golden_al_distribution, minimaxm3_eagle3_gqa),
-whose recipe for TensorRT-LLM has 1.78 for its 2.78; the shares are of a published `vllm serve`.
+The tokens per step are those of a MiniMax-M3 head (InferenceX, golden_al_distribution,
+minimaxm3_eagle3_gqa). Its recipe for TensorRT-LLM has 1.78 instead of 2.78, without the target's
+own token. The acceptance by position is from a published command `vllm serve`.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The replay of n-gram drafting: by hand, against every n-gram, and against vLLM's own code."""
+"""The replay of n-gram drafting, compared with examples, a naive search, and vLLM's own code."""
 
 import json
 import random
@@ -33,7 +33,7 @@ def looked_up(
 @pytest.mark.parametrize(
     ("prompt", "output", "checked", "steps"),
     [
-        # After 1 2 the prompt goes on with 3 4 5, and so does the output.
+        # In the prompt 1 2 is followed by 3 4 5, and in the output too: these drafts are accepted.
         ([9, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 7], 3, [1, 4]),
         ([9, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 7], 1, [1, 2, 2]),
         ([9, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 7], 0, [1, 1, 1, 1, 1]),
@@ -41,11 +41,11 @@ def looked_up(
         ([1, 2, 8, 1, 2, 3], [1, 2, 3], 3, [1, 1]),
         # The longest match decides: 7 1 2 occurs earlier, and is followed by 5.
         ([1, 2, 8, 7, 1, 2, 5, 7, 1], [2, 5, 6], 1, [2]),
-        # Nothing occurs twice, and then there is nothing but one token after the first.
+        # Nothing occurs twice, so nothing is proposed and each step yields one token.
         ([1, 2], [3, 4, 5], 5, [1, 1]),
         ([1, 2], [3], 5, []),
         ([], [], 5, []),
-        # The drafts end with the known text, however long the window is.
+        # No more tokens are proposed than follow the earlier occurrence, however long the window.
         ([4, 4], [4, 4, 4, 4, 4, 4], 9, [2, 3]),
     ],
 )
@@ -54,7 +54,10 @@ def test_steps(prompt: list[int], output: list[int], checked: int, steps: list[i
 
 
 def naive(tokens: Sequence[int], lengths: LookupLengths) -> int | None:
-    """Where the proposal begins after all tokens, by looking at every n-gram."""
+    """The index of the token that is proposed after `tokens`, by a search through all n-grams.
+
+    None: no n-gram occurs earlier.
+    """
     for length in range(min(lengths.longest, len(tokens)), lengths.shortest - 1, -1):
         last = tokens[len(tokens) - length :]
         for end in range(length, len(tokens)):
@@ -122,7 +125,8 @@ def test_the_traffic_counts_classes_by_their_tokens() -> None:
     outputs = [looked_up(copied, copied), looked_up([99], new)]
     outputs[1] = LookedUp(**{**vars(outputs[1]), "prompt_class": "open_ended"})
     both = tokens_per_step(outputs, {"structured": 1.0, "open_ended": 1.0}, checked=9)
-    # 7 tokens in 2 steps, and 7 in 7: of two tokens, one of each class, 2/7 + 1 steps.
+    # One class takes 2 steps for 7 tokens, the other takes 7. So two tokens, one of each class,
+    # take 2/7 + 1 steps.
     assert both == pytest.approx(2 / (2 / 7 + 1))
     assert tokens_per_step(outputs, {"open_ended": 1.0}, checked=9) == 1
 

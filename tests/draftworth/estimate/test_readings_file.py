@@ -1,4 +1,4 @@
-"""The file of a pass: what is appended to it is its owner's, and goes nowhere else."""
+"""The file of readings: only its owner may read it, and nothing is written through a link."""
 
 import stat
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 from tests.support.readings import make_output, make_reading
 
 OUTPUT = make_output()
-# Stands for torch: the output has one token, which the model reads.
+# Replaces the module `forward_pass`, which needs torch. The output has one token.
 FORWARD_PASS = SimpleNamespace(
     load_tokenizer=lambda *_: None,
     tokens_of=lambda *_, **__: SimpleNamespace(output_ids=[1]),
@@ -28,7 +28,7 @@ FORWARD_PASS = SimpleNamespace(
 def written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Path:
-    """The file of a pass that has ended."""
+    """The file of readings that a complete pass has written."""
     monkeypatch.setattr(estimate, "forward_pass", FORWARD_PASS, raising=False)
     assert read_in(tmp_path) == 0
     return Path(capsys.readouterr().out.strip())

@@ -53,7 +53,7 @@ def test_each_end_of_a_pass_is_one_sentence(
             'echo "a server echoed sk-of-the-user-0123456789" >&2',
             "a server echoed [OPENAI_API_KEY]\n",
         ),
-        # A process that it leaves behind keeps its standard error.
+        # A process that the interpreter leaves behind holds standard error open.
         ("sleep 1000 & echo $! >../pid; echo last >&2", "last\n"),
     ],
 )

@@ -1,4 +1,4 @@
-"""How the process that makes token ids can end, and that its limits end with what they are for."""
+"""How the process that makes token ids can end, and that `limited` ends its limits afterwards."""
 
 import resource
 import signal

@@ -1,4 +1,4 @@
-"""Step costs of a card: measured windows, other windows, and cards that are refused."""
+"""Step costs of a run's card: of measured windows, of other windows, and cards that are refused."""
 
 import math
 

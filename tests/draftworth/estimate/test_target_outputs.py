@@ -1,4 +1,4 @@
-"""Which outputs are read, and which are refused before or after that."""
+"""Which outputs of the target are found in a run or a folder, and which are refused."""
 
 from pathlib import Path
 from typing import Any

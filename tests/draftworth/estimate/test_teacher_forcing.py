@@ -1,4 +1,4 @@
-"""The pass of a real model over outputs, in the engine's environment."""
+"""The forward pass of a real model over outputs, in the engine's environment with torch."""
 
 import json
 import os
@@ -18,11 +18,11 @@ from tests.draftworth.estimate.pass_settings import DRAFT, TARGET, settings
 
 pytestmark = pytest.mark.engine
 
-# What the tiny target answers, or might.
+# Outputs that the small target model in the checkout gives, or might give.
 TEXTS = ("1 2 3 4 5 6 7 8 9 10", "Roses are red, violets are blue")
 
 
-# Loading torch takes longer than any of these tests: one process calls the program for all of them.
+# Loading torch takes longer than any of these tests, so one process calls the program for all.
 CALLER = """
 import contextlib, io, json, sys
 from draftworth.estimate.teacher_forcing import main
@@ -37,7 +37,7 @@ Call = Callable[[bytes], tuple[int, str]]
 
 @pytest.fixture(scope="module")
 def call() -> Iterator[Call]:
-    """The program with this standard input: exit code and standard error."""
+    """Runs the program with this standard input; returns its exit code and all that it printed."""
     python = os.environ.get("DRAFTWORTH_ENGINE_PYTHON")
     if python is None:
         pytest.skip("set DRAFTWORTH_ENGINE_PYTHON to the engine's interpreter (make test-engine)")
@@ -104,7 +104,7 @@ def test_each_output_is_read_once_despite_interruptions(call: Call, tmp_path: Pa
     read_back = readings(tmp_path)
     assert sorted(r.id for r in read_back) == ["o0", "o1", "o2", "o3"]
     assert all(r.log_likelihood < 0 < r.entropy for r in read_back)
-    # A text that no model here would have said.
+    # No model in these tests would have chosen all tokens of these texts.
     assert all(r.farthest > 0.5 for r in read_back)
     assert {r.id: r.hits for r in read_back}["o0"] == {r.id: r.hits for r in read_back}["o2"]
     _, third = read(call, tmp_path, [output(n) for n in range(4)])
@@ -156,7 +156,8 @@ def test_outputs_of_none_or_one_token_are_read(call: Call, tmp_path: Path) -> No
 
 
 def test_an_interrupt_leaves_no_traceback(tmp_path: Path) -> None:
-    # The import of torch stands for any moment: a module of that name is interrupted.
+    # Ctrl-C can come at any moment. Here it comes at the import of torch, for which a module of
+    # that name raises KeyboardInterrupt.
     (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
     done = subprocess.run(
         [sys.executable, "-m", "draftworth.estimate.teacher_forcing"],

@@ -1,4 +1,4 @@
-"""Token ids of prompts and outputs without torch; with the engine, beside transformers'."""
+"""Token ids of prompts and outputs, which are made without torch and equal transformers' own."""
 
 import json
 import subprocess
@@ -71,7 +71,7 @@ def test_prompts_have_the_ids_that_transformers_gives_them() -> None:
 
 
 def written(folder: Path, template: object) -> Path:
-    """The tiny target's tokenizer with another chat template, in its configuration."""
+    """Write the small target's tokenizer with another chat template in its configuration."""
     tokenizer = (TINY_PAIR / "target/tokenizer.json").read_bytes()
     (folder / "tokenizer.json").write_bytes(tokenizer)
     config = {"chat_template": template, "bos_token": {"content": "<|im_start|>"}}

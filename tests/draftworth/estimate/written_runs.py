@@ -1,4 +1,4 @@
-"""Runs in a folder whose variants answered a few prompts of an experiment."""
+"""Writes the folder of a run whose variants answered a few prompts of an experiment."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +28,11 @@ def write_answers(
     classes: Sequence[str] = ("structured",),
     temperature: float = 0.0,
 ) -> Path:
-    """A run whose variants answer one prompt of each class in 11 tokens, the draft's in 2 steps."""
+    """Write a run whose variants answered one prompt of each class in 11 tokens; return its folder.
+
+    After the first token, the variant with a draft took two steps. target: the name of the model in
+    the run's files. of: the experiment file.
+    """
     experiment = load(of)
     baseline, drafted = (v.name for v in experiment.variants[:2])
     blocks, transcripts = [], {}
