@@ -249,7 +249,7 @@ def _variant_facts(
     group, name, baseline = summary.group, summary.variant, run.result.baseline
     blocks = group.blocks(run.blocks, name)
     records = tuple(r for b in blocks for r in b.requests)
-    count = steps.step_count(blocks)
+    count = steps.step_counting(blocks)
     acceptance = checks.AcceptanceCheck(
         counted=summary.value(definitions.ACCEPTANCE_RATE),
         tokens_per_step=summary.value(definitions.TOKENS_PER_STEP),
@@ -296,7 +296,7 @@ def _variant_facts(
 
 
 def _quantiles(
-    requests: Sequence[tuple[Sample, RequestRecord]], count: steps.StepCount | None
+    requests: Sequence[tuple[Sample, RequestRecord]], count: steps.StepCounting | None
 ) -> Iterator[tuple[tuple[Metric, float | None], Estimate]]:
     values: dict[Metric, Callable[[RequestRecord], float | None]] = {
         metric: attrgetter(metric.field) for metric in definitions.shown_latencies()
