@@ -165,9 +165,10 @@ def _checks(
 def latency_p95(
     blocks: Sequence[BlockResult], group: Group, variant: str, field: str
 ) -> Estimate | None:
-    """Return the 95th percentile of a latency in seconds, over the requests of a variant in a group.
+    """Return the 95th percentile of a latency, in seconds, with its interval.
 
-    None if no request has the latency. field: the latency's field in `RequestRecord`.
+    None if no request of the variant in the group (a prompt class at one load) has the latency.
+    field: the latency's field in `RequestRecord`.
     """
     # Each request counts as a prompt of its own, so that the interval does not get wider because
     # prompts differ: the limits are about the user's prompts, not about other, similar ones.
@@ -249,7 +250,7 @@ def goodput(
     sums = []
     for group in traffic.groups:
         of_group = group.blocks(blocks, variant)
-        # Excluded requests have wrong times, because the client was not running when it had to.
+        # Excluded requests have wrong times, because the client did not get a processor in time.
         records = [r for block in of_group for r in block.requests if r.excluded is None]
         good = [record for record in records if keeps(record, limits)]
         seconds = group.load.server_seconds(

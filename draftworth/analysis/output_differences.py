@@ -81,7 +81,7 @@ class Likeness:
 def output_pairs(pairs: Iterable[Pair], transcripts: Transcripts) -> list[OutputPair]:
     """Compare the baseline's and the variant's output of each pair of requests.
 
-    Pairs of which neither the texts nor their hashes are known are left out.
+    Pairs with nothing to compare are left out: their outputs are not known, or both are empty.
     """
     return [output for pair in pairs if (output := _output_pair(pair, transcripts))]
 

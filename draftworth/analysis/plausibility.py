@@ -13,7 +13,7 @@ from draftworth.analysis.pairing import Pair
 from draftworth.analysis.statistics import Estimate
 from draftworth.records.results import BlockResult, RequestRecord
 
-# Over outputs with equal texts, the sums of both servers' token counts differ at most by this share.
+# Over outputs with equal texts, two servers' sums of token counts may differ by up to this share.
 _EQUAL_COUNTS = 0.01
 # One of two servers may also count the end token of each output. Up to this share of all tokens,
 # that is within what counts as no difference in cost. With shorter outputs the share is larger, and
