@@ -41,7 +41,7 @@ class ByClass:
 
     @property
     def is_shown_to_save(self) -> bool:
-        """Whether serving by class is shown to cost less than `alone` by more than 5%."""
+        """Whether serving by class is shown to cost less than `alone`, by a factor above 1.05."""
         high = self.ratio_to_alone.high
         return high is not None and high < 1 / (1 + INDIFFERENCE)
 

@@ -5,8 +5,8 @@
 - At loads that have a cost per token, the cost decides (`verdict.py`). Of all variants and loads,
   the comparison decides whose judgement has the lowest rank (`Judgement.rank`); of those with equal
   rank, the one whose cost ratio's interval has the lowest upper end. As the best of many, it is
-  judged anew with a wider interval. If it is then inconclusive, there is no decision: a default
-  would look like a measured result.
+  judged anew with a wider interval. If it is then inconclusive, and so may be cheaper, there is no
+  decision: a default would look like a measured result.
 - If requests arrive at rates only, the highest rates within the latency limits decide (`rates.py`).
 - If the variant is shown to be cheaper in one class and more expensive in another, the variant may
   serve some classes and the baseline the others (`by_class.py`). That is the decision if it is
@@ -50,11 +50,11 @@ class Missing(Enum):
     VARIANT = auto()
     """No variant was measured beside the baseline; in a search, the best candidate was not."""
     VERDICT = auto()
-    """The comparison that may be the best is inconclusive, or only within the limits."""
+    """The comparison that may be the best is inconclusive."""
     LIMITS = auto()
     """Requests arrive at rates, and the experiment limits no latency."""
     HIGHER_RATES = auto()
-    """Variants and baseline keep the latency limits even at the highest measured rate."""
+    """Variants and baseline keep the latency limits at every measured rate."""
     LOWER_RATES = auto()
     """Variants and baseline break the latency limits already at the lowest measured rate."""
     OTHER_RATES = auto()
