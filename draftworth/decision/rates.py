@@ -44,7 +44,7 @@ class RateComparison:
 
 
 def _reaches(kept: Load | None, broken: Load | None, price_ratio: float) -> bool:
-    """Return whether one side takes at least as many requests per dollar as the other cannot take.
+    """Return whether one side keeps the limits at a rate per dollar at which the other breaks them.
 
     kept: the highest measured rate at which this side keeps the latency limits. broken: the lowest
     at which the other side breaks them. price_ratio: this side's price / the other side's.
