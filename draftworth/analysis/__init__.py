@@ -1,1 +1,1 @@
-"""Computes a run's figures with intervals, and its verdict. Standard library only."""
+"""Computes a run's figures with their intervals. Standard library only."""

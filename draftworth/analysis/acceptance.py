@@ -1,4 +1,4 @@
-"""Computes how many drafted tokens are accepted, in replayed outputs and in a run's requests."""
+"""Computes how many drafted tokens are accepted, in a run or in replays of stored outputs."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -17,18 +17,19 @@ from draftworth.records.results import BlockResult
 from draftworth.records.run_folder import Run
 from draftworth.records.servers import Decoding
 
-# More digits would only make a profile of many windows larger.
+# The digits after the point in an acceptance profile: more would only make its file larger.
 _DIGITS = 6
 
 
 def acceptance_of(
     outputs: Iterable[Replayed], checked: Collection[int], *, by_position: bool = False
 ) -> dict[str, acceptance_profile.Windows]:
-    """Return, for each prompt class, a `WindowAcceptance` for each number in `checked`.
+    """Return by prompt class how many drafted tokens are accepted, for each number in `checked`.
 
     outputs: the target's outputs; those of only one token are left out.
-    checked: numbers of drafted tokens that a step checks.
-    by_position: also compute the share of steps that accept the n-th drafted token (slower).
+    checked: each is a number of drafted tokens that a step checks, to compute the acceptance for.
+    by_position: also compute, for each n, the share of steps that accept the n-th drafted token,
+        which takes longer.
     """
     classes: defaultdict[str, list[Replayed]] = defaultdict(list)
     for output in outputs:
@@ -45,7 +46,8 @@ def acceptance_of(
 def _window(
     outputs: Sequence[Replayed], checked: int, *, by_position: bool
 ) -> acceptance_profile.WindowAcceptance:
-    # Only prompts are a sample: reading an output again gives the same steps.
+    # Only the prompts are a random sample. Each block has its prompt's name, because replaying an
+    # output again gives the same steps, so there is no other source of error.
     by_prompt: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for output in outputs:
         by_prompt[output.case, output.prompt_id] += output.steps(checked)
@@ -75,7 +77,10 @@ def _measured(estimate: Estimate) -> acceptance_profile.Measured:
 
 
 def profile_of(run: Run) -> acceptance_profile.AcceptanceProfile:
-    """Return a run's acceptance profile; raise UserInputError if no variant's steps are known."""
+    """Return a run's acceptance profile: each draft's tokens per step by prompt class and window.
+
+    Raise UserInputError if no variant speculates, or if no such variant's steps can be counted.
+    """
     result, serving = run.result, run.result.serving
     drafts: defaultdict[Decoding, defaultdict[str, list[acceptance_profile.WindowAcceptance]]]
     drafts = defaultdict(lambda: defaultdict(list))
@@ -122,8 +127,12 @@ def _revision(text: str | None) -> str | None:
 def _of_run(
     blocks: Sequence[BlockResult], tokens: Estimate, most: int
 ) -> acceptance_profile.WindowAcceptance:
-    """Return a variant's acceptance in one class. tokens: per step. most: the most tokens of a
-    step. Shares of accepted tokens have no interval: they are counted by block, not request."""
+    """Return a variant's acceptance in one class. blocks: the variant's blocks in that class.
+
+    The share of steps that accept the n-th drafted token has no interval, because servers count it
+    per block and not per request.
+    tokens: mean tokens per step. most: the most tokens that a step can yield.
+    """
     shares = acceptance_by_position(blocks) if draft_whole_windows(blocks, most) else ()
     requests = [r for block in blocks for r in block.requests if r.counts]
     return acceptance_profile.WindowAcceptance(

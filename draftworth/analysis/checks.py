@@ -2,10 +2,11 @@
 
 Where two independent sources of a figure do not agree, the report says so and chooses neither.
 
-Acceptance rate means accepted / drafted tokens. If a step yields at most m tokens
+The acceptance rate is accepted / drafted tokens. If a step yields at most m tokens
 (`MethodFacts.max_tokens_per_step`), it checks m - 1 drafted tokens, and the check itself yields one
-token more. So tokens per step = 1 + acceptance x (m - 1) (Leviathan et al. 2023, "Fast Inference
-from Transformers via Speculative Decoding", where the rate is over all checked drafted tokens).
+token more. So tokens per step = 1 + acceptance rate x (m - 1) (Leviathan et al. 2023, "Fast
+Inference from Transformers via Speculative Decoding", where the rate is over all checked drafted
+tokens).
 """
 
 import statistics
@@ -13,20 +14,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from draftworth.metrics.steps import MERGED_CHUNKS_TOLERANCE, StepCount
+from draftworth.metrics.steps import MERGED_CHUNKS_TOLERANCE, StepCounting
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.speculation import explained_acceptance
 
-# Mean ITLs agree up to this relative difference: the client's includes the network, and leaves out
-# all tokens of the first chunk, where vLLM's leaves out one token.
+# The client's and the server's mean ITL agree up to this relative difference: the client's includes
+# the network, and leaves out all tokens of the first chunk, while vLLM's leaves out one token.
 SERVER_TOLERANCE = 0.10
-# Acceptance rates agree up to 5 percentage points: an output's last step is cut short.
+# Acceptance rates (0 to 1) of two sources agree up to this difference: the last step of an output
+# is cut short, which makes a rate that is estimated from tokens per step a little too low.
 ACCEPTANCE_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerCheck:
-    """The mean ITL of the same requests by the client (`ours_s`) and by the server's histogram."""
+    """The mean ITL of the same requests, measured by the client and by the server.
+
+    ours_s: seconds per token by the client. server_s: seconds per token by the server's histogram.
+    """
 
     requests: int
     ours_s: float
@@ -42,10 +47,12 @@ class ServerCheck:
 
 
 def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
-    """Compare ITL by client and by server, over blocks where both timed equally many requests.
+    """Compare the mean ITL by the client with that by the server's histogram.
 
-    Excluded requests, warm-up and fillers count here too, because the server's sums contain them.
-    None if no block can be compared.
+    Only blocks in which both timed the same number of requests are compared; None if there are
+    none. The server's sums contain all requests, so the client's sums here also include warm-up
+    requests, requests whose timing cannot be trusted, and fillers, which keep the load complete
+    while the last measured requests run.
     """
     requests = 0
     ours_sum_s = server_sum_s = 0.0
@@ -69,12 +76,14 @@ def server_check(blocks: Iterable[BlockResult]) -> ServerCheck | None:
 class AcceptanceCheck:
     """A variant's acceptance rate (0 to 1) from several sources; None: the source does not know it.
 
-    counted: the rate by the server's counters or, without counters, `by_requests`.
-    tokens_per_step: mean tokens of a step, from which the rate is estimated.
+    counted: the rate by the server's counters; if there are no counters, equal to `by_requests`.
+    tokens_per_step: mean tokens per step, from which the rate is estimated.
     most: the most tokens that a step can yield (1 without speculation); None: not known.
     by_requests: the rate by the counts that the server sends with each answer.
-    tokens_per_chunk: mean tokens of a chunk; the same as tokens per step if a chunk is a step.
-    whole_windows: whether nearly every step drafts a whole window; n-gram drafting does not.
+    tokens_per_chunk: mean tokens per streamed chunk; equal to `tokens_per_step` if a chunk is a
+        step.
+    whole_windows: whether nearly every step drafts a whole window; with n-gram drafting many do
+        not.
     """
 
     counted: float | None
@@ -100,7 +109,10 @@ class AcceptanceCheck:
 
     @property
     def merged(self) -> bool:
-        """Return whether a mean chunk has more tokens than a mean step, or than a step can have."""
+        """Return whether a streamed chunk holds several steps, by the mean tokens per chunk.
+
+        It does if a mean chunk has more tokens than a mean step, or than a step can yield.
+        """
         tokens = self.tokens_per_chunk
         steps = [count for count in (self.most, self.tokens_per_step) if count]
         if tokens is None or not steps:
@@ -109,8 +121,11 @@ class AcceptanceCheck:
 
     @property
     def split(self) -> bool:
-        """Return whether a mean chunk has fewer tokens than a mean step, as with llama.cpp, which
-        sends each token by itself: then the time between two chunks is no step's."""
+        """Return whether a step arrives in several streamed chunks, by the mean tokens per chunk.
+
+        llama.cpp, for example, sends each token in a chunk of its own. Then the time between two
+        chunks is not the time of a step.
+        """
         if self.tokens_per_chunk is None or self.tokens_per_step is None:
             return False
         return self.tokens_per_chunk * (1 + MERGED_CHUNKS_TOLERANCE) < self.tokens_per_step
@@ -123,9 +138,9 @@ def _agree(one: float | None, other: float | None) -> bool | None:
 
 
 def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
-    """Return, for each position in a window, the share of steps that accepted its drafted token.
+    """Return, for n = 1, 2, ..., the share of steps with drafts that accepted drafted token n.
 
-    Empty if the server sent no counters.
+    Shares are from 0 to 1, by the server's counters; empty if the server has none.
     """
     counters = [b.speculation for b in blocks if b.speculation]
     drafts = sum(c.drafts for c in counters)
@@ -137,8 +152,9 @@ def acceptance_by_position(blocks: Iterable[BlockResult]) -> tuple[float, ...]:
 class BreakEven:
     """A variant's tokens per step, and how many it needs to decode as cheaply as the baseline.
 
-    step_s: the mean step time of a request in seconds, as the median over requests.
-    baseline_itl_s: the baseline's median ITL. share: the variant's price / the baseline's.
+    step_s: the median over requests of a request's mean step time, in seconds.
+    baseline_itl_s: the baseline's median ITL, in seconds per token.
+    share: what the variant's server costs / what the baseline's server costs.
     most: the most tokens that a step can yield; None: not known.
     """
 
@@ -159,16 +175,19 @@ class BreakEven:
 
 def break_even(
     records: Sequence[RequestRecord],
-    count: StepCount | None,
+    count: StepCounting | None,
     acceptance: AcceptanceCheck,
     *,
     baseline_itl_s: float | None,
     share: float,
 ) -> BreakEven | None:
-    """Return a variant's break-even; None if an ITL or the tokens per step were not measured.
+    """Return how many tokens per step a variant needs to decode as cheaply as the baseline.
 
-    A request's mean step time is its ITL x its tokens per step, by the definitions of both.
-    count: how the variant's steps are counted; None: they are not known.
+    None if an ITL or the tokens per step were not measured. A request's mean step time is its ITL x
+    its tokens per step, by the definitions of both.
+    records: the variant's requests. count: how its steps are counted; None: they are not known.
+    baseline_itl_s: the baseline's median ITL, in seconds per token.
+    share: what the variant's server costs / what the baseline's server costs.
     """
     amounts = [(r, count.of_request(r)) for r in records] if count else []
     step_times_s = [

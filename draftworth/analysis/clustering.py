@@ -2,29 +2,32 @@
 
 Measurements of a run are correlated if they share a prompt (greedy requests of a prompt repeat the
 same work), a pair of blocks (measured within the same minutes) or a repetition (the same start of
-the servers). Correlated measurements form a cluster. A variance that is clustered is computed from
-the sums of clusters, as if each cluster were one measurement. Prompts and pairs of blocks are
-samples, and neither is nested in the other. So the variance of a figure is clustered by both
+the servers). Correlated measurements form a cluster. A clustered variance is computed from the
+sums of the clusters, as if each cluster were one measurement. Both prompts and pairs of blocks are
+random samples, and neither is nested in the other. So the variance of a figure is clustered by both
 (Cameron, Gelbach and Miller 2011, "Robust Inference With Multiway Clustering"), and is never below
 the variance clustered by only one of the two (Davezies, D'Haultfoeuille and Guyonvarch 2021).
-Student's t has the degrees of freedom of the smaller sample. A stratum is one case (cases are
-chosen, not drawn), or a class with many cases. The clusters in it are a random sample of it.
+Student's t has the lower of the two degrees of freedom. A stratum is one case (a prompt set: cases
+are chosen, not drawn at random), or a class with many cases. The clusters in a stratum are a random
+sample of it.
 
 Degrees of freedom depend on the weights: a figure that depends mostly on three prompts is only as
 certain as with three prompts, however many others were measured. They are computed by
-Satterthwaite's formula, but not from the measured variance of each cluster, which a few clusters
-do not show well enough: the formula gets the variances that clusters of these weights would have if
+Satterthwaite's formula. The formula does not get the measured variance of each cluster, which is
+too uncertain with a few clusters, but the variances that clusters of these weights would have if
 all were equally uncertain (Bell and McCaffrey 2002, "Bias Reduction in Standard Errors for Linear
 Regression with Multi-Stage Samples"; docs/decisions/0015-the-verdict.md).
 
-With `MANY_REPETITIONS` or more, repetitions are a sample too. A start of the servers affects all
-cases, so repetitions are clustered across strata, and pairs of blocks are nested in repetitions.
-The t of few repetitions would make the prompts' part of the error far too wide, so each part has
-its own t, and the squares of the half-widths are added (Howe 1974, "Approximate Confidence Limits
-on the Mean of X + Y"). With fewer repetitions, an interval holds for the measured ones only.
+With `MANY_REPETITIONS` or more, repetitions are a random sample too. A start of the servers affects
+all cases, so repetitions are clustered across strata, and pairs of blocks are nested in
+repetitions. The t of few repetitions would make the prompts' part of the error far too wide, so
+each part has its own t, and the squares of the half-widths are added (Howe 1974, "Approximate
+Confidence Limits on the Mean of X + Y"). With fewer repetitions, an interval holds for the measured
+ones only.
 
 `benchmarks/calibration.py` and docs/calibration.md show how often these intervals contain the true
-value in simulations; docs/decisions/0019-between-repetitions.md says why not other methods.
+value in simulations; docs/decisions/0019-between-repetitions.md says why other methods were not
+chosen.
 """
 
 import math
@@ -34,10 +37,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-# Fewer prompts are too small a sample to say anything about other prompts.
+# With fewer prompts there is no interval: they are too few to say anything about other prompts.
 MIN_PROMPTS = 6
-# What an interval takes, in words: of one round it is not known how much rounds differ.
-# Fewer repetitions are too small a sample: Student's t makes the interval uselessly wide.
+# With fewer repetitions, their part of the error is left out: Student's t would make the interval
+# uselessly wide.
 MANY_REPETITIONS = 4
 # With so many degrees of freedom, Student's t is the normal distribution to four digits.
 _MANY_DEGREES = 1_000
@@ -47,14 +50,16 @@ class Sample(NamedTuple):
     """One measurement, with the names of the clusters that it belongs to.
 
     value: the measured value, or what the measurement adds to the error of an estimate.
-    stratum: what `prompt` and `block` are random samples of (see the module).
-    prompt: the prompt; in a class with many cases, the case. block: the block or pair of blocks.
-    repetition: a name, unique over runs. side: the run, if two runs are compared, because the
-        repetitions of each run are a sample of their own.
+    stratum: the population that `prompt` and `block` are random samples of: a case (prompt set), or
+        a class with many cases.
+    prompt: the name of the prompt or, in a class with many cases, of the case.
+    block: the name of the block or pair of blocks. repetition: its name, unique over runs.
+    side: the run, if two runs are compared, because the repetitions of each run are a sample of
+        their own; otherwise empty.
     case: the prompt's case, because a stratum may have several cases.
     weight: how much of the estimate depends on this measurement, in any unit.
 
-    It is a tuple, because a verdict makes one for each request and figure.
+    It is a NamedTuple to be fast: a verdict makes one for each request and figure.
     """
 
     stratum: str
@@ -83,12 +88,15 @@ class VariancePart:
 class Spread:
     """The error of a figure that is a sum of samples' values.
 
-    within: the variance clustered by prompts and blocks, for the measured repetitions only.
-    between: the variances clustered by prompts and by repetitions, each with its own t; empty with
-        fewer than `MANY_REPETITIONS` whole repetitions.
-    of_prompts, of_repetitions: the parts that more rounds in the same repetitions do not reduce.
+    within: the variance clustered by prompts and blocks, which holds for the measured repetitions
+        only.
+    between: two parts of the variance, clustered by prompts and by repetitions, each with its own
+        degrees of freedom; empty with fewer than `MANY_REPETITIONS` whole repetitions.
+    of_prompts, of_repetitions: the parts of the variance that more rounds in the same repetitions
+        do not reduce, because prompts or repetitions differ.
     prompts, blocks: the number of clusters of each kind.
-    repetitions: number of repetitions that measured every case; with two runs, the lower number.
+    repetitions: number of repetitions that measured every case; if two runs are compared, that of
+        the run with fewer.
     """
 
     within: VariancePart
@@ -136,9 +144,10 @@ def spread(samples: Sequence[Sample]) -> Spread | None:
 
 
 def whole_repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:
-    """Return, by `Sample.side`, the repetitions with a sample of every case that this side has.
+    """Return the names of the repetitions that measured every case, by `Sample.side`.
 
-    The last repetition of a run that ended early is not whole.
+    A side is a run, if two runs are compared, and only needs its own cases. The last repetition of
+    a run that ended early often lacks some.
     """
     cases: dict[str, dict[str, set[tuple[str, str]]]] = {}
     for sample in samples:
@@ -165,7 +174,10 @@ def _by_repetition(samples: Sequence[Sample]) -> VariancePart | None:
 def _parts_between(
     samples: Sequence[Sample], by_prompt: VariancePart, by_repetition: VariancePart
 ) -> tuple[VariancePart, ...]:
-    """Return `by_prompt` less the part that is also in `by_repetition`, then `by_repetition`."""
+    """Return `by_prompt` without the variance that `by_repetition` also has, and `by_repetition`.
+
+    Both contain the variance between groups of samples that share a prompt and a repetition.
+    """
     met = _merged(_clusters((s.stratum, f"{s.prompt}\n{s.repetition}", s) for s in samples))
     both = _variance(met)
     prompts_part = VariancePart(max(0.0, by_prompt.variance - both), by_prompt.degrees_of_freedom)
@@ -173,7 +185,11 @@ def _parts_between(
 
 
 def _lasting(samples: Sequence[Sample], by_repetition: VariancePart) -> VariancePart:
-    """Return `by_repetition` minus the variance inside repetitions, which more rounds reduce."""
+    """Return `by_repetition` without the variance between a repetition's blocks.
+
+    More rounds reduce the variance between blocks; what is left lasts until there are more
+    repetitions.
+    """
     blocks = _clusters((f"{s.stratum}\n{s.repetition}", s.block, s) for s in samples)
     several = {name: clusters for name, clusters in blocks.items() if len(clusters) > 1}
     lasting = by_repetition.variance - _variance(_merged(several))
@@ -200,7 +216,7 @@ def _student_t(probability: float, degrees_of_freedom: int) -> float:
     """
     if degrees_of_freedom >= _MANY_DEGREES:
         return statistics.NormalDist().inv_cdf(probability)
-    # The bisection is over an angle: t = tan(angle) x sqrt(degrees of freedom).
+    # The bisection is over an angle, as the series is: t = tan(angle) x sqrt(degrees of freedom).
     low, high = 0.0, math.pi / 2
     for _ in range(60):
         angle = (low + high) / 2
@@ -247,10 +263,11 @@ def _clusters(samples: Iterable[tuple[str, str, Sample]]) -> Clusters:
 
 
 def _merged(clusters: Clusters) -> list[list[_Cluster]]:
-    """Return the clusters by stratum, at least two in each; empty if there is only one cluster.
+    """Return a list of clusters for each stratum, at least two in each list.
 
-    A stratum with one cluster shows no variance, so all such strata become one, or a single one
-    joins another stratum; the difference between merged strata then adds to the variance.
+    A stratum with one cluster shows no variance. So all such strata are merged into one; if there
+    is only one of them, it joins the stratum with the fewest clusters. The difference between
+    merged strata then adds to the variance. Empty if there is only one cluster in all.
     """
     strata = [[*of_stratum.values()] for of_stratum in clusters.values()]
     lone = [
@@ -270,7 +287,7 @@ def _merged(clusters: Clusters) -> list[list[_Cluster]]:
 
 
 def _variance(strata: Sequence[Sequence[_Cluster]]) -> float:
-    """Return the variance of the sum of all clusters, which are a random sample in each stratum."""
+    """Return the variance of the sum of all clusters, a random sample in each of the strata."""
     return sum(
         len(stratum) / (len(stratum) - 1) * _squares([c.value for c in stratum])
         for stratum in strata
@@ -284,11 +301,11 @@ def _part(strata: Sequence[Sequence[_Cluster]]) -> VariancePart:
 def _degrees_of_freedom(strata: Sequence[Sequence[_Cluster]]) -> float:
     """Return the degrees of freedom of a variance, computed from the clusters' weights.
 
-    For clusters with equal weights in one stratum, these are the number of clusters - 1.
+    With one stratum whose clusters have equal weights, the result is the number of clusters - 1.
     """
     expected = [_expected(cluster.weight for cluster in stratum) for stratum in strata]
     total = math.fsum(mean for mean, _ in expected)
-    # Of two clusters at least, so only rounding could make it less than 1.
+    # A stratum has two clusters or more, so only rounding could make the result less than 1.
     return max(1.0, total**2 / math.fsum(square for _, square in expected)) if total else 1.0
 
 
@@ -309,7 +326,7 @@ def _expected(weights: Iterable[float]) -> tuple[float, float]:
     trace = p2 - 2 * p3 + p2**2
     of_square = p4 + 2 * p3**2 + 4 * p2 * p4 + p2**4 - 4 * p5 - 4 * p2**2 * p3
     variance = whole**2 * p2
-    # Where one cluster has all the weight, the trace is 0, and 1 is the least.
+    # If one cluster has all the weight, the trace is 0: the degrees of freedom are the fewest, 1.
     return variance, variance**2 * (of_square / trace**2 if trace else 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Whether two runs did the same work: names what differs, in words for an error."""
+"""Finds whether two runs did the same work, and names what differs in words for an error."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,9 +8,9 @@ from draftworth.records.run_folder import Run
 
 
 def is_same_experiment(run: Run, other: Run) -> bool:
-    """Return whether two runs are of one experiment, so that one may say whether the other changed.
+    """Return whether two runs are of one experiment, so that their verdicts can be compared.
 
-    False also if each has a single variant: then they have no verdict that could have changed.
+    False also if each run has a single variant, because then neither has a verdict.
     """
     alone = len(run.result.variants) == len(other.result.variants) == 1
     return run.result.experiment == other.result.experiment and not alone
@@ -23,7 +23,11 @@ def may_be_compared(run: Run, other: Run) -> bool:
 
 
 def differences(run: Run, other: Run) -> Iterator[str]:
-    """Yield why two runs are not of one experiment with a variant in both, in words."""
+    """Yield in words what keeps two runs from being compared as runs of one experiment.
+
+    They need the same experiment, baseline, classes, cases, loads and temperature, and a
+    speculative variant that both have.
+    """
     ours, theirs = run.result, other.result
     if ours.experiment != theirs.experiment:
         yield f"experiment {ours.experiment!r} and {theirs.experiment!r}"
@@ -35,7 +39,10 @@ def differences(run: Run, other: Run) -> Iterator[str]:
 
 
 def different_work(run: Run, other: Run) -> Iterator[str]:
-    """Yield how the work of two runs differs at the loads that both have, in words."""
+    """Yield in words how the work of two runs differs, at the loads that both have.
+
+    If they share no load, their work at all loads is compared, which then always differs.
+    """
     loads = loads_of(run) & loads_of(other)
     ours, theirs = (
         replace(r, blocks=tuple(b for b in r.blocks if b.load in loads)) if loads else r
@@ -59,17 +66,17 @@ def _different(run: Run, other: Run) -> Iterator[str]:
 
 
 def measured(run: Run) -> set[str]:
-    """Return every class, case and load of a run, in words."""
+    """Return a label such as `class/case at load` for each combination that a run measured."""
     return {f"{b.prompt_class}/{b.case} at {b.load.label}" for b in run.blocks}
 
 
 def only_in_one(ours: set[str], theirs: set[str]) -> str:
-    """Say which names only one of two runs has."""
+    """Return words that say which names only the first and only the second of two sets has."""
     return f"only in the first {few(ours - theirs)}, only in the second {few(theirs - ours)}"
 
 
 def few(some: set[str]) -> str:
-    """Return the first three names, and how many more there are."""
+    """Return the first three names, joined, and how many more there are; or `nothing`."""
     names = sorted(some)
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more}" if names else "nothing"

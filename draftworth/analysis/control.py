@@ -1,7 +1,8 @@
-"""The control: two servers without speculation, whose cost ratio is the noise floor of a verdict.
+"""Computes a verdict's noise floor: the cost ratio of two servers that both do not speculate.
 
-docs/decisions/0019-between-repetitions.md says why a verdict has to clear the noise floor;
-`decision/verdict.py` holds it to that.
+The control is the baseline on a second server. docs/decisions/0019-between-repetitions.md says why
+a variant has to differ from the baseline by more than the control does; `decision/verdict.py`
+applies this rule.
 """
 
 from collections.abc import Sequence
@@ -17,9 +18,10 @@ from draftworth.records.results import CONTROL, BlockResult, Limits
 def without_control(
     blocks: Sequence[BlockResult],
 ) -> tuple[tuple[BlockResult, ...], tuple[BlockResult, ...]]:
-    """Return the blocks that variants are judged by, and all blocks of the control's rounds.
+    """Return (the blocks that variants are judged by, all blocks of the control's rounds).
 
-    In those rounds the control is compared with the baseline, and no variant is measured.
+    In the control's rounds, the control (the baseline on a second server) is compared with the
+    baseline, and no variant is measured.
     """
     rounds = {_round(block) for block in blocks if block.variant == CONTROL}
     return (
@@ -37,7 +39,8 @@ def noise_floor(
 ) -> Estimate | NotComparable | NoFloorInterval:
     """Return the cost ratio control / baseline with its interval, or why there is none.
 
-    control: all blocks of the control's rounds.
+    The control is the baseline on a second server, so this ratio is the noise between two servers.
+    control: all blocks of the rounds in which the control was measured, the baseline's included.
     """
     if why := why_not_comparable(control, traffic, limits, (baseline, CONTROL)):
         return why

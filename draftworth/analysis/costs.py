@@ -1,10 +1,10 @@
-"""Computes the cost of a run's parts, and the time and the tokens of decoding steps.
+"""Computes what each use of a run's time costs, and the time and tokens of decoding steps.
 
 A run is paid for also while it waits, is interrupted or is idle (`RunResult.time`).
 
 The time between a request's first and last chunk is the time of its steps. The sum of these times
-divided by the sum of steps is the mean step latency. Step latency divided by tokens per step is the
-inter-token latency, the time that a reader waits for a token.
+over all requests, divided by the number of all their steps, is the mean step latency. Step latency
+divided by tokens per step is the inter-token latency, the time that a reader waits for a token.
 """
 
 import math
@@ -17,7 +17,7 @@ from draftworth.analysis.ratios import Amounts, log_of_sums, share_ratio
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import groups_of
 from draftworth.metrics import definitions
-from draftworth.metrics.steps import StepCount, step_count
+from draftworth.metrics.steps import StepCounting, step_counting
 from draftworth.records.load_shapes import Load
 from draftworth.records.readings import Reading
 from draftworth.records.results import CONTROL, BlockResult, RequestRecord, RunResult
@@ -27,7 +27,10 @@ from draftworth.records.step_costs import StepCost, StepCostCard
 
 @dataclass(frozen=True, kw_only=True)
 class RunPart:
-    """A use of a run's time, such as waiting. usd: cost of all nodes in it; None: no price."""
+    """The time that a run spent in one way, such as waiting, and what it cost.
+
+    usd: cost of all nodes during `seconds`, in US dollars; None: the run has no price.
+    """
 
     name: str
     seconds: float
@@ -35,7 +38,7 @@ class RunPart:
 
 
 def run_parts(run: RunResult) -> tuple[RunPart, ...]:
-    """Return the parts of a run's time, from its first start to its end.
+    """Return how long a run spent in each way, from its first start to its end, and the cost.
 
     The nodes also run for some minutes before and after that time; those minutes are not included.
     """
@@ -70,25 +73,25 @@ def step_costs_of(run: Run) -> StepCostCard:
 
 def _costs(run: Run) -> Iterator[StepCost]:
     for variant in run.result.variants:
-        # The control is left out below: it is the baseline once more.
         for load in dict.fromkeys(group.load for group in groups_of(run.blocks)):
             blocks = [b for b in run.blocks if (b.variant, b.load) == (variant, load)]
+            # The control is a second baseline server: it would only repeat the baseline's figures.
             if blocks and variant != CONTROL:
                 yield _cost(blocks, variant, load)
 
 
 def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
-    """Return what a variant's step costs at a load in baseline steps, over all classes.
+    """Return how many times as much a variant's step costs as a baseline step, over all classes.
 
-    It is (ratio of the step latencies) x (ratio of the servers' prices). A step must yield this
-    many tokens to break even in decoding. None if one of the latencies is not known
-    (`StepCost.step_latency_s`).
+    The result is (variant / baseline of the step latencies at this load) x (variant / baseline of
+    the servers' prices). A step must yield this many tokens to break even in decoding. None if one
+    of the two step latencies is not known.
     """
     result = run.result
     sides = []
     for name in (variant, result.baseline):
         blocks = [b for b in run.blocks if (b.variant, b.load) == (name, load)]
-        sides.append(log_of_sums(_samples(blocks, name), _seconds_and_steps(step_count(blocks))))
+        sides.append(log_of_sums(_samples(blocks, name), _seconds_and_steps(step_counting(blocks))))
     drafted, plain = sides
     if not drafted or not plain:
         return None
@@ -97,15 +100,15 @@ def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
 
 
 def tokens_per_step(blocks: Sequence[BlockResult], variant: str) -> Estimate | None:
-    """Return a variant's mean tokens per step; None if its steps are not known (`step_count`)."""
-    count = step_count(blocks)
+    """Return a variant's mean tokens per step with its interval; None if steps are not known."""
+    count = step_counting(blocks)
     log_ratio = log_of_sums(_samples(blocks, variant), count.of_request) if count else None
     return log_ratio.estimate() if log_ratio else None
 
 
 def _cost(blocks: Sequence[BlockResult], variant: str, load: Load) -> StepCost:
-    """Return a variant's step latency at a load, over all classes."""
-    count = step_count(blocks)
+    """Return a variant's `StepCost` (step latency, tokens per step) at a load, over all classes."""
+    count = step_counting(blocks)
     seconds_and_steps = _seconds_and_steps(count)
     samples = _samples(blocks, variant)
     log_ratio = log_of_sums(samples, seconds_and_steps)
@@ -131,7 +134,7 @@ def _samples(blocks: Sequence[BlockResult], variant: str) -> list[tuple[Sample, 
     return [sample for group in groups_of(blocks) for sample in samples_of(blocks, group, variant)]
 
 
-def _seconds_and_steps(count: StepCount | None) -> Amounts:
+def _seconds_and_steps(count: StepCounting | None) -> Amounts:
     def amounts(record: RequestRecord) -> tuple[float, float] | None:
         tokens_and_steps, seconds = count and count.of_request(record), _decoding_s(record)
         return (seconds, tokens_and_steps[1]) if tokens_and_steps and seconds is not None else None
@@ -148,8 +151,11 @@ def _decoding_s(record: RequestRecord) -> float | None:
 def _mean_context(
     requests: Iterable[tuple[RequestRecord, tuple[float, float]]],
 ) -> float | None:
-    """Return the mean context of a step in tokens: its request's input and half of the output.
-    requests: pairs of a request and its (tokens, steps)."""
+    """Return the mean context length of all steps, in tokens; None: lengths are not known.
+
+    A step's context is taken as its request's input and half of its output. requests: pairs of a
+    request and its (tokens, steps).
+    """
     sized = [
         (steps, record.number_input_tokens + record.number_output_tokens / 2)
         for record, (_, steps) in requests
@@ -160,8 +166,11 @@ def _mean_context(
 
 
 def hit_rate(readings: Iterable[Reading]) -> float | None:
-    """Return the share of output tokens after the first that the draft predicts; None: there is
-    no such token. readings: the results of the draft's passes over the target's outputs."""
+    """Return the share (0 to 1) of output tokens that a draft model predicts; None without tokens.
+
+    The first token of each output is left out, because the prefill yields it.
+    readings: the results of the draft model's passes over the target's outputs.
+    """
     hits = "".join(reading.hits for reading in readings)
     return hits.count("1") / len(hits) if hits else None
 
@@ -169,6 +178,6 @@ def hit_rate(readings: Iterable[Reading]) -> float | None:
 def tokens_per_step_in(
     blocks: Sequence[BlockResult], traffic: Traffic, variant: str
 ) -> float | None:
-    """Return a variant's tokens per step in a traffic; None if those of a class are not known."""
+    """Return a variant's mean tokens per step in a traffic; None if not known for every class."""
     steps_per_token = weighted(blocks, traffic, variant, definitions.TOKENS_PER_STEP, power=-1)
     return 1 / steps_per_token if steps_per_token else None

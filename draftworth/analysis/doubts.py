@@ -1,4 +1,7 @@
-"""Why requests allow no verdict: a type per reason; its sentence: `report/reason_sentences.py`."""
+"""Declares a type for each reason why requests allow no verdict.
+
+`report/reason_sentences.py` has the sentence for each type.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +13,10 @@ from draftworth.analysis.summary import Group
 
 @dataclass(frozen=True, kw_only=True)
 class SeveralModels:
-    """Answers in a group name several models. models: the names by variant."""
+    """Answers in a group (a prompt class at one load) name several models.
+
+    models: by variant, the model names in its answers.
+    """
 
     group: Group
     models: Mapping[str, tuple[str, ...]]
@@ -18,7 +24,10 @@ class SeveralModels:
 
 @dataclass(frozen=True, kw_only=True)
 class ManyExcluded:
-    """Too large a share (0 to 1) of a variant's samples in a group is excluded."""
+    """Too many requests of a variant in a group have a timing that cannot be trusted.
+
+    share: the share (0 to 1) of the requests that did not fail.
+    """
 
     group: Group
     variant: str
@@ -27,8 +36,9 @@ class ManyExcluded:
 
 @dataclass(frozen=True, kw_only=True)
 class ManyFailed:
-    """Too many requests of a variant in a group failed, `timed_out` of them by time-out.
+    """Too many requests of a variant in a group (a prompt class at one load) failed.
 
+    failed: number of failed requests, `timed_out` of them by time-out. requests: number of all.
     allowed_share: the share (0 to 1) of requests that may fail.
     """
 
@@ -53,7 +63,11 @@ class FailedUnequally:
 
 @dataclass(frozen=True, kw_only=True)
 class CountsDiffer:
-    """Baseline and variant count different numbers of tokens in `outputs` equal texts."""
+    """The servers of baseline and variant count different numbers of tokens in equal texts.
+
+    outputs: number of pairs of equal outputs. baseline_tokens, variant_tokens: the tokens of all
+    these outputs, as each server counts them.
+    """
 
     outputs: int
     baseline_tokens: int
@@ -62,7 +76,11 @@ class CountsDiffer:
 
 @dataclass(frozen=True, kw_only=True)
 class BeyondSpeculation:
-    """A variant is `times` as fast as the baseline, and a step yields at most `tokens` tokens."""
+    """A variant is faster than speculation can make it.
+
+    times: how many times as fast as the baseline it is. tokens: the most tokens that a step can
+    yield, which is also the largest speedup that speculation can give.
+    """
 
     times: float
     tokens: int
@@ -70,14 +88,20 @@ class BeyondSpeculation:
 
 @dataclass(frozen=True, kw_only=True)
 class NotTheTargets:
-    """Outputs are not the target model's. checks: those that show it, at least one."""
+    """Outputs of the variant or baseline are not the target model's.
+
+    checks: the checks that show this, at least one.
+    """
 
     checks: tuple[AnswersCheck, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoFloorInterval:
-    """The control's pairs give no interval in a group."""
+    """The noise floor of a traffic has no interval: the control was measured with too few pairs.
+
+    group: the label of the traffic.
+    """
 
     group: str
 
@@ -97,7 +121,7 @@ class LatencyAtLimit:
     limit_s: float
 
 
-# Requests of one variant, or of two, that allow no comparison.
+# Reasons why the requests of one variant, or of two, allow no comparison.
 NotComparable = SeveralModels | ManyExcluded | ManyFailed | FailedUnequally
-# A comparison whose result is not believed.
+# Reasons why the result of a comparison is not believed.
 NotBelieved = CountsDiffer | BeyondSpeculation

@@ -1,4 +1,4 @@
-"""Judges if a variant's outputs are the target's, by the likelihoods that a model gives them."""
+"""Judges whether a variant's outputs are the target's, by their likelihoods under a model."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,18 +7,20 @@ from statistics import NormalDist
 from draftworth.records import likelihoods
 from draftworth.records.load_shapes import Load
 
-# Accepted share of correct servers that a check calls wrong.
+# The share (0 to 1) of correct servers that a check may call wrong by chance.
 FALSE_ALARMS = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiffersSooner:
-    """Greedy outputs at a load differ from the baseline's sooner than correct servers' do.
+    """A variant's greedy outputs differ from the baseline's sooner than correct servers' would.
 
-    outputs, differing: number of outputs, and of those that differ. tokens: how many tokens were
-    equal before the differences, in all outputs. of_control: the correct servers are baseline and
-    control; else they are the baseline's own repeats. rounding_share: the share of tokens at which
-    correct servers differ by rounding.
+    load: the load at which they do. outputs, differing: number of compared outputs, and of those
+    that differ. tokens: number of compared tokens in all outputs, up to and including the first
+    difference of each. of_control: True if the correct servers are the baseline and the control
+    (the baseline on a second server), False if repeated outputs of the baseline stand for them.
+    rounding_share: the largest share of tokens (0 to 1) at which rounding alone makes correct
+    servers differ.
     """
 
     load: Load
@@ -31,10 +33,12 @@ class DiffersSooner:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswersCheck:
-    """Whether a variant's outputs are the target's.
+    """Whether a variant's outputs are the target model's.
 
-    is_the_targets: False if they are shown to differ, True if nothing shows it, None if not known.
-    evidence: what it was judged by; None: outputs that do not differ.
+    is_the_targets: False if the outputs are shown not to be, True if nothing shows this, None if it
+        could not be told.
+    evidence: the figures that this was judged by; None: greedy outputs do not differ sooner from
+        the baseline's than correct servers' outputs do.
     """
 
     variant: str
@@ -43,7 +47,7 @@ class AnswersCheck:
 
 
 def judged(check: likelihoods.ModelsCheck) -> AnswersCheck:
-    """Judge whether a variant's outputs are the target's, by the likelihoods of their tokens."""
+    """Judge whether a variant's outputs are the target model's, by their tokens' likelihoods."""
     is_the_targets: bool | None
     match check:
         case likelihoods.Likelihood():
@@ -57,15 +61,17 @@ def judged(check: likelihoods.ModelsCheck) -> AnswersCheck:
 
 
 def judged_variants(checks: Iterable[likelihoods.ModelsCheck]) -> set[str]:
-    """Return the variants for which a model could tell if their outputs are the target's."""
+    """Return the variants for which likelihoods tell whether their outputs are the target's."""
     return {check.variant for check in map(judged, checks) if check.is_the_targets is not None}
 
 
 def _by_draft(check: likelihoods.DraftLikelihood) -> bool | None:
-    """Return whether a draft finds a variant's outputs as likely as the baseline's.
+    """Return whether a draft model finds a variant's outputs as likely as the baseline's.
 
-    True: the interval of the difference (nats per token) is within `DRAFT_MARGIN_NATS` of 0.
-    False: it is not, and lacks 0 (for 1% of correct servers, by chance). None: too few prompts.
+    It is judged by the interval of the difference between the two log-likelihoods per token, in
+    nats. True: the whole interval is within `DRAFT_MARGIN_NATS` of 0. False: it is not, and does
+    not contain 0; by chance this happens for 1% of correct servers. None: the interval contains 0
+    but is too wide, or there are too few prompts for an interval.
     """
     low, high = check.low, check.high
     if low is None or high is None:

@@ -1,7 +1,7 @@
 """Checks that requests allow a verdict and keep the latency limits, and computes goodput.
 
-For a verdict, 95% of all requests must keep each limit. Goodput is the rate of the requests that
-keep every limit, and of their tokens (DistServe, Zhong et al. 2024, arXiv:2401.09670).
+A variant keeps a limit if 95% of its requests do. Goodput is the number of requests that keep every
+limit, and of their output tokens, per second (DistServe, Zhong et al. 2024, arXiv:2401.09670).
 """
 
 import math
@@ -26,12 +26,15 @@ from draftworth.records.results import BlockResult, Limits, Price, RequestRecord
 
 # The share of requests that must keep a latency limit.
 LIMIT_SHARE = 0.95
-# With about this many requests, enough of them lie beyond that share for an interval.
+# With at least this many requests, their 95th percentile can have an interval.
 LIMIT_REQUESTS = math.ceil(SAMPLES_BEYOND / (1 - LIMIT_SHARE))
-# Above this z, two shares of failures differ by more than chance (a two-sided test at 1%).
+# Two shares of failed requests differ by more than chance if their difference is more than this
+# many standard errors (a two-sided test at 1%).
 _UNEQUAL_Z = 2.58
-# Above this share of excluded requests, figures may show the client and not the server.
+# Requests are excluded if the client was too busy to time them. With more than this share of them,
+# figures may show the client and not the server.
 MAX_EXCLUDED_SHARE = 0.2
+# For each latency: its name, its field in `RequestRecord`, and the field of its limit in `Limits`.
 LATENCIES = (
     ("TTFT", "ttft_s", "ttft_p95_s"),
     ("ITL", "inter_token_latency_s", "itl_p95_s"),
@@ -43,7 +46,7 @@ LATENCIES = (
 class LimitCheck:
     """Whether a variant keeps the latency limits of the service.
 
-    kept: whether it does; None: the requests do not show it.
+    kept: True if it keeps all limits, False if one is shown to be broken, None if neither is shown.
     latency: the latency because of which `kept` is not True.
     """
 
@@ -56,7 +59,10 @@ def why_not_comparable(
 ) -> NotComparable | None:
     """Return why the variants' requests in a traffic allow no verdict; None if they allow one.
 
-    On an overloaded server the slow requests fail, so the requests that succeed are the fast ones.
+    Failed requests are a reason, because on an overloaded server the slow requests fail, and those
+    that succeed are the fast ones. The others are requests that the client could not time well, and
+    answers that name several models.
+    variants: the names of one variant, or of the two that are compared.
     """
     for group in traffic.groups:
         if models := different_models({name: group.blocks(blocks, name) for name in variants}):
@@ -99,12 +105,13 @@ def limit_check(
 
 @dataclass(frozen=True, kw_only=True)
 class RateBounds:
-    """Between which request rates a variant ceases to keep the latency limits.
+    """The two measured request rates between which a variant ceases to keep the latency limits.
 
-    kept: the load with the highest measured rate up to which the limits are kept at every measured
-        rate; None: they are not kept at the lowest.
-    broken: the load with the lowest measured rate at which they are shown to be broken; None: they
-        are at no measured rate.
+    input_tokens: the length of the prompts; None: prompts keep their own lengths.
+    kept: the load with the highest measured rate such that the limits are kept at this and every
+        lower measured rate; None: the limits are not kept at the lowest measured rate.
+    broken: the load with the lowest measured rate at which the limits are shown to be broken; None:
+        they are shown to be broken at no measured rate.
     """
 
     variant: str
@@ -121,10 +128,12 @@ def rate_bounds(
     variant: str,
     input_tokens: int | None,
 ) -> RateBounds:
-    """Return the bounds of a variant's highest request rate with prompts of a length.
+    """Return between which request rates a variant ceases to keep the latency limits.
 
-    Where the requests allow no verdict (`why_not_comparable`), the limits count as not kept, and
-    not as broken. weights: each class's share of the output tokens.
+    At a rate whose requests allow no verdict (`why_not_comparable`), the limits count neither as
+    kept nor as broken. weights: each class's share of the output tokens.
+    input_tokens: the loads with prompts of this length are looked at; None: those whose prompts
+    keep their own lengths.
     """
     rates = {b.load for b in blocks if not b.load.has_cost_per_token}
     kept, is_kept = None, True
@@ -156,8 +165,13 @@ def _checks(
 def latency_p95(
     blocks: Sequence[BlockResult], group: Group, variant: str, field: str
 ) -> Estimate | None:
-    """Return the 95th percentile of a latency (a field of `RequestRecord`); None: not measured."""
-    # Each request counts as its own prompt: the user's prompts are no sample of others.
+    """Return the 95th percentile of a latency, in seconds, with its interval.
+
+    None if no request of the variant in the group (a prompt class at one load) has the latency.
+    field: the latency's field in `RequestRecord`.
+    """
+    # Each request counts as a prompt of its own, so that the interval does not get wider because
+    # prompts differ: the limits are about the user's prompts, not about other, similar ones.
     samples = [
         place._replace(prompt=str(number), value=value)
         for number, (place, record) in enumerate(samples_of(blocks, group, variant))
@@ -189,8 +203,10 @@ def _timed_out(blocks: Sequence[BlockResult], group: Group, variant: str) -> int
 
 
 def _unequal(sides: Sequence[tuple[int, int]]) -> bool:
-    """Return whether the shares of failed requests of two variants differ by more than chance
-    (normal approximation). sides: (failed requests, all requests) of each variant."""
+    """Return whether two variants' shares of failed requests differ by more than chance.
+
+    The test uses the normal approximation. sides: (failed requests, all requests) of each variant.
+    """
     (failed, requests), (other_failed, other_requests) = sides
     if not (failed or other_failed) or not (requests and other_requests):
         return False
@@ -204,9 +220,11 @@ def _unequal(sides: Sequence[tuple[int, int]]) -> bool:
 class Goodput:
     """The rate at which one server of a variant completes requests that keep every limit.
 
-    kept, requests: number of requests that keep every limit, and of all but excluded requests.
-    requests_per_s, tokens_per_s: the rate of the kept requests, and of their output tokens.
-    usd: cost of a million output tokens of all requests; None without a price.
+    kept: number of requests that keep every limit. requests: number of all requests, without those
+        whose timing cannot be trusted.
+    requests_per_s, tokens_per_s: requests that keep every limit, and their output tokens, per
+        second.
+    usd: cost in US dollars of a million output tokens, those of all requests; None without a price.
     """
 
     traffic: Traffic
@@ -232,7 +250,7 @@ def goodput(
     sums = []
     for group in traffic.groups:
         of_group = group.blocks(blocks, variant)
-        # Excluded requests have wrong times: the client was descheduled.
+        # Excluded requests have wrong times, because the client did not get a processor in time.
         records = [r for block in of_group for r in block.requests if r.excluded is None]
         good = [record for record in records if keeps(record, limits)]
         seconds = group.load.server_seconds(
@@ -243,7 +261,7 @@ def goodput(
         if not (tokens and seconds):
             return None
         kept, requests = kept + len(good), requests + len(records)
-        # Weights are shares of output tokens, so each sum is divided by the class's tokens.
+        # Weights are shares of output tokens, so each sum is put per output token of the class.
         weight = traffic.weights[group.prompt_class]
         sums.append([weight * x / tokens for x in (seconds, len(good), _tokens(good))])
     of_seconds, of_requests, of_tokens = map(math.fsum, zip(*sums, strict=True))
@@ -259,13 +277,15 @@ def goodput(
 
 
 def keeps(record: RequestRecord, limits: Limits) -> bool:
-    """Return whether one request keeps every limit; a missing latency does not keep its limit."""
+    """Return whether one request keeps every latency limit; a missing latency breaks its limit.
+
+    An output of one token has no ITL, and keeps the limit of the ITL.
+    """
     if record.failed:
         return False
     for _, field, limit_field in LATENCIES:
         limit_s: float | None = getattr(limits, limit_field)
         value_s: float | None = getattr(record, field)
-        # An output of one token has no time between tokens.
         is_single = field == "inter_token_latency_s" and record.number_output_tokens == 1
         if limit_s is not None and not is_single and (value_s is None or value_s > limit_s):
             return False

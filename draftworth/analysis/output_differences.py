@@ -1,8 +1,9 @@
 """Finds where greedy outputs differ from the baseline's, and whether rounding explains that.
 
 Outputs are compared by token ids if both transcripts have them, else by text. Rounding can make the
-outputs of two correct servers differ, so a variant is compared with the control on each prompt: how
-many outputs equal the baseline's, and which part of each precedes the first difference.
+outputs of two correct servers differ. So a variant is compared on each prompt with the control,
+which is the baseline on a second server: by how many of its outputs equal the baseline's, and by
+the share of each output before its first difference from the baseline's.
 docs/decisions/0025-whose-answers.md says what rounding can change, and what it cannot.
 """
 
@@ -26,7 +27,8 @@ from draftworth.records.transcripts import Transcript, Transcripts
 
 CONTEXT_CHARACTERS = 40
 SHA256_OF_NOTHING = hashlib.sha256().hexdigest()
-# Outputs are `as alike` if both shares are shown to be below the control's by less than this.
+# A variant's outputs are `as alike` to the baseline's as the control's are if both of their shares
+# (`Likeness`) are shown to be less than this below the control's shares.
 LIKENESS_MARGIN = 0.1
 
 LikenessWord = Literal["as alike", "differs more", "cannot be told"]
@@ -34,10 +36,12 @@ LikenessWord = Literal["as alike", "differs more", "cannot be told"]
 
 @dataclass(frozen=True, kw_only=True)
 class OutputPair:
-    """The comparison of the two outputs of a pair of requests.
+    """The comparison of two outputs of one prompt.
 
-    kept: share of the longer output before the first difference (1 if identical); None: no texts.
-    tokens: tokens up to and including the first difference (all if identical); None: no token ids.
+    kept: the share (0 to 1) of the longer output that precedes the first difference, 1 if the
+        outputs are identical; None: there are no texts.
+    tokens: number of tokens up to and including the first difference, or of all tokens if the
+        outputs are identical; None: there are no token ids.
     """
 
     prompt: str
@@ -48,11 +52,16 @@ class OutputPair:
 
 @dataclass(frozen=True, kw_only=True)
 class Likeness:
-    """Compares how often a variant's outputs, and the control's, equal the baseline's.
+    """Compares how much a variant's outputs, and the control's, are like the baseline's.
 
-    control_identical: how many of `control_compared` outputs of the control equal the baseline's.
-    identical_share: (the variant's share of outputs that equal the baseline's) - (the control's).
-    kept_share: (the variant's mean of `OutputPair.kept`) - (the control's); None: not known.
+    The control is the baseline on a second server, so its outputs show what rounding changes.
+
+    control_identical: number of the `control_compared` outputs of the control that equal the
+        baseline's.
+    identical_share: the share of the variant's outputs that equal the baseline's, minus the same
+        share of the control's.
+    kept_share: the mean share of the variant's outputs before the first difference
+        (`OutputPair.kept`), minus the same mean of the control's; None: not known.
     """
 
     control_identical: int
@@ -70,7 +79,10 @@ class Likeness:
 
 
 def output_pairs(pairs: Iterable[Pair], transcripts: Transcripts) -> list[OutputPair]:
-    """Compare the two outputs of each pair, and skip pairs without outputs to compare."""
+    """Compare the baseline's and the variant's output of each pair of requests.
+
+    Pairs with nothing to compare are left out: their outputs are not known, or both are empty.
+    """
     return [output for pair in pairs if (output := _output_pair(pair, transcripts))]
 
 
@@ -105,7 +117,11 @@ def _alike(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
 
 
 def likeness(outputs: Sequence[OutputPair], control: Sequence[OutputPair]) -> Likeness | None:
-    """Compare a variant's (`outputs`) and the control's outputs; None if no prompt is in both."""
+    """Compare how much a variant's outputs, and the control's, are like the baseline's.
+
+    outputs: the variant's outputs, compared with the baseline's. control: those of the control (the
+    baseline on a second server). None if no prompt is in both.
+    """
     shares = _difference(
         [(o.prompt, float(o.identical)) for o in outputs],
         [(o.prompt, float(o.identical)) for o in control],
@@ -126,11 +142,12 @@ def likeness(outputs: Sequence[OutputPair], control: Sequence[OutputPair]) -> Li
 def _difference(
     values: Sequence[tuple[str, float]], control: Sequence[tuple[str, float]]
 ) -> Estimate | None:
-    """Return the mean over prompts of (`values` - `control`); None: no prompt is in both.
+    """Return the mean over prompts of (value - control's value); None: no prompt is in both.
 
     For the interval, two prompts with differences of 1 and -1 are added (Bonett and Price 2012,
     "Adjusted Wald Confidence Interval for a Difference of Binomial Proportions Based on Paired
     Data"), so that the interval of a few prompts without differences has a width above 0.
+    values, control: (prompt, value) of each output of the variant and of the control, from 0 to 1.
     """
     by_prompt, control_by_prompt = _by_prompt(values), _by_prompt(control)
     differences = [
@@ -163,10 +180,11 @@ def _by_prompt(values: Sequence[tuple[str, float]]) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence:
-    """A pair whose texts differ, with 40 characters of both from the first difference on.
+    """A pair of outputs whose texts differ, with 40 characters of both from the difference on.
 
-    token: the number of the baseline's output tokens before the chunk that differs; None: it is
-        not known. character: the position of the first character that differs.
+    prompt: the prompt's id. token: the number of the baseline's output tokens before the streamed
+        chunk that differs; None: not known.
+    character: the index of the first character that differs.
     """
 
     prompt: str
@@ -203,22 +221,28 @@ def first_difference(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 def tokens_before(divergences: Sequence[Divergence]) -> tuple[int, int] | None:
-    """Return the fewest and the median of `Divergence.token`; None if no divergence has it."""
+    """Return the fewest and the median number of output tokens before a difference.
+
+    None if the number (`Divergence.token`) is known for no divergence.
+    """
     tokens = [d.token for d in divergences if d.token is not None]
     return (min(tokens), statistics.median_high(tokens)) if tokens else None
 
 
-# By rounding alone, correct servers differ at no more than this share of tokens. In most measured
-# outputs of 128 tokens the share was 1% to 2%.
+# By rounding alone, two correct servers begin to differ at no more than this share of the tokens
+# up to their first difference. In most measured outputs of 128 tokens the share was 1% to 2%.
 ROUNDING_PER_TOKEN = 0.05
 
 
 def partings(
     run: Run, control: Sequence[BlockResult], transcripts: Transcripts, *, but: Collection[str]
 ) -> Iterator[AnswersCheck]:
-    """Yield, by variant and load, whether greedy outputs differ sooner than correct servers' do.
+    """Yield, for each variant and load, whether greedy outputs are shown not to be the target's.
 
-    Nothing is yielded for sampled outputs, or if correct servers' outputs (`_floor`) are missing.
+    They are if they differ from the baseline's sooner than two correct servers' outputs do, which
+    are those of baseline and control (the baseline on a second server) or, without a control,
+    repeated outputs of the baseline. If there are neither, or if outputs are sampled, nothing is
+    yielded.
     run: without its control. control: all blocks of the control's rounds. but: variants to skip.
     """
     baseline = run.result.baseline
@@ -251,10 +275,11 @@ def partings(
 def _is_sooner(
     outputs: Mapping[str, OutputPair], floor: Mapping[str, OutputPair], *, alarms: float
 ) -> bool:
-    """Return whether outputs differ sooner than those in `floor` do, and than rounding explains.
+    """Return whether outputs differ sooner than correct servers' do, and than rounding explains.
 
-    outputs: by prompt, the outputs of baseline and variant. floor: by prompt, two outputs of
-    correct servers. alarms: the accepted share of correct servers called wrong.
+    outputs: by prompt, the comparison of the baseline's output with the variant's. floor: by
+    prompt, the comparison of two outputs of correct servers. alarms: the share (0 to 1) of correct
+    servers for which True may be returned by chance.
     """
     differing = sum(not pair.identical for pair in outputs.values())
     tokens = sum(pair.tokens or 0 for pair in outputs.values())
@@ -274,7 +299,7 @@ def _loads(run: Run) -> dict[Load, dict[str, float]]:
 
 
 def _first_of_each(outputs: Iterable[OutputPair]) -> dict[str, OutputPair]:
-    """Return each prompt's first pair with token ids, as a greedy server repeats its output."""
+    """Return by prompt the first comparison by token ids; a greedy server repeats its outputs."""
     first_by_prompt: dict[str, OutputPair] = {}
     for output in outputs:
         if output.tokens:
@@ -293,5 +318,5 @@ def _repeats(pairs: Iterable[Pair]) -> Iterator[Pair]:
 
 
 def _place(output: OutputPair) -> float:
-    """Return the number of tokens to the first difference; infinite if outputs are identical."""
+    """Return the number of tokens up to the first difference; infinite if there is none."""
     return float("inf") if output.identical else float(output.tokens or 0)

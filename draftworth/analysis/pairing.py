@@ -1,4 +1,4 @@
-"""Defines traffic, and pairs the requests of two variants in it.
+"""Defines traffic (prompt classes at one load), and pairs the requests of two variants in it.
 
 A pair is one prompt, sent to the baseline and to a variant in the same round, so both servers do
 the same work within the same minutes.
@@ -17,8 +17,8 @@ from draftworth.metrics.definitions import Metric
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import BlockResult, Price, RequestRecord
 
-# With this many cases, a class's cases count as a random sample of similar cases. With fewer,
-# figures hold for the measured cases only.
+# With at least this many cases (prompt sets), those of a class count as a random sample of similar
+# cases. With fewer, a class's figures hold for the measured cases only.
 MANY_CASES = 8
 TRAFFIC_MIX = "traffic mix"
 
@@ -53,7 +53,10 @@ class Traffic:
 @dataclass(frozen=True, kw_only=True)
 class Pair:
     """A prompt's requests to the baseline (`plain`) and to the variant (`drafted`) in one round.
-    place: the names of the clusters that the pair belongs to."""
+
+    place: a `Sample` without a value, which names the clusters (prompt, block, repetition) of the
+    pair.
+    """
 
     prompt_class: str
     place: Sample
@@ -67,10 +70,11 @@ class Pair:
 def paired(
     blocks: Sequence[BlockResult], traffic: Traffic, *, variant: str, baseline: str
 ) -> tuple[Pair, ...]:
-    """Return all pairs of requests in the traffic, including failed and excluded requests.
+    """Return all pairs of a baseline's and a variant's request in a traffic.
 
-    The two requests of a pair have the same run, repetition, case, round and prompt. If a block
-    sends a prompt several times, its n-th request is paired with the other block's n-th.
+    Requests that failed, or whose timing cannot be trusted, are included. The two requests of a
+    pair have the same run, repetition, case, round and prompt. If blocks send a prompt several
+    times, its n-th request in one block is paired with its n-th request in the other.
     """
     return tuple(
         pair
@@ -82,14 +86,17 @@ def paired(
 
 
 def counting(pairs: Iterable[Pair]) -> tuple[Pair, ...]:
-    """Return the pairs in which no request failed or is excluded."""
+    """Return the pairs of which both requests succeeded with a timing that can be trusted."""
     return tuple(pair for pair in pairs if pair.plain.counts and pair.drafted.counts)
 
 
 def samples_of(
     blocks: Sequence[BlockResult], group: Group, variant: str
 ) -> list[tuple[Sample, RequestRecord]]:
-    """Return a variant's requests in a group as (`Sample` that names the clusters, request)."""
+    """Return a variant's requests in a group (a prompt class at one load), with their clusters.
+
+    Each is (`Sample` without a value, which names the request's clusters; the request).
+    """
     of_variant = group.blocks(blocks, variant)
     drawn = _are_drawn(block.case for block in of_variant)
     return [
@@ -114,10 +121,10 @@ def weighted(
     power: int = 1,
     price: Price | None = None,
 ) -> float | None:
-    """Return the mean of a metric's values in the classes, weighted by `traffic.weights`.
+    """Return the mean of a metric's values in the traffic's classes, weighted by their shares.
 
-    power: -1 for the weighted mean of 1 / value. price: what a cost is computed with. Returns None
-    if the value of any class is missing or 0.
+    None if the value of any class is missing or 0. power: -1 for the weighted mean of 1 / value.
+    price: needed if the metric is a cost.
     """
     figures = {
         group.prompt_class: summarize(blocks, group, variant, price).value(metric)
@@ -134,7 +141,11 @@ def _are_drawn(cases: Iterable[str]) -> bool:
 def _place(
     prompt_class: str, case: str, prompt_id: str, repetition: str, number: int, *, drawn: bool
 ) -> Sample:
-    """Return a `Sample` that names a request's clusters. drawn: whether each case is a cluster."""
+    """Return a `Sample` without a value, which names a request's clusters.
+
+    number: the round. drawn: whether the class has so many cases that they count as a random
+    sample; then a cluster is a case, otherwise a prompt.
+    """
     return Sample(
         stratum=prompt_class if drawn else f"{prompt_class}/{case}",
         prompt=case if drawn else f"{case}/{prompt_id}",

@@ -1,7 +1,8 @@
-"""Says which comparisons cannot be right: a cost per token rests on the servers' counts of tokens.
+"""Finds comparisons that cannot be right, because servers count tokens wrong or cache answers.
 
-Only what no server can do is named here. A gateway that counts tokens twice halves the cost of a
-token, and a cache of whole responses takes nearly all of it; both look like a proven gain.
+Only results that no server can reach are named. A cost per token depends on the servers' counts of
+tokens: a gateway that counts tokens twice halves it, and a cache of whole responses takes nearly
+all of it away. Both look like a proven gain.
 """
 
 from collections.abc import Iterable
@@ -12,14 +13,16 @@ from draftworth.analysis.pairing import Pair
 from draftworth.analysis.statistics import Estimate
 from draftworth.records.results import BlockResult, RequestRecord
 
-# Of equal texts, the sums of both servers' token counts differ by less than this.
+# Over outputs with equal texts, two servers' sums of token counts may differ by up to this share.
 _EQUAL_COUNTS = 0.01
-# One of two servers may count the end token of each output. Up to this share, that is within what
-# counts as no difference in cost; with shorter outputs it would decide.
+# One of two servers may also count the end token of each output. Up to this share of all tokens,
+# that is within what counts as no difference in cost. With shorter outputs the share is larger, and
+# could decide the verdict.
 _END_TOKENS = 0.05
 # The most tokens that a step can yield, for a server whose window is not known. The longest
-# published window drafts 15 tokens (DFlash), and a step adds one. A server that does not speculate
-# may be as much faster, too; beyond it, a cache is likelier than another machine.
+# published window drafts 15 tokens (DFlash), and a step adds one. A variant that does not speculate
+# may also be up to this many times as fast as the baseline; beyond that, a cache is likelier than a
+# faster machine.
 _MOST_TOKENS_PER_STEP = 16
 
 
@@ -30,10 +33,10 @@ def why_not_believed(
     *,
     price_ratio: float,
 ) -> NotBelieved | None:
-    """Return why a comparison allows no verdict; None if it allows one.
+    """Return why the result of a comparison cannot be right; None if nothing shows that.
 
-    pairs: those in which both requests count. drafted: the variant's blocks.
-    price_ratio: variant / baseline of what the servers cost an hour.
+    pairs: those of which both requests succeeded with a timing that can be trusted.
+    drafted: the variant's blocks. price_ratio: variant / baseline of what a server costs per hour.
     """
     by_counts = _counts_against_text(pairs)
     return by_counts or _beyond_speculation(cost_ratio, drafted, price_ratio)
@@ -59,7 +62,11 @@ def _text(record: RequestRecord) -> str | None:
 def _beyond_speculation(
     cost_ratio: Estimate | None, drafted: Iterable[BlockResult], price_ratio: float
 ) -> BeyondSpeculation | None:
-    """A step takes at least as long as the baseline's, which yields one token."""
+    """Return whether a variant is shown to be faster than speculation can make it, else None.
+
+    A variant's step takes at least as long as a baseline step, which yields one token. So the
+    speedup cannot exceed the most tokens that a step can yield.
+    """
     most = max((block.max_tokens_per_step or 1 for block in drafted), default=1)
     if most == 1:
         most = _MOST_TOKENS_PER_STEP

@@ -1,4 +1,4 @@
-"""Merges several runs that measured the same into one run with the repetitions of all."""
+"""Merges several runs that measured the same work into one run with the repetitions of all."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
@@ -9,7 +9,8 @@ from draftworth.records.results import CONTROL, RunResult, TimeAccount
 from draftworth.records.run_folder import Run
 from draftworth.records.servers import Decoding, ServingFacts
 
-# Values that must be the same in all runs; classes, cases and loads must be the same too.
+# Values that must be the same in all runs that are merged. Classes, cases and loads must be the
+# same too, and are compared separately.
 _QUESTION: dict[str, Callable[[Run], object]] = {
     "experiment": lambda run: run.result.experiment,
     "baseline": lambda run: run.result.baseline,
@@ -29,13 +30,15 @@ _QUESTION: dict[str, Callable[[Run], object]] = {
 def pooled(runs: Sequence[Run]) -> Run:
     """Return one run with the blocks of all runs, and the price of the latest run.
 
-    Raise UserInputError if one of several runs is a search, is given twice or did other work.
+    Raise UserInputError if one of several runs is a search (which chooses its variants while it
+    measures), is given twice, or differs in experiment, servers or work from the first.
     """
     first, *later_runs = runs
     if not later_runs:
         return first
     for run in runs:
-        # A search chooses candidates by its own blocks: two searches measure different candidates.
+        # A search chooses which variants it measures by its own blocks, so two searches of one
+        # experiment measure different variants.
         if run.search:
             raise UserInputError(
                 f"RUN: given {run.result.run_id}, which is a search, among several, allowed: a "
@@ -75,7 +78,10 @@ def _differences(run: Run, other: Run) -> Iterator[str]:
 
 
 def _different_prompts(run: Run, other: Run) -> Iterator[str]:
-    """Yield the cases whose prompts differ; a run of fewer rounds may lack some of the prompts."""
+    """Yield in words the cases whose prompts differ between two runs.
+
+    A run of fewer rounds may lack some prompts of the other: that is no difference.
+    """
     ours, theirs = _prompts(run), _prompts(other)
     for case in sorted(ours.keys() & theirs.keys()):
         mine, other_prompts = ours[case], theirs[case]

@@ -1,13 +1,13 @@
-"""Finds the extreme requests of a comparison, and says which rare events a sample may miss.
+"""Finds the extreme requests of a comparison: those that took far longer than usual.
 
-A server that stalls once in 200 requests for 20 times as long costs a tenth more. An interval from
-100 requests mostly does not reflect that, and no formula can cure it: of something that happens
-less often than 3 times in n, n measurements show nothing in at least 1 of 20 cases (Hanley and
-Lippman-Hand 1983, "If Nothing Goes Wrong, Is Everything All Right?"). So extreme requests that
-were seen are named, with the cost ratio without them, and a report says what a run may have missed.
-Fewer than four extreme requests need no rule, because they cannot decide a verdict: the error of a
-sum of k equal extremes is their sum / sqrt(k), and half of its 95% interval is more than the sum if
-k is below four.
+If one of 200 requests takes 20 times as long as usual, a token costs a tenth more. An interval from
+100 requests mostly does not reflect that, and no formula can cure it: an event that happens less
+often than 3 times in n is not seen at all in at least 1 of 20 samples of n (Hanley and Lippman-Hand
+1983, "If Nothing Goes Wrong, Is Everything All Right?"). So extreme requests that were seen are
+named, with the cost ratio without them, and a report says what a run may have missed.
+No verdict needs a rule against fewer than four extreme requests, because they cannot decide it: the
+error of a sum of k equal extremes is their sum / sqrt(k), and half the width of its 95% interval is
+more than the sum if k is below four.
 """
 
 import math
@@ -19,22 +19,24 @@ from dataclasses import dataclass
 from draftworth.analysis.pairing import Pair
 from draftworth.analysis.ratios import cost_amounts
 
-# A request is extreme if it took at least `_LEAST_TIMES` as long for a token as usual for its
-# prompt, and if it deviates by `_DEVIATIONS` robust standard deviations. Of 6,600 simulated runs
-# without stalls and outliers, none had such a request (docs/decisions/0015-the-verdict.md).
+# A request is extreme if it took more than `_LEAST_TIMES` as long for a token as usual for its
+# prompt, and if the logarithm of that factor is more than `_DEVIATIONS` robust standard deviations
+# above the median. None of 6,600 simulated runs without stalls and outliers had such a request
+# (docs/decisions/0015-the-verdict.md).
 _LEAST_TIMES, _DEVIATIONS = 2.0, 8.0
-# By prompt, the (seconds, tokens) of its requests by the number of their pair.
+# For each prompt, the (seconds, tokens) of each of its requests by the index of the request's pair.
 _ByPrompt = defaultdict[str, dict[int, tuple[float, float]]]
-# The ratio of a standard deviation to the median absolute deviation, in a normal distribution.
+# In a normal distribution, the standard deviation / the median absolute deviation.
 _NORMAL_PER_MEDIAN = 1.4826
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extremes:
-    """The extreme requests of one side (baseline or variant), while the other side has none.
+    """The requests of one side (baseline or variant) that took far longer than usual for a token.
 
-    variant: the side that has them. count, requests: numbers of its extreme and all its requests.
-    times: how many times as long as usual the shortest extreme request took for a token.
+    variant: the name of that side; the other side has no such requests.
+    count, requests: number of the side's extreme requests, and of all its requests.
+    times: how many times as long as usual the least extreme of them took for a token.
     usual_pairs: the pairs without an extreme request.
     """
 
@@ -46,7 +48,10 @@ class Extremes:
 
 
 def extremes_of(pairs: Sequence[Pair], *, variant: str, baseline: str) -> Extremes | None:
-    """Return the extreme requests; None if there are none, or if both sides have some."""
+    """Return the requests that took far longer than usual for a token, if only one side has some.
+
+    None if neither the variant nor the baseline has such requests, or if both have.
+    """
     sides = {name: _times(pairs, drafted=name == variant) for name in (variant, baseline)}
     extreme = {name: _extreme(times) for name, times in sides.items()}
     sides_with_extremes = [name for name, numbers in extreme.items() if numbers]
@@ -64,11 +69,12 @@ def extremes_of(pairs: Sequence[Pair], *, variant: str, baseline: str) -> Extrem
 
 
 def _times(pairs: Sequence[Pair], *, drafted: bool) -> dict[int, float]:
-    """Return, by the pair's index, a request's seconds per token / the usual seconds per token.
+    """Return by the pair's index a request's seconds per token / the usual seconds per token.
 
-    drafted: take the variant's requests, not the baseline's. The usual value is the lower median of
-    the prompt's requests; for prompts with one request, the lower median of all these in the case.
-    A failed request counts as if it had yielded the mean number of tokens of its prompt.
+    The usual value is the lower median over the prompt's requests. For prompts with one request, it
+    is the lower median over all such requests of the case. A failed request counts as if it had
+    yielded the mean number of tokens of its prompt's requests.
+    drafted: True for the variant's requests, False for the baseline's.
     """
     by_case: defaultdict[tuple[str, str], _ByPrompt] = defaultdict(lambda: defaultdict(dict))
     for number, pair in enumerate(pairs):

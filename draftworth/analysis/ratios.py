@@ -1,10 +1,10 @@
-"""Computes ratios of two variants in a traffic, with their intervals.
+"""Computes ratios (variant / baseline) of figures in a traffic, with their intervals.
 
-A class's figure is (sum of end-to-end seconds) / (sum of output tokens), a traffic's figure is the
-weighted mean of its classes' figures, and the result is variant / baseline. So a request weighs by
-its tokens, and a few long requests weigh what they cost. The median of the requests' ratios could
-fall while the bill rises. The error is that of a linear approximation of the ratio's logarithm
-(Cochran, Sampling Techniques, chapter 6): a sum, to which each pair adds one part.
+For the cost ratio, a class's figure is (sum of end-to-end seconds) / (sum of output tokens), and a
+traffic's figure is the weighted mean of its classes' figures. The result is the variant's figure /
+the baseline's. So each request weighs as much as it costs, while a median of the requests' ratios
+could fall although the bill rises. The error is that of a linear approximation of the ratio's
+logarithm (Cochran, Sampling Techniques, chapter 6): a sum, to which each pair adds one part.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from draftworth.analysis.pairing import Pair, Traffic, paired
 from draftworth.records.results import BlockResult, Price, RequestRecord
 
 T = TypeVar("T")
-# What a request adds to numerator and denominator.
+# What a request adds to the numerator and to the denominator of a figure.
 Amount = tuple[float, float]
-# Returns a request's amount; None: the request's pair is left out.
+# A function that returns a request's `Amount`; None: the request, or its pair, is left out.
 Amounts = Callable[[RequestRecord], Amount | None]
 _NOTHING: Amount = (0.0, 0.0)
 
 
 def cost_amounts(record: RequestRecord) -> Amount | None:
-    """Return a request's end-to-end seconds and output tokens; None: excluded, or one is unknown.
+    """Return a request's (end-to-end seconds, output tokens), which its cost is computed from.
 
     With a constant number of requests in flight, seconds / tokens is proportional to the cost of a
-    token (Little's law). A request that failed adds the time that it took, and no token.
+    token (Little's law). A request that failed has the time that it took, and no tokens. None if
+    the time or the tokens are not known, or if the timing cannot be trusted.
     """
     if record.lost_s is not None:
         return record.lost_s, 0.0
@@ -43,7 +44,11 @@ def cost_amounts(record: RequestRecord) -> Amount | None:
 
 
 def mean_of(value_of: Callable[[RequestRecord], float | None]) -> Amounts:
-    """Return a function that gives (a request's value, 1): the ratio of the sums is the mean."""
+    """Return a function that gives (a request's value, 1), so that a ratio of sums is a mean.
+
+    The function gives None for a request that has no value, failed, or has a timing that cannot be
+    trusted.
+    """
 
     def amounts(record: RequestRecord) -> tuple[float, float] | None:
         value = value_of(record) if record.counts else None
@@ -54,7 +59,11 @@ def mean_of(value_of: Callable[[RequestRecord], float | None]) -> Amounts:
 
 @dataclass(frozen=True, kw_only=True)
 class LogRatio:
-    """The logarithm of a ratio. parts: what each pair or request adds to the logarithm's error."""
+    """The natural logarithm of a ratio, with what its error is computed from.
+
+    parts: for each pair or request, what it adds to the error of the logarithm, with the names of
+    its clusters.
+    """
 
     value: float
     parts: tuple[Sample, ...]
@@ -70,14 +79,18 @@ class LogRatio:
         return statistics.ratio_estimate(self.value, error, samples=len(self.parts))
 
     def beside(self, other: LogRatio) -> LogRatio:
-        """Return this ratio / another ratio of the same run, with the same prompts and blocks."""
+        """Return the `LogRatio` of (this ratio / another ratio of the same run).
+
+        Both must have the same prompts and blocks, because their errors are subtracted.
+        """
         subtracted = (part._replace(value=-part.value) for part in other.parts)
         return LogRatio(value=self.value - other.value, parts=(*self.parts, *subtracted))
 
     def over(self, other: LogRatio, *, runs: tuple[str, str]) -> LogRatio:
-        """Return this ratio / a ratio of another run. runs: the ids of this run and of the other.
+        """Return the `LogRatio` of (this ratio / a ratio of another run).
 
         The runs have the same prompts but different blocks; each has its own sample of repetitions.
+        runs: the ids of this ratio's run and of the other's.
         """
         parts = (
             part._replace(side=run, block=f"{run}/{part.block}", value=sign * part.value)
@@ -89,7 +102,10 @@ class LogRatio:
 
 @dataclass(frozen=True)
 class _Sums:
-    """One variant's sums by class (numerators `over`, denominators `under`), and class weights."""
+    """One variant's sums of numerators (`over`) and denominators (`under`), each by prompt class.
+
+    weights: each class's weight in the mean of the ratios over / under.
+    """
 
     over: Mapping[str, float]
     under: Mapping[str, float]
@@ -100,7 +116,10 @@ class _Sums:
         return math.fsum(w * self.over[c] / self.under[c] for c, w in self.weights.items())
 
     def part(self, prompt_class: str, over: float, under: float) -> tuple[float, float]:
-        """Return what a request (`over`, `under`) adds to log(`total`)'s error, and its weight."""
+        """Return what a request adds to the error of log(`total`), and how much it weighs there.
+
+        over, under: what the request adds to the class's numerator and denominator.
+        """
         sum_over, sum_under = self.over[prompt_class], self.under[prompt_class]
         share = self.weights[prompt_class] * sum_over / sum_under / self.total
         moved = over / sum_over if sum_over else 0.0
@@ -110,8 +129,11 @@ class _Sums:
 def log_of_sums(
     requests: Sequence[tuple[Sample, T]], amounts: Callable[[T], tuple[float, float] | None]
 ) -> LogRatio | None:
-    """Return log(sum of numerators / sum of denominators); None if a sum is 0 or empty. amounts:
-    returns (what a request adds to the numerator, to the denominator), or None to leave it out."""
+    """Return log(sum of numerators / sum of denominators) over requests; None if a sum is 0.
+
+    requests: each with a `Sample` that names its clusters. amounts: returns what a request adds to
+    (the numerator, the denominator), or None to leave the request out.
+    """
     return log_of_traffic({"": requests}, {"": 1.0}, amounts)
 
 
@@ -120,8 +142,12 @@ def log_of_traffic(
     weights: Mapping[str, float],
     amounts: Callable[[T], tuple[float, float] | None],
 ) -> LogRatio | None:
-    """Return log(weighted mean of the classes' ratios); None if a denominator is 0, or the mean is
-    not above 0. amounts: see `log_of_sums`."""
+    """Return log(weighted mean of the classes' ratios), each sum of numerators / of denominators.
+
+    None if a class's denominator is 0, or if the mean is not above 0. requests: by class.
+    weights: by class. amounts: returns what a request adds to (the numerator, the denominator) of
+    its class, or None to leave the request out.
+    """
     placed = [
         (name, place, amount)
         for name in weights
@@ -144,10 +170,11 @@ def log_of_traffic(
 
 
 def _pair_amounts(pair: Pair, amounts: Amounts) -> tuple[Amount, Amount] | None:
-    """Return the `Amount` of the baseline's and of the variant's request; None: leave the pair out.
+    """Return the amounts of a pair's requests (baseline, variant); None: leave the pair out.
 
-    If a request of a pair failed, only the time lost by failed requests counts; the other request
-    counts as nothing. Otherwise a variant that refuses expensive prompts would be the cheaper one.
+    If one request of the pair failed, its lost time counts, and the other request counts as
+    nothing; if both failed, both lost times count. Otherwise a variant that refuses expensive
+    prompts would look cheaper.
     """
     plain, drafted = amounts(pair.plain), amounts(pair.drafted)
     if plain is None or drafted is None:
@@ -164,8 +191,11 @@ def log_ratio_of_sums(
     *,
     factors: Mapping[str, float] | None = None,
 ) -> LogRatio | None:
-    """Return log(the variant's figure / the baseline's) (see the module); None if a sum is 0.
+    """Return log(the variant's figure / the baseline's figure) in a traffic; None if a sum is 0.
 
+    A figure is the weighted mean of the classes' ratios, each a sum of numerators / a sum of
+    denominators. weights: by class. amounts: returns what a request adds to (the numerator, the
+    denominator), or None to leave its pair out.
     factors: by class, what each numerator of the variant is multiplied by (default: 1).
     """
     counted = [
@@ -202,10 +232,10 @@ def _times(amount: Amount, factor: float) -> Amount:
 def log_cost_ratio(
     pairs: Sequence[Pair], traffic: Traffic, *, factor: float = 1.0
 ) -> LogRatio | None:
-    """Return log(variant / baseline) of the cost of an output token.
+    """Return log(the variant's cost of an output token / the baseline's) in a traffic.
 
-    factor: (the variant's share of a node) / (the baseline's share). Returns None for a Poisson
-    load, which has no cost per token, and if a class has no pair with counted tokens.
+    None for a Poisson load, which has no cost per token, and if a class has no pair with counted
+    tokens. factor: (the variant's share of a node) / (the baseline's share).
     """
     if not traffic.load.has_cost_per_token:
         return None
@@ -216,9 +246,12 @@ def log_cost_ratio(
 def log_cost_ratio_by_class(
     pairs: Sequence[Pair], traffic: Traffic, factors: Mapping[str, float]
 ) -> LogRatio | None:
-    """Return log(variant / baseline) of the cost of an output token, where each class has a price.
+    """Return log(cost of an output token with `Pair.drafted` / with `Pair.plain`) in a traffic.
 
-    factors: by class, (the price of the server that takes the class in `drafted`) / (in `plain`).
+    Unlike in `log_cost_ratio`, the servers' price ratio may differ from class to class, because
+    each class may be served by the variant or by the baseline.
+    factors: by class, the price of the server that sent the class's `drafted` answers / the price
+    of the one that sent its `plain` answers. None if a class has no pair with counted tokens.
     """
     return log_ratio_of_sums(pairs, traffic.weights, cost_amounts, factors=factors)
 
@@ -231,7 +264,11 @@ def cost_ratio(
     baseline: str,
     price: Price | None = None,
 ) -> statistics.Estimate | None:
-    """Return variant / baseline of the cost of an output token; None: see `log_cost_ratio`."""
+    """Return the variant's cost of an output token / the baseline's, with its interval.
+
+    None for a Poisson load, which has no cost per token, and if a class has no pair with counted
+    tokens. Without a price, both servers count as equally expensive.
+    """
     pairs = paired(blocks, traffic, variant=variant, baseline=baseline)
     log_ratio = log_cost_ratio(pairs, traffic, factor=share_ratio(price, variant, baseline))
     return log_ratio.estimate() if log_ratio else None
@@ -245,9 +282,10 @@ def share_ratio(price: Price | None, variant: str, baseline: str) -> float:
 
 
 def ratio_of_typical(pairs: Sequence[Pair], field: str) -> statistics.Estimate | None:
-    """Return the geometric mean of the pairs' ratios (variant / baseline) of one record field.
+    """Return the geometric mean over pairs of (the variant's value / the baseline's value).
 
-    A geometric mean depends less on single requests. None if no pair has the field above 0.
+    A geometric mean depends less on single requests than a ratio of sums does. None if no pair has
+    values above 0. field: the field of `RequestRecord` that has the values.
     """
     log_ratios = [
         (pair, math.log(drafted / plain))
@@ -264,10 +302,11 @@ def ratio_of_typical(pairs: Sequence[Pair], field: str) -> statistics.Estimate |
 def ratio_of_quantiles(
     plain: Sequence[Sample], drafted: Sequence[Sample], share: float, *, confidence: float
 ) -> statistics.Estimate | None:
-    """Return the variant's quantile / the baseline's; None without samples or if a quantile is 0.
+    """Return a quantile of the variant's values (`drafted`) / that of the baseline's (`plain`).
 
-    share: the share (0 to 1) of values below the quantile. The interval ignores that baseline and
-    variant have the same prompts, so the interval is too wide, never too narrow.
+    None without samples, or if a quantile is 0. share: the share (0 to 1) of values below the
+    quantile. The interval ignores that baseline and variant have the same prompts, so it is too
+    wide, never too narrow.
     """
     if not plain or not drafted:
         return None

@@ -1,4 +1,4 @@
-"""Computes each repetition's figures, and how much more to measure for a narrow interval."""
+"""Computes each repetition's cost ratio, and how much more to measure for a narrow interval."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,12 @@ from draftworth.records.run_folder import Run
 
 @dataclass(frozen=True, kw_only=True)
 class RepetitionFacts:
-    """One variant in one traffic, in one repetition of one run.
+    """One variant in one traffic, in one repetition (one start of the servers) of one run.
 
-    cost_ratio: cost of a token, variant / baseline, in this repetition only; None: not known.
-    is_whole: the repetition measured every class and case of the traffic.
+    variant: the variant's name; with `against ...` if the baseline is not the run's.
+    cost_ratio: the variant's cost of a token / the baseline's, in this repetition only; None: not
+        known.
+    is_whole: whether the repetition measured every class and case of the traffic.
     slot, baseline_slot: the device slots in which the two servers ran; None: not known.
     """
 
@@ -35,9 +37,10 @@ class RepetitionFacts:
 def repetitions_of(
     run: Run, traffic: Traffic, *, name: str, variant: str, baseline: str
 ) -> Iterator[RepetitionFacts]:
-    """Yield the figures of each repetition that measured the traffic; none if only one did.
+    """Yield a variant's figures in each repetition that measured the traffic; none if only one did.
 
-    name: how the comparison of the variant with the baseline is called.
+    name: the name for `RepetitionFacts.variant`, which says what the variant is compared with if
+    the baseline is not the run's.
     """
     wanted = [b for b in run.blocks if b.load == traffic.load and b.prompt_class in traffic.weights]
     ordered = sorted(wanted, key=lambda b: (b.started_at_unix_s, b.block))
@@ -76,8 +79,9 @@ def _whole(
 class Shortfall:
     """How much more to measure until an interval is as narrow as requested.
 
-    requests: number of further requests of the same prompts.
-    prompts, repetitions: number of further prompts and repetitions, if requests do not help.
+    requests: number of further requests of the same prompts; 0 if these alone do not suffice.
+    prompts, repetitions: number of further prompts and of further repetitions (starts of the
+        servers), if more requests do not suffice.
     All are 0 if the interval is narrow enough.
     """
 
@@ -90,11 +94,12 @@ class Shortfall:
 
 
 def shortfall(ratio: Estimate | None, *, target_width: float) -> Shortfall | None:
-    """Return how much more to measure until the interval is `target_width` x the ratio wide.
+    """Return how much more to measure until a ratio's interval is as narrow as requested.
 
-    The square of the width is a sum of three parts. The prompts' part shrinks with the number of
-    prompts, the repetitions' part with the number of repetitions, and the rest with the number of
-    rounds. None without an interval, or if `target_width` is not above 0.
+    The square of the interval's width is a sum of three parts. One part shrinks with the number of
+    prompts, one with the number of repetitions, and the rest with the number of rounds. None
+    without an interval, or if `target_width` is not above 0.
+    target_width: the requested width of the interval / the ratio, such as 0.1.
     """
     width = ratio.relative_width if ratio else None
     if ratio is None or width is None or target_width <= 0:
@@ -128,10 +133,12 @@ def _more(count: int, times: float) -> int:
 
 
 def more_rounds_help(ratio: Estimate, *, target_width: float) -> bool:
-    """Return whether further rounds of the same prompts make the interval much narrower.
+    """Return whether further rounds of the same prompts make a ratio's interval much narrower.
 
-    They do not if the parts of prompts and repetitions, which rounds do not reduce, are wider than
-    the target, and the interval is at most 10% wider than these parts.
+    They do not if the interval is at most 10% wider than what rounds cannot reduce, and that is
+    wider than the target. Rounds cannot reduce the parts of the width because of which prompts and
+    repetitions differ.
+    target_width: the requested width of the interval / the ratio.
     """
     width = ratio.relative_width
     if width is None or ratio.prompts_width is None:

@@ -1,4 +1,4 @@
-"""Compares the scores that a user's program gave to paired outputs, with an interval."""
+"""Compares the scores that a user's program gave to outputs of variant and baseline."""
 
 import math
 from collections import defaultdict
@@ -15,7 +15,7 @@ from draftworth.records.transcripts import Transcripts
 
 @dataclass(frozen=True, kw_only=True)
 class ToScore:
-    """A pair of outputs of one prompt, which the user's program is to score."""
+    """The baseline's and a variant's output of one prompt, which the user's program is to score."""
 
     traffic: Traffic
     variant: str
@@ -37,7 +37,10 @@ class ToScore:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreComparison:
-    """The mean score of the baseline's outputs, and how much the variant's mean differs from it."""
+    """The mean score of the baseline's outputs, and how far the variant's mean score is from it.
+
+    difference: the variant's mean score minus the baseline's, in the unit of the scores.
+    """
 
     traffic: Traffic
     variant: str
@@ -46,9 +49,10 @@ class ScoreComparison:
 
 
 def to_score(run: Run, transcripts: Transcripts) -> list[ToScore]:
-    """Return the pairs of requests with both transcripts and no failed or excluded request.
+    """Return all pairs of outputs of baseline and variant that can be scored.
 
-    run: without its control.
+    Both requests of a pair have transcripts, succeeded, and have a timing that can be trusted.
+    run: without its control (the baseline on a second server).
     """
     baseline = run.result.baseline
     return [
@@ -65,9 +69,10 @@ def to_score(run: Run, transcripts: Transcripts) -> list[ToScore]:
 def compare_scores(
     outputs: Sequence[ToScore], scores: Sequence[tuple[float, float]]
 ) -> Iterator[ScoreComparison]:
-    """Yield a comparison of variant and baseline for each traffic and variant.
+    """Yield a comparison of the mean scores for each traffic and variant.
 
-    scores: (of the baseline's output, of the variant's output) for each pair in `outputs`.
+    scores: (score of the baseline's output, score of the variant's output) for each pair in
+    `outputs`, in the same order.
     """
     groups: defaultdict[tuple[str, str], list[tuple[ToScore, float, float]]] = defaultdict(list)
     for output, (plain, drafted) in zip(outputs, scores, strict=True):

@@ -1,7 +1,7 @@
 """Computes how the cost ratio depends on the share of each class in the traffic and on prices.
 
-Nothing is measured for it: the pairs of requests that the verdict is about count with other
-weights, or with another ratio of prices. Limits and the noise floor are not looked at.
+Nothing is measured for this: the pairs of requests that the verdict is about get other weights, or
+another ratio of prices. Latency limits and the noise floor are not looked at.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,17 @@ from draftworth.analysis.ratios import log_cost_ratio, share_ratio
 from draftworth.analysis.statistics import Estimate
 from draftworth.records.run_folder import Run
 
-# From 0 to 100% in steps of 5%, between which the cost ratio is nearly straight.
+# The shares of a class for which the cost ratio is computed: 0 to 1 in steps of 0.05. From one
+# share to the next, the cost ratio is nearly a straight line.
 SHARES = tuple(step / 20 for step in range(21))
 
 
 @dataclass(frozen=True, kw_only=True)
 class EqualCost:
-    """Where a token costs as much with the variant as with the baseline: the break-even.
+    """The class share or price ratio at which variant and baseline cost the same per token.
 
-    low, high: the ends of the part in which the cost ratio's interval contains 1; None: the cost
-        ratio has no interval.
+    value: the share (0 to 1) or price ratio at which the cost ratio is 1. low, high: the ends of
+    the range in which the interval of the cost ratio contains 1; None: it has no interval.
     """
 
     value: float
@@ -32,11 +33,13 @@ class EqualCost:
 
 @dataclass(frozen=True, kw_only=True)
 class CostByShare:
-    """The cost ratio of a traffic mix by the share of one class, the others in proportion.
+    """The cost ratio of a traffic mix as a function of one class's share of the output tokens.
 
-    traffic: the mix that was judged. judged: the cost ratio there.
-    ratios: cost ratios by the class's share of the output tokens (0 to 1).
-    equal: the share at which costs are equal; None: at no share.
+    The other classes share the rest in the proportions that they have in the mix.
+
+    traffic: the mix that the verdict is about. judged: its cost ratio.
+    ratios: by the class's share (0 to 1), the cost ratio.
+    equal: the share at which variant and baseline cost the same per token; None: there is none.
     """
 
     traffic: Traffic
@@ -52,17 +55,18 @@ class CostByShare:
 
     @property
     def falls(self) -> bool:
-        """Whether the variant costs the less, the more of the class is in the traffic."""
+        """Whether the cost ratio falls as the class's share of the traffic rises."""
         return self.ratios[SHARES[-1]].value < self.ratios[SHARES[0]].value
 
 
 @dataclass(frozen=True, kw_only=True)
 class CostByPrice:
-    """A traffic's cost ratio, which is proportional to the price ratio.
+    """A traffic's cost ratio as a function of the ratio of the servers' prices.
 
-    judged_price_ratio: what the variant's server costs / the baseline's. ratio: the cost ratio
-        there.
-    equal: the price ratio at which costs are equal.
+    The cost ratio is proportional to the price ratio: the variant's server / the baseline's.
+
+    judged_price_ratio: the price ratio of the verdict. ratio: the cost ratio at that price ratio.
+    equal: the price ratio at which variant and baseline cost the same per token.
     """
 
     traffic: Traffic
@@ -72,7 +76,7 @@ class CostByPrice:
     equal: EqualCost
 
     def at(self, price_ratio: float) -> tuple[float, tuple[float, float] | None]:
-        """Return the cost ratio at a price ratio, and its interval; None: it has none."""
+        """Return (cost ratio, its interval or None) at a price ratio (variant's / baseline's)."""
         factor, ends = price_ratio / self.judged_price_ratio, self.ratio.interval
         return self.ratio.value * factor, ends and (ends[0] * factor, ends[1] * factor)
 
@@ -80,15 +84,19 @@ class CostByPrice:
 def costs_by_share(
     run: Run, traffic: Traffic, *, variant: str, baseline: str
 ) -> tuple[CostByShare, ...]:
-    """Return the cost ratio of a variant by the share of each class in a traffic; of two classes
-    the first alone, and empty with one class or without a cost per token."""
+    """Return the cost ratio of a traffic mix as a function of each class's share.
+
+    With two classes, only that of the first, as the second's follows from it. Empty with one class,
+    or without a cost per token.
+    """
     classes = [*traffic.weights]
     if len(classes) < 2:
         return ()
     pairs = paired(run.blocks, traffic, variant=variant, baseline=baseline)
     factor = share_ratio(run.result.price, variant, baseline)
     judged = _cost_ratio(pairs, traffic, factor)
-    # What one of two classes gains, the other loses: the other's curve is this one, mirrored.
+    # Of two classes, the second has the share that the first has not, so its curve is the first's
+    # curve mirrored.
     drawn = classes if len(classes) > 2 else classes[:1]
     curves = []
     for name in drawn:
@@ -113,7 +121,10 @@ def costs_by_share(
 def cost_by_price(
     traffic: Traffic, ratio: Estimate, *, variant: str, price_ratio: float
 ) -> CostByPrice:
-    """Return the cost ratio of a traffic by the price ratio. ratio: at `price_ratio`."""
+    """Return the cost ratio of a traffic as a function of the price ratio (variant / baseline).
+
+    ratio: the cost ratio at the price ratio `price_ratio`.
+    """
     ends = ratio.interval
     return CostByPrice(
         traffic=traffic,
@@ -129,7 +140,10 @@ def cost_by_price(
 
 
 def _with_share(traffic: Traffic, prompt_class: str, share: float) -> Traffic:
-    """Return the traffic with another share of one class; classes without a share are left out."""
+    """Return the traffic with `share` (0 to 1) as the share of one class.
+
+    The other classes share the rest in their proportions. Classes with a share of 0 are left out.
+    """
     rest = {name: w for name, w in traffic.weights.items() if name != prompt_class}
     total = sum(rest.values())
     parts = {name: w / total if total else 1 / len(rest) for name, w in rest.items()}
@@ -149,15 +163,18 @@ def _equal_cost(ratios: Mapping[float, Estimate]) -> EqualCost | None:
         return None
     intervals = {share: i for share, ratio in ratios.items() if (i := ratio.interval)}
     ends = [_crossing({s: interval[end] for s, interval in intervals.items()}) for end in (0, 1)]
-    # An end that does not pass 1 reaches to where there are no further shares.
+    # If an end of the cost ratio's interval is on one side of 1 at all shares, the range in which
+    # the interval contains 1 reaches to the lowest or the highest share.
     low = next((end for end in ends if end is not None and end <= value), SHARES[0])
     high = next((end for end in ends if end is not None and end > value), SHARES[-1])
     return EqualCost(value=value, low=low if intervals else None, high=high if intervals else None)
 
 
 def _crossing(ratios: Mapping[float, float]) -> float | None:
-    """Return the share at which a ratio passes 1, between two shares on a straight line; None: it
-    does not."""
+    """Return the share at which a ratio passes 1; None if it does not.
+
+    Between two of the shares in `ratios` (ratio by share), the ratio is taken as a straight line.
+    """
     points = [*ratios.items()]
     for (share, ratio), (next_share, next_ratio) in pairwise(points):
         if (ratio < 1) != (next_ratio < 1):

@@ -1,6 +1,7 @@
 """Computes ratios and quantiles of measurements with intervals. Standard library only.
 
-The errors are computed in `clustering`. No random numbers are used, so there is no seed.
+The errors behind the intervals are computed in `clustering`. No random numbers are used, so there
+is no seed.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ SAMPLES_BEYOND = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A figure with its interval (low to high; None: there is none) and the size of its sample.
+    """A figure with its interval and the size of its sample.
 
+    low, high: the ends of the interval; None: there is no interval.
     prompts, samples: number of prompts, and of requests or pairs of requests.
     blocks: number of pairs of blocks, or of blocks of one variant.
     repetitions: number of repetitions that measured every case. With fewer than
         `clustering.MANY_REPETITIONS`, the interval holds for the measured repetitions only.
-    prompts_width, repetitions_width: the parts of width / value that more rounds do not reduce,
-        because prompts (None: too wide, or not known) or repetitions (infinite: too wide) differ.
+    prompts_width, repetitions_width: the parts of (width of the interval / value) that more rounds
+        do not reduce, because prompts or repetitions differ. They are too wide to be computed if
+        `prompts_width` is None (or it is not known) or `repetitions_width` is infinite.
     """
 
     value: float
@@ -61,13 +64,14 @@ def interval_of(estimate: Estimate | None) -> tuple[float, float] | None:
 
 
 def ends_of_ratio(value: float, half_width: float) -> tuple[float | None, float | None]:
-    """Return the ends of a ratio's interval. half_width: half the width of log(ratio)'s interval.
+    """Return the ends of a ratio's interval from half the width of its logarithm's interval.
 
     With a half-width h of the logarithm, the ends are value x (1 - h) and value / (1 - h), not
-    value x e^-h and value x e^h. For a small h they are the same. With a large h, a few prompts
-    that differ much from the rest make the error skewed: in simulations where gains varied by 40%
-    over eight prompts, a gain of exactly 5% was judged to be larger in 5.5% of runs with e^h, and
-    in 3.9% with 1 / (1 - h). Without the skew it would be 2.5%. From h = 1 on, the ends are None.
+    value x e^-h and value x e^h. For a small h, both are nearly the same. With a large h, a few
+    prompts that differ much from the rest make the error skewed: in simulations where gains varied
+    by 40% over eight prompts, a gain of exactly 5% was judged to be larger in 5.5% of runs with
+    e^h, and in 3.9% with 1 / (1 - h). Without the skew it would be 2.5%. From h = 1 on, the ends
+    are None.
     """
     return (value * (1 - half_width), value / (1 - half_width)) if half_width < 1 else (None, None)
 
@@ -75,7 +79,11 @@ def ends_of_ratio(value: float, half_width: float) -> tuple[float | None, float 
 def ratio_estimate(
     log_ratio: float, error: Spread | None, *, samples: int, confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Return a ratio with its interval. error: the error of log(ratio); None: no interval."""
+    """Return a ratio with its interval, from its logarithm and the logarithm's error.
+
+    error: the error of `log_ratio`; None: the result has no interval. samples: number of requests
+    or of pairs of requests. confidence: the share (0 to 1) of intervals that hold the true ratio.
+    """
     value = math.exp(log_ratio)
     low, high = ends_of_ratio(value, error.half_width(confidence) if error else math.inf)
     lasting = error.of_prompts.half_width(confidence) if error else math.inf
@@ -94,7 +102,7 @@ def ratio_estimate(
 
 
 def _width(half: float) -> float:
-    """Return the relative width of a ratio's interval, from the half-width of its logarithm."""
+    """Return the width of a ratio's interval / the ratio. half: half its logarithm's, below 1."""
     return 1 / (1 - half) - (1 - half)
 
 
@@ -103,12 +111,13 @@ def quantile_estimate(
 ) -> Estimate:
     """Return the value below which `share` (0 to 1) of the values lie, with its interval.
 
-    The share of values below the result is uncertain, so it has an interval too. The quantiles at
-    the ends of that interval are the ends of the result's interval (Woodruff 1952). The result has
-    no interval if fewer than `SAMPLES_BEYOND` samples lie beyond the quantile, or if an end would
-    lie beyond all samples. IndexError is raised if there are no samples.
+    The share of values below the result is uncertain, so it has an interval of its own. The
+    quantiles at the ends of that interval are the ends of the result's interval (Woodruff 1952).
+    The result has no interval if fewer than `SAMPLES_BEYOND` samples lie beyond the quantile, or if
+    an end would lie beyond all samples. IndexError is raised if there are no samples.
     """
-    # Sorted here: `quantile` is called up to three times, and sorts a sorted list fast.
+    # `quantile`, called up to three times below, sorts again: a list that is sorted already sorts
+    # fast.
     values = sorted(sample.value for sample in samples)
     value = quantile(values, share)
     low = high = None
@@ -139,9 +148,9 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def within(ratio: Estimate | None, *, factor: float) -> bool | None:
-    """Return whether a ratio's interval lies between 1 / factor and factor; None: no interval.
+    """Return whether a ratio's whole interval is between 1 / factor and factor; None: no interval.
 
-    With an interval of 90%, this is the same as two one-sided tests at 5% (Schuirmann 1987).
+    With a 90% interval, this is the same as two one-sided tests at 5% (Schuirmann 1987).
     """
     ends = interval_of(ratio)
     if ends is None:
@@ -150,8 +159,11 @@ def within(ratio: Estimate | None, *, factor: float) -> bool | None:
 
 
 def at_least(successes: int, trials: int, share: float) -> float:
-    """Return the probability of at least `successes` in `trials`, each of which succeeds with the
-    probability `share` (above 0, below 1): the p-value of an exact binomial test."""
+    """Return the probability of at least `successes` successes in `trials` independent trials.
+
+    This is the p-value of an exact, one-sided binomial test. share: the probability that a trial
+    succeeds, above 0 and below 1.
+    """
     logs = math.log(share), math.log1p(-share)
     chance = math.fsum(
         math.exp(

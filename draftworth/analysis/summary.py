@@ -10,14 +10,19 @@ from draftworth.metrics.definitions import Metric
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import BlockResult, Price, RequestRecord, values_of
 
-# vLLM has four finish reasons; other servers may have many more than a table has room for.
+# The most finish reasons that are named: vLLM has four, but other servers may have many more than a
+# table has room for.
 _MOST_REASONS = 5
-# A server may count a few more tokens of a prompt than its tokenizer does.
+# Input tokens are as the load says up to this relative difference: a server may count a few more
+# tokens of a prompt than its tokenizer does.
 _INPUT_TOLERANCE = 0.05
 
 
 def wrong_input_tokens(records: Sequence[RequestRecord], load: Load) -> float | None:
-    """Return the mean input tokens if they are over 5% off the load's; None if not, or unknown."""
+    """Return the mean number of input tokens if it is over 5% off the load's `input_tokens`.
+
+    None if it is not, if the load has no such number, or if no request's tokens are counted.
+    """
     counts = [r.number_input_tokens for r in records if r.number_input_tokens is not None]
     if load.input_tokens is None or not counts:
         return None
@@ -26,7 +31,10 @@ def wrong_input_tokens(records: Sequence[RequestRecord], load: Load) -> float | 
 
 
 def cached_share(records: Sequence[RequestRecord]) -> float | None:
-    """Return which share of the input tokens came from a cache; None: the server does not say."""
+    """Return the share (0 to 1) of input tokens that the server took from a cache.
+
+    None if the server does not report it.
+    """
     counts = [
         (r.cached_input_tokens, r.number_input_tokens)
         for r in records
@@ -38,7 +46,7 @@ def cached_share(records: Sequence[RequestRecord]) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths:
-    """Lengths of prompts or of outputs, in tokens."""
+    """The shortest, median and greatest length of some prompts or outputs, in tokens."""
 
     fewest: int
     median: float
@@ -46,7 +54,7 @@ class Lengths:
 
 
 def lengths_of(counts: Iterable[int | None]) -> Lengths | None:
-    """Return the fewest, median and most of the known counts; None if no count is known."""
+    """Return the fewest, median and most tokens of `counts`; None if all counts are None."""
     counted = [count for count in counts if count is not None]
     if not counted:
         return None
@@ -57,15 +65,16 @@ def lengths_of(counts: Iterable[int | None]) -> Lengths | None:
 class OutputLengths(Lengths):
     """Output tokens of the requests that did not fail, with their finish reasons.
 
-    ends: number of requests by finish reason (`stop`: the model ended, `length`: max_tokens), most
-        frequent first; `not told`: the server gives no reason; `other`: all rarer reasons.
+    ends: number of requests by finish reason, the most frequent first. `stop`: the model ended the
+        output; `length`: it reached max_tokens; `not told`: the server gives no reason; `other`:
+        all reasons that are too rare to be named.
     """
 
     ends: Mapping[str, int]
 
 
 def output_lengths(records: Sequence[RequestRecord]) -> OutputLengths | None:
-    """Return the output lengths of requests; None if the server counts no tokens."""
+    """Return the output lengths of requests that did not fail; None if no tokens are counted."""
     done = [r for r in records if not r.failed]
     lengths = lengths_of(r.number_output_tokens for r in done)
     if lengths is None:
@@ -101,7 +110,13 @@ def groups_of(blocks: Iterable[BlockResult]) -> tuple[Group, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class VariantSummary:
-    """One variant in one group. figures: the measured values in seconds, tokens and fractions."""
+    """The figures of one variant in one group (a prompt class at one load).
+
+    requests, failed, excluded: number of all requests, of those that failed, and of those whose
+        timing cannot be trusted.
+    figures: the variant's value of each metric, in seconds, tokens, US dollars or fractions (0 to
+        1); metrics that were not measured are missing.
+    """
 
     group: Group
     variant: str
@@ -125,7 +140,10 @@ class VariantSummary:
 def summarize(
     blocks: Iterable[BlockResult], group: Group, variant: str, price: Price | None = None
 ) -> VariantSummary:
-    """Return the figures of one variant in one group; costs are among them only with a price."""
+    """Return the figures of one variant in one group (a prompt class at one load).
+
+    blocks: those of any variants and groups. price: without it, the figures have no cost.
+    """
     of_variant = group.blocks(blocks, variant)
     records = [r for b in of_variant for r in b.requests]
     return VariantSummary(

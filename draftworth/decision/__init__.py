@@ -1,1 +1,1 @@
-"""Decides what a run says: the verdict of each comparison, and what to serve. Types, no text."""
+"""Decides the verdict of each comparison in a run, and what to serve. Has no text for people."""

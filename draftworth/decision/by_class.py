@@ -1,6 +1,7 @@
-"""The third possibility: the variant serves the classes in which it pays, the baseline the others.
+"""Computes what it costs if the variant serves some prompt classes, and the baseline the others.
 
-Speculation is selective: it may cost a third in one class and twice as much in another.
+Speculation may cut the cost of a token to a third in one class, and double it in another. Then
+neither the variant alone nor the baseline alone is the cheapest.
 """
 
 import math
@@ -18,15 +19,16 @@ from draftworth.records.run_folder import Run
 
 @dataclass(frozen=True, kw_only=True)
 class ByClass:
-    """The traffic mix at one load, where the variant serves some classes and the baseline the rest.
+    """The traffic mix at one load, if the variant serves some classes and the baseline the rest.
 
-    classes: those that the variant serves. other_classes: those that the baseline serves: in which
-        the variant does not pay, or is not shown to.
-    cost_ratio: the cost of a token of the mix then / with the baseline alone.
-    alone: of variant and baseline, the one that serves the whole mix at the lower cost.
-    ratio_to_alone: the cost of a token of the mix then / with `alone`.
-    servers: with at least so many servers of `alone`, two pools need no more of them together;
-        None: nothing is shown to be saved.
+    classes: the classes that the variant serves. other_classes: those that the baseline serves,
+        because the variant does not pay in them, or is not shown to.
+    cost_ratio: the cost of a token of the mix when served by class / by the baseline alone.
+    alone: the variant's or the baseline's name: that of the one that, alone, serves the whole mix
+        at the lower cost.
+    ratio_to_alone: the cost of a token of the mix when served by class / by `alone`.
+    servers: the smallest number of servers of `alone` from which on two pools of servers, one of
+        the variant and one of the baseline, cost no more; None: nothing is shown to be saved.
     """
 
     comparison: Comparison
@@ -39,7 +41,7 @@ class ByClass:
 
     @property
     def is_shown_to_save(self) -> bool:
-        """Whether it is shown to cost less than `alone` by more than counts as no difference."""
+        """Whether serving by class is shown to cost less than `alone`, by a factor above 1.05."""
         high = self.ratio_to_alone.high
         return high is not None and high < 1 / (1 + INDIFFERENCE)
 
@@ -47,11 +49,13 @@ class ByClass:
 def by_class_of(
     run: Run, mix: Comparison, of_classes: Sequence[Comparison], *, count: int = 1
 ) -> ByClass | None:
-    """Return the possibility; None unless it is shown that the variant pays in one class of the
-    mix and not in another.
+    """Return what it costs if the variant serves only the classes in which it is shown to pay.
 
-    mix: a comparison in the traffic mix, chosen as the best of `count`, for which the intervals are
-        made wider (`verdict.best_of_many`). of_classes: those of its classes at the same load.
+    None unless the variant is shown to pay in one class of the mix, and not to pay in another.
+
+    mix: a comparison in the traffic mix. of_classes: the comparisons of its classes at the same
+        load. count: how many comparisons `mix` was chosen from as the best; intervals are made
+        wider for that (`verdict.best_of_many`).
     """
     paying = {c.traffic.name for c in of_classes if c.judgement.serves_variant}
     losing = {c.traffic.name for c in of_classes if _loses(c)}
@@ -103,12 +107,15 @@ def _served(pair: Pair, paying: Collection[str]) -> Pair:
 
 
 def _servers(ratio_to_alone: Estimate, other_price: float) -> int | None:
-    """Return the number of servers from which on two pools cost no more than `alone`.
+    """Return how many servers of `alone` there must be, so that two pools of servers cost no more.
 
-    The work of n servers of `alone` is that of n x ratio servers in two pools, each rounded up to
-    whole servers. With equal prices that adds at most one server to the work rounded up, so two
-    pools cost no more if n x (1 - ratio) >= 1. With different prices it adds less than one server
-    of each pool. other_price: the price of a server of the other pool / of a server of `alone`.
+    `alone` is the variant or the baseline, when it serves the whole mix. The work of n of its
+    servers is done by n x ratio servers in two pools, each rounded up to whole servers. With equal
+    prices, two pools need at most one server more than their work rounded up, so they cost no more
+    if n x (1 - ratio) >= 1. With different prices, less than one server is added in each pool.
+    None if two pools are not shown to cost less per token.
+    ratio_to_alone: the cost of a token with two pools / with `alone`.
+    other_price: the price of a server of the other pool / of a server of `alone`.
     """
     high = ratio_to_alone.high
     if high is None or high >= 1:

@@ -1,15 +1,16 @@
 """Decides what to serve after a run. This is the only place that knows the rules:
 
-- The decision is about the traffic mix; without a mix, about the prompt classes. In a search it is
-  about the best candidate. The baseline as the engine ships it is no choice.
-- Loads with a cost per token decide by cost (`verdict.py`): the comparison whose judgement has the
-  lowest rank, and of equal ones the one with the lowest upper end of its cost ratio, whatever its
-  variant and load. As the best of many it is judged anew, with a wider interval. If a comparison
-  that could be cheaper is open, there is no decision: a default would look like a measured result.
-- Where there are rates only, the highest rates within the limits decide (`rates.py`).
-- Where classes differ in sign, and both is shown, the variant may serve some classes and the
-  baseline the others (`by_class.py`). That is the decision if it is shown to save. Only the
-  variant and load of the comparison that decides are looked at for it.
+- The decision is about the traffic mix or, without a mix, about the prompt classes. In a search it
+  is about the best candidate. The baseline with the engine's default settings is no choice.
+- At loads that have a cost per token, the cost decides (`verdict.py`). Of all variants and loads,
+  the comparison decides whose judgement has the lowest rank (`Judgement.rank`); of those with equal
+  rank, the one whose cost ratio's interval has the lowest upper end. As the best of many, it is
+  judged anew with a wider interval. If it is then inconclusive, and so may be cheaper, there is no
+  decision: a default would look like a measured result.
+- If requests arrive at rates only, the highest rates within the latency limits decide (`rates.py`).
+- If the variant is shown to be cheaper in one class and more expensive in another, the variant may
+  serve some classes and the baseline the others (`by_class.py`). That is the decision if it is
+  shown to save. It is computed for the variant and load of the deciding comparison only.
 - A run that failed decides nothing.
 """
 
@@ -34,8 +35,9 @@ from draftworth.decision.verdict import INDIFFERENCE, Comparison, best_of_many
 from draftworth.records.results import AS_SHIPPED
 from draftworth.records.run_folder import Run
 
-# At most so many tokens per step save no more than counts as no difference in cost. A busy server
-# that does not speculate merges a few chunks, and seems to yield as many.
+# With at most this many tokens per step, a variant counts as accepting no drafts: it could save no
+# more than counts as no difference in cost. A busy server that does not speculate seems to yield as
+# many, because it merges a few chunks.
 _NO_SPECULATION = 1 + INDIFFERENCE
 
 
@@ -44,24 +46,27 @@ class Missing(Enum):
 
     COMPLETE_RUN = auto()
     ANOTHER_SERVER = auto()
-    """One server was measured."""
+    """Only one server was measured, so there is nothing to compare it with."""
     VARIANT = auto()
-    """No variant was measured beside the baseline, or no candidate of the search."""
+    """No variant was measured beside the baseline; in a search, the best candidate was not."""
     VERDICT = auto()
-    """The comparison that may be the best is open."""
+    """The comparison that may be the best is inconclusive."""
     LIMITS = auto()
-    """Requests arrive at rates, and no latency is limited."""
+    """Requests arrive at rates, and the experiment limits no latency."""
     HIGHER_RATES = auto()
-    """Both sides keep the limits at every measured rate."""
+    """Variants and baseline keep the latency limits at every measured rate."""
     LOWER_RATES = auto()
-    """Neither side keeps the limits at the lowest measured rate."""
+    """Variants and baseline break the latency limits already at the lowest measured rate."""
     OTHER_RATES = auto()
-    """The highest rates lie between the same measured rates, or are not shown."""
+    """The measured rates do not show which server takes the higher rate per dollar."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MoreNeeded:
-    """How much more to measure in a class until its interval is as narrow as requested."""
+    """How much more to measure in a class until its cost ratio's interval is narrow enough.
+
+    The experiment says how narrow. comparison: the variant compared with the baseline in the class.
+    """
 
     comparison: Comparison
     shortfall: Shortfall
@@ -72,20 +77,24 @@ class Decision:
     """What to serve after a run, why, and what is missing where there is no decision.
 
     baseline: the name of the baseline.
-    serve: the variant or the baseline, if one of them serves all traffic; None: neither is shown to
-        be the one to keep.
-    by_class: the variant for some classes and the baseline for the others; None: no classes are
-        shown to differ in sign.
-    comparison: the comparison that decided, or that would have to; None: there is none. If it is
-        the best of several, its interval is a wider one.
-    is_widened: whether it is.
-    choices: the comparisons that it was chosen from, in order of preference.
-    rates: the highest rates of each variant and the baseline; empty if costs decide.
-    is_speculation: False: what is cheaper accepts no drafts, so it is cheaper for other reasons.
-    classes: of the comparison's variant at its load, the comparisons of each class.
-    by_share, by_price: at which share of each class, and at which ratio of prices, a token costs
-        the same; empty and None without a cost per token.
-    missing: what a decision lacks; empty if there is one. more: by how much in each class.
+    serve: the name of the variant or the baseline, if one of them is to serve all traffic; None:
+        neither is shown to be the one to keep.
+    by_class: what it costs if the variant serves some classes and the baseline the others; None: no
+        class is shown to be cheaper with the variant while another is shown not to be.
+    comparison: the comparison that decided or, without a decision, the one that comes nearest;
+        None: there is none.
+    is_widened: whether the interval of `comparison` was made wider, because it was chosen as the
+        best of several.
+    choices: the comparisons that `comparison` was chosen from, in order of preference.
+    rates: for each variant, the highest request rates that it and the baseline can take within the
+        latency limits; empty if costs decide.
+    is_speculation: False if the variant of `comparison` accepts no drafts, so that speculation
+        cannot be why its cost differs.
+    classes: the comparisons of each class, of the variant and at the load of `comparison`.
+    by_share, by_price: the cost ratio as a function of each class's share of the traffic, and of
+        the ratio of prices; empty and None without a cost per token.
+    missing: what a decision lacks; empty if there is a decision.
+    more: how much more to measure in each class, if the verdict is missing.
     """
 
     baseline: str
@@ -109,7 +118,10 @@ class Decision:
 
     @property
     def pays_while(self) -> tuple[CostByShare, ...]:
-        """`by_share`, if the verdict is on the cost: not if limits or too few requests decide."""
+        """`by_share` if the verdict is about the cost of a token, else empty.
+
+        It is not about the cost if latency limits decide, or if it is inconclusive.
+        """
         on_cost = self.comparison is not None and self.comparison.judgement.is_on_cost
         return self.by_share if on_cost else ()
 
@@ -119,15 +131,17 @@ class Decision:
 
     @property
     def winner(self) -> str | None:
-        """The server to bring into production beside or instead of the baseline, or the baseline;
-        None: there is no decision."""
+        """The name of the variant to serve all classes or some, or the baseline's name.
+
+        None if there is no decision.
+        """
         if self.serves_by_class and self.by_class:
             return self.by_class.comparison.variant
         return self.serve
 
     @property
     def serves_variant(self) -> bool:
-        """Whether a variant is served, to all classes or to some."""
+        """Whether the decision is to serve all classes, or some, by a variant."""
         return self.winner not in (None, self.baseline)
 
 
@@ -138,10 +152,11 @@ def decide(
     of_classes: Sequence[Comparison],
     highest_rates: Sequence[RateBounds] = (),
 ) -> Decision:
-    """Decide what to serve after a run (without its control).
+    """Decide what to serve after a run. run: without its control (a second baseline server).
 
-    mixes: the comparisons in the traffic mix; empty with one class. of_classes: those in each
-    class. highest_rates: of every variant, if latencies are limited and requests come at rates.
+    mixes: the comparisons in the traffic mix; empty with one class. of_classes: the comparisons in
+    each class. highest_rates: between which request rates the baseline and each variant cease to
+    keep the latency limits; empty without latency limits, or if no requests arrive at rates.
     """
     baseline = run.result.baseline
     choices = sorted(_choices(run, mixes or of_classes), key=_preference)
@@ -157,7 +172,10 @@ def decide(
 
 
 def _choices(run: Run, comparisons: Sequence[Comparison]) -> Iterator[Comparison]:
-    """Yield the comparisons that may decide; in a search, the best candidate's."""
+    """Yield the comparisons that may decide; in a search, only those of its best candidate.
+
+    Comparisons with the baseline at the engine's default settings are left out.
+    """
     for comparison in comparisons:
         is_candidate = run.search is None or comparison.variant == run.search.best
         if is_candidate and AS_SHIPPED not in (comparison.variant, comparison.baseline):
@@ -258,7 +276,7 @@ def _classes_of(mix: Comparison, of_classes: Sequence[Comparison]) -> list[Compa
 
 
 def _accepts_drafts(run: Run, comparison: Comparison) -> bool:
-    """Return whether a variant's steps yield more than one token, or are not known."""
+    """Return whether a variant's mean step yields over 1.05 tokens; True if steps are unknown."""
     per_step = tokens_per_step_in(run.blocks, comparison.traffic, comparison.variant)
     return per_step is None or per_step > _NO_SPECULATION
 

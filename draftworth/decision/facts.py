@@ -33,17 +33,22 @@ _Compare = Callable[..., Comparison]
 
 @dataclass(frozen=True, kw_only=True)
 class VariantFacts:
-    """One variant in one group, with its cross-checks; a check that was not possible is None.
+    """All figures of one variant in one group (a prompt class at one load), with cross-checks.
 
-    records: all requests of the variant in the group. comparison: None for the baseline.
-    against_shipped: comparison with the baseline as shipped; None if it was not measured.
+    records: all requests of the variant in the group.
+    comparison: the comparison with the baseline; None for the baseline itself.
+    against_shipped: the comparison with the baseline at the engine's default settings; None: not
+        measured.
     shortfall: how much more to measure until the cost ratio's interval is as narrow as the
         experiment asks for; None: there is no interval.
-    accepted_at: the share of steps that accept the drafted token 1, 2, ...; empty: not known.
-    quantiles: the requests' quantiles in seconds or tokens, by (metric, share of requests below the
-        quantile). If the share is None, the value is the mean.
-    step_latencies_s: every time between two chunks of a request; empty if a chunk is no step, or if
-        the run keeps no chunk times.
+    server: the check of the mean ITL against the server's histogram; None: not possible.
+    accepted_at: for n = 1, 2, ..., the share of steps that accept drafted token n; empty: not
+        known.
+    break_even: the tokens per step that the variant needs; None: not known.
+    quantiles: quantiles over the requests, in seconds or tokens per step, by (metric, share of
+        requests below the quantile). If the share is None, the value is the mean.
+    step_latencies_s: every time between two chunks of a request; empty if a step arrives in several
+        chunks, or if the run keeps no chunk times.
     divergences: where greedy outputs differ from the baseline's.
     """
 
@@ -74,7 +79,10 @@ class VariantFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupFacts:
-    """One prompt class at one load. variants: the baseline, then the others in the run's order."""
+    """The figures of all variants in one group: a prompt class at one load.
+
+    variants: the baseline is the first; the others follow in the run's order.
+    """
 
     group: Group
     variants: tuple[VariantFacts, ...]
@@ -92,17 +100,20 @@ class GroupFacts:
 class RunFacts:
     """A run and everything that a report says about it.
 
-    run: the run without its control. control: all blocks of the control's rounds.
+    run: the run without its control, which is the baseline on a second server.
+    control: all blocks of the rounds in which the control was measured.
     answers: checks of whether each variant's outputs are the target model's.
+    groups: the figures of each prompt class at each load.
     mixes: comparisons in the traffic mix at each load; empty with only one class.
-    highest_rates: of every variant and prompt length, between which request rates it ceases to keep
-        the latency limits; empty without limits or rates.
+    highest_rates: for every variant and prompt length, between which request rates the variant
+        ceases to keep the latency limits; empty without limits or rates.
     decision: what to serve.
-    ladders: comparisons at all concurrencies, of the mix or, without a mix, of each class.
-    contexts: `ladders` by prompt length, if several lengths were measured.
+    ladders: for each prompt length, the comparisons at all concurrencies in the mix or, without a
+        mix, in each class.
+    contexts: the `ladders` of one traffic put together, if several prompt lengths were measured.
     goodputs: the goodput of every variant in each traffic, if latencies are limited.
     repetitions: the figures of each repetition, if there are several.
-    claims: what the run says of the published figures in a claims file; empty without a file.
+    claims: whether the run reproduces the published figures of a claims file; empty without a file.
     measured_as: the run with its own weights, prices and limits, if it is judged with others
         (`judged_anew`); None: it is judged with its own.
     """
@@ -127,7 +138,11 @@ class RunFacts:
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """Return the comparisons of the mix, then those of each class with the baseline."""
+        """Return the comparisons in the traffic mix, then those in each class.
+
+        Those in the mix include comparisons with the baseline at the engine's default settings;
+        those in the classes are with the run's baseline only.
+        """
         return (*self.mixes, *(c for v in self.speculative if (c := v.comparison)))
 
     @cached_property
@@ -136,8 +151,11 @@ class RunFacts:
 
 
 def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
-    """Compute everything that a report says about a run, except for `RunFacts.claims` and
-    `RunFacts.measured_as`."""
+    """Compute everything that a report says about a run.
+
+    `RunFacts.claims` and `RunFacts.measured_as` are left empty, because they need more than the
+    run. transcripts: the texts and chunk times of its outputs; empty if the run kept none.
+    """
     measured, control = without_control(run.blocks)
     result = _without_control(run.result)
     run = replace(run, result=result, blocks=measured)
@@ -175,7 +193,10 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
 
 
 def weights_of(run: Run) -> Mapping[str, float]:
-    """Return each class's share of the output tokens; equal shares for a user's own servers."""
+    """Return each prompt class's share (0 to 1) of the output tokens in the traffic mix.
+
+    The run's own weights may be replaced (`Run.class_weights`). Without any, all shares are equal.
+    """
     classes = dict.fromkeys(block.prompt_class for block in run.blocks)
     equal = dict.fromkeys(classes, 1 / max(1, len(classes)))
     return run.class_weights or run.result.class_weights or equal
@@ -249,7 +270,7 @@ def _variant_facts(
     group, name, baseline = summary.group, summary.variant, run.result.baseline
     blocks = group.blocks(run.blocks, name)
     records = tuple(r for b in blocks for r in b.requests)
-    count = steps.step_count(blocks)
+    count = steps.step_counting(blocks)
     acceptance = checks.AcceptanceCheck(
         counted=summary.value(definitions.ACCEPTANCE_RATE),
         tokens_per_step=summary.value(definitions.TOKENS_PER_STEP),
@@ -296,7 +317,7 @@ def _variant_facts(
 
 
 def _quantiles(
-    requests: Sequence[tuple[Sample, RequestRecord]], count: steps.StepCount | None
+    requests: Sequence[tuple[Sample, RequestRecord]], count: steps.StepCounting | None
 ) -> Iterator[tuple[tuple[Metric, float | None], Estimate]]:
     values: dict[Metric, Callable[[RequestRecord], float | None]] = {
         metric: attrgetter(metric.field) for metric in definitions.shown_latencies()

@@ -1,8 +1,9 @@
-"""The figures for the people who serve the model: the decision's traffic, and what to watch.
+"""Computes the figures for the people who serve the model: the traffic, and what to watch.
 
-The break-even is for decoding: a step that takes as long as 2.3 baseline steps pays if it yields
-more than 2.3 tokens. The tokens per step depend on the traffic, and a live server counts them; the
-time of a step hardly depends on the texts.
+What to watch is the tokens per step. The break-even is for decoding: at equal prices, a step that
+takes as long as 2.3 baseline steps pays if it yields more than 2.3 tokens. The tokens per step
+depend on the traffic, and a live server counts them; the time of a step hardly depends on the
+texts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,8 @@ from draftworth.records.run_folder import Run
 class ClassMeasured:
     """One prompt class of the traffic, as measured on the baseline's requests.
 
-    weight: the class's share of the traffic's output tokens. cases, prompts: number of each.
+    weight: the class's share (0 to 1) of the traffic's output tokens.
+    cases, prompts: number of cases (prompt sets), and of prompts in all of them.
     input_tokens, output_tokens: lengths of prompts and outputs; None: the server counts no tokens.
     """
 
@@ -41,9 +43,11 @@ class ClassMeasured:
 class BreakEvenAt:
     """The tokens per step that a variant needs to break even at a load, and the measured ones.
 
-    needed: equal to the cost of a step in baseline steps; None: a step latency is not known.
-    measured: tokens per step of the whole traffic; None: not known.
-    by_class: measured tokens per step by class. judgement: the verdict; None: there is none.
+    needed: tokens per step at the break-even, which is the cost of the variant's step / the cost of
+        a baseline step; None: a step latency is not known.
+    measured: tokens per step in the whole traffic; None: not known.
+    by_class: measured tokens per step by prompt class; None: not known.
+    judgement: the verdict on the whole traffic at this load; None: there is none.
     """
 
     load: Load
@@ -55,10 +59,12 @@ class BreakEvenAt:
 
 @dataclass(frozen=True, kw_only=True)
 class Handover:
-    """The figures that go with a decision.
+    """The figures for the people who serve the model after a decision.
 
-    has_counters: the variant's server counts drafted and accepted tokens.
-    most_tokens: prompt and output tokens of the longest request; None: not counted.
+    classes: the prompt classes of the traffic that the decision is about.
+    break_evens: at each load, the tokens per step that the variant needs, and the measured ones.
+    has_counters: whether the variant's server counts drafted and accepted tokens.
+    most_tokens: prompt + output tokens of the longest request; None: tokens are not counted.
     """
 
     classes: tuple[ClassMeasured, ...] = ()
@@ -68,7 +74,10 @@ class Handover:
 
 
 def handover_of(facts: RunFacts) -> Handover:
-    """Return the figures of the comparison that decides; empty ones if there is none."""
+    """Return the figures for those who serve the model, for the comparison that decides.
+
+    They are empty if no comparison decides.
+    """
     decision = facts.decision
     if decision.comparison is None:
         return Handover()
@@ -86,7 +95,7 @@ def has_counters(run: Run, variant: str) -> bool:
 
 
 def longest_request_tokens(blocks: Iterable[BlockResult]) -> int | None:
-    """Return the tokens of the longest request, prompt + output; None if none are counted."""
+    """Return the number of prompt + output tokens of the longest request; None: not counted."""
     totals = (r.number_total_tokens for block in blocks for r in block.requests)
     return max((total for total in totals if total is not None), default=None)
 

@@ -1,7 +1,7 @@
 """Judges a finished run with other class weights, prices or limits than its own.
 
-Nothing is measured anew and no file changes: `judged_anew` returns the run with other values, and
-everything that is said of it is computed from them as it is from the run's own.
+Nothing is measured anew and no file changes: `judged_anew` returns a run that has the other values,
+and a report computes everything from these as it does from a run's own values.
 """
 
 import math
@@ -16,8 +16,8 @@ from draftworth.records.results import CONTROL, Limits, Price, RunResult
 from draftworth.records.run_folder import Run
 from draftworth.untrusted import one_line
 
-# The limits by their names in experiment files: the field of `Limits`, and how many of the name's
-# units one of the field's units is.
+# By a limit's name in experiment files: its field in `Limits`, and the factor from the field's unit
+# (seconds, share) to the unit in the name (milliseconds, percent).
 LIMITS: Mapping[str, tuple[str, float]] = {
     "ttft_p95_ms": ("ttft_p95_s", 1e3),
     "itl_p95_ms": ("itl_p95_s", 1e3),
@@ -28,10 +28,12 @@ LIMITS: Mapping[str, tuple[str, float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """What a run is judged with instead of its own values; what is left out stays the run's.
+    """The values that a run is judged with instead of its own; others stay as they were.
 
-    class_weights: each prompt class's part of the output tokens, in any unit: they are divided by
-        their sum. usd_per_hour: the price of servers, by variant. limits: by the names in `LIMITS`.
+    class_weights: by prompt class, its share of the output tokens in any unit, because weights are
+        divided by their sum.
+    usd_per_hour: by variant, the price of its server in US dollars per hour.
+    limits: by a name in `LIMITS`, the limit in the unit of that name.
     """
 
     class_weights: Mapping[str, float] = field(default_factory=dict)
@@ -43,9 +45,10 @@ class Choices:
 class ChosenValue:
     """One value that a run is judged with instead of its own.
 
-    of: a class's weight (0 to 1), a variant's US dollars an hour, or a limit. name: of the class,
-    of the variant, or in `LIMITS`, with its unit. instead_of: the run's own value; None: it has
-    none.
+    of: what the value is: a class's weight (0 to 1), the price of a variant's server in US dollars
+        per hour, or a limit.
+    name: the name of the class, of the variant, or of the limit (in `LIMITS`, with its unit).
+    instead_of: the run's own value; None: it has none.
     """
 
     of: Literal["weight", "usd_per_hour", "limit"]
@@ -55,8 +58,12 @@ class ChosenValue:
 
 
 def judged_anew(run: Run, choices: Choices) -> Run:
-    """Return the run with the chosen values; raise UserInputError if they do not fit the run."""
-    # A search has chosen and ended by its own weights and prices.
+    """Return the run with the chosen values; raise UserInputError if they do not fit the run.
+
+    They do not fit if they name other classes or servers than the run's, or if the run is a search.
+    """
+    # A search has chosen what to measure, and when to end, by its own weights and prices. With
+    # others it would have measured other candidates.
     if run.search:
         raise UserInputError(
             f"RUN: given {one_line(run.result.run_id)}, which is a search, allowed: a run without "
@@ -77,8 +84,7 @@ def judged_anew(run: Run, choices: Choices) -> Run:
 
 
 def chosen_values(facts: RunFacts) -> tuple[ChosenValue, ...]:
-    """Return what a run is judged with instead of its own values; empty if it is judged with its
-    own."""
+    """Return the values that a run is judged with instead of its own; empty if there are none."""
     if facts.measured_as is None:
         return ()
     run, measured = facts.run, facts.measured_as
@@ -90,12 +96,15 @@ def chosen_values(facts: RunFacts) -> tuple[ChosenValue, ...]:
 
 
 def as_paid(facts: RunFacts) -> RunResult:
-    """Return the run's result with the price that was paid for the run."""
+    """Return the run's result with the price that the run really had, not the price to judge by."""
     return replace(facts.run.result, price=(facts.measured_as or facts.run).result.price)
 
 
 def _weights(run: Run, weights: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the weights divided by their sum; empty if none were given."""
+    """Return the class weights divided by their sum; empty if none were given.
+
+    Raise UserInputError if they are not of exactly the classes that the run measured.
+    """
     classes = dict.fromkeys(block.prompt_class for block in run.blocks)
     if weights and weights.keys() != classes.keys():
         _refuse(
@@ -106,7 +115,12 @@ def _weights(run: Run, weights: Mapping[str, float]) -> Mapping[str, float]:
 
 
 def _price(result: RunResult, usd_per_hour: Mapping[str, float]) -> Price | None:
-    """Return the run's price with other shares of a node for the servers in `usd_per_hour`."""
+    """Return the run's price, changed so that servers cost what `usd_per_hour` says.
+
+    The price of a node stays the same, and the servers' shares of it change; if the run has no
+    price, a node costs as much as all servers together. Raise UserInputError if `usd_per_hour`
+    names other servers than the run's, lacks one without a price, or exceeds the price of a node.
+    """
     if not usd_per_hour:
         return result.price
     price, priced = result.price, _usd_per_hour(result)
@@ -116,7 +130,7 @@ def _price(result: RunResult, usd_per_hour: Mapping[str, float]) -> Price | None
         why = "prices of the run's servers, at least of those that have none"
         _refuse("usd-per-hour", usd_per_hour, servers, why, needed=needed)
     if price is None or not price.usd_per_node_hour:
-        # A node is all servers together.
+        # Without a node's price, all servers together count as one node.
         total = math.fsum(usd_per_hour.values())
         price = Price(
             usd_per_node_hour=total, as_of="", source="given by hand", node_shares={}, nodes=1
@@ -138,8 +152,11 @@ def _refuse(
     why: str,
     needed: Collection[str] | None = None,
 ) -> None:
-    """Raise UserInputError about the names in `chosen`. names: those that are allowed, of which
-    `needed` may not be missing (None: any of them)."""
+    """Raise UserInputError that says which names in `chosen` to leave out, and which to add.
+
+    option: the command-line option. names: the names that are allowed. why: what is allowed, in
+    words. needed: the names that may not be missing; None: all of `names`.
+    """
     missing = [name for name in (names if needed is None else needed) if name not in chosen]
     other = [name for name in chosen if name not in names]
     steps = [f"leave out {name}" for name in other] + [f"add {name}=NUMBER" for name in missing]
@@ -154,7 +171,7 @@ def _listed(names: Collection[str]) -> str:
 
 
 def _usd_per_hour(result: RunResult) -> dict[str, float]:
-    """Return US dollars an hour of each server whose price is known and above 0."""
+    """Return by variant what its server costs in US dollars per hour, if known and above 0."""
     return {
         name: usd_per_second * SECONDS_PER_HOUR
         for name in result.variants

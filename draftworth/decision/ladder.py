@@ -1,8 +1,9 @@
 """Finds up to which concurrency and prompt length a variant is cheaper than the baseline.
 
 A variant is cheaper up to a concurrency if it is judged `cheaper per token` there and at every
-lower measured concurrency. Each higher concurrency has a judgement of its own. Nothing is known
-between two measured concurrencies, and an inconclusive judgement decides nothing.
+lower measured concurrency. At higher concurrencies it may be judged otherwise. Nothing is known
+between two measured concurrencies, and where a judgement is inconclusive, the variant does not
+count as cheaper.
 """
 
 import math
@@ -19,10 +20,13 @@ from draftworth.records.run_folder import Run
 
 @dataclass(frozen=True, kw_only=True)
 class Rung:
-    """One concurrency of a `Ladder`, where each variant is compared with the baseline.
+    """The comparisons of all variants with the baseline at one concurrency, in one traffic.
 
-    costs: cost of a million output tokens by variant, in US dollars or (no price) server hours.
-    itls_s: ITLs by variant, each the mean of the classes' medians, weighted by output tokens.
+    comparisons: by variant. concurrency: the number of requests in flight.
+    costs: by variant, the cost of a million output tokens, in US dollars or, without a price, in
+        server hours.
+    itls_s: by variant, the ITL in seconds per token: the mean of the classes' medians, weighted by
+        output tokens.
     """
 
     concurrency: int
@@ -33,9 +37,13 @@ class Rung:
 
 @dataclass(frozen=True, kw_only=True)
 class Ladder:
-    """One traffic at all measured concurrencies, lowest first. variants: the baseline is first.
+    """The comparisons of all variants with the baseline in one traffic, at each concurrency.
 
+    traffic: its name: the traffic mix or a prompt class.
     input_tokens: the length of every prompt; None: prompts keep their own lengths.
+    variants: the names of the baseline, which is the first, and of the variants.
+    rungs: one for each measured concurrency, the lowest first.
+    has_price: whether all servers have a price; if not, costs are in server hours.
     """
 
     traffic: str
@@ -54,7 +62,10 @@ class Ladder:
         return tuple(name for name in self.variants[1:] if name != AS_SHIPPED)
 
     def cheaper_up_to(self, variant: str) -> Rung | None:
-        """Return the highest `Rung` up to which the variant is cheaper; None: not on the lowest."""
+        """Return the highest concurrency (`Rung`) up to which the variant is cheaper per token.
+
+        None if it is not cheaper at the lowest one.
+        """
         last = None
         for rung in self.rungs:
             comparison = rung.comparisons.get(variant)
@@ -66,7 +77,10 @@ class Ladder:
 
 @dataclass(frozen=True, kw_only=True)
 class Contexts:
-    """One traffic at all concurrencies (`Ladder`), for each prompt length, the shortest first."""
+    """The comparisons in one traffic at each prompt length and concurrency.
+
+    ladders: one for each prompt length, the shortest first; each has all concurrencies.
+    """
 
     ladders: tuple[Ladder, ...]
 
@@ -81,8 +95,11 @@ class Contexts:
         return self.ladders[0].speculative
 
     def corners(self, variant: str) -> Iterator[tuple[int, int]]:
-        """Yield each (concurrency, input tokens) up to which the variant is cheaper, with every
-        lower concurrency and every shorter prompt too."""
+        """Yield the corners of the region in which the variant is cheaper per token.
+
+        Each corner is (concurrency, input tokens). The variant is also cheaper at every lower
+        measured concurrency with prompts of the same length and of every shorter measured length.
+        """
         most, corner = math.inf, None
         for ladder in self.ladders:
             last = ladder.cheaper_up_to(variant)
@@ -97,7 +114,7 @@ class Contexts:
 
 
 def contexts_of(ladders: Sequence[Ladder]) -> tuple[Contexts, ...]:
-    """Return a `Contexts` for each traffic that was measured with several prompt lengths."""
+    """Put together the ladders of each traffic that was measured with several prompt lengths."""
     by_traffic: dict[str, list[Ladder]] = {}
     for ladder in ladders:
         if ladder.input_tokens is not None:
@@ -112,8 +129,11 @@ def contexts_of(ladders: Sequence[Ladder]) -> tuple[Contexts, ...]:
 
 
 def ladders_of(run: Run, comparisons: Iterable[Comparison]) -> tuple[Ladder, ...]:
-    """Return a `Ladder` for each traffic and prompt length at which variants were compared with
-    the baseline at a constant number of requests in flight."""
+    """Return the comparisons by concurrency (`Ladder`) for each traffic and prompt length.
+
+    Left out are comparisons at a request rate, which have no concurrency, those of the control (a
+    second baseline server), and those with another baseline than the run's.
+    """
     by_traffic: dict[tuple[str, int | None], list[Comparison]] = {}
     for comparison in comparisons:
         traffic = comparison.traffic

@@ -1,9 +1,9 @@
 """Compares the highest request rates at which variants keep the latency limits.
 
-Arrivals at a rate leave a server idle at times, so a token has no cost there. What a server costs
-per request is its price / the highest rate that it can take. That rate lies between two measured
-ones: the highest that keeps the limits, and the lowest that breaks them. Where these ranges of two
-variants overlap, nothing is decided.
+If requests arrive at a rate, a server is idle at times, so a token has no cost. Instead, the cost
+of a request is the server's price / the highest rate that the server can take. That rate is between
+two measured rates: the highest that keeps the limits, and the lowest that breaks them. If these
+ranges of variant and baseline overlap, nothing is decided.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,11 @@ from draftworth.records.results import AS_SHIPPED, RunResult
 
 @dataclass(frozen=True, kw_only=True)
 class RateComparison:
-    """The highest rates of a variant and of the baseline, with prompts of one length.
+    """The highest request rates that a variant and the baseline take, with prompts of one length.
 
-    price_ratio: variant / baseline of what a server costs per hour.
-    at_equal_rates: the comparisons of latencies at the rates that both keep.
+    price_ratio: what the variant's server costs per hour / what the baseline's costs.
+    at_equal_rates: the comparisons of variant and baseline at each rate at which both keep the
+        latency limits.
     """
 
     variant: RateBounds
@@ -31,7 +32,10 @@ class RateComparison:
 
     @property
     def is_higher(self) -> bool | None:
-        """Whether the variant takes more requests per dollar; None: the ranges overlap."""
+        """Whether the variant takes more requests per dollar than the baseline.
+
+        None if this is not shown, because the ranges of their highest rates overlap.
+        """
         if _reaches(self.variant.kept, self.baseline.broken, self.price_ratio):
             return True
         if _reaches(self.baseline.kept, self.variant.broken, 1 / self.price_ratio):
@@ -40,7 +44,11 @@ class RateComparison:
 
 
 def _reaches(kept: Load | None, broken: Load | None, price_ratio: float) -> bool:
-    """Return whether a rate that is kept, per price, is at least one that the other side breaks."""
+    """Return whether one side keeps the limits at a rate per dollar at which the other breaks them.
+
+    kept: the highest measured rate at which this side keeps the latency limits. broken: the lowest
+    at which the other side breaks them. price_ratio: this side's price / the other side's.
+    """
     if kept is None or broken is None:
         return False
     return _rate(kept) >= _rate(broken) * price_ratio
@@ -49,10 +57,11 @@ def _reaches(kept: Load | None, broken: Load | None, price_ratio: float) -> bool
 def rate_comparisons(
     result: RunResult, bounds: Sequence[RateBounds], comparisons: Sequence[Comparison]
 ) -> tuple[RateComparison, ...]:
-    """Return a comparison for each variant and prompt length.
+    """Compare each variant's highest request rate with the baseline's, for each prompt length.
 
-    bounds: of the baseline and of each variant. comparisons: those that may decide, at all loads,
-    with the baseline; other variants are left out.
+    bounds: between which rates the baseline and each variant cease to keep the latency limits, for
+    each prompt length. comparisons: the comparisons with the baseline that may decide, at all
+    loads; variants that are in none of them are left out.
     """
     plain = {side.input_tokens: side for side in bounds if side.variant == result.baseline}
     return tuple(
@@ -84,10 +93,12 @@ def _rate(load: Load | None) -> float:
 
 
 def served_by_rates(compared: Sequence[RateComparison]) -> str | None:
-    """Return the variant to serve, or the baseline; None: rates decide nothing.
+    """Return the name of the variant or baseline that takes the most requests per dollar.
 
-    A variant has to take more per dollar with prompts of every length, the baseline more than every
-    variant. Of several variants, the one with the highest rates is served.
+    A variant has to take more than the baseline with prompts of every measured length. Of several
+    such variants, it is the one with the highest rate per dollar, at the length where that is
+    lowest. The baseline has to take more than every variant with prompts of every length. None if
+    neither is shown.
     """
     by_variant: dict[str, list[RateComparison]] = {}
     for comparison in compared:

@@ -1,6 +1,7 @@
-"""Why a comparison is judged as it is: a type per reason. `report/` has the sentences.
+"""Declares a type for each reason why a comparison is judged as it is.
 
-What makes requests unfit for a verdict has its types in `analysis/doubts.py`.
+`report/` has the sentence for each reason. The types of reasons why requests allow no verdict are
+in `analysis/doubts.py`.
 """
 
 from dataclasses import dataclass
@@ -11,36 +12,42 @@ from draftworth.analysis.statistics import Estimate
 
 @dataclass(frozen=True, kw_only=True)
 class CostDecides:
-    """The interval of the cost ratio is on one side of 1, around it, or too wide to decide."""
+    """The verdict follows from the interval of the cost ratio (variant / baseline).
+
+    The interval is on one side of 1, close around 1, or too wide to decide.
+    """
 
     cost_ratio: Estimate
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitDecides:
-    """A latency is outside its limit, or is not shown to keep it."""
+    """The verdict follows from a latency that breaks its limit, or is not shown to keep it."""
 
     latency: LatencyAtLimit
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoTokens:
-    """No prompt of each class has its tokens counted on both sides."""
+    """There is no cost ratio: in some class, no prompt's tokens are counted by both servers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TooFewPrompts:
-    """There are too few prompts or rounds for an interval."""
+    """The cost ratio has no interval, because too few prompts or rounds were measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoCostAtRate:
-    """Arrivals at a rate have no cost per token, and no latency is limited."""
+    """There is nothing to judge: requests arrive at a rate, and no latency has a limit.
+
+    A token has a cost only if the number of requests in flight is constant.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeepsLimits:
-    """Every latency limit is kept at a rate."""
+    """Requests arrive at a rate, so a token has no cost, and every latency limit is kept."""
 
 
 Reason = (

@@ -16,16 +16,21 @@ from draftworth.records.load_shapes import Load
 from draftworth.records.results import values_of
 from draftworth.records.run_folder import Run
 
-# Runs whose mean lengths differ by more than this share did not do the same work.
+# Two runs did not do the same work if the mean lengths of their prompts or outputs differ by more
+# than this share.
 ALIKE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One variant of one group in two runs. In each tuple, this run's figure is the first.
+    """How one variant's figures in one group (a prompt class at one load) differ in two runs.
 
+    In each tuple, the figure of this run is the first, that of the other run the second.
+
+    cost_ratios: the variant's cost of a token / the baseline's, in each run.
     ratio: this run's cost ratio / the other's. Its interval pairs the prompts of both runs; a
         comparison of the two runs' own intervals would not show a change of 10%.
+    baseline_itls_s: the baseline's median ITL in seconds per token, in each run.
     """
 
     label: str
@@ -56,8 +61,10 @@ def _ratio(runs: Sequence[Run], traffic: Traffic, variant: str) -> Estimate | No
 class Across:
     """A variant of this run compared with a variant of a run on another engine or device.
 
-    ratio: this run's cost of a token / the other's; in server seconds if a price is missing.
-    usd: cost of a million output tokens in this run and in the other; None without a price.
+    ratio: the cost of a token in this run / in the other run, in US dollars or, if a price is
+        missing, in server seconds; None: not known.
+    usd: cost in US dollars of a million output tokens in (this run, the other run); None without a
+        price.
     """
 
     traffic: Traffic
@@ -73,10 +80,10 @@ class Across:
 
 @dataclass(frozen=True, kw_only=True)
 class Elsewhere:
-    """A run compared with a run on another engine or device, with the same prompts.
+    """A run compared with another run that sent the same prompts to another engine or device.
 
-    rows: first those of the traffic mix, then those of each class. unlike: sentences on differences
-        in the work of the two runs.
+    rows: comparisons of variants; those in the traffic mix are first, then those in each class.
+    unlike: sentences on differences in the work of the two runs.
     """
 
     run: Run
@@ -86,9 +93,10 @@ class Elsewhere:
 
 
 def elsewhere(facts: RunFacts, other: RunFacts) -> Elsewhere:
-    """Compare every variant of this run with every variant of the other.
+    """Compare every variant of a run with every variant of a run on another engine or device.
 
-    Raise UserInputError if the runs share no load, or differ in temperature or shared loads' cases.
+    Raise UserInputError if the runs share no load, if they differ in temperature, or if they
+    measured different cases at a load that both have.
     """
     different = list(different_work(facts.run, other.run))
     if different:
@@ -147,7 +155,8 @@ def _log_cost(run: Run, traffic: Traffic, variant: str) -> LogRatio | None:
         return None
     samples = {g.prompt_class: samples_of(run.blocks, g, variant) for g in traffic.groups}
     log_cost = log_of_traffic(samples, traffic.weights, cost_amounts)
-    # Each request in flight takes an equal share of the server's time.
+    # Each request in flight takes an equal share of the server's time, so a token costs (its
+    # request's seconds / requests in flight) server seconds.
     return log_cost.times(1 / in_flight) if log_cost else None
 
 
@@ -174,8 +183,11 @@ def _unlike(facts: RunFacts, other: RunFacts, loads: set[Load]) -> Iterator[str]
 
 
 def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
-    """Compare every variant that both runs have; raise UserInputError for runs that differ in
-    experiment, baseline, temperature, classes, cases or loads, or share no speculative variant."""
+    """Compare each variant that two runs of one experiment share, in each class at each load.
+
+    Raise UserInputError if the runs differ in experiment, baseline, temperature, classes, cases or
+    loads, or if they share no speculative variant.
+    """
     differing = list(differences(facts.run, other.run))
     if differing:
         raise UserInputError(

@@ -1,9 +1,10 @@
-"""The rules of the verdict: whether speculation lowers the cost of a token in the user's traffic.
+"""Judges whether speculation lowers the cost of a token in the user's traffic: the verdict.
 
-The verdict is on the cost ratio: the cost of an output token with the variant / with the baseline
-(`ratios`). A verdict holds only if the latency limits of the user's service are kept.
-docs/decisions/0015-the-verdict.md says why it is not on the ratio of inter-token latencies.
-Where a control was measured, a verdict has to clear its noise floor (`control`).
+The verdict is about the cost ratio: the cost of an output token with the variant / with the
+baseline (`ratios`). `cheaper` and `no difference` also need that the latency limits of the user's
+service are kept. docs/decisions/0015-the-verdict.md says why the verdict is not about the ratio of
+inter-token latencies. If a control (the baseline on a second server) was measured, the variant has
+to differ from the baseline by more than the control does, which is the noise floor (`control`).
 """
 
 import math
@@ -37,11 +38,13 @@ from draftworth.records.transcripts import Transcripts
 
 _NO_LIMITS = Limits()
 _NO_TRANSCRIPTS: Transcripts = {}
-# A cost within a factor of 1.05 of the baseline's counts as equal: not worth a second model.
+# A cost within a factor of 1.05 of the baseline's counts as no difference: saving less is not worth
+# serving a second model.
 INDIFFERENCE = 0.05
-# TTFT counts as unchanged if its whole interval is within a factor of 1.1 of the baseline's, with
-# at least 32 prompts. If the true ratio is at the margin because 15% of prompts wait 1.5 times as
-# long, 5% of simulated runs with 32 prompts say `unchanged`, and 8% of those with 16.
+# TTFT counts as unchanged if the whole interval of its ratio (variant / baseline) is within a
+# factor of 1.1, with at least 32 prompts. In simulations where the true ratio is at this margin
+# because 15% of prompts wait 1.5 times as long, 5% of runs with 32 prompts say `unchanged`, and 8%
+# of those with 16.
 TTFT_MARGIN, UNCHANGED_PROMPTS = 0.1, 32
 TTFT_TAIL = 0.95
 
@@ -50,19 +53,23 @@ TTFT_TAIL = 0.95
 class Comparison:
     """One variant compared with the baseline in a traffic.
 
-    cost_ratio: variant / baseline of the cost of an output token; None: the load has no cost per
-        token, or tokens are not counted. error: the error of log(`cost_ratio`); None: not known.
-    reason: why it is judged so. by_floor: without the noise floor it would be decided.
-    extremes: the extreme requests of one side, if only one has some. without_extremes: the cost
-        ratio of the other requests.
-    floor: the noise floor; None: not measured.
-    pairs: number of pairs without a failed or excluded request.
-    compared_outputs: number of pairs whose outputs were compared; 0 if outputs were sampled.
-    likeness: how often the variant's outputs, and the control's, equal the baseline's.
-    speedups: ratio of the means, by metric; above 1 if the variant is better than the baseline.
-    ttft_ratio, ttft_p95_ratio: variant / baseline of the typical TTFT and of the 95th percentile,
-        with 95% intervals.
-    baseline_usd, variant_usd: cost of a million output tokens; None without a price.
+    pairs: number of pairs of requests that both succeeded with a timing that can be trusted.
+    compared_outputs, identical_outputs: number of pairs whose outputs were compared (0 if outputs
+        were sampled), and of those with identical outputs.
+    cost_ratio: the variant's cost of an output token / the baseline's; None: the load has no cost
+        per token, or tokens are not counted. error: the error of log(`cost_ratio`); None: not
+        known.
+    speedups: by metric, by which factor the variant's mean is better than the baseline's.
+    ttft_ratio: the geometric mean over pairs of the variant's TTFT / the baseline's.
+    ttft_p95_ratio: the 95th percentile of the variant's TTFT / that of the baseline's.
+    baseline_usd, variant_usd: cost in US dollars of a million output tokens; None without a price.
+    judgement, reason: the verdict, and why it is so.
+    extremes: the requests that took far longer than usual, if only one side has some.
+    without_extremes: the cost ratio without the pairs that have such a request.
+    floor: the noise floor: the cost ratio of the control (the baseline on a second server) to the
+        baseline; None: not measured.
+    by_floor: whether the verdict is inconclusive only because of the noise floor.
+    likeness: how much the variant's outputs, and the control's, are like the baseline's.
     """
 
     traffic: Traffic
@@ -92,7 +99,10 @@ class Comparison:
 
     @property
     def name(self) -> str:
-        """The variant's name; with `against ...` if it is compared with the baseline as shipped."""
+        """The variant's name; with `against ...` if the baseline is not the run's own.
+
+        The other baseline is the one at the engine's default settings.
+        """
         against = f" against {AS_SHIPPED}" if self.baseline == AS_SHIPPED else ""
         return f"{self.variant}{against}"
 
@@ -114,28 +124,31 @@ class Comparison:
 
     @property
     def identical_share(self) -> float | None:
-        """Pairs with identical outputs / pairs with compared outputs; None if there are none."""
+        """The share (0 to 1) of compared pairs with identical outputs; None: none were compared."""
         return self.identical_outputs / self.compared_outputs if self.compared_outputs else None
 
 
 def _unchanged(ratio: statistics.Estimate | None) -> bool | None:
-    """Return whether a ratio of TTFTs is shown to be near 1; None: no interval. Fewer prompts than
-    `UNCHANGED_PROMPTS` do not show that: a kind of prompt with another TTFT may be missing."""
+    """Return whether a ratio of TTFTs is shown to be within a factor of 1.1; None: no interval.
+
+    Fewer prompts than `UNCHANGED_PROMPTS` do not show that, because a kind of prompt with another
+    TTFT may be missing.
+    """
     is_within = statistics.within(ratio, factor=1 + TTFT_MARGIN)
     return is_within and ratio is not None and ratio.prompts >= UNCHANGED_PROMPTS
 
 
 def confidence_of_each(count: int) -> float:
-    """Return the confidence of each of `count` intervals that together hold in 95% of runs."""
+    """Return the confidence that each of `count` intervals needs for all to hold in 95% of runs."""
     return 1 - (1 - statistics.CONFIDENCE) / count
 
 
 def best_of_many(best: Comparison, count: int) -> Comparison:
-    """Judge anew, with a wider interval, a comparison that was chosen as the best of `count`.
+    """Judge a comparison anew, with a wider interval, because it was chosen as the best of `count`.
 
     The best of many looks better than it is. If each of `count` intervals has a confidence of
     1 - 5% / count, all of them hold in at least 95% of runs (Bonferroni). A comparison that is not
-    cheaper stays as it is, because a wider interval would not make it cheaper.
+    judged cheaper is returned unchanged, because a wider interval would not make it cheaper.
     """
     ratio = best.cost_ratio
     if count < 2 or ratio is None or best.judgement != Judgement.CHEAPER:
@@ -158,7 +171,10 @@ def best_of_many(best: Comparison, count: int) -> Comparison:
 
 
 def judge(cost_ratio: statistics.Estimate | None, check: LimitCheck) -> tuple[Judgement, Reason]:
-    """Return the verdict by a cost ratio and the check of the latency limits, and the reason."""
+    """Return the verdict and its reason, from the cost ratio and the check of the latency limits.
+
+    cost_ratio: the variant's cost of an output token / the baseline's; None: not known.
+    """
     if check.latency and check.kept is False:
         return Judgement.OUTSIDE_LIMITS, LimitDecides(latency=check.latency)
     if cost_ratio is None:
@@ -180,9 +196,11 @@ def judge(cost_ratio: statistics.Estimate | None, check: LimitCheck) -> tuple[Ju
 def clears(
     judgement: Judgement, ratio: statistics.Estimate | None, floor: statistics.Estimate | None
 ) -> bool | None:
-    """Return whether a verdict clears the noise floor; None: another verdict, or no interval.
+    """Return whether a variant differs from the baseline by more than the noise between servers.
 
-    If `CHEAPER`, `ratio`'s interval must be below `floor`'s; if `MORE_EXPENSIVE`, above.
+    The noise floor is the cost ratio of two servers without speculation. For the verdict `CHEAPER`,
+    the interval of the variant's cost ratio must be below the noise floor's interval; for
+    `MORE_EXPENSIVE`, above it. None for other verdicts, or if either has no interval.
     """
     ends, noise = statistics.interval_of(ratio), statistics.interval_of(floor)
     if ends is None or noise is None:
@@ -197,8 +215,10 @@ def hides_in_floor(
 ) -> bool:
     """Return whether the noise floor makes a verdict on the cost inconclusive.
 
-    If two servers without speculation are shown to differ, a variant that differs by no more than
-    they do shows no effect of speculation.
+    The noise floor is the cost ratio of two servers without speculation. If these are shown to
+    differ, and the variant does not differ from the baseline by more than they do, then nothing
+    shows an effect of speculation.
+    ratio: the variant's cost ratio. floor: the noise floor. None: not known.
     """
     noise = statistics.interval_of(floor)
     differ = noise is not None and not noise[0] <= 1 <= noise[1]
@@ -220,7 +240,8 @@ def compare(
 ) -> Comparison:
     """Judge one variant against a baseline in a traffic.
 
-    sampled: the temperature was above 0. control: all blocks of the control's rounds.
+    blocks: all measured blocks, without the control's rounds. sampled: whether the temperature was
+    above 0. control: all blocks of the rounds with the control (the baseline on a second server).
     answers: for all variants, checks of whether their outputs are the target model's.
     """
     sent = paired(blocks, traffic, variant=variant, baseline=baseline)
@@ -280,8 +301,11 @@ def compare(
 def not_the_targets(
     answers: Iterable[AnswersCheck], sides: Collection[str]
 ) -> NotTheTargets | None:
-    """Return the checks by which outputs of variants in `sides` are not the target's; None: there
-    are none."""
+    """Return the checks that show that outputs are not the target model's; None: there are none.
+
+    answers: the checks of all variants. sides: the names of variant and baseline; only their
+    checks are looked at.
+    """
     checks = tuple(c for c in answers if c.variant in sides and c.is_the_targets is False)
     return NotTheTargets(checks=checks) if checks else None
 

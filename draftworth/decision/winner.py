@@ -1,4 +1,4 @@
-"""The winner of a run: the server to keep, at which loads it pays, and what to watch."""
+"""Returns the winner of a run: the variant or baseline to keep, with its figures at each load."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,17 +18,20 @@ from draftworth.records.run_folder import Run
 
 
 class NoWinnerError(DraftworthError):
-    """The run has no winner."""
+    """Raised where a winner is asked for, and the run has no decision on what to serve."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WinnerFigures:
     """The winner's figures in one traffic (a prompt class or the traffic mix) at one load.
 
-    judgement, cost_ratio, itl_speedup: winner against baseline; None if the winner is the baseline.
-    itl_s, ttft_s: the mean of the classes' medians, weighted by their output tokens.
-    break_even_tokens_per_step: the cost of a step in baseline steps, over all classes at this load;
-        None if the winner is the baseline, or if its steps cannot be counted.
+    judgement, cost_ratio, itl_speedup: of the winner against the baseline; None if the winner is
+        the baseline.
+    itl_s, ttft_s: in seconds, the mean of the classes' medians, weighted by their output tokens.
+    tokens_per_step: mean tokens per step; None: not known.
+    break_even_tokens_per_step: the tokens per step at which the winner's decoding costs as much as
+        the baseline's, over all classes at this load; None if the winner is the baseline, or if
+        steps cannot be counted.
     """
 
     traffic: str
@@ -52,17 +55,21 @@ class WinnerFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Winner:
-    """The variant to keep, or the baseline where no variant pays, with the measured figures.
+    """The variant to keep, or the baseline if no variant pays, with the measured figures.
 
+    variant: the name of the winner, which may be the baseline. baseline: the baseline's name.
     classes: the prompt classes that the variant serves, if the baseline serves the others; else
         empty.
     traffic: what the decision is about: the traffic mix, or the name of a class.
-    figures: the figures for each traffic and load; those of the decision's traffic are first.
+    figures: the winner's figures for each traffic and load; those of the decision's traffic are
+        first.
     judged: the comparisons that the decision chose from.
-    cheaper_up_to: by prompt length (None: prompts keep their own), the highest concurrency up to
-        which the winner is cheaper at all measured ones; empty if the winner is the baseline.
-    longest_context_tokens: input + output of the winner's longest request; None if not counted.
-    has_counters: the winner's server counted drafted and accepted tokens.
+    cheaper_up_to: by prompt length (None: prompts keep their own lengths), the highest concurrency
+        such that the winner is cheaper at this and every lower measured concurrency; empty if the
+        winner is the baseline.
+    longest_context_tokens: input + output tokens of the winner's longest request; None: not
+        counted.
+    has_counters: whether the winner's server counted drafted and accepted tokens.
     """
 
     variant: str
@@ -81,7 +88,10 @@ class Winner:
 
     @property
     def decisive(self) -> tuple[WinnerFigures, ...]:
-        """The figures of the traffic that the winner serves, at each load."""
+        """The figures of the decision's traffic at each load.
+
+        If the winner serves some classes only, those of each of these classes.
+        """
         return tuple(f for f in self.figures if f.traffic in (self.classes or (self.traffic,)))
 
     @property
@@ -97,7 +107,6 @@ def winner_of(facts: RunFacts) -> Winner | None:
         return None
     traffic = best.traffic.name
     compared = [c for c in facts.comparisons if AS_SHIPPED not in (c.variant, c.baseline)]
-    # The decision's traffic is first. Each traffic at each load has one comparison or more.
     traffics = dict.fromkeys((c.traffic.name, c.traffic.load) for c in compared)
     decided_first = sorted(traffics, key=lambda place: place[0] != traffic)
     figures = (

@@ -13,7 +13,7 @@ from draftworth.estimate.run_tokenizing import TargetTokenizer
 from draftworth.estimate.target_outputs import TargetOutputs, read_target_outputs
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import beside
-from draftworth.metrics.steps import StepCount, step_count
+from draftworth.metrics.steps import StepCounting, step_counting
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal
 from draftworth.records import likelihoods
 from draftworth.records.codec import dump_record
@@ -129,7 +129,7 @@ def predictions_of(
                 for record in block.requests
                 if record.counts and (place := (prompt_class, block.case, record.prompt_id)) in read
             ]
-            if count := step_count(blocks):
+            if count := step_counting(blocks):
                 yield from _prediction(
                     pairs, count, transcripts, variant, prompt_class, checked=number
                 )
@@ -137,7 +137,7 @@ def predictions_of(
 
 def _prediction(
     pairs: Sequence[tuple[RequestRecord, Replayed]],
-    count: StepCount,
+    count: StepCounting,
     transcripts: Transcripts,
     variant: str,
     prompt_class: str,

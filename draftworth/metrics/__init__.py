@@ -1,1 +1,1 @@
-"""Metrics: names, units and dimensions of all figures of results, reports and CloudWatch."""
+"""Defines the name, unit and CloudWatch dimensions of each figure in results and reports."""

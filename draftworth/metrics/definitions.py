@@ -1,9 +1,11 @@
-"""The metrics, each declared once with its computation, and costs in US dollars from a price.
+"""Declares each metric once, with its computation, and computes costs in US dollars.
 
 To add a figure of a request, add a field to `RequestRecord` (`records.results`), its computation
 (`measuring.streamed_request`) and a `Metric` here, listed in `METRICS`: CloudWatch, the dashboard,
 summaries and the report's tables, plots and CSV files then have it. To add a figure of a variant,
-give its `Metric` a function of blocks. Records have seconds, tokens and fractions.
+give its `Metric` a function that computes the figure from the variant's blocks (`Metric.pooled`).
+Records hold times in seconds and shares as fractions (0 to 1); `Metric.unit` scales them for
+people and CloudWatch.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ DIMENSIONS = ("Experiment", "Variant", "PromptClass", "Load")
 
 @dataclass(frozen=True)
 class Unit:
-    """The unit in which people and CloudWatch get a figure: the record's value x `scale`."""
+    """The unit in which people and CloudWatch get a figure, which is the record's value x `scale`.
+
+    name: the unit's name for people. cloudwatch: the unit's name in CloudWatch.
+    """
 
     name: str
     cloudwatch: Literal["Milliseconds", "Count/Second", "Count", "Percent", "None"]
@@ -48,15 +53,17 @@ class Metric:
     field: the figure's name in CSV files and, if each request has a value, in `RequestRecord`.
     title: the full name. label: the short name; empty: the report's table of figures has no column.
     formula, absent: how it is computed and when it is missing, for the table in `docs/metrics.md`.
-    better: whether a lower or a higher value is better; None: the figure is not compared.
+    better: whether a lower or a higher value is better; None: neither is.
     name: the name in CloudWatch; empty if the figure is not stored there.
     digits: the number of decimal places, where people read the figure.
     of_request: whether each request has a value. every_request: whether CloudWatch also gets the
         values of requests that failed or are excluded.
     has_speedup: whether a verdict states by which factor the variant is better than the baseline.
     speculative_only: whether only variants with speculation have the figure.
-    stands_in_for: another metric; CloudWatch gets this one of blocks that lack the other.
-    pooled: computes a variant's figure from its blocks; None: the median over its requests.
+    stands_in_for: another metric: CloudWatch gets this metric only for blocks that have no value of
+        the other one.
+    pooled: computes a variant's figure from its blocks and, for a cost, the price; None: the
+        variant's figure is the median over its requests.
     """
 
     field: str
@@ -90,14 +97,19 @@ class Metric:
         return self.title if named else f"{self.title} ({self.unit.name})"
 
     def of(self, record: RequestRecord) -> float | None:
-        """Return a request's value in the metric's unit; None: no value, failed or excluded."""
+        """Return a request's value in the metric's unit; None if the request has no value.
+
+        None also if the request failed or its timing cannot be trusted, unless `every_request`.
+        """
         if not (record.counts or self.every_request):
             return None
         return self._stored(getattr(record, self.field))
 
     def of_block(self, block: BlockResult) -> float | None:
-        """Return a block's value in the metric's unit; None if the block has none, or has a value
-        of the metric that this metric stands in for."""
+        """Return a block's value in the metric's unit; None if the block has no value.
+
+        None also if the block has a value of the metric that this one stands in for.
+        """
         if self.stands_in_for and self.stands_in_for.of_block(block) is not None:
             return None
         return self._stored(self.pooled([block], None)) if self.pooled else None
@@ -121,7 +133,7 @@ def usd_per_million_tokens(
 
 
 def slot_usd_per_second(price: Price | None, variant: str) -> float | None:
-    """Return the cost of a variant's share of a node, in US dollars per second; None if unknown."""
+    """Return what a variant's share of a node costs in US dollars per second; None if unknown."""
     share = price.node_shares.get(variant) if price else None
     if price is None or share is None:
         return None
@@ -129,7 +141,7 @@ def slot_usd_per_second(price: Price | None, variant: str) -> float | None:
 
 
 def nodes_usd_per_second(price: Price | None) -> float | None:
-    """Return the cost of all nodes, in US dollars per second; None without a price."""
+    """Return what all nodes of a run cost in US dollars per second; None without a price."""
     return None if price is None else price.nodes * price.usd_per_node_hour / SECONDS_PER_HOUR
 
 
@@ -264,9 +276,10 @@ def _acceptance(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
 
 
 def acceptance_by_requests(blocks: Sequence[BlockResult]) -> float | None:
-    """Return accepted / drafted tokens, as the server reports them with each answer.
+    """Return the acceptance rate by the counts of drafted tokens that come with each answer.
 
-    None if an answer lacks the counts. As in the server's counters, excluded requests count too.
+    None if an answer lacks the counts, or if no token was drafted. Requests whose timing cannot be
+    trusted (`RequestRecord.excluded`) are included, as they are in the server's counters.
     """
     done = [r for b in blocks for r in b.requests if not r.failed]
     if any(r.drafted_tokens is None for r in done):
@@ -292,7 +305,11 @@ ACCEPTANCE_RATE = Metric(
 
 
 def _acceptance_estimated(blocks: Sequence[BlockResult], _: Price | None) -> float | None:
-    """Estimate the acceptance rate from tokens per step; None if windows differ or are not full."""
+    """Estimate the acceptance rate of some blocks (0 to 1) from their tokens per step.
+
+    None if the blocks differ in the most tokens that a step can yield, if steps often draft less
+    than a whole window, or if no acceptance rate from 0 to 1 explains the tokens per step.
+    """
     most, *other_mosts = {block.max_tokens_per_step for block in blocks} or {None}
     if other_mosts or not steps.draft_whole_windows(blocks, most):
         return None
@@ -402,13 +419,13 @@ COST_RATIO_HIGH = Metric(
     of_request=False,
 )
 
-# Figures of a finding in `verdict.json`, not of requests. CloudWatch gets those of each finding
-# that has an interval.
+# These are figures of a finding (a comparison in `verdict.json`), not of requests. CloudWatch gets
+# them for each finding whose cost ratio has an interval.
 FINDING_METRICS = (COST_RATIO, COST_RATIO_LOW, COST_RATIO_HIGH)
 
 
 def shown_latencies() -> tuple[Metric, ...]:
-    """Return the latencies that the report shows with quantiles, and as curves over time."""
+    """Return the latency metrics that the report shows with quantiles, and as curves over time."""
     return tuple(metric for metric in METRICS if metric.label and metric.is_latency)
 
 
@@ -423,10 +440,9 @@ def published() -> tuple[Metric, ...]:
 
 
 def charged(*, speculates: bool) -> tuple[Metric, ...]:
-    """Return the metrics of one variant, class and load that AWS charges for.
+    """Return the CloudWatch metrics that AWS charges for, for one variant, prompt class and load.
 
-    Metrics that only replace a missing metric are left out. speculates: whether the variant is not
-    the baseline.
+    Metrics that only replace a missing metric are left out. speculates: False for the baseline.
     """
     return tuple(
         metric
@@ -442,7 +458,11 @@ def dimension_values(block: BlockResult) -> dict[str, str]:
 
 
 def published_findings(verdict: Verdict) -> Iterator[tuple[dict[str, str], dict[Metric, float]]]:
-    """Yield (dimensions, values) of each comparison with the baseline that has an interval."""
+    """Yield the CloudWatch dimensions and the cost ratios of each finding that has an interval.
+
+    Left out are comparisons with the baseline as the engine ships it, and those of the control, a
+    second server without speculation.
+    """
     for finding in verdict.findings:
         values = {metric: getattr(finding, metric.field) for metric in FINDING_METRICS}
         is_of_interest = finding.baseline != AS_SHIPPED and finding.variant != CONTROL

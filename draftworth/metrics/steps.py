@@ -1,18 +1,19 @@
 """Counts decoding steps: one rule for every figure of tokens per step and of a step's time.
 
 A step yields one token of the target model and the drafted tokens that it accepts. The prefill
-yields an answer's first token, which belongs to no step. In this order, the first source counts:
+yields an answer's first token, which belongs to no step. The number of steps is taken from the
+first of these sources that a server offers:
 
 1. `tokens`: a server that does not speculate yields one token per step.
 2. `verification steps`: the server counts the steps of each request (`Acceptance.of_answer`).
 3. `chunks` or `counters`: the server counts generated and accepted tokens during a block, but not
-   for each request. Chunks count as steps if they agree with the counters, as in vLLM; a chunk then
-   is a step. If several steps arrive in one chunk, or a step's tokens in several chunks, the
-   counters count.
-4. `chunks`, if nothing shows that a chunk is not a step.
+   for each request. If the number of streamed chunks agrees with these counters, as in vLLM, each
+   chunk is taken as a step. If it does not, because several steps arrive in one chunk or a step's
+   tokens in several chunks, the steps are computed from the counters.
+4. `chunks`: the server counts nothing, but nothing shows that a chunk is not a step.
 
-Else steps are not known. In particular `accepted tokens / drafts` is no source: servers count only
-steps that had drafted tokens, and n-gram drafting often drafts none.
+Otherwise the number of steps is not known. It is never computed as `accepted tokens / drafts`,
+because servers count only steps that had drafted tokens, and n-gram drafting often drafts none.
 """
 
 import math
@@ -23,37 +24,46 @@ from dataclasses import dataclass
 from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
 from draftworth.records.step_costs import StepsBy
 
-# Chunks agree with the counters up to this factor: on every machine a few chunks arrive merged.
+# The number of chunks agrees with the number of steps if they differ by no more than this share: on
+# every machine a few chunks arrive merged.
 MERGED_CHUNKS_TOLERANCE = 0.05
-# The least share of the drafts in whole windows. At the end of an output a window may be cut.
+# If the drafted tokens are at least this share of (steps x window), steps draft whole windows: only
+# the window at the end of an output is cut.
 _WHOLE_WINDOWS = 0.9
-# A server with at most this many tokens per chunk may send each token of a step in its own chunk.
+# If a server that speculates has at most this many tokens per chunk, it may send each token of a
+# step in its own chunk.
 _TOKEN_BY_TOKEN = 1.01
-# Returns what a request adds to (tokens, steps); None: it adds nothing, or its steps are unknown.
+# A function that returns the number of tokens and of steps that a request adds to a variant's sums;
+# None: the request adds nothing, or its steps are unknown.
 TokensAndSteps = Callable[[RequestRecord], tuple[float, float] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepCount:
+class StepCounting:
     """How a variant's steps are counted in some blocks.
 
-    by: the source of the count. of_request: returns the tokens and steps of a request that counts,
-    both after the answer's first token or first chunk.
+    by: the source of the count (see the module).
+    of_request: returns the number of tokens and of steps of a request, both without the answer's
+        first token or first chunk; None if the request failed, or if its steps are unknown.
     """
 
     by: StepsBy
     of_request: TokensAndSteps
 
     def tokens_per_step(self, record: RequestRecord) -> float | None:
-        """Return a request's tokens per step; None if only whole blocks have counts."""
+        """Return a request's tokens per step.
+
+        None if the server counts only per block, or if the request's steps are unknown.
+        """
         amounts = None if self.by == "counters" else self.of_request(record)
         return amounts[0] / amounts[1] if amounts else None
 
 
-def step_count(blocks: Sequence[BlockResult]) -> StepCount | None:
-    """Return how the steps in one variant's blocks are counted, class by class.
+def step_counting(blocks: Sequence[BlockResult]) -> StepCounting | None:
+    """Return how the steps in one variant's blocks are counted.
 
-    None: there is no block, or the steps of a class are not known.
+    Each prompt class has a source of its own; if the sources differ, the result's `by` is
+    `counters`. None: there is no block, or the steps of a class are not known.
     """
     classes: defaultdict[str, list[BlockResult]] = defaultdict(list)
     for block in blocks:
@@ -71,30 +81,31 @@ def step_count(blocks: Sequence[BlockResult]) -> StepCount | None:
     }
     sources = {count.by for count in counts.values()}
     by = sources.pop() if len(sources) == 1 else "counters"
-    return StepCount(by=by, of_request=lambda record: of_requests[record.request_id](record))
+    return StepCounting(by=by, of_request=lambda record: of_requests[record.request_id](record))
 
 
-def _of_class(blocks: Sequence[BlockResult]) -> StepCount | None:
+def _of_class(blocks: Sequence[BlockResult]) -> StepCounting | None:
     accepted = sum(block.speculation.accepted_tokens for block in blocks if block.speculation)
     if {block.max_tokens_per_step for block in blocks} == {1} and not accepted:
-        return StepCount(by="tokens", of_request=_as_tokens)
+        return StepCounting(by="tokens", of_request=_as_tokens)
     if _has_counts_per_request(blocks, accepted):
-        return StepCount(by="verification steps", of_request=_as_verification_steps)
+        return StepCounting(by="verification steps", of_request=_as_verification_steps)
     bounds = [_StepBounds.of(block) for block in blocks]
     by_block = [each for each in bounds if each is not None]
     if by_block and not _chunks_are_steps(by_block):
         return _by_counters(blocks, by_block) if len(by_block) == len(blocks) else None
     if by_block or _may_be_steps(blocks):
-        return StepCount(by="chunks", of_request=_as_chunks)
+        return StepCounting(by="chunks", of_request=_as_chunks)
     return None
 
 
 def _has_counts_per_request(blocks: Sequence[BlockResult], accepted: int) -> bool:
-    """Return whether the server counts the steps of each request, and the counts can be right.
+    """Return whether the server counts the steps of each request, and these counts can be right.
 
-    The counts are wrong if no request has drafts although the server's counters show `accepted`
-    tokens, or if steps yield more tokens than they can: llama.cpp also counts drafts that it
-    accepted after an output's end.
+    The counts are wrong if no request has drafted tokens although the server's counters show
+    accepted ones, or if a mean step yields more tokens than a step can. llama.cpp also counts
+    drafted tokens that it accepted after an output's end.
+    accepted: the number of accepted tokens by the server's counters.
     """
     counting = [record for block in blocks for record in block.requests if record.counts]
     if not counting or any(record.verification_steps is None for record in counting):
@@ -109,25 +120,29 @@ def _has_counts_per_request(blocks: Sequence[BlockResult], accepted: int) -> boo
 
 
 def tokens_per_step(blocks: Sequence[BlockResult]) -> float | None:
-    """Return the tokens of all steps / number of steps; None: not known, or there was no step."""
-    count = step_count(blocks)
+    """Return one variant's mean tokens per step; None: steps are unknown, or there was none."""
+    count = step_counting(blocks)
     amounts = list(_amounts(blocks, count.of_request)) if count else []
     steps = math.fsum(steps for _, steps in amounts)
     return math.fsum(tokens for tokens, _ in amounts) / steps if steps else None
 
 
 def tokens_per_chunk(blocks: Sequence[BlockResult]) -> float | None:
-    """Return the tokens per chunk, without each answer's first chunk; None: there is no other."""
+    """Return the mean tokens per streamed chunk, without the first chunk of each answer.
+
+    None if no answer has a second chunk, or if the server counts no tokens.
+    """
     amounts = list(_amounts(blocks, _as_chunks))
     chunks = math.fsum(chunks for _, chunks in amounts)
     return math.fsum(tokens for tokens, _ in amounts) / chunks if chunks else None
 
 
 def draft_whole_windows(blocks: Sequence[BlockResult], most: int | None) -> bool:
-    """Return whether steps draft whole windows; with n-gram drafting, for example, they do not.
+    """Return whether nearly every step drafts a whole window; with n-gram drafting many do not.
 
-    If they do not, tokens per step do not show acceptance. The result is True if the server does
-    not count its drafts. most: the most tokens that a step can yield.
+    If steps draft fewer tokens, the acceptance rate cannot be estimated from the tokens per step.
+    The result is True if the server does not count its drafted tokens.
+    most: the most tokens that a step can yield; None: not known, and the result is True.
     """
     done = [r for b in blocks for r in b.requests if not r.failed and r.drafted_tokens is not None]
     drafted = float(sum(record.drafted_tokens or 0 for record in done))
@@ -171,13 +186,16 @@ def _tokens_after_first_chunk(record: RequestRecord) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class _StepBounds:
-    """The steps of a block as its server's counters show them, warm-up and fillers included.
+    """Bounds of the number of steps in a block, computed from its server's counters.
 
-    tokens: generated tokens without each request's first token.
-    least, most: bounds of the number of steps. Each step has one token that is no accepted draft,
-        so steps = tokens - accepted drafts; but the server also counts drafts that it accepted
-        after an output's end, at most one window for each request.
-    chunks: the number of chunks, estimated from the tokens per chunk of the measured requests.
+    The counters include warm-up requests, and fillers, which keep the load complete while the last
+    measured requests run.
+
+    tokens: number of generated tokens without each request's first token.
+    least, most: bounds of the number of steps. Each step yields one token that is no accepted
+        drafted token, so steps = tokens - accepted tokens. But the server also counts drafted
+        tokens that it accepted after an output's end, at most one window for each request.
+    chunks: number of chunks, estimated from the tokens per chunk of the measured requests.
     """
 
     tokens: float
@@ -187,7 +205,7 @@ class _StepBounds:
 
     @classmethod
     def of(cls, block: BlockResult) -> "_StepBounds | None":
-        """Return the bounds of a block; None: the server has no counters, or impossible ones."""
+        """Return the bounds of a block's steps; None: counters are missing or impossible."""
         counters, per_chunk = block.speculation, tokens_per_chunk([block])
         if counters is None or counters.generated_tokens is None or per_chunk is None:
             return None
@@ -214,8 +232,8 @@ def _chunks_are_steps(blocks: Sequence[_StepBounds]) -> bool:
         math.fsum(getattr(block, name) for block in blocks)
         for name in ("tokens", "chunks", "least", "most")
     )
-    # If drafts were accepted although every chunk has one token, either each token of a step has
-    # its own chunk, or all these drafts were accepted after the outputs' ends.
+    # If drafted tokens were accepted although every chunk has one token, either each token of a
+    # step has its own chunk, or all these drafted tokens were accepted after the outputs' ends.
     one_by_one = tokens <= chunks * _TOKEN_BY_TOKEN
     if one_by_one and least * (1 + MERGED_CHUNKS_TOLERANCE) < tokens:
         return False
@@ -224,8 +242,11 @@ def _chunks_are_steps(blocks: Sequence[_StepBounds]) -> bool:
     )
 
 
-def _by_counters(blocks: Sequence[BlockResult], bounds: Sequence[_StepBounds]) -> StepCount:
-    """Count a request's steps by the tokens per step of its block."""
+def _by_counters(blocks: Sequence[BlockResult], bounds: Sequence[_StepBounds]) -> StepCounting:
+    """Return a count that estimates a request's steps from the tokens per step of its block.
+
+    bounds: the bounds of each block's number of steps, in the order of the blocks.
+    """
     steps_per_token: Mapping[str, float] = {
         record.request_id: each.least / each.tokens
         for block, each in zip(blocks, bounds, strict=True)
@@ -238,15 +259,15 @@ def _by_counters(blocks: Sequence[BlockResult], bounds: Sequence[_StepBounds]) -
         tokens = record.number_output_tokens - 1.0
         return (tokens, tokens * steps_per_token[record.request_id]) if tokens else None
 
-    return StepCount(by="counters", of_request=of_request)
+    return StepCounting(by="counters", of_request=of_request)
 
 
 def _may_be_steps(blocks: Sequence[BlockResult]) -> bool:
-    """Return whether each chunk may be one step, as far as the tokens per chunk show.
+    """Return whether each chunk may be one step, judged by the mean tokens per chunk.
 
-    They show the opposite if a chunk has more tokens than a step can yield. If a server speculates
-    and its chunks have one token each, it may send each token of a step in its own chunk, as
-    llama.cpp does.
+    A chunk is no step if it has more tokens than a step can yield. Nor is it taken as one if the
+    server speculates and its chunks have one token each: the server may send each token of a step
+    in its own chunk, as llama.cpp does.
     """
     per_chunk = tokens_per_chunk(blocks)
     most = [block.max_tokens_per_step for block in blocks if block.max_tokens_per_step]

@@ -18,7 +18,7 @@ from draftworth.analysis.summary import output_lengths
 from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.verdict import Comparison
 from draftworth.metrics import definitions
-from draftworth.metrics.steps import step_count
+from draftworth.metrics.steps import step_counting
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.records.search_result import SearchResult
@@ -53,7 +53,7 @@ def _request_rows(blocks: Sequence[BlockResult]) -> Iterator[Row]:
     together: defaultdict[tuple[str, Load, str], list[BlockResult]] = defaultdict(list)
     for block in blocks:
         together[block.prompt_class, block.load, block.variant].append(block)
-    counts = {place: step_count(of_place) for place, of_place in together.items()}
+    counts = {place: step_counting(of_place) for place, of_place in together.items()}
     for block in blocks:
         count = counts[block.prompt_class, block.load, block.variant]
         context = {name: getattr(block, name) for name in _CONTEXT}

@@ -10,7 +10,7 @@ import pytest
 from draftworth.analysis import checks
 from draftworth.analysis.summary import groups_of, summarize
 from draftworth.metrics import definitions
-from draftworth.metrics.steps import step_count
+from draftworth.metrics.steps import step_counting
 from draftworth.records import results
 from draftworth.report.attention import attention_of
 from tests.draftworth.report import runs
@@ -120,7 +120,7 @@ def test_break_even_is_step_over_baseline_token() -> None:
         itl_s: float | None = runs.PLAIN_ITL_S,
         share: float = 1.0,
     ) -> checks.BreakEven | None:
-        count = step_count([block])
+        count = step_counting([block])
         return checks.break_even(records, count, acceptance, baseline_itl_s=itl_s, share=share)
 
     figures = present(break_even(block.requests))
@@ -178,7 +178,7 @@ def test_the_servers_steps_per_request_precede_chunks() -> None:
 def test_a_steps_time_is_by_the_servers_count() -> None:
     records = told(steps=25, drafted=175, accepted=75)
     acceptance = checks.AcceptanceCheck(counted=None, tokens_per_step=99 / 25, most=8)
-    count = step_count([runs.make_drafted_block(1, "structured", requests=records)])
+    count = step_counting([runs.make_drafted_block(1, "structured", requests=records)])
     figures = present(
         checks.break_even(records, count, acceptance, baseline_itl_s=runs.PLAIN_ITL_S, share=1.0)
     )

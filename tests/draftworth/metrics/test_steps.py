@@ -119,7 +119,7 @@ COUNTED: dict[str, tuple[BlockResult, str | None, float | None]] = {
 @pytest.mark.parametrize("case", COUNTED)
 def test_steps_come_from_the_first_source_with_any(case: str) -> None:
     made, by, per_step = COUNTED[case]
-    count = steps.step_count([made])
+    count = steps.step_counting([made])
     assert (count.by if count else None) == by
     assert steps.tokens_per_step([made]) == (per_step and pytest.approx(per_step))
 
@@ -153,7 +153,7 @@ def test_a_block_without_counters_hides_no_other() -> None:
         for speculation in [None]
     ]
     assert steps.tokens_per_step([merged]) == pytest.approx(3.0)
-    assert steps.step_count([merged, without]) is None
+    assert steps.step_counting([merged, without]) is None
     whole = block(chunks=STEPS + 1)
     assert steps.tokens_per_step([whole, silent(chunks=STEPS + 1)]) == pytest.approx(3.0)
 
@@ -166,15 +166,15 @@ def test_classes_are_counted_by_themselves() -> None:
         max_tokens_per_step=8,
         speculation=None,
     )
-    assert steps.step_count([split]) is None
-    assert steps.step_count([whole, other]) is None
-    assert present(steps.step_count([whole])).by == "chunks"
+    assert steps.step_counting([split]) is None
+    assert steps.step_counting([whole, other]) is None
+    assert present(steps.step_counting([whole])).by == "chunks"
 
 
 def test_only_whole_blocks_have_steps_by_counters() -> None:
     merged, whole = block(chunks=12), block(chunks=STEPS + 1)
-    assert present(steps.step_count([merged])).tokens_per_step(merged.requests[0]) is None
-    assert present(steps.step_count([whole])).tokens_per_step(whole.requests[0]) == 3.0
+    assert present(steps.step_counting([merged])).tokens_per_step(merged.requests[0]) is None
+    assert present(steps.step_counting([whole])).tokens_per_step(whole.requests[0]) == 3.0
 
 
 def test_failed_and_excluded_requests_count_for_nothing() -> None:
