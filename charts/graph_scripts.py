@@ -25,9 +25,10 @@ _MAIN = "pods/compiled_graphs/__main__.py"
 
 
 class GraphScriptsChart(cdk8s.Chart):
-    """The ConfigMap, the same for all variants; its name has a hash of the programs' sources.
+    """The ConfigMap with the programs that run before and beside vLLM; all variants use it.
 
-    It is a chart of its own because the size of a chart is limited
+    Its name has a hash of the programs' sources. It is in a chart of its own because the size of a
+    chart is limited
     (`stacks/constructs/applied_charts.py`): the programs are large, and so is the serving chart.
     """
 
@@ -55,7 +56,7 @@ def zipped(sources: dict[str, str]) -> bytes:
     archive = io.BytesIO()
     with ZipFile(archive, "w") as file:
         for path, text in sources.items():
-            # A ZipInfo that is made from only a name has a fixed date.
+            # A ZipInfo that is made from only a name has a fixed date, so the bytes stay the same.
             file.writestr(ZipInfo(path), text, ZIP_DEFLATED)
     return archive.getvalue()
 
