@@ -45,7 +45,10 @@ def claim_template(experiment: ResolvedNeuron, place: int | None = None) -> Clai
 
 
 class DeviceClaimTemplate(Construct):
-    """The ResourceClaimTemplate of a `ClaimTemplate`; needs Kubernetes 1.34 and Neuron's driver."""
+    """The ResourceClaimTemplate object of a `ClaimTemplate`, in a namespace.
+
+    Kubernetes 1.34 and the Neuron DRA driver are needed.
+    """
 
     def __init__(
         self, scope: Construct, id_: str, *, template: ClaimTemplate, namespace: str

@@ -28,8 +28,8 @@ class GraphScriptsChart(cdk8s.Chart):
     """The ConfigMap with the programs that run before and beside vLLM; all variants use it.
 
     Its name has a hash of the programs' sources. It is in a chart of its own because the size of a
-    chart is limited
-    (`stacks/constructs/applied_charts.py`): the programs are large, and so is the serving chart.
+    chart is limited (`stacks/constructs/applied_charts.py`): the programs are large, and so is the
+    serving chart.
     """
 
     def __init__(self, scope: Construct, id_: str, *, experiment: ResolvedNeuron) -> None:

@@ -30,7 +30,7 @@ _WRITABLE_GIB = 5
 
 
 class MeasuringChart(cdk8s.Chart):
-    """The measuring Job, its deadline, and its right to start and stop servers if it does so.
+    """The measuring Job, its deadline and, if it starts and stops servers, its right to do so.
 
     job_name: the Job's name; the keys of its runs in S3 begin with `runs/<job name>-`.
     """
@@ -47,10 +47,10 @@ class MeasuringChart(cdk8s.Chart):
         labels = names.component_labels("llmperf", names.MEASURING_JOB_COMPONENT, experiment.name)
         super().__init__(scope, id_, labels=labels)
         if experiment.spec.changes_servers:
-            # The role is the first, so it is applied before the pod that needs it.
+            # The right is added first, so that it is applied before the Job, which needs it.
             ServerScaling(self, "ServerScaling", servers=names.server_names(experiment))
-        # Changed in place, without a hash in its name, so that a new deadline reaches the running
-        # pod and the Job is not replaced.
+        # This ConfigMap is changed in place (its name has no hash), so that a new deadline reaches
+        # the running pod and the Job is not replaced.
         k8s.KubeConfigMap(
             self,
             "Deadline",
@@ -69,7 +69,10 @@ class MeasuringChart(cdk8s.Chart):
 
 
 class ServerScaling(Construct):
-    """The right to change the scale of these Deployments, and to do nothing else with them."""
+    """The measuring Job's right to change the number of replicas of servers, and nothing else.
+
+    servers: the names of the servers' Deployments.
+    """
 
     def __init__(self, scope: Construct, id_: str, *, servers: Sequence[str]) -> None:
         super().__init__(scope, id_)
@@ -102,9 +105,9 @@ class ServerScaling(Construct):
 
 
 class MeasuringJob(CpuJob):
-    """The Job that measures; its pods continue one run, of which the Job's name is a part.
+    """The Job that measures; all its pods continue one run, whose id begins with the Job's name.
 
-    serving_content: a hash of all servers; another one gives the Job another name.
+    serving_content: a hash of all servers' Deployments; if it changes, so does the Job's name.
     """
 
     def __init__(
@@ -140,8 +143,9 @@ class MeasuringJob(CpuJob):
                 # After SIGTERM the program needs time to finish an upload and to write its journal.
                 termination_grace_period_seconds=60,
             ),
-            # For pods that died, for example out of memory: the next pod continues the run with the
-            # same deadline. A run that failed has its own exit code and is not retried.
+            # Only pods that died, for example out of memory, are retried: the next pod continues
+            # the run with an unchanged deadline. A run that failed has an exit code of its own, and
+            # is not retried.
             retries=run_specification.POD_RETRIES,
             failure_rules=_failure_rules(program),
             # Two pods never measure at the same time.

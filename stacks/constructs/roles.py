@@ -61,7 +61,7 @@ def allow(
     resources: Sequence[str],
     conditions: Mapping[str, Any] | None = None,
 ) -> aws_iam.PolicyStatement:
-    """Return a policy statement that allows `actions` on `resources`."""
+    """Return a policy statement that allows `actions` on `resources` under `conditions`."""
     return aws_iam.PolicyStatement(
         sid=sid, actions=list(actions), resources=list(resources), conditions=conditions
     )
