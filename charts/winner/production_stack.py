@@ -123,7 +123,7 @@ def _vllm_config(flags: Flags) -> Object:
     keys = {key: convert(flags[flag]) for flag, (key, convert) in _KEYS.items() if flag in flags}
     written = {*_KEYS, "--port"}
     further_flags = {flag: value for flag, value in flags.items() if flag not in written}
-    # enablePrefixCaching is always set, because the chart makes a flag of both true and false.
+    # enablePrefixCaching is always set, because the chart always writes a flag for or against it.
     return {"enablePrefixCaching": False, **keys, "extraArgs": flag_texts(further_flags)}
 
 
