@@ -38,7 +38,7 @@ def environment(
 
 def aws_environment(region: str) -> dict[str, str]:
     """Return the variables of a Python program that calls AWS in `region`."""
-    # boto3 reads AWS_DEFAULT_REGION.
+    # boto3 reads only AWS_DEFAULT_REGION, and other AWS clients read AWS_REGION.
     return {"AWS_REGION": region, "AWS_DEFAULT_REGION": region, "PYTHONUNBUFFERED": "1"}
 
 

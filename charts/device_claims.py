@@ -63,7 +63,7 @@ class DeviceClaimTemplate(Construct):
 
 
 def _corners_elsewhere(placement: Placement, place: int | None) -> list[int]:
-    """Return one device's id for each slot of a node except slot `place`; none if it is None."""
+    """Return one device's id for each slot of a node except slot `place`; [] without a place."""
     if place is None:
         return []
     return [device for at, device in enumerate(placement.corner_devices()) if at != place]

@@ -20,7 +20,7 @@ from charts.shipped import ROOT, SERVING_POD, source_files
 from draftworth.planning.resolved import ResolvedNeuron
 
 PROGRAMS_FILE = "programs.pyz"
-# Python runs the `__main__.py` at the root of a zip file.
+# This file is put at the root of the zip file, where Python runs `__main__.py`.
 _MAIN = "pods/compiled_graphs/__main__.py"
 
 

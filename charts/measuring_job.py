@@ -21,7 +21,8 @@ from draftworth.records.results import RUNS_FOLDER
 SCALING_ROLE = "scale-servers"
 _RBAC = "rbac.authorization.k8s.io"
 _DEADLINE_MAP, _DEADLINE_FILE = "llmperf-deadline", "deadline-minutes"
-# The folder is mounted, because a single mounted file (subPath) is never updated.
+# The ConfigMap with the deadline is mounted as a folder: Kubernetes never updates a file that is
+# mounted by itself (subPath).
 _DEADLINE = k8s.VolumeMount(name="deadline", mount_path="/etc/draftworth-deadline", read_only=True)
 # Ray writes to $HOME and /tmp; the rest of the container's file system is read-only.
 _HOME = k8s.VolumeMount(name="home", mount_path="/home/llmperf")
@@ -193,7 +194,7 @@ def _arguments(bindings: Bindings) -> list[str]:
 
 
 def _beside_servers() -> k8s.Affinity:
-    """Return the affinity of a pod that is pending until the first server is on a node.
+    """Return the affinity that keeps the measuring Job's pod pending until a server is on a node.
 
     So a run starts by itself when there are accelerator nodes, however long after the deploy, and
     traffic to the servers stays in their zone. There is ONE term for all servers: the scheduler

@@ -113,7 +113,8 @@ def vllm_pod(
         # Each variant has its own account, so no server can change another variant's graphs.
         service_account_name=account,
         automount_service_account_token=False,
-        # With service links a Service `vllm-x` sets VLLM_X_..., a prefix of vLLM's own variables.
+        # With service links Kubernetes would set variables VLLM_X_... for a Service `vllm-x`, and
+        # vLLM reads variables that begin with VLLM_.
         enable_service_links=False,
         node_selector={"node.kubernetes.io/instance-type": slot.instance_type} if slot else None,
         tolerations=[_ACCELERATOR_NODES] if slot else None,

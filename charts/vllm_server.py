@@ -31,7 +31,8 @@ class VllmServer(Construct):
     name: of the Deployment and the Service (`names.server_name`). variant: the variant's name.
     flags: of `vllm serve`; the variant decides those for speculation.
     draft: the volume with the draft model; None: the variant has no separate draft model.
-    artifact_key, artifact_inputs: the name of the compiled graphs, and what it is a hash of.
+    artifact_key, artifact_inputs: the name of the compiled graphs, and the values of which this
+        name is a hash.
     claim_template: the name of the ResourceClaimTemplate for the slot's devices.
     replicas: 1 if the server runs from the start, 0 if the measuring Job starts it.
 

@@ -1,4 +1,4 @@
-"""Aspects: what a resource needs that CDK itself adds to the stack, whichever construct adds it.
+"""CDK aspects that give tags and owned logs to resources that CDK itself adds to the stack.
 
 CDK visits every construct of the stack at synthesis. No aspect looks for a construct of CDK by its
 id, which another version of CDK may change.
@@ -74,9 +74,9 @@ class RawResourceTags:
         self._names = names
 
     def visit(self, node: IConstruct) -> None:
-        # CloudFormation takes no tags for a custom resource, whose type begins with `Custom::`.
         if not isinstance(node, CfnResource) or not _is_raw(node):
             return
+        # CloudFormation takes no tags for a custom resource, whose type begins with `Custom::`.
         if not node.cfn_resource_type.startswith("AWS::"):
             return
         tags = self._names.tags(_part_of(node))
@@ -117,7 +117,10 @@ def _handler_findings(has_public_ecr: CfnCondition) -> tuple[str, str]:
 
 
 def _is_raw(node: IConstruct) -> bool:
-    """Return whether a construct is a plain `CfnResource`: no class of its type holds its tags."""
+    """Return whether a construct is a plain `CfnResource`, without a class for its resource type.
+
+    Only such a class has a property for tags.
+    """
     return type(node) is CfnResource
 
 

@@ -83,11 +83,11 @@ def _variant(winner: Winner, run: Run, experiment: ResolvedExperiment) -> Resolv
 
 def _differences(winner: Winner, run: Run, experiment: ResolvedExperiment) -> Iterator[str]:
     measured, of_file = run.result.serving, serving_facts(experiment)
-    # Only the winner is compared: other variants may have been added or removed since the run.
     if measured is None or winner.variant not in measured.decoding:
         name = one_line(winner.variant)
         yield f"serving: given nothing in run.json of {name}, allowed: what served it"
         return
+    # Only the winner is compared: other variants may have been added or removed since the run.
     was, now = measured.decoding[winner.variant], of_file.decoding[winner.variant]
     differing = [*_different(measured, of_file), *_different(was, now)]
     yield from differing

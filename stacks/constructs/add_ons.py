@@ -180,7 +180,10 @@ def _add_on(
 def _pod_identity(
     scope: Construct, cluster: eks.ICluster, name: str, policy: str, *, pods: tuple[str, str]
 ) -> eks.CfnAddon.PodIdentityAssociationProperty:
-    """Return the association of `pods` (namespace, service account) with a new role."""
+    """Return the Pod Identity association of `pods` (namespace, service account) with a new role.
+
+    policy: the name of the AWS managed policy that the role gets.
+    """
     namespace, account = pods
     role = pod_role(
         scope,

@@ -9,8 +9,8 @@ from draftworth.experiment.naming import HOLDS_TAG
 from stacks.constructs.roles import accept
 
 ABANDONED_UPLOAD_DAYS = 1
-# S3 allows no earlier transition to this storage class. It does not move objects below 128 KiB,
-# which would be billed there as 128 KiB.
+# S3 allows no earlier transition to the class Infrequent Access. It does not move objects below
+# 128 KiB, which would be billed there as 128 KiB.
 INFREQUENT_ACCESS_DAYS = 30
 NO_ACCESS_LOG = (
     "The bucket lives as long as one experiment and is reached by a handful of roles, each limited "

@@ -51,7 +51,7 @@ def claims_of_pods(name: str = "qwen3-32b") -> list[rendering.Object]:
 def claims_in(
     servers: list[rendering.Object], objects: list[rendering.Object]
 ) -> dict[str, rendering.Object]:
-    """The claim that the pod of each server gets, found the way Kubernetes finds it."""
+    """Return {server: the claim that its pod gets}, found by the claim template's name."""
     templates = {t["metadata"]["name"]: t for t in objects if t["kind"] == "ResourceClaimTemplate"}
     claims = {}
     for deployment in servers:

@@ -55,7 +55,7 @@ def handler(plane: ControlPlane, assembly: Path, folder: Path) -> Iterator[Handl
     """
     aws = folder / "bin" / "aws"
     aws.parent.mkdir(parents=True)
-    # aws eks update-kubeconfig --name CLUSTER --kubeconfig FILE
+    # Stands in for `aws eks update-kubeconfig --name CLUSTER --kubeconfig FILE`, and writes FILE.
     aws.write_text(f'#!/bin/sh\nexec cp {plane.kubeconfig} "$6"\n')
     aws.chmod(0o755)
     (code,) = (path.parent.parent for path in assembly.glob("asset.*/apply/__init__.py"))

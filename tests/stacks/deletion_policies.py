@@ -100,8 +100,8 @@ def queue(case: Case) -> Iterator[str]:
     A replaced queue would lose its messages.
     """
     yield from deleted_by_statement(case)
-    # By CloudFormation's reference, a change of one of these replaces a queue, and of no other
-    # property. A name that CloudFormation makes does not change while the logical id stays.
+    # By CloudFormation's reference, a queue is replaced if one of these properties changes, and not
+    # if another one does. A generated name does not change while the logical id stays.
     for name in ("QueueName", "FifoQueue"):
         if name in case.properties:
             yield f"{name}: another value replaces the queue, without its messages"

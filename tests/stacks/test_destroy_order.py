@@ -8,7 +8,7 @@ control plane, but these deletions need something that runs on a node or in an a
   pod uses them. So pods must be deleted first, which needs the kubelets of their nodes.
 - ResourceClaims (`resource.kubernetes.io/delete-protection`) are deleted after their pod. The
   kubelet ends a pod after the Neuron DRA plugin on its node has released the devices.
-- Pods with buckets end after the S3 CSI driver on their node has unmounted the buckets.
+- Pods that mount buckets end after the S3 CSI driver on their node has unmounted these.
 - A namespace ends when every API has been asked for the objects in it. An aggregated API whose
   service is gone, such as metrics-server's, delays every namespace.
 - When a node is drained, the network plugin deletes the pods' network interfaces. An interface that

@@ -50,7 +50,8 @@ def models() -> Iterator[Models]:
     package.__path__ = list(found.submodule_search_locations or [])
     sys.modules["kserve"] = package
     known = importlib.import_module("kserve.models")
-    # Kubernetes' own types are taken as they are.
+    # KServe's models refer to Kubernetes' own types, which are not among them. Data of such a type
+    # is taken as it is.
     known.__getattr__ = _kubernetes_type  # type: ignore[method-assign]
     yield Models(importlib.import_module("kserve.api_client").ApiClient())
     for name in [name for name in sys.modules if name.partition(".")[0] == "kserve"]:
