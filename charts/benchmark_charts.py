@@ -19,7 +19,8 @@ from draftworth.planning.resolved import ResolvedNeuron
 def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cdk8s.Chart, ...]:
     """Return the charts of an experiment in the order in which they are applied.
 
-    Each chart needs those before it; charts of a search's candidates do not need each other.
+    Each chart needs objects of the charts before it, except that the charts of a search's candidate
+    variants do not need each other.
     """
     scope = cdk8s.App()
     serving = ServingChart(scope, "serving", experiment=experiment, bindings=bindings)
@@ -45,6 +46,6 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
 
 
 def in_steps(charts: Sequence[cdk8s.Chart]) -> Iterator[list[cdk8s.Chart]]:
-    """Yield groups of charts in the order to apply; a chart needs only charts of earlier groups."""
+    """Yield groups of charts in the order to apply; charts of one group do not need each other."""
     for _, step in groupby(charts, lambda c: isinstance(c, CandidateChart) or c.node.id):
         yield [*step]

@@ -14,7 +14,7 @@ class Bindings:
     run_spec_url: str
     """`s3://BUCKET/KEY` of the run specification."""
     run_spec_sha256: str
-    """`RunSpecFile.sha256` of that object, which the pod checks."""
+    """SHA-256 of the run specification (`RunSpecFile.sha256`), which the measuring Job checks."""
     llmperf_image: str
     llmperf_image_fingerprint: str = ""
     """A text that changes whenever the image changes: `DockerImageAsset.asset_hash`.

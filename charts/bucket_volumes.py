@@ -23,12 +23,12 @@ from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.serving.server_command import ModelPaths
 
 ARTIFACTS_PATH = "/artifacts"
-# By role of the model.
+# {role of a model (target or draft): where pods mount its checkpoint}.
 MODEL_PATHS: Mapping[str, str] = asdict(ModelPaths())
 READ_ONLY = "ReadOnlyMany"
 # Kubernetes requires a size in volume and claim; the driver ignores it.
 _ANY_SIZE = {"storage": "1Gi"}
-# No storage class, or Kubernetes would make a volume of the default class for the claim.
+# An empty storage class: if none is given, Kubernetes makes a volume of the default class.
 _NO_CLASS = ""
 
 
@@ -77,7 +77,7 @@ def target_volume(experiment: ResolvedNeuron, bindings: Bindings) -> BucketVolum
 def draft_volume(
     experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings
 ) -> BucketVolume | None:
-    """Return the volume with a variant's draft model; None if it has none of its own."""
+    """Return the volume with a variant's draft model; None if it has no separate draft model."""
     draft = variant.checkpoints.get("draft")
     return _checkpoint_volume(experiment, "draft", draft, bindings) if draft else None
 
@@ -109,7 +109,7 @@ def _volume(
 
 
 class StorageChart(cdk8s.Chart):
-    """The volumes of all servers; variants with the same draft share its volume."""
+    """The volumes of all servers; variants with the same draft model share its volume."""
 
     def __init__(
         self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
@@ -148,7 +148,7 @@ def _volume_spec(volume: BucketVolume, namespace: str) -> k8s.PersistentVolumeSp
     return k8s.PersistentVolumeSpec(
         capacity=amounts(_ANY_SIZE),
         access_modes=[READ_ONLY],
-        # The bucket must not be deleted with its volume.
+        # Deleting the volume must not delete the bucket.
         persistent_volume_reclaim_policy="Retain",
         storage_class_name=_NO_CLASS,
         claim_ref=k8s.ObjectReference(name=volume.name, namespace=namespace),

@@ -1,4 +1,4 @@
-"""Canaries: Jobs that mount what a variant's server mounts, and test it, before capacity starts."""
+"""Canaries: Jobs that test a server's volumes on a CPU node before accelerator nodes start."""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,13 +14,13 @@ from charts.cpu_job import CpuJob, ImageProgram, cpu_pod
 from charts.start_program import graph_environment
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 
-# A failing canary runs for two minutes each time, so the user has more than half an hour to correct
-# an IAM right or to remove a damaged graph.
+# A failing canary's pod runs for two minutes. With Kubernetes' waits between the pods the user has
+# more than half an hour to correct an IAM right or to remove a damaged compiled graph.
 RETRIES = 8
 
 
 class CanaryChart(cdk8s.Chart):
-    """A canary for each variant in `experiment.canaries`.
+    """A canary for each variant in `experiment.canaries`: a Job that tests a server's volumes.
 
     job_name: the measuring Job's name. A new measuring Job gets new canaries, which test again.
     """
@@ -49,7 +49,10 @@ class CanaryChart(cdk8s.Chart):
 
 
 class Canary(CpuJob):
-    """A Job that mounts what a variant's server mounts, with the server's account, and tests it."""
+    """A Job that mounts what a variant's server mounts, as the same service account, and tests it.
+
+    job_name: the measuring Job's name.
+    """
 
     def __init__(
         self,
@@ -69,8 +72,8 @@ class Canary(CpuJob):
             module="pods.canary",
             arguments=[*_arguments(variant, bindings, job_name)],
             environment=graph_environment(variant.artifact_key, variant.artifact_inputs),
-            # The requests are small: many canaries wait at the same time, and a stager must fit
-            # beside them.
+            # The requests are small: many canaries wait at the same time, and the CPU nodes must
+            # have room for a checkpoint stager beside them.
             resources=k8s.ResourceRequirements(
                 requests=amounts({"cpu": "0.1", "memory": "1Gi"}),
                 limits=amounts({"memory": "1Gi"}),
@@ -85,7 +88,7 @@ class Canary(CpuJob):
             bindings=bindings,
             labels=labels,
             annotations={names.VARIANT_LABEL: variant.name},
-            # No group, as for the servers, because the S3 driver mounts differently with a group.
+            # As in the servers' pods, no group: with one the S3 driver would mount differently.
             pod=cpu_pod(program, bindings, account=account, file_group=None),
             retries=RETRIES,
         )

@@ -1,4 +1,4 @@
-"""Jobs that copy checkpoints from the model hub to S3, before accelerators are bought."""
+"""Jobs that copy checkpoints from Hugging Face to S3, before accelerators are bought."""
 
 import math
 import re
@@ -18,17 +18,19 @@ from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.checkpoints import FAILURES_ANNOTATION, FAILURES_VARIABLE
 
-# With Kubernetes' back-off (10 s, 20 s, ... 6 minutes) a hub may be down for over 20 minutes.
+# With Kubernetes' waits between pods (10 s, 20 s, ... 6 minutes) staging succeeds even if Hugging
+# Face is down for 20 minutes.
 RETRIES = 8
-# For the files that are copied at the same time: four of about 5 GiB, the usual size on hubs.
+# Disk for the files that are copied at the same time: four of about 5 GiB, the usual size.
 MAX_SCRATCH_GIB = 24
-# For the hub client's metadata files, the log and the container's writable layer.
+# Disk for the metadata files of Hugging Face's client, the log and the container's writable layer.
 OTHER_STORAGE_GIB = 3
 MAX_SLUG_LENGTH = 40
 _SCRATCH = k8s.VolumeMount(name="scratch", mount_path="/scratch")
 
-# The hub's client uses ordinary HTTP, not Xet (see pods/checkpoint_stager/hub.py), finds no token
-# itself, makes no other calls than the download, and logs no signed URLs.
+# With these variables Hugging Face's client uses ordinary HTTP, not Xet (see
+# pods/checkpoint_stager/hub.py), looks for no token, makes no calls but those of the download, and
+# logs no signed URLs.
 HUB_ENVIRONMENT = {
     "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -42,7 +44,7 @@ HUB_ENVIRONMENT = {
 
 
 class StagingChart(cdk8s.Chart):
-    """A stager for each checkpoint of the experiment."""
+    """A staging Job for each checkpoint of the experiment: its target and its draft models."""
 
     def __init__(
         self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings
@@ -63,7 +65,7 @@ class StagingChart(cdk8s.Chart):
 
 
 class CheckpointStager(CpuJob):
-    """A Job that copies one checkpoint from the model hub to S3."""
+    """A Job that copies one checkpoint from Hugging Face to S3."""
 
     def __init__(
         self,
@@ -86,13 +88,15 @@ class CheckpointStager(CpuJob):
             annotations={
                 "draftworth/model": model.model,
                 "draftworth/revision": model.revision,
-                # A higher number makes a new Job, which does nothing if its model is READY.
+                # A higher number changes the Job's name, so a new Job runs; it does nothing if the
+                # whole checkpoint is already in S3.
                 "draftworth/rerun": str(experiment.rerun),
             },
             pod=cpu_pod(program, bindings, account=names.STAGER_SERVICE_ACCOUNT),
             retries=RETRIES,
             failure_rules=[exit_code_rule("FailJob", program, UserInputError.exit_code)],
-            # The last pod thus knows that it must report that staging is given up.
+            # A pod that knows how many failed before it knows whether it is the last one, which
+            # must report that staging is given up.
             counts_failures=True,
         )
 
@@ -135,6 +139,9 @@ def _arguments(experiment: NeuronExperiment, model: HubModel, bindings: Bindings
 
 
 def scratch_gib(model: HubModel) -> int:
-    """Return a Job's disk in GiB: checkpoint + 1, at most (and if unknown) MAX_SCRATCH_GIB."""
+    """Return the GiB of disk that a staging Job has for the files of a model's checkpoint.
+
+    This is the checkpoint's size + 1, but at most MAX_SCRATCH_GIB, also if the size is unknown.
+    """
     size = model.facts and model.facts.checkpoint_gib
     return min(MAX_SCRATCH_GIB, math.ceil(size) + 1) if size else MAX_SCRATCH_GIB

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from cdk8s_plus_35 import k8s
 
-# Every container may have this one; no other container of ours needs a right beside it.
+# NO_ESCALATION is for vLLM's container alone, whose image needs root and the default capabilities.
+# LOCKED_DOWN is for all other containers.
 NO_ESCALATION = k8s.SecurityContext(allow_privilege_escalation=False)
 LOCKED_DOWN = k8s.SecurityContext(
     allow_privilege_escalation=False,
@@ -17,9 +18,11 @@ DEFAULT_SECCOMP = k8s.SeccompProfile(type="RuntimeDefault")
 def environment(
     values: Mapping[str, str], pod_fields: Mapping[str, str] | None = None
 ) -> list[k8s.EnvVar]:
-    """Return environment variables, sorted by name, followed by those with a field of the pod.
+    """Return a container's environment variables: those of `values` by name, then `pod_fields`.
 
-    values: {variable: value}. pod_fields: {variable: the field's path, such as `metadata.name`}.
+    values: {variable: value}.
+    pod_fields: variables whose value is a field of the pod, {variable: the field's path}; a path is
+        for example `metadata.name`.
     """
     return [
         *(k8s.EnvVar(name=name, value=value) for name, value in sorted(values.items())),
@@ -35,7 +38,7 @@ def environment(
 
 def aws_environment(region: str) -> dict[str, str]:
     """Return the variables of a Python program that calls AWS in `region`."""
-    # boto3 reads AWS_DEFAULT_REGION.
+    # boto3 reads only AWS_DEFAULT_REGION, and other AWS clients read AWS_REGION.
     return {"AWS_REGION": region, "AWS_DEFAULT_REGION": region, "PYTHONUNBUFFERED": "1"}
 
 
@@ -47,7 +50,11 @@ def amounts(quantities: Mapping[str, str]) -> dict[str, k8s.Quantity]:
 def guaranteed(
     quantities: Mapping[str, str], claims: Sequence[str] = ()
 ) -> k8s.ResourceRequirements:
-    """Return requests that are also the limits, and the pod's device claims by their names."""
+    """Return requests of resources that are also the limits, and the device claims to use.
+
+    quantities: {resource: amount}, such as {"memory": "2Gi"}.
+    claims: names of `resource_claims` in the pod's spec, whose devices the container gets.
+    """
     both = amounts(quantities)
     return k8s.ResourceRequirements(
         requests=both,

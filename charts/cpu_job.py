@@ -1,4 +1,4 @@
-"""A Job on a CPU node, which runs a program of our image until it succeeds once."""
+"""A Job on a CPU node, which runs a program of the measuring image until it succeeds once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +11,18 @@ from charts.bindings import Bindings
 from charts.container_parts import DEFAULT_SECCOMP, LOCKED_DOWN, aws_environment, environment
 from charts.content_names import content_name, has_cdk_token
 
-# The user and the group in the image.
+# The id of the measuring image's user, and of this user's group.
 IMAGE_USER = 10001
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageProgram:
-    """A program of our image: `python -m module arguments`, in a container with this name.
+    """A program of the measuring image, `python -m MODULE ARGUMENTS`, and its container.
 
+    container: the container's name.
     environment: variables beside those for AWS, {variable: value}.
-    pod_fields: variables with a field of the pod, {variable: the field's path}.
-    volumes: of its pod. mounts: where the container has them.
+    pod_fields: variables whose value is a field of the pod, {variable: the field's path}.
+    volumes: the pod's volumes. mounts: where the container mounts them.
     """
 
     container: str
@@ -45,10 +46,11 @@ def cpu_pod(
     active_deadline_seconds: int | None = None,
     termination_grace_period_seconds: int | None = None,
 ) -> k8s.PodSpec:
-    """Return the spec of a pod that runs a program of our image on a CPU node.
+    """Return the spec of a pod that runs a program of the measuring image on a CPU node.
 
-    file_group: the group of the volumes' files. mounts_token: whether the pod gets a token, with
-    which it can call the Kubernetes API.
+    account: the pod's service account.
+    file_group: the group that gets the volumes' files (`fsGroup`); None: no group is set.
+    mounts_token: whether the pod gets a token, with which it can call the Kubernetes API.
     """
     return k8s.PodSpec(
         # Kubernetes requires "Never" for a Job with a pod failure policy.
@@ -89,13 +91,18 @@ def _container(program: ImageProgram, bindings: Bindings) -> k8s.Container:
 
 
 class CpuJob(Construct):
-    """A Job with one pod at a time, which succeeds once.
+    """A Job that runs one pod at a time and is complete when one pod has succeeded.
 
-    prefix: the Job's name without the hash of its content: no Job is changed in place.
-    retries: so many failed pods are replaced, unless a failure rule says otherwise.
-    failure_rules: what exit codes mean; a pod that is disrupted never counts as a failure.
-    counts_failures: whether a pod's annotation has the number of failures before it.
+    It raises ValueError if the image is a CDK token and `bindings` has no fingerprint of the image.
+
+    prefix: the beginning of the Job's name; a hash of the Job's content follows, because Kubernetes
+        cannot change a Job in place.
+    retries: how many failed pods are replaced, unless a failure rule says otherwise.
+    failure_rules: what exit codes mean. A pod whose node is drained never counts as a failure.
+    counts_failures: whether each pod has an annotation with the number of pods that failed before.
     waits_for_end: whether a new pod starts only when the old one has ended.
+
+    name: the Job's name, with the hash.
     """
 
     def __init__(
@@ -120,7 +127,7 @@ class CpuJob(Construct):
             completions=1,
             parallelism=1,
             backoff_limit=retries,
-            # Kubernetes counts the failures of a pod for its annotation in an Indexed Job only.
+            # Only in an Indexed Job do pods get an annotation with the number of failures.
             completion_mode="Indexed" if counts_failures else None,
             backoff_limit_per_index=retries if counts_failures else None,
             pod_replacement_policy="Failed" if waits_for_end else None,
@@ -152,7 +159,10 @@ def _check_fingerprint(bindings: Bindings) -> None:
 def exit_code_rule(
     action: str, program: ImageProgram, *exit_codes: int
 ) -> k8s.PodFailurePolicyRule:
-    """Return the failure rule with Kubernetes' `action` for exit codes of the program."""
+    """Return the rule by which Kubernetes takes `action` if the program ends with an exit code.
+
+    action: `FailJob`, `Ignore`, `Count` or `FailIndex`.
+    """
     return k8s.PodFailurePolicyRule(
         action=action,
         on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(
@@ -162,6 +172,6 @@ def exit_code_rule(
 
 
 def _ignored_disruption() -> k8s.PodFailurePolicyRule:
-    """Return the rule for a pod that ends with its node, for example."""
+    """Return the rule that a disrupted pod, for example on a drained node, is not a failure."""
     disrupted = k8s.PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
     return k8s.PodFailurePolicyRule(action="Ignore", on_pod_conditions=[disrupted])

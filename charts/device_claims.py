@@ -21,17 +21,20 @@ _REQUEST = "neurons"
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimTemplate:
-    """The template of a slot's claim. Its name has a hash of the spec, which cannot be changed."""
+    """Name and spec of a ResourceClaimTemplate for the devices of one slot.
+
+    The name has a hash of the spec, because Kubernetes cannot change the spec in place.
+    """
 
     name: str
     spec: k8s.ResourceClaimTemplateSpec
 
 
 def claim_template(experiment: ResolvedNeuron, place: int | None = None) -> ClaimTemplate:
-    """Return the template of a claim of a slot's connected devices.
+    """Return the template of a claim of as many connected devices as a slot has.
 
-    place: the place on a node (`Placement.place`) to which the claim is limited; None: the claim
-        may get any free devices.
+    place: the number of a slot on its node, from 0 (`Placement.place`): the claim gets only the
+        devices of this slot. None: the claim may get any free devices that are connected.
     """
     claim = _connected_devices(experiment.spec, _corners_elsewhere(experiment.placement, place))
     spec = k8s.ResourceClaimTemplateSpec(spec=k8s.ResourceClaimSpec(devices=claim))
@@ -42,7 +45,10 @@ def claim_template(experiment: ResolvedNeuron, place: int | None = None) -> Clai
 
 
 class DeviceClaimTemplate(Construct):
-    """A `ClaimTemplate` in a namespace. It needs Kubernetes 1.34 and the Neuron DRA driver."""
+    """The ResourceClaimTemplate object of a `ClaimTemplate`, in a namespace.
+
+    Kubernetes 1.34 and the Neuron DRA driver are needed.
+    """
 
     def __init__(
         self, scope: Construct, id_: str, *, template: ClaimTemplate, namespace: str
@@ -57,7 +63,7 @@ class DeviceClaimTemplate(Construct):
 
 
 def _corners_elsewhere(placement: Placement, place: int | None) -> list[int]:
-    """Return one device of each place on a node but `place`; none without a place."""
+    """Return one device's id for each slot of a node except slot `place`; [] without a place."""
     if place is None:
         return []
     return [device for at, device in enumerate(placement.corner_devices()) if at != place]
@@ -67,8 +73,9 @@ def _connected_devices(
     experiment: NeuronExperiment, excluded_devices: Sequence[int]
 ) -> k8s.DeviceClaim:
     devices = experiment.serving.slot_devices
-    # Without a constraint a claim may get any devices. A claim of one device must have none: the
-    # driver publishes the group only on nodes with EFA and several devices.
+    # The constraint says that the devices of a claim are connected. A claim of one device must have
+    # no constraint: the driver publishes which devices are connected only on nodes with EFA and
+    # several devices.
     group = k8s.DeviceConstraint(
         requests=[_REQUEST], match_attribute=f"resource.aws.com/devicegroup{devices}_id"
     )
@@ -97,10 +104,10 @@ def _conditions(experiment: NeuronExperiment, excluded_devices: Sequence[int]) -
     device = f"device.attributes['{DRIVER}']"
     yield f"{device}.instanceType == '{experiment.instance_type}'"
     if excluded_devices:
-        # Excluding a single device of each other place is enough: a group of connected devices
-        # without that device is too small for a claim. The driver decides which other devices are
-        # in a group, so claims can be allocated also if a driver numbers or groups devices in
-        # another way (docs/decisions/0018-repetitions.md).
+        # To exclude another slot of the node, one of its devices is enough: the connected devices
+        # that remain of that slot are too few for a claim. The driver decides which devices are
+        # connected, so claims can be allocated also if a driver numbers or groups devices in
+        # another way than we expect (docs/decisions/0018-repetitions.md).
         yield f"!({device}.deviceId in {list(excluded_devices)})"
 
 

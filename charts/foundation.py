@@ -1,4 +1,4 @@
-"""What all other objects need: the namespace, the service accounts and the network policies."""
+"""What an experiment's other objects need: namespace, service accounts and network policies."""
 
 import cdk8s
 from cdk8s_plus_35 import k8s

@@ -20,15 +20,16 @@ from charts.shipped import ROOT, SERVING_POD, source_files
 from draftworth.planning.resolved import ResolvedNeuron
 
 PROGRAMS_FILE = "programs.pyz"
-# Python runs the `__main__.py` at the root of a zip file.
+# This file is put at the root of the zip file, where Python runs `__main__.py`.
 _MAIN = "pods/compiled_graphs/__main__.py"
 
 
 class GraphScriptsChart(cdk8s.Chart):
-    """The ConfigMap, the same for all variants; its name has a hash of the programs' sources.
+    """The ConfigMap with the programs that run before and beside vLLM; all variants use it.
 
-    It is a chart of its own because the size of a chart is limited
-    (`stacks/constructs/applied_charts.py`): the programs are large, and so is the serving chart.
+    Its name has a hash of the programs' sources. It is in a chart of its own because the size of a
+    chart is limited (`stacks/constructs/applied_charts.py`): the programs are large, and so is the
+    serving chart.
     """
 
     def __init__(self, scope: Construct, id_: str, *, experiment: ResolvedNeuron) -> None:
@@ -55,7 +56,7 @@ def zipped(sources: dict[str, str]) -> bytes:
     archive = io.BytesIO()
     with ZipFile(archive, "w") as file:
         for path, text in sources.items():
-            # A ZipInfo that is made from only a name has a fixed date.
+            # A ZipInfo that is made from only a name has a fixed date, so the bytes stay the same.
             file.writestr(ZipInfo(path), text, ZIP_DEFLATED)
     return archive.getvalue()
 

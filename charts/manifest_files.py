@@ -28,7 +28,7 @@ def missing_variables(text: str, variables: Iterable[str]) -> list[str]:
 
 
 def filled_by(missing: Sequence[str]) -> str:
-    """Return the part of a shell's pipe that fills in these variables; empty for none of them."""
+    """Return the `envsubst` of a shell's pipe that fills in `missing`; "" if nothing is missing."""
     # envsubst may replace only these variables: programs in the manifests have $ signs too.
     return f" envsubst '{' '.join(map(placeholder, missing))}' |" if missing else ""
 
@@ -38,7 +38,8 @@ def write_files(
 ) -> list[Path]:
     """Write `contents` (bytes by file name) into the folder `out`; return the paths of the files.
 
-    If the folder is missing, it is created. private: the names of files that hold prompts.
+    If the folder is missing, it is created. It raises DraftworthError if a file cannot be written.
+    private: the names of files that hold prompts; only their owner may read them.
     """
     try:
         return [

@@ -32,7 +32,7 @@ VARIABLES: Mapping[str, str] = {
 }
 RUN_SPEC_FILE = "run-specification.json"
 _BUCKET = re.compile(r"(?!.*\.\.)(?![0-9]+(\.[0-9]+){3}\Z)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-# A folder of the results bucket, which the Job's pod may read.
+# The folder of run specifications in the results bucket, which the measuring Job may read.
 RUN_SPEC_FOLDER = "run-specifications"
 
 
@@ -51,7 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the files and print the next steps."""
+    """Write the YAML files, print the next steps and return the exit code.
+
+    It raises UserInputError if an option is wrong or has no effect.
+    """
     _check_buckets(arguments)
     if arguments.winner is not None:
         unused = {name: getattr(arguments, name) for name in VARIABLES if name not in BUCKETS}
@@ -88,7 +91,7 @@ def write_manifests(
     """Write a YAML file for each chart, numbered in the order to apply, and the run specification.
 
     It returns the next steps as text.
-    user_values: by key of `VARIABLES`; the files have placeholders for missing ones.
+    user_values: {key of `VARIABLES`: value}; the files have a placeholder for a missing value.
     """
     experiment = with_looked_up_price(load_neuron(experiment_path))
     file = run_spec_file(experiment)

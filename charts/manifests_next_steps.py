@@ -11,10 +11,11 @@ from charts.manifest_files import filled_by
 def next_steps(
     *, manifests: Sequence[Path], run_spec: Path, run_spec_url: str, missing: Sequence[str]
 ) -> str:
-    """Return the next steps.
+    """Return the text that says how to apply the written files, and what the cluster needs.
 
-    manifests: the written files with objects, in the order in which to apply them. missing: the
-    variables whose placeholders they have.
+    manifests: the files with Kubernetes objects, in the order in which to apply them.
+    run_spec: the file with the run specification. run_spec_url: the S3 address to copy it to.
+    missing: the environment variables whose placeholders are in `manifests`.
     """
     return "\n".join(
         [

@@ -1,4 +1,4 @@
-"""Checks of options that `draftworth manifests` has with `--winner` and without it."""
+"""Checks options of `draftworth manifests`: some need `--winner`, others are wrong beside it."""
 
 from draftworth.errors import UserInputError
 from draftworth.untrusted import one_line
@@ -12,7 +12,9 @@ def option(name: str) -> str:
 def refuse(beside: str, allowed: str, **options: str | None) -> None:
     """Raise UserInputError if one of the options is given (not None) where it has no effect.
 
-    beside: words for the case in which it has no effect. allowed: words for where it is allowed.
+    beside, allowed: words of the message: beside what the option has no effect, such as `--winner`,
+        and where it is allowed.
+    options: {option's name with underscores: value}.
     """
     for name, value in options.items():
         if value is not None:

@@ -21,7 +21,8 @@ from draftworth.records.results import RUNS_FOLDER
 SCALING_ROLE = "scale-servers"
 _RBAC = "rbac.authorization.k8s.io"
 _DEADLINE_MAP, _DEADLINE_FILE = "llmperf-deadline", "deadline-minutes"
-# The folder is mounted, because a single mounted file (subPath) is never updated.
+# The ConfigMap with the deadline is mounted as a folder: Kubernetes never updates a file that is
+# mounted by itself (subPath).
 _DEADLINE = k8s.VolumeMount(name="deadline", mount_path="/etc/draftworth-deadline", read_only=True)
 # Ray writes to $HOME and /tmp; the rest of the container's file system is read-only.
 _HOME = k8s.VolumeMount(name="home", mount_path="/home/llmperf")
@@ -30,7 +31,7 @@ _WRITABLE_GIB = 5
 
 
 class MeasuringChart(cdk8s.Chart):
-    """The measuring Job, its deadline, and its right to start and stop servers if it does so.
+    """The measuring Job, its deadline and, if it starts and stops servers, its right to do so.
 
     job_name: the Job's name; the keys of its runs in S3 begin with `runs/<job name>-`.
     """
@@ -47,10 +48,10 @@ class MeasuringChart(cdk8s.Chart):
         labels = names.component_labels("llmperf", names.MEASURING_JOB_COMPONENT, experiment.name)
         super().__init__(scope, id_, labels=labels)
         if experiment.spec.changes_servers:
-            # The role is the first, so it is applied before the pod that needs it.
+            # The right is added first, so that it is applied before the Job, which needs it.
             ServerScaling(self, "ServerScaling", servers=names.server_names(experiment))
-        # Changed in place, without a hash in its name, so that a new deadline reaches the running
-        # pod and the Job is not replaced.
+        # This ConfigMap is changed in place (its name has no hash), so that a new deadline reaches
+        # the running pod and the Job is not replaced.
         k8s.KubeConfigMap(
             self,
             "Deadline",
@@ -69,7 +70,10 @@ class MeasuringChart(cdk8s.Chart):
 
 
 class ServerScaling(Construct):
-    """The right to change the scale of these Deployments, and to do nothing else with them."""
+    """The measuring Job's right to change the number of replicas of servers, and nothing else.
+
+    servers: the names of the servers' Deployments.
+    """
 
     def __init__(self, scope: Construct, id_: str, *, servers: Sequence[str]) -> None:
         super().__init__(scope, id_)
@@ -102,9 +106,9 @@ class ServerScaling(Construct):
 
 
 class MeasuringJob(CpuJob):
-    """The Job that measures; its pods continue one run, of which the Job's name is a part.
+    """The Job that measures; all its pods continue one run, whose id begins with the Job's name.
 
-    serving_content: a hash of all servers; another one gives the Job another name.
+    serving_content: a hash of all servers' Deployments; if it changes, so does the Job's name.
     """
 
     def __init__(
@@ -140,8 +144,9 @@ class MeasuringJob(CpuJob):
                 # After SIGTERM the program needs time to finish an upload and to write its journal.
                 termination_grace_period_seconds=60,
             ),
-            # For pods that died, for example out of memory: the next pod continues the run with the
-            # same deadline. A run that failed has its own exit code and is not retried.
+            # Only pods that died, for example out of memory, are retried: the next pod continues
+            # the run with an unchanged deadline. A run that failed has an exit code of its own, and
+            # is not retried.
             retries=run_specification.POD_RETRIES,
             failure_rules=_failure_rules(program),
             # Two pods never measure at the same time.
@@ -189,7 +194,7 @@ def _arguments(bindings: Bindings) -> list[str]:
 
 
 def _beside_servers() -> k8s.Affinity:
-    """Return the affinity of a pod that is pending until the first server is on a node.
+    """Return the affinity that keeps the measuring Job's pod pending until a server is on a node.
 
     So a run starts by itself when there are accelerator nodes, however long after the deploy, and
     traffic to the servers stays in their zone. There is ONE term for all servers: the scheduler

@@ -12,11 +12,12 @@ from draftworth.serving.server_command import SERVING_PORT
 
 # A cluster holds one experiment, because Services are named by variant, not by experiment.
 NAMESPACE = PROJECT
-# EKS Pod Identity associates an IAM role with each of these and with each variant's `service_name`.
+# EKS Pod Identity associates an IAM role with each of these service accounts, and with that of each
+# variant (`service_name`).
 MEASURING_JOB_SERVICE_ACCOUNT = "llmperf"
 STAGER_SERVICE_ACCOUNT = "stager"
 
-# Labels that the node groups carry.
+# Labels that a node gets from its node group.
 CPU_NODE_LABELS: Mapping[str, str] = {"draftworth/node-group": "cpu"}
 ACCELERATOR_NODE_LABELS: Mapping[str, str] = {"draftworth/node-group": "accelerator"}
 # Taint of the accelerator nodes (effect NoSchedule); the Neuron DRA driver tolerates it too.
@@ -33,7 +34,10 @@ SERVER_LABEL = "app.kubernetes.io/instance"
 
 
 def service_name(variant_name: str) -> str:
-    """Return the name of a variant's service account, and of its server in the home slot."""
+    """Return the name of a variant's service account, for example `vllm-baseline`.
+
+    The variant's server in its home slot, in which the variant starts, has the same name.
+    """
     return f"vllm-{dns_label(variant_name)}"
 
 
@@ -42,9 +46,9 @@ def server_name(slot: PlacedSlot) -> str:
 
     In the home slot, where the server runs from the start, the name is `service_name`, for example
     `vllm-baseline`. In another slot it is `slot1-vllm-baseline`, which is never a `service_name`.
-    A search's candidate has no home slot, so its server's name has the slot. If a later deploy
-    measures the variant without a search, its server gets a new name: with the old name,
-    CloudFormation, which deletes old objects last, would delete the new server.
+    A search's candidate has no home slot, so its server's name always has the slot's number. If a
+    later deploy measures the variant without a search, its server gets a new name: with the old
+    name, CloudFormation, which deletes old objects last, would delete the new server.
     """
     home = service_name(slot.variant)
     return home if slot.is_home else f"slot{slot.number}-{home}"
@@ -66,7 +70,7 @@ def experiment_labels(experiment: str) -> dict[str, str]:
 
 
 def selector_labels(server: str) -> dict[str, str]:
-    """Return the labels that select the pods of one server, not of the variant's other server.
+    """Return labels that select one server's pods, not those of its variant's other server.
 
     They are as few as possible, because a Deployment's selector cannot be changed.
     """
@@ -74,13 +78,17 @@ def selector_labels(server: str) -> dict[str, str]:
 
 
 def server_labels(server: str, variant: str, experiment: str) -> dict[str, str]:
-    """Return the labels of one server's objects, by the names of all three."""
+    """Return the labels of one server's objects.
+
+    server: the name of its Deployment. variant, experiment: their names.
+    """
     return component_labels("vllm", {**selector_labels(server), VARIANT_LABEL: variant}, experiment)
 
 
 def component_labels(name: str, component: Mapping[str, str], experiment: str) -> dict[str, str]:
-    """Return the labels of a component's objects: `name`, `component` and the experiment's.
+    """Return the labels of the objects of one component of the experiment, such as the canaries.
 
-    experiment: its name. A canary gets no label that a server's Service selects.
+    name: the value of `app.kubernetes.io/name`. component: labels of this component alone, so that
+        no selector of another component matches them. experiment: the experiment's name.
     """
     return {"app.kubernetes.io/name": name, **component, **experiment_labels(experiment)}

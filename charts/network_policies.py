@@ -10,14 +10,14 @@ from draftworth.serving.server_command import SERVING_PORT
 
 # Addresses of pods, nodes and interfaces in a VPC.
 _PRIVATE = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
-# Where a machine finds the metadata service and the Pod Identity agent.
+# Link-local addresses: the metadata service's and the Pod Identity agent's are among them.
 _LINK_LOCAL = "169.254.0.0/16"
 # The agent that gives a pod the credentials of its EKS Pod Identity role.
 _POD_IDENTITY_AGENT = "169.254.170.23/32"
 
 
 class NetworkPolicies(Construct):
-    """A policy for each kind of pod, and one that denies to every pod what no other allows.
+    """A policy for each kind of pod, and one that denies all traffic that no other one allows.
 
     calls_kubernetes: whether the measuring Job starts and stops servers.
     """
@@ -31,11 +31,11 @@ class NetworkPolicies(Construct):
         self._policy("stager", names.STAGER_COMPONENT, ingress=[], egress=outside)
         self._policy("canary", names.CANARY_COMPONENT, ingress=[], egress=outside)
         # Servers are reached by the measuring Job; the kubelet's probes come from the pod's own
-        # node, which a network policy never blocks. They reach DNS, credentials and S3. Checkpoints
-        # and artifacts are read by the S3 driver's pods, not through this pod's network. A policy
-        # applies to the whole pod, so vLLM can reach all that the uploader needs. The Neuron
-        # runtime reads the instance type from /sys and not from the metadata service, which stays
-        # blocked, and with it the node's credentials.
+        # node, which a network policy never blocks. Servers reach DNS, credentials and S3: the S3
+        # driver's pods read checkpoints and artifacts, but the server's pod uploads compiled graphs
+        # itself. A policy applies to the whole pod, so vLLM can reach what the uploader needs. The
+        # Neuron runtime reads the instance type from /sys and not from the metadata service, which
+        # stays blocked, and with it the node's credentials.
         from_measuring = k8s.NetworkPolicyIngressRule(
             from_=[_pods(names.MEASURING_JOB_COMPONENT)], ports=[_port(SERVING_PORT)]
         )

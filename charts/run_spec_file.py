@@ -35,7 +35,8 @@ def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
             variant.name: [_server(experiment, slot) for slot in variant.slots]
             for variant in experiment.variants
         },
-        # The pod reads its deadline from another file. In this one it would change the Job's name.
+        # The pod reads its deadline from a ConfigMap. A deadline in this file would change the
+        # file's hash, and with it the Job's name.
         ready_deadline_seconds=None,
         start_allowance_seconds=60 * START_ALLOWANCE_MINUTES,
     )
@@ -45,6 +46,7 @@ def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
 
 def _server(experiment: ResolvedNeuron, slot: PlacedSlot) -> Server:
     name = names.server_name(slot)
-    # Without `changes_servers` a claim gets any free devices, so the slot number is unknown.
+    # If the run starts and stops no servers, a claim gets any free devices, so it is not known in
+    # which slot the server is.
     number = slot.number if experiment.spec.changes_servers else None
     return Server(base_url=names.base_url(name), slot=number, name=name)

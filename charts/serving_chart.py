@@ -17,19 +17,20 @@ from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 
 
 class CandidateChart(cdk8s.Chart):
-    """The server of a search's candidate. It needs the serving chart, not other candidates' charts.
+    """The server of one candidate: a variant among which a search chooses.
 
-    All candidates in one chart would exceed the size limit of an update
-    (`stacks/constructs/applied_charts.py`).
+    It needs the serving chart, and no other candidate's chart. All candidates in one chart would
+    exceed the size limit of an update (`stacks/constructs/applied_charts.py`).
     """
 
 
 class ServingChart(cdk8s.Chart):
     """A server for each slot of each variant, and the templates of all device claims.
 
-    A variant has a second slot if the experiment starts and stops servers. The server in the home
-    slot runs from the start; the measuring Job starts the other (see `KubernetesServers`).
-    Of a search's candidates, whose servers are in `candidates`, only the first runs from the start.
+    The server in a variant's first slot runs from the start. With several repetitions each variant
+    has a server in a second slot, and with a control the baseline has one; the measuring Job starts
+    it (see `KubernetesServers`). In a search all candidates share a slot, and only the server of
+    the first candidate runs from the start.
 
     There is no PodDisruptionBudget: EKS ends a Spot node that EC2 reclaims, or one that is scaled
     down, after about 15 minutes in spite of a budget, which would only make that node cost more.
@@ -87,7 +88,8 @@ class ServingChart(cdk8s.Chart):
         return self._claim_templates[place]
 
     def _place_of(self, slot: PlacedSlot) -> int | None:
-        # A claim is limited to one place only if servers start and stop and a node has several.
+        # A claim is limited to the devices of one slot only if the run starts and stops servers and
+        # a node has several slots.
         placement = self._experiment.placement
         limited = self._experiment.spec.changes_servers and placement.slots_a_node > 1
         return placement.place(slot) if limited else None

@@ -14,13 +14,13 @@ from draftworth.planning.resolved import ResolvedNeuron
 class SharedSettings:
     """Settings that no variant can change.
 
-    experiment: the experiment's name. target, artifacts: volumes of the target model and of the
-        compiled graphs.
+    experiment: the experiment's name. devices: how many Neuron devices each server has.
+    target, artifacts: the volumes with the target model and with the compiled graphs.
     engine_environment: variables of vLLM and its engine, {variable: value}.
     graph_flags: flags of the program `start` that say where the engine looks for compiled graphs.
-    starts_with_compiler_failure: so often `start` starts a server on a node where the compiler
-        fails.
-    rerun: the number of the experiment's repetition by hand.
+    starts_with_compiler_failure: how often the program `start` starts a server on a node on which
+        the compiler fails.
+    rerun: a number that a user raises to measure an unchanged experiment once more.
     """
 
     experiment: str
@@ -55,8 +55,8 @@ def shared_settings(experiment: ResolvedNeuron, bindings: Bindings) -> SharedSet
         artifacts_bucket=bindings.artifacts_bucket,
         engine_environment=engine_environment(experiment),
         graph_flags=_graph_flags(experiment),
-        # After two starts another node is more likely to work than a third; a Capacity Block has no
-        # other node.
+        # After two failures another node is more likely to help than a third start on this node; a
+        # Capacity Block has no other node.
         starts_with_compiler_failure=3 if spec.aws.capacity.kind == "capacity_block" else 2,
         rerun=spec.rerun,
     )

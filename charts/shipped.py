@@ -33,7 +33,8 @@ METRICS_PUBLISHER = (
     "draftworth/metrics",
     "lambdas/metrics_publisher",
 )
-# Single files, because an update event of CloudFormation holds them twice and its size is limited
+# Single files and not the whole folder `records`, because the files are in a ConfigMap, which
+# CloudFormation's event for an update holds twice, and the event's size is limited
 # (`stacks/constructs/applied_charts.py`).
 SERVING_POD = (
     "draftworth/__init__.py",
@@ -77,9 +78,10 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
 
 
 def source_files(shipped: tuple[str, ...]) -> Iterator[str]:
-    """Yield the repository paths of a list's files; those of a folder in the list are sorted.
+    """Yield the paths of all files in `shipped`, relative to the root of the repository.
 
-    Of a folder it is every file but hidden ones and Python's caches, as in `stacks/assets.py`.
+    shipped: files and folders, such as `SERVING_POD`. Of a folder all files are yielded, sorted,
+        except hidden ones and Python's caches; `stacks/assets.py` leaves out the same files.
     """
     for name in shipped:
         path = ROOT / name

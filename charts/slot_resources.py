@@ -11,12 +11,12 @@ SLOTS_SHARE_OF_NODE = 0.9
 # The part of a server's memory that /dev/shm may use, where vLLM's processes exchange tensors. In
 # AWS's sample for speculation on trn2 it is 128 GiB. The server can use what /dev/shm does not.
 SHARED_MEMORY_SHARE = 0.25
-# For compiled graphs, the compiler's cache and its work folder.
+# Disk for compiled graphs, the compiler's cache and its work folder.
 SCRATCH_GIB_PER_DEVICE = 25
 MIN_SCRATCH_GIB = 50
-# For the container's writable layer and its log.
+# Disk for the container's writable layer and its log.
 CONTAINER_LAYER_GIB = 20
-# The uploader container hashes and uploads compiled graphs once, in parts.
+# The uploader container needs little: it hashes and uploads compiled graphs once, piece by piece.
 UPLOADER_CPUS = 1
 UPLOADER_MEMORY_GIB = 1
 UPLOADER_EPHEMERAL_STORAGE_GIB = 1

@@ -1,4 +1,4 @@
-"""The programs of a measured server: `start` starts vLLM, `upload` stores what it compiled."""
+"""The programs in a measured server's pod: `start` starts vLLM, `upload` stores compiled graphs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,14 +25,20 @@ _HEALTH = f"--health-url=http://127.0.0.1:{SERVING_PORT}/health"
 def start_program(
     shared: SharedSettings, *, artifact_key: str, artifact_inputs: Mapping[str, Any]
 ) -> Program:
-    """Return the program that fetches or keeps compiled graphs and reports the server's state."""
-    # The ConfigMap is applied before the servers.
+    """Return the program `start` with all that it needs in a measured server's pod.
+
+    It gives vLLM the compiled graphs from the artifacts bucket, starts it, and reports the server's
+    state to the results bucket. If vLLM compiles graphs, a sidecar uploads them.
+    artifact_inputs: the values of which the artifact key is a hash.
+    """
+    # The ConfigMap's chart is applied before the servers' charts.
     programs = k8s.ConfigMapVolumeSource(name=programs_name())
     return Program(
         command=[*_RUN, "start", *_start_flags(shared), "--", "vllm", "serve"],
         startup_seconds=60 * HANGING_START_MINUTES,
         environment=graph_environment(artifact_key, artifact_inputs),
-        # The values come from the pod's labels, so that pods differ in no other field.
+        # Variant and server are read from the pod's labels, so that the pods of two variants do not
+        # differ in these variables.
         pod_fields={
             servers.VARIANT_VARIABLE: f"metadata.labels['{names.VARIANT_LABEL}']",
             servers.SERVER_VARIABLE: f"metadata.labels['{names.SERVER_LABEL}']",
@@ -45,7 +51,10 @@ def start_program(
 
 
 def graph_environment(artifact_key: str, artifact_inputs: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables with a variant's artifact key and the inputs of the key, as JSON."""
+    """Return the environment variables with a variant's artifact key and the key's inputs.
+
+    artifact_inputs: the values of which the key is a hash; the variable has them as JSON.
+    """
     return {"ARTIFACT_KEY": artifact_key, "ARTIFACT_INPUTS": json_text(artifact_inputs)}
 
 
@@ -58,7 +67,7 @@ def _start_flags(shared: SharedSettings) -> list[str]:
         f"--checkpoint=draft={paths.draft}",
         f"--slot-devices={shared.devices}",
         _HEALTH,
-        # These are arguments and not variables, so that they are not in vLLM's environment.
+        # The flags that follow are not environment variables, because vLLM would inherit those.
         f"--results={shared.results_bucket}",
         f"--region={shared.region}",
         f"--starts-with-compiler-failure={shared.starts_with_compiler_failure}",

@@ -1,7 +1,8 @@
 """The pod of a vLLM server, as it is measured and as a run's winner is served.
 
-Both are made here, so what is served is what was measured. They differ in the `Program` that starts
-vLLM. A pod on Neuron devices has a `Slot`; a local experiment's winner is served on a CPU.
+Both pods are made here, so what is served is what was measured. They differ in the `Program` that
+starts vLLM. A pod on Neuron devices has a `Slot`; a local experiment's winner is served on a CPU,
+without a `Slot`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,14 +30,14 @@ _PROBE_SECONDS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What starts vLLM in its container, and what it needs.
+    """The program that starts vLLM in its container, and what the program needs in the pod.
 
-    command: the arguments of `vllm serve` follow it. It replaces the images' ENTRYPOINT, which does
-        not forward signals to its child.
-    startup_seconds: after so long without an answer the container is started again.
+    command: the program, followed by the arguments of `vllm serve`. It replaces the ENTRYPOINT of
+        the image, which does not forward signals to its child.
+    startup_seconds: if the server has not answered by then, its container is restarted.
     environment: variables beside the engine's, {variable: value}.
-    pod_fields: variables with a field of the pod, {variable: the field's path}.
-    volumes, mounts: of the program itself, beside those with checkpoints and graphs.
+    pod_fields: variables whose value is a field of the pod, {variable: the field's path}.
+    volumes, mounts: those for the program itself, beside those with checkpoints and graphs.
     init_containers: they end before the server starts. sidecars: they run beside the server.
     """
 
@@ -96,8 +97,9 @@ def vllm_pod(
 ) -> k8s.PodSpec:
     """Return the spec of a vLLM server's pod.
 
-    arguments: those of `vllm serve`. volumes, mounts: those with checkpoints and graphs.
-    slot: None on a CPU; the pod then has no resources and may run on any node.
+    account: the pod's service account. arguments: the arguments of `vllm serve`.
+    volumes, mounts: those with checkpoints and compiled graphs.
+    slot: None on a CPU; the pod then requests no resources and may run on any node.
     """
     server = _server(
         image=image,
@@ -111,7 +113,8 @@ def vllm_pod(
         # Each variant has its own account, so no server can change another variant's graphs.
         service_account_name=account,
         automount_service_account_token=False,
-        # With service links a Service `vllm-x` sets VLLM_X_..., a prefix of vLLM's own variables.
+        # With service links Kubernetes would set variables VLLM_X_... for a Service `vllm-x`, and
+        # vLLM reads variables that begin with VLLM_.
         enable_service_links=False,
         node_selector={"node.kubernetes.io/instance-type": slot.instance_type} if slot else None,
         tolerations=[_ACCELERATOR_NODES] if slot else None,
@@ -154,7 +157,7 @@ def _server(
         startup_probe=_probe(failures=program.startup_seconds // _PROBE_SECONDS),
         # 60 s, so that a busy server is not removed from its Service's endpoints.
         readiness_probe=_probe(failures=6),
-        # 5 minutes, because after a restart the server loads again, or compiles for an hour.
+        # 5 minutes, because a restart is costly: the server loads again, or compiles for an hour.
         liveness_probe=_probe(failures=10, period_seconds=30),
         resources=resources,
         # No capability is dropped: all published Neuron containers run with the default ones, which

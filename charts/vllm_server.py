@@ -14,7 +14,7 @@ from charts.vllm_pod import Slot, vllm_pod
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES
 from draftworth.serving.server_command import SERVING_PORT, Flags, ModelPaths, flag_texts
 
-# After the compile limit half an hour for a node to join the cluster and for the image's pull.
+# The limit for compiling, and half an hour in which a node joins the cluster and pulls the image.
 PROGRESS_DEADLINE_SECONDS = 60 * (COMPILE_LIMIT_MINUTES + 30)
 _STARTUP = (
     f"up to {COMPILE_LIMIT_MINUTES} minutes: a start that finds no compiled graphs compiles the "
@@ -25,13 +25,14 @@ _STARTUP = (
 class VllmServer(Construct):
     """A server for one variant in one of its slots.
 
-    All servers of an experiment have the same `shared`. The other parameters are all that a variant
-    or a slot may change, so the comparison of variants is fair:
+    All servers of an experiment have the same settings `shared`. Variants and slots differ in the
+    other parameters only, so the comparison of variants is fair:
 
     name: of the Deployment and the Service (`names.server_name`). variant: the variant's name.
     flags: of `vllm serve`; the variant decides those for speculation.
-    draft: the volume with the draft model; None: the variant has none.
-    artifact_key, artifact_inputs: the name of the compiled graphs, and what it is a hash of.
+    draft: the volume with the draft model; None: the variant has no separate draft model.
+    artifact_key, artifact_inputs: the name of the compiled graphs, and the values of which this
+        name is a hash.
     claim_template: the name of the ResourceClaimTemplate for the slot's devices.
     replicas: 1 if the server runs from the start, 0 if the measuring Job starts it.
 
@@ -96,7 +97,7 @@ class VllmServer(Construct):
 def _deployment_spec(
     name: str, labels: Mapping[str, str], pod: k8s.PodSpec, *, replicas: int, rerun: int
 ) -> k8s.DeploymentSpec:
-    # A server that is given up stays so until its pod is replaced; a higher `rerun` replaces it.
+    # A server that is given up is not started again in its pod. A higher `rerun` replaces the pod.
     annotations = {"draftworth/rerun": str(rerun)}
     return k8s.DeploymentSpec(
         replicas=replicas,
@@ -112,7 +113,7 @@ def _deployment_spec(
 
 
 def _service_spec(name: str) -> k8s.ServiceSpec:
-    # The target port is equal, because otherwise the VPC CNI does not enforce network policies.
+    # The target port equals the Service's: else the VPC CNI does not enforce network policies.
     port = k8s.ServicePort(
         name="http",
         port=SERVING_PORT,

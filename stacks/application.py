@@ -56,7 +56,7 @@ def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
     )
     stands_on(cluster, network)
     stands_on(benchmark, cluster, storage)
-    # Each part has tags of its own, which count more than these.
+    # Each of the four parts has tags of its own, which replace these on its resources.
     for key, value in names.tags(PART_OF_WHAT_CDK_ADDS).items():
         Tags.of(stack).add(key, value)
     for aspect in (RawResourceTags(names), OwnedFunctionLogs()):

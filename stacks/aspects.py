@@ -1,4 +1,4 @@
-"""Aspects: what a resource needs that CDK itself adds to the stack, whichever construct adds it.
+"""CDK aspects that give tags and owned logs to resources that CDK itself adds to the stack.
 
 CDK visits every construct of the stack at synthesis. No aspect looks for a construct of CDK by its
 id, which another version of CDK may change.
@@ -18,7 +18,8 @@ from stacks.constructs.roles import accept, accept_managed_policies
 
 # For these resource types CloudFormation expects the tags as a mapping instead of a list.
 _TAGS_AS_MAPPING = {"AWS::SSM::Parameter"}
-# The part of what CDK adds beside the parts: the function that empties the storage's buckets.
+# CDK adds resources beside the four parts of the stack, such as the function that empties the
+# buckets. They get the tags of this part.
 PART_OF_WHAT_CDK_ADDS = "storage"
 
 KUBECTL_PROVIDER = (
@@ -42,8 +43,9 @@ class OwnedFunctionLogs:
 
     def visit(self, node: IConstruct) -> None:
         if isinstance(node, CfnResource) and _is_function(node) and not _names_log_group(node):
-            # Beside the resource, not in it: what is in it would also wait for the function's role,
-            # and so be deleted before a role that may create it again.
+            # The log group is made beside the function and not in its scope. There it would also
+            # depend on the function's role and so be deleted before the role, with which a late log
+            # event could create the group again.
             log_group = owned_log_group(cast(Construct, node.node.scope), "LogGroup")
             node.add_property_override("LoggingConfig.LogGroup", log_group.log_group_name)
 
@@ -55,7 +57,8 @@ def _is_function(resource: CfnResource) -> bool:
 
 
 def _names_log_group(function: CfnResource) -> bool:
-    # Nobody can ask a raw resource for its properties; those of CDK name no log group.
+    # The properties of a raw `CfnResource` cannot be read; the raw functions of CDK name no log
+    # group.
     logging = function.logging_config if isinstance(function, aws_lambda.CfnFunction) else None
     return bool(getattr(logging, "log_group", None))
 
@@ -71,9 +74,9 @@ class RawResourceTags:
         self._names = names
 
     def visit(self, node: IConstruct) -> None:
-        # CloudFormation takes no tags for a custom resource, whose type begins with `Custom::`.
         if not isinstance(node, CfnResource) or not _is_raw(node):
             return
+        # CloudFormation takes no tags for a custom resource, whose type begins with `Custom::`.
         if not node.cfn_resource_type.startswith("AWS::"):
             return
         tags = self._names.tags(_part_of(node))
@@ -96,9 +99,10 @@ class KubectlProviderFindings:
 
 
 def _handler_findings(has_public_ecr: CfnCondition) -> tuple[str, str]:
-    """Return the findings on the function that has this condition: a policy, and who calls it.
+    """Return the ids of cdk-nag's findings on CDK's kubectl function, which has this condition.
 
-    In the template the policy's ARN is an `Fn::If`, and cdk-nag's finding id holds it as JSON.
+    One is on the function's policy for ECR Public, the other on the right to call all versions of
+    the function. In the template the policy's ARN is an `Fn::If`, which is in the id as JSON.
     """
     stack = Stack.of(has_public_ecr)
     arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, _PUBLIC_ECR_POLICY]]}
@@ -113,11 +117,17 @@ def _handler_findings(has_public_ecr: CfnCondition) -> tuple[str, str]:
 
 
 def _is_raw(node: IConstruct) -> bool:
-    """Whether a construct is a resource without a class of its type, which could hold its tags."""
+    """Return whether a construct is a plain `CfnResource`, without a class for its resource type.
+
+    Only such a class has a property for tags.
+    """
     return type(node) is CfnResource
 
 
 def _part_of(node: IConstruct) -> str:
-    """Return the part that a resource counts to: the one it is in, if it is in any."""
+    """Return the name of the stack's part whose tags a resource gets.
+
+    It is the part that the resource is in, or `PART_OF_WHAT_CDK_ADDS` if it is in none.
+    """
     below_stack = node.node.path.split("/")[1]
     return below_stack if below_stack in PARTS else PART_OF_WHAT_CDK_ADDS

@@ -1,4 +1,4 @@
-"""The base class of the stack's parts, the order of the parts, and tags."""
+"""The base class of the stack's four parts, with their tags; and the order of the parts."""
 
 from aws_cdk import CfnOutput, CfnWaitConditionHandle, Stack, Tags
 from constructs import Construct

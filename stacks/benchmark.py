@@ -29,8 +29,8 @@ from stacks.constructs.workload_roles import WorkloadRoles
 from stacks.dashboard import ComparisonDashboard
 from stacks.storage import Storage
 
-# The id that this resource has in stacks of earlier versions. With another id an update would first
-# create a dashboard under the same name, and then delete the dashboard of that name.
+# The dashboard's logical id in stacks that earlier versions deployed. With another id an update
+# would first create a dashboard under the same name, and then delete the dashboard of that name.
 DASHBOARD_LOGICAL_ID = "benchmarkDashboard0B8857C1"
 
 
@@ -77,7 +77,8 @@ class Benchmark(StackPart):
             results=storage.results,
             deployed_after=applied,
         )
-        # The canaries start after the controller knows this deploy, so it can use their reports.
+        # The canaries start after the capacity controller has learned of this deploy, so that it
+        # can use their reports.
         self._apply_charts(cluster.cluster, [canary], after=self.capacity.deployment)
         self._build_outputs()
         self._build_dashboard()
@@ -85,7 +86,8 @@ class Benchmark(StackPart):
     def _apply_charts(
         self, cluster: eks.ICluster, charts: Sequence[cdk8s.Chart], *, after: IConstruct
     ) -> list[IConstruct]:
-        # A pod gets AWS credentials only if its role is associated before the pod starts.
+        # The first charts too wait for `after`, such as the roles: a pod gets AWS credentials only
+        # if its role is associated before the pod starts.
         applied = [after]
         for step in in_steps(charts):
             made = [apply_chart(self, chart, cluster=cluster, after=applied) for chart in step]
@@ -143,7 +145,10 @@ class Benchmark(StackPart):
 
 
 def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
-    """Return the capacity plan of the Job `job_name`: its accelerator nodes and their limits."""
+    """Return what the capacity controller must know to start and end the accelerator nodes.
+
+    job_name: the name of the measuring Job, which needs the nodes.
+    """
     aws, names = experiment.spec.aws, experiment.names
     capacity = aws.capacity
     return CapacityPlan(
@@ -170,7 +175,8 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
 
 
 def _needed_servers(experiment: ResolvedNeuron) -> Iterator[str]:
-    # A search continues without a candidate whose server fails, so only the baseline's are needed.
+    # A search continues without a candidate whose server fails, so in a search only the baseline's
+    # servers are needed.
     for variant in experiment.variants:
         if variant.is_baseline or experiment.spec.search is None:
             yield from map(server_name, variant.slots)

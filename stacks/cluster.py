@@ -18,8 +18,8 @@ from stacks.network import Network
 class Cluster(StackPart):
     """The EKS cluster with add-ons, nodes and the Neuron driver.
 
-    They are created in the order control plane, node add-ons, nodes, the rest. The order of
-    deletion is the reverse.
+    They are created in this order and deleted in the reverse one: control plane; the add-ons that
+    nodes need; nodes; the other add-ons and the driver.
     """
 
     def __init__(

@@ -34,7 +34,8 @@ NEURON_GRAPHS = (
     ("NeuronCore memory (bytes)", "node_neuroncore_memory_usage_total", "Average"),
     ("Neuron execution errors", "node_neuron_execution_errors_total", "Sum"),
 )
-# The graphs of `NEURON_GRAPHS` and that of the dead-letter queue have one metric each.
+# Metrics that the dashboard has in any layout: one for each graph of `NEURON_GRAPHS`, and one for
+# the graph of the dead-letter queue.
 METRICS_OF_ALL_LAYOUTS = len(NEURON_GRAPHS) + 1
 WORDS_TITLE = "The last verdicts, in words: what a token costs, and what a million of them does"
 VERDICT_SECTION = "What a token costs with speculation / without: the last complete run's verdict"
@@ -52,7 +53,8 @@ COST_RATIO_GUIDE = (
     "cheaper per token, without an interval a hint and no verdict."
 )
 
-# In each row, the dimensions with a selection list; the first row within `MAX_METRICS` is used.
+# The possible layouts, each as the dimensions whose value the user picks from a list. The first one
+# with at most `MAX_METRICS` metrics is used, else the last one.
 PICKED: tuple[tuple[str, ...], ...] = ((), ("Load",), ("PromptClass", "Load"))
 
 
@@ -99,7 +101,10 @@ class ComparisonDashboard(aws_cloudwatch.Dashboard):
 
 
 def _picked_dimensions(experiment: ResolvedNeuron) -> tuple[str, ...]:
-    """Return the dimensions whose value the user picks from a list."""
+    """Return the dimensions whose value the user picks from a list; () if all have sections.
+
+    A list replaces sections if the dashboard would otherwise have more than `MAX_METRICS` metrics.
+    """
     values = _values(experiment)
     for dimensions in PICKED:
         picked = tuple(name for name in dimensions if len(values[name]) > 1)
@@ -119,7 +124,10 @@ def _values(experiment: ResolvedNeuron) -> dict[str, list[str]]:
 
 
 def _sections(experiment: ResolvedNeuron, picked: Sequence[str]) -> Mapping[str, list[Graph]]:
-    """Return the sections that compare variants: the graphs under each heading."""
+    """Return the sections that compare variants, as {heading: graphs}.
+
+    picked: the dimensions whose value the user picks from a list.
+    """
     verdicts = [*_verdicts(experiment, picked)]
     sections = {VERDICT_SECTION: verdicts} if verdicts else {}
     for prompt_class, load in _classes_and_loads(experiment, picked):
@@ -129,7 +137,11 @@ def _sections(experiment: ResolvedNeuron, picked: Sequence[str]) -> Mapping[str,
 
 
 def _classes_and_loads(experiment: ResolvedNeuron, picked: Sequence[str]) -> list[tuple[str, Load]]:
-    """Return each section's class and load; of a dimension that is picked, only its first value."""
+    """Return the (prompt class, load) of each section that compares variants.
+
+    picked: the dimensions whose value the user picks from a list; of each only the first value is
+        used, which is selected at first.
+    """
     classes = [c.name for c in experiment.spec.workload.classes]
     return list(
         product(
@@ -183,7 +195,7 @@ def _pick_lists(
 def _comparison_rows(
     experiment: ResolvedNeuron, picked: Sequence[str]
 ) -> Iterator[Sequence[IWidget]]:
-    # CDK begins a new row of the grid where the widgets of one of these rows are too wide.
+    # A row may be wider than the dashboard's grid: CDK then continues it on the next line.
     for heading, graphs in _sections(experiment, picked).items():
         yield [_heading(heading)]
         yield [graph.widget(experiment.spec.aws.region) for graph in graphs]

@@ -1,6 +1,7 @@
 """The graphs of the dashboard: which metrics each one has, and how CloudWatch draws it.
 
-A graph is plain data until it is drawn, because a layout is chosen by its number of metrics.
+A graph is plain data until it is drawn, because the layout of the dashboard depends on the number
+of metrics in all graphs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,8 +27,9 @@ COST_RATIO_TITLE = "Cost ratio so far = baseline's throughput / variant's, witho
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A statistic of a metric, for one variant, prompt class and load.
+    """A line of a graph: a statistic of a metric, for one variant, prompt class and load.
 
+    statistic: CloudWatch's name for it, such as `p50`, `Average` or `Sum`.
     label: what the legend says after the variant's name.
     """
 
@@ -52,7 +54,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class TimeSeries:
-    """A graph over time."""
+    """A graph of its lines over time."""
 
     title: str
     lines: Sequence[Line]
@@ -82,9 +84,10 @@ class LatestValues:
 
 @dataclass(frozen=True, kw_only=True)
 class CostRatios:
-    """The baseline's throughput over each variant's, of the whole time range as numbers.
+    """For each variant a number: the baseline's throughput divided by the variant's.
 
-    The range is one period, because blocks of two variants end in different minutes.
+    CloudWatch's period is the whole time range of the dashboard, because blocks of two variants end
+    in different minutes.
     lines: the throughput of each variant, the baseline's first; the graph does not show them.
     """
 
@@ -133,12 +136,16 @@ def time_series(title: str, metrics: Sequence[IMetric], *, region: str) -> IWidg
 
 
 def comparisons(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> Iterator[Graph]:
-    """Yield a graph of each metric that is compared, with all variants of a class and load."""
+    """Yield a graph for each metric that compares variants, at one prompt class and load.
+
+    A graph has lines for all variants to which its metric applies.
+    """
     line = _line_of(experiment, prompt_class, load)
     for metric in definitions.published():
         if not metric.better or metric is definitions.ERRORS:
             continue
-        # A metric without `of_request` has one value per block, so only its average is shown.
+        # A metric that is not measured per request has one value per block (all requests of a
+        # variant in one round), so its average is shown and no percentiles.
         statistics = STATISTICS if metric.of_request else ("Average",)
         lines = [
             line(metric=metric, statistic=statistic, variant=variant.name, label=statistic)
@@ -162,7 +169,7 @@ def _cost_ratios(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> C
 
 
 def verdict(experiment: ResolvedNeuron, *, title: str, prompt_class: str, load: Load) -> Graph:
-    """Return each variant's cost ratio in the last verdict, with both ends of its interval."""
+    """Return the graph of each variant's cost ratio in the last verdict, with its 95% interval."""
     line = _line_of(experiment, prompt_class, load)
     lines = [
         line(metric=metric, statistic="Average", variant=variant.name, label=label)
@@ -179,9 +186,9 @@ def errors(
     *,
     picked: Sequence[str],
 ) -> Graph:
-    """Return the failed requests of all variants, classes and loads.
+    """Return the graph of failed requests, with a line for each variant, class and load.
 
-    picked: the dimensions that a list selects; the legend does not name their values.
+    picked: the dimensions whose value the user picks from a list; the legend does not name it.
     """
     lines = []
     for prompt_class, load in classes_and_loads:

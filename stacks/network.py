@@ -30,7 +30,7 @@ class Network(StackPart):
     def node_subnets(self) -> aws_ec2.SubnetSelection:
         """Return the private subnet of the accelerators' zone.
 
-        All nodes are in this subnet, so traffic of the measuring Job to servers crosses no zones.
+        All nodes are in this subnet, so traffic from the measuring Job to servers stays in a zone.
         """
         return aws_ec2.SubnetSelection(
             subnet_type=aws_ec2.SubnetType.PRIVATE_WITH_EGRESS,

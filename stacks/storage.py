@@ -22,7 +22,7 @@ class Storage(StackPart):
             self, holds=naming.RESULTS, kept=aws.keep_results, rarely_read=naming.RUNS_PREFIX
         )
         self.results_queue = ResultsQueue(self, "ResultsQueue", bucket=self.results)
-        # S3 events invoke the capacity controller, for example when a model is staged.
+        # S3 events invoke the capacity controller, for example when a whole checkpoint is in S3.
         for bucket in (self.checkpoints, self.results):
             announce_on_event_bridge(bucket)
         self._build_outputs()

@@ -14,11 +14,12 @@ from draftworth.serving.server_command import Flags
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """What all files about the winner's server share.
+    """What all exported files about the winner's server share.
 
+    name: of the server's objects and of its service account. selector: the labels of its pods.
     pod: the pod's spec, with one container, the server's.
-    volumes: buckets that the pod mounts; none on a CPU.
-    claim_template: for the pod's devices; None on a CPU. The Helm chart does not support it.
+    volumes: the buckets that the pod mounts; none on a CPU.
+    claim_template: of the pod's device claim; None on a CPU. The Helm chart supports no claims.
     devices: how many Neuron devices the pod claims; 0 on a CPU.
     flags: the server's flags as they were measured.
     model: the model's name in requests and in vLLM's metrics.

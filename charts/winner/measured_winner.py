@@ -22,8 +22,10 @@ from draftworth.untrusted import one_line
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredWinner:
-    """A run's winner, the run's answer in a sentence, its result, and the winner's variant in the
-    experiment."""
+    """The winner of a run, with its variant as the experiment file describes it.
+
+    headline: the run's answer in one sentence. result: the run's facts in `run.json`.
+    """
 
     winner: Winner
     headline: str
@@ -81,15 +83,16 @@ def _variant(winner: Winner, run: Run, experiment: ResolvedExperiment) -> Resolv
 
 def _differences(winner: Winner, run: Run, experiment: ResolvedExperiment) -> Iterator[str]:
     measured, of_file = run.result.serving, serving_facts(experiment)
-    # Only the winner is compared: other variants may have been added or removed since the run.
     if measured is None or winner.variant not in measured.decoding:
         name = one_line(winner.variant)
         yield f"serving: given nothing in run.json of {name}, allowed: what served it"
         return
+    # Only the winner is compared: other variants may have been added or removed since the run.
     was, now = measured.decoding[winner.variant], of_file.decoding[winner.variant]
     differing = [*_different(measured, of_file), *_different(was, now)]
     yield from differing
-    # Other differences change the artifact key too, so the key is reported only if none is found.
+    # Any of the differences above changes the artifact key too, so the key is reported only if no
+    # difference was found.
     if was.artifact_key != now.artifact_key and not differing:
         yield (
             f"other flags than were measured: artifact key {one_line(str(was.artifact_key))}, in "
@@ -109,6 +112,7 @@ def _different(
 ) -> Iterator[str]:
     for name in (f.name for f in fields(of_file) if f.name not in ("decoding", "artifact_key")):
         was, now = getattr(measured, name), getattr(of_file, name)
-        # Runs of an earlier version have no revisions; there the artifact key tells.
+        # Runs of an earlier version of draftworth recorded no revisions of models. For such a run
+        # the comparison of artifact keys finds a changed revision.
         if was != now and not (was is None and name.endswith("_revision")):
             yield f"{name}: measured {one_line(str(was))}, in the file {one_line(str(now))}"

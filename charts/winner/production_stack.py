@@ -21,7 +21,7 @@ CHART_REPOSITORY = "https://vllm-project.github.io/production-stack"
 DEVICE_RESOURCE = "aws.amazon.com/neuron"
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
-# By flag that the chart makes from `vllmConfig`: the key there, and the conversion of the value.
+# The flags that the chart makes from `vllmConfig`: {flag: (key there, conversion of the value)}.
 _KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "--max-model-len": ("maxModelLen", int),
     "--max-num-seqs": ("maxNumSeqs", int),
@@ -50,7 +50,7 @@ def production_stack_values(export: Export) -> Object:
 
 
 def _probe(probe: Object) -> Object:
-    # Without values the chart would probe port 8000.
+    # If `httpGet` had no values, the chart would probe port 8000.
     return {**probe, "httpGet": {"path": probe["httpGet"]["path"], "port": SERVING_PORT}}
 
 
@@ -77,7 +77,10 @@ def _model_spec(export: Export) -> Object:
 
 
 def _volumes(export: Export) -> Object:
-    """Return volumes and mounts; of shared memory, which the chart mounts itself, the size."""
+    """Return the chart's values for the pod's volumes and mounts.
+
+    The chart mounts shared memory itself, so the values have only its size.
+    """
     volumes = {volume["name"]: volume for volume in export.pod_data["volumes"]}
     shared_memory = volumes.pop(SHARED_MEMORY, None)
     mounts = export.server_data["volumeMounts"]
@@ -89,7 +92,7 @@ def _volumes(export: Export) -> Object:
 
 
 def _node(pod: Object) -> Object:
-    """Return what limits the nodes of the pod; empty if it may run on any node."""
+    """Return the chart's values for the nodes on which the pod may run; empty for any node."""
     if "nodeSelector" not in pod:
         return {}
     labels = [
@@ -103,7 +106,10 @@ def _node(pod: Object) -> Object:
 
 
 def _init_container(pod: Object) -> Object:
-    """Return the pod's init container, of which the chart allows one; empty if there is none."""
+    """Return the chart's value for the pod's init container, or {} if the pod has none.
+
+    The chart allows one init container.
+    """
     if "initContainers" not in pod:
         return {}
     (container,) = pod["initContainers"]
@@ -117,7 +123,7 @@ def _vllm_config(flags: Flags) -> Object:
     keys = {key: convert(flags[flag]) for flag, (key, convert) in _KEYS.items() if flag in flags}
     written = {*_KEYS, "--port"}
     further_flags = {flag: value for flag, value in flags.items() if flag not in written}
-    # enablePrefixCaching is always set, because the chart makes a flag of both true and false.
+    # enablePrefixCaching is always set, because the chart always writes a flag for or against it.
     return {"enablePrefixCaching": False, **keys, "extraArgs": flag_texts(further_flags)}
 
 

@@ -1,10 +1,11 @@
 """Alarms for the cluster that serves the winner fire if tokens per step are below break-even.
 
-Tokens per step are counted as `draftworth.metrics.steps` does it, from vLLM's counters: all tokens
-but each request's first, by the steps. Each token that is no accepted draft is of a step of its
-own. Where more steps than that had drafts, drafts were accepted after an output's end, and the
-steps with drafts count. Below the measured break-even a token costs more than without a draft; the
-traffic is then not as it was measured.
+Tokens per step are computed from vLLM's counters, by the rule of `draftworth.metrics.steps`: all
+tokens except the first of each request, divided by the steps. The number of steps is the larger of
+two counts: the tokens that are no accepted drafts, because each step yields one such token; and the
+steps with drafts, which are more if drafts were accepted behind the end of an output. Below the
+measured break-even a token costs more than without a draft model; the traffic is then not as it was
+measured.
 
 The PrometheusRule is for the Prometheus Operator, and works for Deployment, KServe and Helm chart.
 Without the operator, or with Amazon's managed Prometheus, its `spec` is the rule file.
@@ -18,8 +19,8 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.decision.winner import WinnerFigures
 from draftworth.measuring.server_counters import ACCEPTED, DRAFTS, FINISHED, GENERATED
 
-# Tokens per step vary between prompts by a quarter and more. So the alarm needs two hours in a row
-# below the break-even, each with at least `LEAST_STEPS` steps.
+# Tokens per step vary between prompts by a quarter and more. So the alarm fires only after two
+# hours in a row below the break-even, each with at least `LEAST_STEPS` steps.
 WINDOW_HOURS = 1
 LEAST_STEPS = 1000
 ALARM = "SpeculationBelowBreakEven"
@@ -30,9 +31,10 @@ def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
     """Return (figures, break-even) of the load whose break-even is the threshold of the alarm.
 
     Of the loads at which the winner was cheaper, it is the one with the lowest break-even: how many
-    requests will be in flight is unknown, and below the lowest break-even no load is cheaper.
-    None: the winner is the baseline, no counter of accepted tokens is known, no break-even, or one
-    of at most 1, below which no server can fall.
+    requests will be in flight is unknown, and below the lowest break-even the winner is cheaper at
+    no load. None if there can be no alarm: the winner is the baseline, its server has no counter of
+    accepted tokens, no break-even is known, or the lowest is at most 1 token per step, which every
+    server reaches.
     """
     winner = measured.winner
     if not winner.speculates or not winner.has_counters:
@@ -70,7 +72,7 @@ def break_even_words(figures: WinnerFigures, break_even: Estimate) -> str:
 
 
 def prometheus_rule(export: Export, break_even: Estimate) -> Object:
-    """Return the alarm as a PrometheusRule of the Prometheus Operator."""
+    """Return a PrometheusRule with the alarm for tokens per step below the break-even."""
     tokens, steps = _tokens_and_steps(export)
     alert = {
         "alert": ALARM,
@@ -91,7 +93,7 @@ def prometheus_rule(export: Export, break_even: Estimate) -> Object:
 
 
 def _tokens_and_steps(export: Export) -> tuple[str, str]:
-    """Return the PromQL expressions of the tokens after the first ones, and of the steps."""
+    """Return PromQL expressions for (tokens except each request's first, steps)."""
     labels = f'namespace="{export.namespace}",model_name="{export.model}"'
     sums = {
         name: f"sum(increase({counter}{{{labels}}}[{WINDOW_HOURS}h]))"
@@ -99,7 +101,8 @@ def _tokens_and_steps(export: Export) -> tuple[str, str]:
     }
     tokens = f"({sums['generated']} - {sums['finished']})"
     undrafted = f"({tokens} - {sums['accepted']})"
-    # The larger one of the two: `or` gives its right side where the comparison leaves nothing.
+    # The steps are the larger of both counts: PromQL's `or` gives its right side if the comparison
+    # on its left is false.
     return tokens, f"({sums['drafts']} >= {undrafted} or {undrafted})"
 
 
@@ -111,7 +114,10 @@ def _words(break_even: Estimate) -> str:
 
 
 def cloudwatch_alarm(export: Export, break_even: Estimate) -> Object:
-    """Return a CloudFormation template with the same alarm, on metrics of the CloudWatch agent."""
+    """Return a CloudFormation template with the alarm for tokens per step below the break-even.
+
+    The alarm uses the metrics that the CloudWatch agent scrapes from vLLM.
+    """
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
         "Parameters": {
@@ -141,7 +147,7 @@ def _metrics(export: Export, break_even: Estimate) -> list[Object]:
         {
             "Id": "tokens_per_step",
             "Label": "tokens per step",
-            # With too few steps it is the threshold itself, at which the alarm does not fire.
+            # With too few steps the value is the threshold itself, at which no alarm fires.
             "Expression": f"IF({enough}, tokens / steps, {break_even.value:.3f})",
         },
         _computed("steps", "MAX([drafts, tokens - accepted])"),
@@ -155,7 +161,8 @@ def _computed(id_: str, expression: str) -> Object:
 
 
 def _counted(id_: str, counter: str, export: Export) -> Object:
-    # The first two are as in the agent's examples; `model_name` is vLLM's own label.
+    # The names of the first two dimensions are those of the CloudWatch agent's examples;
+    # `model_name` is a label of vLLM's metrics.
     dimensions = {
         "ClusterName": {"Ref": "ClusterName"},
         "Namespace": export.namespace,

@@ -57,7 +57,10 @@ def add_winner_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def write_winner(arguments: argparse.Namespace) -> str:
-    """Write the files that serve a run's winner, and return the next steps as text."""
+    """Write the files that serve a run's winner, and return the next steps as text.
+
+    It raises UserInputError if an option is wrong, or the run is not of the given experiment.
+    """
     experiment = load(arguments.experiment)
     namespace = _namespace(arguments.namespace)
     image = _image(experiment, arguments.image)
@@ -152,7 +155,7 @@ _FILES: Mapping[str, str] = {
 
 
 def _objects(export: Export, measured: MeasuredWinner) -> dict[str, Sequence[Object]]:
-    """Return the objects of each file by its name."""
+    """Return the content of the files as {file name: Kubernetes objects or Helm values}."""
     claim_template = objects_of(ClaimChart, export)
     objects: dict[str, Sequence[Object]] = {
         COMMON_FILE: objects_of(CommonChart, export),

@@ -21,12 +21,12 @@ def next_steps(
     missing: Sequence[str],
     has_namespace: bool,
 ) -> str:
-    """Return the next steps.
+    """Return the text that says what was written, and how to apply the files to a cluster.
 
-    files: what each written file is, in this order: common, deployment, kserve, values; then, if
+    files: {path: what the file is}, in this order: common, deployment, kserve, values; then, if
         there is an alarm, the Prometheus rule and the CloudFormation template.
-    missing: the variables whose placeholders the files have. has_namespace: whether every cluster
-        has the export's namespace.
+    missing: the environment variables whose placeholders the files have.
+    has_namespace: whether the export's namespace exists in every cluster.
     """
     paths = [*files]
     return "\n".join(

@@ -1,4 +1,7 @@
-"""The winner's server as Kubernetes objects: what every form of it needs, and the Deployment."""
+"""The winner's server as Kubernetes objects: those that all forms need, and the Deployment.
+
+The forms in which it is exported: a Deployment, KServe's InferenceService, values of a Helm chart.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -21,8 +24,8 @@ from charts.winner.winner_annotations import annotations_of
 from draftworth.planning import resolved
 from draftworth.serving.server_command import SERVING_PORT, served_model_name
 
-# The buckets that a server reads: fields of Bindings, and the environment variable that stands for
-# each in the files.
+# The buckets that a server reads: {field of Bindings: the environment variable that stands for the
+# bucket's name in the files}.
 BUCKETS: Mapping[str, str] = {
     "checkpoints_bucket": "CHECKPOINTS_BUCKET",
     "artifacts_bucket": "ARTIFACTS_BUCKET",
@@ -39,7 +42,8 @@ def export_of(
 ) -> Export:
     """Return the content that all exported files share.
 
-    bucket_names: by field of Bindings; a bucket without a name gets a placeholder.
+    image: the server's image. bucket_names: {field of `Bindings`: the bucket's name}; the files
+        have a placeholder for a bucket without a name.
     """
     variant = measured.variant
     claim: ClaimTemplate | None = None
@@ -78,7 +82,7 @@ def _volumes(
     namespace: str,
     bucket_names: Mapping[str, str],
 ) -> tuple[BucketVolume, ...]:
-    """Return the server's volumes, with other names than in the experiment.
+    """Return the volumes of the winner's server, with other names than in the experiment.
 
     PersistentVolumes have no namespace, and those of the experiment may be in the same cluster.
     """
@@ -111,7 +115,7 @@ def _remarks(measured: MeasuredWinner) -> Iterator[str]:
 
 
 class CommonChart(cdk8s.Chart):
-    """What every form of the winner's server needs: its service account, its volumes' claims."""
+    """What all exported forms of the winner's server need: service account, volumes and claims."""
 
     def __init__(self, scope: Construct, id_: str, *, export: Export) -> None:
         super().__init__(scope, id_)

@@ -29,7 +29,7 @@ from draftworth.serving.server_command import SERVING_PORT, ModelPaths, ServingC
 _SERVE = ("vllm", "serve")
 GRAPHS_PATH = "/scratch/graphs"
 _FIND_GRAPHS = Path(__file__).with_name("find_graphs.py")
-# Time for the engine to start serving after the limit for loading or compiling its graphs.
+# Time for the engine to start serving, beyond the limit for loading or compiling its graphs.
 _STARTUP_MARGIN_MINUTES = 5
 # A rehearsal waits equally long for its engines (`rehearsal/engine_processes.py`).
 _LOCAL_STARTUP_MINUTES = 10
@@ -42,7 +42,10 @@ def neuron_pod(
     claim_template: str,
     volumes: Sequence[BucketVolume],
 ) -> k8s.PodSpec:
-    """Return the spec of a pod on Neuron devices; claim_template: the template's name."""
+    """Return the spec of the winner's pod on Neuron devices.
+
+    claim_template: the name of the ResourceClaimTemplate for the pod's devices.
+    """
     return vllm_pod(
         image=experiment.spec.image,
         account=service_name(variant.name),
@@ -60,7 +63,7 @@ def neuron_pod(
 
 
 def _with_graphs(experiment: resolved.ResolvedNeuron, variant: resolved.NeuronVariant) -> Program:
-    """Return vLLM itself, with the compiled graphs that an init container has found."""
+    """Return the program `vllm serve`, with an init container that finds the compiled graphs."""
     return Program(
         command=_SERVE,
         startup_seconds=60 * _startup_minutes(experiment),
@@ -70,7 +73,7 @@ def _with_graphs(experiment: resolved.ResolvedNeuron, variant: resolved.NeuronVa
 
 
 def _startup_minutes(experiment: resolved.ResolvedNeuron) -> int:
-    """Return the startup probe's limit, which is longer if the engine compiles missing graphs."""
+    """Return the startup probe's limit in minutes: longer if the engine compiles missing graphs."""
     graphs = experiment.spec.release_facts.compiled_graphs
     compiles = isinstance(graphs, CompilerCache) and not graphs.proof_variable
     limit = servers.COMPILE_LIMIT_MINUTES if compiles else servers.LOAD_LIMIT_MINUTES

@@ -12,7 +12,8 @@ from charts.slot_resources import slot_resources
 from draftworth.planning.resolved import ResolvedNeuron
 from stacks.constructs.nodes import NodePlace, launch_template, node_group
 
-# If the type has NVMe disks, they hold containers and kubelet, and the root disk only the system.
+# If the instance type has NVMe disks, the files of containers and kubelet are on them, and only the
+# operating system is on the root disk.
 ROOT_GIB = 100
 # Without NVMe disks everything is on the root disk. FastImagePull (`node_config.mime`) is reported
 # to be slower than an ordinary pull on a disk below 600 MiB/s.
@@ -45,10 +46,11 @@ class AcceleratorNodes(Construct):
         return {"volume_size": gib, "throughput": SCRATCH_MIB_PER_S, "iops": SCRATCH_IOPS}
 
     def _efa(self) -> dict[str, Any]:
-        # For a type without EFA the template has no interfaces, and EKS attaches the cluster's
-        # security group. With interfaces we name that group: EKS adds it only to a template without
-        # security groups. The DRA driver publishes which devices are connected only on nodes with
-        # EFA. EFA needs explicit rules for both directions.
+        # For a type without EFA the launch template has no interfaces, and EKS attaches the
+        # cluster's security group. A template with interfaces must name that group, because EKS
+        # adds it only to a template without security groups. A single node gets the interfaces too:
+        # only on nodes with EFA does the DRA driver publish which devices are connected. EFA needs
+        # explicit rules for both directions.
         cards = self._experiment.spec.accelerator.efa_interfaces
         if not cards:
             return {}
@@ -74,10 +76,9 @@ class AcceleratorNodes(Construct):
         return {"network_interfaces": interfaces}
 
     def _buying(self) -> dict[str, Any]:
-        # A Capacity Block already places its instances together and must get no placement group.
-        # Other instances that reach each other by EFA should be in a cluster placement group. One
-        # instance, or one without EFA, has no use for a group, which makes it harder for EC2 to
-        # find capacity.
+        # Several instances with EFA should be in a cluster placement group. A single instance, or
+        # instances without EFA, would gain nothing by a group, and EC2 would find capacity less
+        # easily. A Capacity Block already places its instances together and must get no group.
         if not self._capacity.is_block:
             reach_each_other = self._experiment.spec.accelerator.efa_interfaces
             if not reach_each_other or self._experiment.placement.nodes == 1:

@@ -41,10 +41,11 @@ INSIGHTS_LOGS = ("application", "dataplane", "host", "performance")
 
 
 def insights_logs(scope: Construct, *, cluster_name: str) -> Construct:
-    """Add the CloudWatch agent's log groups, created before the nodes and deleted after them.
+    """Add the CloudWatch agent's log groups, and return the construct that holds them.
 
-    The agent creates a group that is missing. If a group were deleted before the last node, the
-    agent would create it again outside the stack, and the next deploy could not create it.
+    It must be created before the nodes and deleted after them: the agent creates a missing group.
+    If a group were deleted before the last node, the agent would create it again outside the stack,
+    and the next deploy could not create it.
     """
     layer = Construct(scope, "InsightsLogs")
     for log in INSIGHTS_LOGS:
@@ -56,10 +57,12 @@ def insights_logs(scope: Construct, *, cluster_name: str) -> Construct:
 def node_add_ons(
     scope: Construct, *, cluster: eks.ICluster, versions: Mapping[str, str]
 ) -> Construct:
-    """Add the add-ons that a node needs to become ready; they are created before the node groups.
+    """Add the add-ons that a node needs to become ready; return the construct that holds them.
 
-    They are deleted after the nodes, because the network plugin deletes a pod's network interface
-    with the pod. A subnet or security group that an interface uses cannot be deleted.
+    It must be created before the nodes and deleted after them: the network plugin deletes a pod's
+    network interface with the pod, and a subnet or security group that an interface uses cannot be
+    deleted.
+    versions: {add-on: its pinned version}; EKS chooses the version of an add-on that is missing.
     """
     layer = Construct(scope, "NodeAddOns")
     agent = _add_on(layer, cluster, "eks-pod-identity-agent", versions)
@@ -82,7 +85,10 @@ def node_add_ons(
 def pod_add_ons(
     scope: Construct, *, cluster: eks.ICluster, versions: Mapping[str, str], logs: Construct
 ) -> Construct:
-    """Add the add-ons that run as ordinary pods and so need nodes."""
+    """Add the add-ons that run as ordinary pods and so need nodes; return their construct.
+
+    versions: {add-on: its pinned version}. logs: the log groups of the CloudWatch agent.
+    """
     layer = Construct(scope, "PodAddOns")
     # The S3 driver has no role: it mounts a volume with the role of the pod that uses the volume.
     for name in ("coredns", "metrics-server", aws.S3_ADD_ON):
@@ -104,8 +110,9 @@ def pod_add_ons(
 def neuron_driver(scope: Construct, id_: str, *, cluster: eks.ICluster) -> eks.HelmChart:
     """Install the Neuron DRA driver; its pods run on accelerator nodes only.
 
-    Helm pulls the chart by its tag in the middle of a deploy, unless the CDK context names a copy,
-    which is then uploaded before the deploy (decision record 12).
+    Helm pulls the chart by its tag in the middle of a deploy, unless the CDK context names a folder
+    with a copy, which is then uploaded before the deploy (decision record 12). It raises
+    UserInputError if the copy is another chart or version.
     """
     name = aws.NEURON_CHART.rpartition("/")[2]
     source: dict[str, Any] = {
@@ -155,7 +162,7 @@ def _add_on(
 ) -> eks.CfnAddon:
     """Add an EKS add-on as `CfnAddon`, because CDK's `Addon` does not support Pod Identity.
 
-    versions: the pinned version by add-on name; EKS chooses the version of a missing add-on.
+    versions: {add-on: its pinned version}; EKS chooses the version of an add-on that is missing.
     """
     return eks.CfnAddon(
         scope,
@@ -173,7 +180,10 @@ def _add_on(
 def _pod_identity(
     scope: Construct, cluster: eks.ICluster, name: str, policy: str, *, pods: tuple[str, str]
 ) -> eks.CfnAddon.PodIdentityAssociationProperty:
-    """Return the association of `pods` (namespace, service account) with a new role."""
+    """Return the Pod Identity association of `pods` (namespace, service account) with a new role.
+
+    policy: the name of the AWS managed policy that the role gets.
+    """
     namespace, account = pods
     role = pod_role(
         scope,

@@ -37,7 +37,7 @@ Object = Mapping[str, Any]
 def apply_chart(
     scope: Construct, chart: cdk8s.Chart, *, cluster: eks.ICluster, after: Sequence[IConstruct]
 ) -> list[IConstruct]:
-    """Apply a chart once `after` exists; return the manifests that the next chart depends on.
+    """Apply a chart after the constructs `after`; return the manifests the next chart depends on.
 
     All objects of `PRUNED_KINDS` are one resource of the template. Each other object is a resource
     by itself, which CloudFormation deletes when the template no longer has it. Of these two groups,
@@ -79,7 +79,8 @@ def _alone(scope: Construct, cluster: eks.ICluster, item: Object) -> eks.Kuberne
         cluster=cluster,
         manifest=[dict(item)],
         prune=False,
-        # The object may exist: an earlier version of draftworth applied it with the whole chart.
+        # The object may exist already: an earlier version of draftworth applied it in one manifest
+        # with the other objects of its chart.
         overwrite=True,
     )
 

@@ -9,8 +9,8 @@ from draftworth.experiment.naming import HOLDS_TAG
 from stacks.constructs.roles import accept
 
 ABANDONED_UPLOAD_DAYS = 1
-# S3 allows no earlier transition to this storage class. It does not move objects below 128 KiB,
-# which would be billed there as 128 KiB.
+# S3 allows no earlier transition to the class Infrequent Access. It does not move objects below
+# 128 KiB, which would be billed there as 128 KiB.
 INFREQUENT_ACCESS_DAYS = 30
 NO_ACCESS_LOG = (
     "The bucket lives as long as one experiment and is reached by a handful of roles, each limited "
@@ -42,6 +42,7 @@ def private_bucket(
 ) -> aws_s3.Bucket:
     """Return a private bucket with the tag that says what it holds.
 
+    holds: `checkpoints`, `artifacts` or `results`.
     kept: the bucket and its policy outlive the stack; otherwise the bucket is emptied and deleted.
         If the deploy that creates a kept bucket fails, the bucket, still empty, is deleted.
     rarely_read: a folder whose files move to the storage class Infrequent Access; None: no folder.
@@ -49,7 +50,8 @@ def private_bucket(
     The bucket is encrypted with S3's own keys: a KMS key of ours would cost money after a destroy
     (KMS deletes a key after a week at the earliest) and would not protect better than the roles. It
     is not versioned: result files are written once, artifacts are addressed by content, checkpoints
-    can be staged again. CloudFormation generates its name, so it never equals a kept bucket's.
+    can be staged again. CloudFormation generates its name, so no bucket that an earlier stack has
+    left has the same one.
     """
     bucket = aws_s3.Bucket(
         scope,
@@ -73,9 +75,10 @@ def private_bucket(
 
 
 def _life_cycle(rarely_read: str | None) -> list[aws_s3.LifecycleRule]:
-    """Return rules that expire no object. Rarely read files move to Infrequent Access.
+    """Return life-cycle rules that abort old multipart uploads and expire no object.
 
-    Infrequent Access can be read at once. A cheaper archive class needs hours for a restore.
+    Files in the folder `rarely_read` move to the storage class Infrequent Access, which can be read
+    at once. A cheaper archive class needs hours for a restore.
     """
     rules = [
         aws_s3.LifecycleRule(

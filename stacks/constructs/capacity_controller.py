@@ -18,9 +18,11 @@ from stacks.constructs import functions
 from stacks.constructs.capacity_rights import grant_rights
 from stacks.constructs.roles import allow
 
-# At the resource's Delete event the function may have to wait while EKS updates the node group.
+# Time for the Delete event of the function's custom resource: at a destroy the function may have to
+# wait while EKS updates the node group.
 TIMEOUT_MINUTES = 5
-# If the function's answer is lost, a deploy waits this long, not CloudFormation's default hour.
+# If CloudFormation never gets the function's answer, a deploy fails after this time, not after the
+# default of an hour.
 ANSWER_TIMEOUT_MINUTES = 15
 MAX_DISPLAY_NAME_CHARACTERS = 100
 NODE_GROUP_EVENTS = [
@@ -80,7 +82,10 @@ class CapacityController(Construct):
         return topic
 
     def _build_scheduler_role(self) -> cdk.aws_iam.Role:
-        """Return a role that only schedules of this group can assume, to invoke the function."""
+        """Return the role with which the schedules of the stack's schedule group call the function.
+
+        Nothing else can assume it.
+        """
         principal = cdk.aws_iam.ServicePrincipal(
             "scheduler.amazonaws.com",
             conditions={
@@ -135,7 +140,8 @@ class CapacityController(Construct):
         return function
 
     def _build_heartbeat(self) -> cdk.aws_scheduler.CfnSchedule:
-        # The heartbeat's event has the plan, whose limits apply if the state cannot be read.
+        # The heartbeat is a schedule that invokes the function every few minutes. Its event has the
+        # plan, whose limits apply if the function's state in S3 cannot be read.
         #
         # EventBridge Scheduler tries to assume the role when a schedule is created, but a new IAM
         # role is usable everywhere only after some seconds. So the schedule is created late: after
@@ -225,7 +231,8 @@ class CapacityController(Construct):
         return alarm
 
     def _build_deployment(self, deployed_after: Sequence[IDependable]) -> cdk.CustomResource:
-        # The plan is not in the function's environment, which a deploy changes minutes earlier.
+        # The plan is a property of this resource and not a variable of the function: a deploy
+        # changes the function minutes before the other resources are as the plan says.
         resource = cdk.CustomResource(
             self,
             "Deployment",
@@ -234,6 +241,7 @@ class CapacityController(Construct):
             service_timeout=cdk.Duration.minutes(ANSWER_TIMEOUT_MINUTES),
             properties={"Plan": dump_text(self._plan)},
         )
-        # The resource is deleted first: the function's last decision needs its rights and topic.
+        # With these dependencies a destroy deletes this resource first. At that moment the function
+        # decides for the last time, and still needs role, topic and alarm.
         resource.node.add_dependency(self._scheduler_role, self.topic, self.alarm, *deployed_after)
         return resource

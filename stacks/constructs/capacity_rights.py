@@ -36,9 +36,10 @@ def grant_rights(
     schedule: str,
     scheduler_role: aws_iam.IRole,
 ) -> None:
-    """Give the function's role its rights.
+    """Give the capacity controller's role its rights, and accept cdk-nag's findings on them.
 
     schedule: the schedule that ends the nodes at the deadline, as GROUP/NAME.
+    scheduler_role: the role that the controller passes to that schedule.
     """
     grant(
         role,

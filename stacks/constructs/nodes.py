@@ -1,4 +1,4 @@
-"""The CPU nodes, and the role, launch template and node group that all nodes have in common."""
+"""The CPU nodes; and the functions that make role, launch template and group of any node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -107,7 +107,10 @@ def launch_template(
 def node_group(
     scope: Construct, *, place: NodePlace, template: aws_ec2.CfnLaunchTemplate, **settings: Any
 ) -> eks.Nodegroup:
-    """Return a node group with the template's newest version, so a changed template updates it."""
+    """Return a node group with the newest version of `template`; a changed template updates it.
+
+    settings: further arguments of `eks.Nodegroup`.
+    """
     return eks.Nodegroup(
         scope,
         "Group",

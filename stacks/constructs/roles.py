@@ -61,7 +61,7 @@ def allow(
     resources: Sequence[str],
     conditions: Mapping[str, Any] | None = None,
 ) -> aws_iam.PolicyStatement:
-    """Return a policy statement that allows `actions` on `resources`."""
+    """Return a policy statement that allows `actions` on `resources` under `conditions`."""
     return aws_iam.PolicyStatement(
         sid=sid, actions=list(actions), resources=list(resources), conditions=conditions
     )
@@ -89,7 +89,10 @@ def accept_managed_policies(construct: IConstruct, *names: str, reason: str) -> 
 
 
 def accept_folders(role: IConstruct, bucket: aws_s3.IBucket, *folders: str) -> None:
-    """Accept cdk-nag's finding that the role may use all objects whose keys match `folders`."""
+    """Accept cdk-nag's finding that the role may use all objects that match patterns of keys.
+
+    folders: the patterns, such as `runs/*`.
+    """
     arn = ".".join(Stack.of(bucket).resolve(bucket.bucket_arn)["Fn::GetAtt"])
     ids = (f"AwsSolutions-IAM5[Resource::<{arn}>/{folder}]" for folder in folders)
     accept(role, *ids, reason=OBJECTS_OF_A_FOLDER)

@@ -77,8 +77,8 @@ class WorkloadRoles(Construct):
         accept_folders(server, self._results, canary)
 
     def _build_load_generator(self, run_spec_arn: str) -> None:
-        # The Job may read results, because a new pod continues the run of the pod before, and
-        # because after a put without an answer the writer checks whether the object is its own.
+        # The measuring Job may read results, because a new pod continues the run that an earlier
+        # pod began, and because a pod that got no answer to a put reads whether it succeeded.
         measuring_job = self._role(
             names.MEASURING_JOB_SERVICE_ACCOUNT, "read prompts, write results"
         )
@@ -86,11 +86,12 @@ class WorkloadRoles(Construct):
         objects = [results.arn_for_objects(runs)]
         grant(
             measuring_job,
-            # Only this deploy's run specification. No right to decrypt is needed: S3's own key and
-            # that of `cdk bootstrap` may be used through S3 by all principals of the account.
+            # Only this deploy's run specification, in CDK's assets bucket. No right to decrypt is
+            # needed: the bucket's key is S3's own or made by `cdk bootstrap`, and all principals
+            # of the account may use it through S3.
             allow("ReadRunSpecification", ["s3:GetObject"], [run_spec_arn]),
             allow("ReadResults", ["s3:GetObject"], objects),
-            # Server states tell the Job whether a server was given up.
+            # The Job reads in a server's state whether the server was given up.
             allow("ReadServerStates", ["s3:GetObject"], [results.arn_for_objects(servers)]),
             allow("WriteResultsOnce", ["s3:PutObject"], objects, CREATED_NOT_REPLACED),
             allow(
@@ -140,7 +141,8 @@ def _let_read(role: aws_iam.Role, bucket: aws_s3.IBucket, objects: Sequence[str]
 
 
 def _let_upload_graphs(role: aws_iam.Role, bucket: aws_s3.IBucket, key: str) -> None:
-    # The role may delete: if two servers upload the same key, the slower removes its own folder.
+    # The role may delete: if two servers upload graphs of the same artifact key, the slower server
+    # removes its own folder.
     folders = f"{key}/*/*"
     grant(
         role,

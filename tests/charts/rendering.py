@@ -1,4 +1,4 @@
-"""The objects of the shipped experiments, rendered once in a test run."""
+"""Kubernetes objects of experiments for tests; those of shipped ones are made once per test run."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +28,7 @@ BINDINGS = Bindings(
     checkpoints_bucket="example-checkpoints",
     artifacts_bucket="example-artifacts",
     results_bucket="example-results",
-    # `render` has them of the experiment.
+    # `render` fills in both for each experiment.
     run_spec_url="",
     run_spec_sha256="",
     llmperf_image="111122223333.dkr.ecr.us-east-2.amazonaws.com/llmperf:1.0.0",
@@ -39,13 +39,16 @@ Object = dict[str, Any]
 
 @cache
 def rendered(name: str = "qwen3-32b") -> Mapping[str, list[Object]]:
-    """Objects by chart. Shared by all tests: copy before changing."""
+    """Return a shipped experiment's objects, {chart id: objects}.
+
+    All tests share them, so a test that changes an object must copy it first.
+    """
     charts: dict[str, list[Object]] = shared_json(f"charts-{name}", lambda: render(resolved(name)))
     return charts
 
 
 def render(experiment: ResolvedNeuron, bindings: Bindings = BINDINGS) -> dict[str, list[Object]]:
-    """Objects by chart, rendered anew: for what is not shipped."""
+    """Render the objects of an experiment that is not shipped, {chart id: objects}."""
     file = run_spec_file(experiment)
     bound = dataclasses.replace(
         bindings,
@@ -59,7 +62,10 @@ def render(experiment: ResolvedNeuron, bindings: Bindings = BINDINGS) -> dict[st
 def charts_of(
     experiment: ResolvedNeuron | None = None, bindings: Bindings = BINDINGS
 ) -> Mapping[str, list[Object]]:
-    """Objects by chart: the shared ones of what is shipped, else rendered anew."""
+    """Return an experiment's objects, {chart id: objects}.
+
+    Without arguments they are qwen3-32b's, which all tests share; else they are rendered anew.
+    """
     if experiment is None and bindings is BINDINGS:
         return rendered()
     return render(experiment or resolved(), bindings)
@@ -76,14 +82,14 @@ def of_kind(kind: str, name: str = "qwen3-32b") -> list[Object]:
 
 
 def homes(objects: Iterable[Object]) -> list[Object]:
-    """The Deployments that run from the start, one a variant."""
+    """Return the Deployments that have a replica when they are applied: one for each variant."""
     found = [o for o in objects if o["kind"] == "Deployment" and o["spec"]["replicas"]]
     assert found
     return found
 
 
 def load_generator(name: str = "qwen3-32b") -> Object:
-    """The measuring Job, among whatever other Jobs there are."""
+    """Return the measuring Job of a shipped experiment."""
     (job,) = [
         job
         for job in of_kind("Job", name)
@@ -104,7 +110,7 @@ def container_of(job: Object) -> Object:
 
 
 def what_would_cost(job: Object) -> list[str]:
-    """How a Job could run on, or start, an accelerator node."""
+    """Return how a Job's pod could run on, or start, an accelerator node; empty if it cannot."""
     pod = pod_of(job)
     found = ["tolerates a taint"] if pod.get("tolerations") else []
     found += ["claims devices"] if pod.get("resourceClaims") else []
@@ -113,16 +119,17 @@ def what_would_cost(job: Object) -> list[str]:
 
 
 def pod_templates(name: str = "qwen3-32b") -> Iterator[Object]:
-    """Every pod's template, whatever makes the pod."""
+    """Yield the pod templates of a shipped experiment's Deployments and Jobs."""
     for item in all_objects(name):
         if "template" in item.get("spec", {}):
             yield item["spec"]["template"]
 
 
 def kinds(value: Any, *place: str) -> Iterator[tuple[str, ...]]:
-    """The places of all values in a resource, with their types, or as they are like `ON_DEMAND`.
+    """Yield (key, ..., key, type's name) of each value in a resource, without indexes of lists.
 
-    A resource without a new one differs from others in names and numbers alone.
+    A value in capitals, like `ON_DEMAND`, is yielded itself and not as its type. If two resources
+    yield the same tuples, they differ in names and numbers alone.
     """
     if isinstance(value, dict):
         for key, item in value.items():
@@ -135,7 +142,10 @@ def kinds(value: Any, *place: str) -> Iterator[tuple[str, ...]]:
 
 
 def tokens(number: int, fingerprint: str) -> Bindings:
-    """Bindings as the stacks have them: CDK tokens, whose numbers move."""
+    """Return Bindings of CDK tokens, as stacks have them; number: the number of the first token.
+
+    fingerprint: the image's, which a stack gives because a token says nothing about the image.
+    """
     return Bindings(
         region="us-east-2",
         checkpoints_bucket=f"${{Token[TOKEN.{number}]}}",

@@ -1,4 +1,4 @@
-"""Buckets as volumes: which, how, and that the pods use exactly those."""
+"""The volumes for S3 buckets: each has a claim, and pods mount exactly these, read-only."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The canaries: what a server will do first, on a cheap node."""
+"""The canaries: Jobs that do on a CPU node what a server does first on an accelerator node."""
 
 import copy
 import dataclasses
@@ -21,7 +21,10 @@ def jobs(name: str = "qwen3-32b") -> list[rendering.Object]:
 
 
 def server_of(job: rendering.Object, name: str) -> rendering.Object:
-    """Of a variant's servers the first: all have one account."""
+    """Return the pod's spec of the first server of the canary's variant.
+
+    It is found by its service account, which all servers of a variant have.
+    """
     account = pod_of(job)["serviceAccountName"]
     pods: list[rendering.Object] = [
         d["spec"]["template"]["spec"] for d in rendering.of_kind("Deployment", name)
@@ -30,7 +33,7 @@ def server_of(job: rendering.Object, name: str) -> rendering.Object:
 
 
 def what_differs(job: rendering.Object, name: str) -> list[str]:
-    """What a server would do first and its canary does not, or does otherwise."""
+    """Return in what a canary's pod differs from its server's pod, though it should be equal."""
     server, pod = server_of(job, name), pod_of(job)
     container, own = server["containers"][0], container_of(job)
     found = [] if pod["serviceAccountName"] == server["serviceAccountName"] else ["account"]
@@ -96,7 +99,7 @@ def test_the_program_takes_its_arguments(name: str) -> None:
 
 
 def what_must_be_equal(job: rendering.Object) -> rendering.Object:
-    """A canary without what its variant decides."""
+    """Return a copy of a canary's Job without what depends on its variant."""
     shared = copy.deepcopy(job)
     del shared["metadata"]["name"]
     del shared["spec"]["template"]["metadata"]["annotations"]["draftworth/variant"]

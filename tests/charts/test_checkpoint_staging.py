@@ -1,4 +1,4 @@
-"""One staging Job a checkpoint: cheap, bounded, and with no token in it."""
+"""The staging Jobs, one per checkpoint: on CPU nodes, with limits, and without a secret token."""
 
 import copy
 import json
@@ -128,7 +128,10 @@ def test_only_a_wrong_input_ends_the_job(name: str) -> None:
 
 
 def tells_each_pod_how_many_failed(job: Object) -> bool:
-    """Kubernetes counts for indexes that have a limit of their own, and only for those."""
+    """Return whether each pod of a Job can read how many pods failed before it.
+
+    Kubernetes counts the failures only in an Indexed Job with a limit for each index.
+    """
     spec = job["spec"]
     (field,) = [e for e in container_of(job)["env"] if e["name"] == FAILURES_VARIABLE]
     counted = spec.get("completionMode") == "Indexed" and "backoffLimitPerIndex" in spec

@@ -1,4 +1,7 @@
-"""Objects that cannot be changed in place: other content, other name; same content, same name."""
+"""An object that cannot be changed in place gets another name if, and only if, its content changes.
+
+Such objects are Jobs, volumes with their claims, claim templates, and the ConfigMap of programs.
+"""
 
 import dataclasses
 import shutil
@@ -20,7 +23,10 @@ pytestmark = pytest.mark.synth
 def names(
     experiment: ResolvedNeuron | None = None, bindings: Bindings = rendering.BINDINGS
 ) -> dict[str, str]:
-    """Names by kind: the measuring Job's, of the others the first."""
+    """Return {kind: name} of an experiment's objects, without the ConfigMap of programs.
+
+    Of the Jobs it has the measuring Job; of each other kind it has the first object.
+    """
     charts = rendering.charts_of(experiment, bindings)
     measuring = charts["load-generator"]
     objects = [*measuring, *(item for items in charts.values() for item in items)]
@@ -34,7 +40,7 @@ def with_bindings(**values: str) -> Bindings:
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """The experiment and its prompts in a folder of their own."""
+    """Copy qwen3-32b.yaml and its prompts into a temporary folder; return the file's path."""
     shutil.copytree(ROOT / "prompts", tmp_path / "prompts")
     (tmp_path / "experiments").mkdir()
     source = ROOT / "experiments" / "qwen3-32b.yaml"
@@ -65,7 +71,7 @@ def test_rerun_changes_the_job_and_nothing_else() -> None:
 
 
 def test_a_deadline_that_is_moved_changes_no_name() -> None:
-    """Neither the Job, which would measure anew, nor the map, which the pod reads again."""
+    """A Job of another name would measure anew; a ConfigMap of another name would not be read."""
     after = changed_in(resolved(), "aws", deadline_minutes=100)
     assert all_names(rendering.render(after)) == all_names(rendering.rendered())
 
@@ -160,5 +166,5 @@ def names_of_kind(kind: str, charts: Mapping[str, list[rendering.Object]]) -> se
 def test_network_policies_keep_their_names(
     experiment: ResolvedNeuron,
 ) -> None:
-    """An old rule that stayed beside the new one would still allow what it allowed."""
+    """If a changed policy got a new name, the old one could stay and still allow its traffic."""
     assert names_of_kind("NetworkPolicy", rendering.render(experiment)) == NETWORK_POLICIES

@@ -1,4 +1,4 @@
-"""The synthesized claims against the devices that the driver publishes for one node."""
+"""The pods' device claims can be allocated from the devices that the Neuron driver publishes."""
 
 import copy
 import dataclasses
@@ -23,8 +23,11 @@ EIGHT = "resource.aws.com/devicegroup8_id"
 
 @cache
 def node_of(instance_type: str) -> tuple[Device, ...]:
-    """Its devices; of trn2.3xlarge as the driver's documentation lets expect them: nobody published
-    such a slice."""
+    """Return the devices that the Neuron driver publishes on a node of this instance type.
+
+    Those of trn2.3xlarge are an assumption by the driver's documentation, because no ResourceSlice
+    of such a node has been published.
+    """
     text = (FIXTURES / f"resourceslice-{instance_type}.yaml").read_text(encoding="utf-8")
     return devices_of(yaml.safe_load(text))
 
@@ -37,7 +40,7 @@ def node() -> tuple[Device, ...]:
 
 
 def claims_at_start(name: str) -> dict[str, rendering.Object]:
-    """By server, of those that run from the start."""
+    """Return the device claims of the servers that run from the start, {server: claim}."""
     return claims_in(rendering.homes(rendering.all_objects(name)), rendering.all_objects(name))
 
 
@@ -48,7 +51,7 @@ def claims_of_pods(name: str = "qwen3-32b") -> list[rendering.Object]:
 def claims_in(
     servers: list[rendering.Object], objects: list[rendering.Object]
 ) -> dict[str, rendering.Object]:
-    """The claim that the pod of each server gets, found the way Kubernetes finds it."""
+    """Return {server: the claim that its pod gets}, found by the claim template's name."""
     templates = {t["metadata"]["name"]: t for t in objects if t["kind"] == "ResourceClaimTemplate"}
     claims = {}
     for deployment in servers:
@@ -78,7 +81,11 @@ def test_eight_devices_of_two_groups_are_no_slot(node: tuple[Device, ...]) -> No
 
 
 def sides(objects: list[rendering.Object], node: tuple[Device, ...]) -> dict[str, set[Any]]:
-    """The devices of each server, by its number, when the two of its time run."""
+    """Return {server: the ids of the devices that it gets}.
+
+    First the two servers that run from the start are allocated on the empty node, then, again on
+    the empty node, the other two.
+    """
     found: dict[str, set[Any]] = {}
     for at_first in (True, False):
         servers = [
@@ -94,7 +101,10 @@ def sides(objects: list[rendering.Object], node: tuple[Device, ...]) -> dict[str
 
 
 def in_other_groups(node: tuple[Device, ...], group: Callable[[int], object]) -> tuple[Device, ...]:
-    """The node with other groups of connected devices than the recorded ones."""
+    """Return the node's devices in other groups of connected devices than a real node's.
+
+    group: returns the group's id for the id of a device.
+    """
     changed_node = []
     for device in node:
         number = device.attribute("neuron.aws.com/deviceId")
@@ -122,7 +132,7 @@ def test_servers_swap_slots_in_any_order(node: tuple[Device, ...], *, backwards:
 @pytest.mark.parametrize(
     "group",
     [
-        lambda n: n % 2,  # every second one
+        lambda n: n % 2,  # every second device
         lambda n: n % 4 // 2,  # columns of the torus and not rows
         lambda n: n // 4 % 2,  # every second row
     ],
@@ -138,7 +148,7 @@ def test_servers_swap_slots_with_other_groups(node: tuple[Device, ...], group: A
 def test_other_device_numbers_keep_no_server_out(
     node: tuple[Device, ...],
 ) -> None:
-    """Then nothing says which slot a server gets; it gets one."""
+    """With unexpected device ids a claim excludes no slot, but each server still gets one."""
     other = []
     for device in node:
         attributes = {domain: dict(values) for domain, values in device.attributes.items()}
@@ -161,7 +171,10 @@ def test_the_control_takes_the_free_slot(node: tuple[Device, ...]) -> None:
 def test_three_variants_fit_two_nodes_at_both_times(
     node: tuple[Device, ...],
 ) -> None:
-    """On which of the nodes is the scheduler's choice; each node has so many of each place."""
+    """At any time at most two servers claim slot 0 of a node, and two slot 1; two nodes have both.
+
+    The scheduler chooses the node.
+    """
     objects = rendering.render(with_third_variant(resolved()))["serving"]
     places = []
     for at_first in (1, 0):

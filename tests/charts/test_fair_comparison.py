@@ -1,8 +1,8 @@
-"""Fair by construction.
+"""The comparison is fair: the pods of two variants differ only in what speculation needs.
 
-Two variants' pods differ in the speculation flags, the draft mount, the artifact key and the names
-(the service account's is one: a role of its own), and in nothing else. In two slots they differ in
-the names and in the one selector that says which slot it is.
+That is: the flags for speculation, the mount of the draft model, the artifact key, and names (also
+that of the service account, as each variant has its own role). The pods of one variant in two slots
+differ in their names and in the selector that says which slot they get.
 """
 
 import copy
@@ -24,19 +24,20 @@ from tests.support.experiments import DFLASH, both, on_small_nodes, put, resolve
 
 pytestmark = pytest.mark.synth
 
-# Of a claim template's name: the place on a node, and the hash of its content.
+# The end of a claim template's name: the number of the slot on its node, and a content hash.
 _OF_A_PLACE = re.compile(r"(-\d)?-[0-9a-f]{8}$")
 NAME_LABELS = ("app.kubernetes.io/instance", "draftworth/variant")
 
 
 def what_must_be_equal(deployment: Object) -> Object:
-    """A Deployment without what variant and slot may decide, and with everything else."""
+    """Return a copy of a server's Deployment without what its variant or slot may change."""
     shared = copy.deepcopy(deployment)
     spec = shared["spec"]
     name = shared["metadata"].pop("name")
     assert spec["selector"]["matchLabels"].pop("app.kubernetes.io/instance") == name
     home = re.sub(r"^slot\d+-", "", name)
-    # Of servers that have no home, a search's first candidate runs too.
+    # A server in its home slot runs from the start. Of the other servers, which have another name,
+    # that of a search's first candidate runs from the start too.
     assert spec.pop("replicas") >= (name == home)
     for metadata in (shared["metadata"], spec["template"]["metadata"]):
         for label in NAME_LABELS:
@@ -46,13 +47,14 @@ def what_must_be_equal(deployment: Object) -> Object:
     (claim,) = pod["resourceClaims"]
     claim["resourceClaimTemplateName"] = _OF_A_PLACE.sub("", claim["resourceClaimTemplateName"])
     pod["volumes"] = _without_draft(pod["volumes"])
-    # The container beside it is compared whole.
+    # The second container, which uploads graphs, is compared with all that it has.
     container, _ = pod["containers"]
     container["volumeMounts"] = _without_draft(container["volumeMounts"])
-    # The key, and what it is the address of.
+    # The artifact key, and the values of which it is a hash.
     artifact = ("ARTIFACT_KEY", "ARTIFACT_INPUTS")
     container["env"] = [e for e in container["env"] if e["name"] not in artifact]
-    # vLLM refuses to start with the second one where there is no speculation.
+    # The flags that only a speculating variant has: without speculation vLLM refuses to start with
+    # PER_REQUEST_ACCEPTANCE.
     own = ("--speculative-config=", f"{PER_REQUEST_ACCEPTANCE}=")
     container["args"] = [a for a in container["args"] if not a.startswith(own)]
     return shared
@@ -63,7 +65,7 @@ def _without_draft(items: list[Any]) -> list[Any]:
 
 
 def test_a_server_takes_nothing_else_of_its_variant() -> None:
-    """What a variant or a slot may change is in this list, which a reviewer reads."""
+    """A new parameter would be something that a variant can change: a reviewer must see it here."""
     parameters = set(inspect.signature(VllmServer.__init__).parameters)
     assert parameters - {"self", "scope", "id_"} == {
         "shared",
@@ -73,7 +75,7 @@ def test_a_server_takes_nothing_else_of_its_variant() -> None:
 
 
 def test_shared_settings_hold_no_variant() -> None:
-    """A parameter `shared` that knew the variants could tell one from another."""
+    """If the settings `shared` held a variant, they could differ from one variant to another."""
     types = {field.name: str(field.type) for field in dataclasses.fields(SharedSettings)}
     assert types
     assert [n for n, of in types.items() if "Variant" in of or "Experiment" in of] == []
@@ -81,7 +83,7 @@ def test_shared_settings_hold_no_variant() -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_variants_of_an_experiment_share_their_environment(name: str) -> None:
-    """The servers get the baseline's (`shared_settings.engine_environment`)."""
+    """All servers get the baseline's environment (`shared_settings.engine_environment`)."""
     experiment = resolved(name)
     environments = [variant.command.environment for variant in experiment.variants]
     assert environments == [experiment.baseline.command.environment] * len(environments)
@@ -104,7 +106,7 @@ def test_the_variants_do_differ_in_speculation(name: str) -> None:
 
 
 def _by_variant(name: str) -> tuple[list[Object], list[Object]]:
-    """The baseline's servers, and the other variant's."""
+    """Return the Deployments of (the baseline's servers, the other variants' servers)."""
     servers = of_kind("Deployment", name)
     plain = [s for s in servers if s["metadata"]["labels"]["draftworth/variant"] == "baseline"]
     return plain, [server for server in servers if server not in plain]

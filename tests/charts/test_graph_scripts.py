@@ -1,4 +1,4 @@
-"""The programs before and beside vLLM: where they come from and what they are told."""
+"""The programs before and beside vLLM: a server starts with those of its ConfigMap alone."""
 
 import base64
 import json
@@ -29,10 +29,10 @@ printf '%s\\n' "$NEURON_COMPILED_ARTIFACTS$VLLM_CACHE_ROOT" "$$" "$PYTHONPATH" "
 
 
 def start(name: str, root: Path) -> tuple[int, list[str]]:
-    """Run a server's command with its paths below `root` and a vllm that reports.
+    """Run the command of a server's container with all its paths moved below the folder `root`.
 
-    The programs are those of the ConfigMap, where the pod's volume puts them. Returns the process
-    id of the command and the lines that vllm wrote.
+    The programs are those of the ConfigMap, and `vllm` is a stand-in that writes what it was given.
+    Returns the process id of the command and the lines that the stand-in wrote.
     """
     pod = rendering.homes(rendering.all_objects(name))[1]["spec"]["template"]["spec"]
     lay_out(name, pod, root)
@@ -50,7 +50,7 @@ def start(name: str, root: Path) -> tuple[int, list[str]]:
         [*command, *server["args"]],
         env={
             **{e["name"]: e.get("value", "from the pod") for e in server["env"]},
-            "AWS_ENDPOINT_URL": "http://127.0.0.1:9",  # nobody listens
+            "AWS_ENDPOINT_URL": "http://127.0.0.1:9",  # a port on which nothing listens
             "LD_LIBRARY_PATH": str(root / "lib"),
             "PATH": f"{root}:{Path(sys.executable).parent}:/usr/bin:/bin",
         },
@@ -64,7 +64,7 @@ def start(name: str, root: Path) -> tuple[int, list[str]]:
 
 
 def lay_out(name: str, pod: rendering.Object, root: Path) -> None:
-    """The files of the ConfigMap volume, below `root`."""
+    """Write the files of the pod's ConfigMap below `root`, at the path of the pod's mount."""
     (volume,) = [v["configMap"] for v in pod["volumes"] if "configMap" in v]
     (config_map,) = [
         c for c in rendering.of_kind("ConfigMap", name) if c["metadata"]["name"] == volume["name"]
@@ -111,7 +111,7 @@ def test_the_key_is_the_hash_of_its_inputs(name: str) -> None:
 
 
 def test_a_rerun_replaces_every_server() -> None:
-    """Their count is on the pod's own disk."""
+    """A new pod has new tries: the number of failed starts is counted on the pod's own disk."""
     again = rendering.render(changed(resolved(), rerun=2))["serving"]
     for server in (o for o in again if o["kind"] == "Deployment"):
         (before,) = (

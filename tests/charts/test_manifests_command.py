@@ -1,4 +1,4 @@
-"""`draftworth manifests`: files for kubectl, and what is left to do."""
+"""`draftworth manifests`: the YAML files that it writes for kubectl, and the steps it prints."""
 
 import hashlib
 import json
@@ -67,7 +67,7 @@ def test_files_hold_the_objects_and_prompts_apart(
 
 
 def check_address_of_run_specification(folder: Path, bucket: str, output: str) -> None:
-    """Where a person is told to put it is where the Job reads it."""
+    """Check that the printed S3 address of the run specification is where the Job reads it."""
     sha256 = hashlib.sha256((folder / RUN_SPEC).read_bytes()).hexdigest()
     url = f"s3://{bucket}/run-specifications/{sha256}.json"
     assert f"aws s3 cp {folder / RUN_SPEC} {url}\n" in output
@@ -80,14 +80,14 @@ def check_address_of_run_specification(folder: Path, bucket: str, output: str) -
 def test_missing_values_are_listed_with_their_filling(
     experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And files of others are left alone, own ones replaced."""
+    """In a folder that is not empty, only the command's own files are replaced."""
     (tmp_path / "kustomization.yaml").write_text("mine", encoding="utf-8")
     (tmp_path / FILES[0]).write_text("old", encoding="utf-8")
     arguments = ["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(tmp_path)]
     assert main([*arguments, VALUES[0]]) == 0
     output = capsys.readouterr().out
     assert "Values to fill in: ARTIFACTS_BUCKET, RESULTS_BUCKET, LLMPERF_IMAGE." in output
-    # Other $ signs, of the programs, must survive, so envsubst is told which to replace.
+    # envsubst must replace these variables only: the programs in the files have $ signs too.
     assert "envsubst '${ARTIFACTS_BUCKET} ${RESULTS_BUCKET} ${LLMPERF_IMAGE}'" in output
     check_address_of_run_specification(tmp_path, "${RESULTS_BUCKET}", output)
     texts = {p.name: p.read_text(encoding="utf-8") for p in tmp_path.iterdir()}
@@ -99,7 +99,7 @@ def test_missing_values_are_listed_with_their_filling(
 
 
 def prompts_in(text: str, cases: Sequence[Case]) -> list[str]:
-    """Prompts that stand in a text, as JSON or YAML has them."""
+    """Return the prompts of `cases` that are in `text`, as they are or escaped as JSON."""
     messages = [m["content"] for c in cases for p in c.prompts for m in p.messages]
     assert messages
     return [m for m in messages if m in text or json.dumps(m)[1:-1] in text]

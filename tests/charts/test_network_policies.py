@@ -1,4 +1,4 @@
-"""Who may talk to whom, by the meaning of the policies and not by their text."""
+"""Which pods may reach which, found by evaluating the network policies as Kubernetes does."""
 
 import copy
 import ipaddress
@@ -26,7 +26,10 @@ def matches(selector: Object, labels: Labels) -> bool:
 def isolated_rules(
     policies: Sequence[Object], labels: Labels, direction: str
 ) -> Iterator[Object] | None:
-    """The rules of all policies that isolate a pod in a direction; None when none does."""
+    """Return the rules of all policies that select a pod in `direction`; None if none selects it.
+
+    direction: `Ingress` or `Egress`. Without a policy a pod may do all.
+    """
     spec = [
         policy["spec"]
         for policy in policies
@@ -41,12 +44,18 @@ def has_port(rule: Object, port: int, protocol: str = "TCP") -> bool:
 
 
 def may_leave(policies: Sequence[Object], source: Labels, target: Labels, port: int) -> bool:
-    """Whether the source's own policies let it talk to a pod of the namespace."""
+    """Return whether the policies of the pod `source` let it connect to the pod `target`.
+
+    source, target: the labels of two pods of the same namespace.
+    """
     return _pod_is_allowed(isolated_rules(policies, source, "Egress"), "to", target, port)
 
 
 def may_enter(policies: Sequence[Object], source: Labels, target: Labels, port: int) -> bool:
-    """Whether the target's policies let a pod of the namespace in, wherever it may go."""
+    """Return whether the policies of the pod `target` let the pod `source` connect to it.
+
+    source, target: the labels of two pods of the same namespace.
+    """
     return _pod_is_allowed(isolated_rules(policies, target, "Ingress"), "from", source, port)
 
 
@@ -66,7 +75,7 @@ def _pod_is_allowed(rules: Iterator[Object] | None, peers: str, other: Labels, p
 def pod_may_reach_address(
     policies: Sequence[Object], source: Labels, address: str, port: int
 ) -> bool:
-    """Pod to an address outside the cluster."""
+    """Return whether a pod may connect to an IP address that is not a pod's."""
     rules = isolated_rules(policies, source, "Egress")
     blocks = (
         peer["ipBlock"]
@@ -139,7 +148,7 @@ def test_a_stager_without_its_policy_reaches_nothing() -> None:
 @pytest.mark.parametrize(
     ("address", "port", "allowed"),
     [
-        ("52.219.96.1", 443, True),  # S3's public addresses, and for stagers the hub's
+        ("52.219.96.1", 443, True),  # a public address of S3; Hugging Face has such ones too
         ("52.219.96.1", 80, False),
         ("169.254.170.23", 80, True),  # EKS Pod Identity agent
         ("169.254.170.23", 443, False),
@@ -154,7 +163,7 @@ def test_a_stager_without_its_policy_reaches_nothing() -> None:
 def test_pods_reach_s3_and_credentials_alone(
     kind: str, address: str, port: int, *, allowed: bool | str
 ) -> None:
-    """But for the pod that scales servers, which reaches the Kubernetes API."""
+    """Only the measuring Job's pod, which starts and stops servers, reaches the Kubernetes API."""
     policies = of_kind("NetworkPolicy")
     for labels in pods(kind):
         scales = labels["app.kubernetes.io/component"] == "load-generator"

@@ -1,4 +1,4 @@
-"""What the pods do and what they may not."""
+"""The pods' rights, and when the measuring Job's pod starts, is retried and ends."""
 
 import copy
 import hashlib
@@ -19,14 +19,17 @@ pytestmark = pytest.mark.synth
 
 
 def what_is_too_free(template: rendering.Object) -> list[str]:
-    """What none of our pods needs; the one that scales servers needs a token."""
+    """Return the rights of a pod that none of our pods needs.
+
+    Only the measuring Job's pod, which starts and stops servers, may have a token of the API.
+    """
     pod = template["spec"]
     scales = pod["serviceAccountName"] == MEASURING_JOB_SERVICE_ACCOUNT
     token = pod.get("automountServiceAccountToken", True)
     found = ["API token"] if token and not scales else []
     found += [key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
-    # Nobody would be told of its failure (decision record 8). Only the winner's pod has one
-    # (`charts/winner/winner_pod.py`), which its user watches.
+    # Nobody would be told that an init container fails (decision record 8). Only the exported pod
+    # of a winner has one (`charts/winner/winner_pod.py`), which its user watches.
     found += ["init container"] if "initContainers" in pod else []
     if pod["securityContext"].get("seccompProfile") != {"type": "RuntimeDefault"}:
         found.append("seccomp")
@@ -34,7 +37,7 @@ def what_is_too_free(template: rendering.Object) -> list[str]:
         context = container["securityContext"]
         found += ["privileged"] if context.get("privileged") else []
         found += ["escalation"] if context.get("allowPrivilegeEscalation", True) else []
-        # The server alone keeps the runtime's default capabilities, and gets none beside them.
+        # Only vLLM's container keeps the default capabilities; it gets no others.
         wanted = None if container["name"] == "vllm" else {"drop": ["ALL"]}
         found += ["capabilities"] if context.get("capabilities") != wanted else []
     return found + [v["name"] for v in pod["volumes"] if "hostPath" in v]
@@ -104,7 +107,7 @@ def test_a_right_too_many_is_found(change: Any, finding: str) -> None:
 
 
 def argument(name: str, option: str) -> str:
-    """What follows an option on the measuring Job's command line."""
+    """Return the value of an option in the arguments of the measuring Job's container."""
     (container,) = rendering.load_generator(name)["spec"]["template"]["spec"]["containers"]
     return str(container["args"][container["args"].index(option) + 1])
 
@@ -159,7 +162,10 @@ def test_every_pod_of_a_job_continues_one_run(name: str) -> None:
 
 
 def failure_action(job: rendering.Object, *, exit_code: int = 0, disrupted: bool = False) -> str:
-    """What the Job controller does about a failed pod: the first rule that matches, or a retry."""
+    """Return the action for a failed pod: that of the first rule that matches, or `Count`.
+
+    `Count`: Kubernetes counts the failure and starts another pod.
+    """
     for rule in job["spec"]["podFailurePolicy"]["rules"]:
         if exit_code in rule.get("onExitCodes", {}).get("values", []):
             return str(rule["action"])
@@ -184,16 +190,15 @@ def failure_action(job: rendering.Object, *, exit_code: int = 0, disrupted: bool
 def test_another_pod_continues_an_unfinished_run(pod: dict[str, Any], action: str) -> None:
     job = rendering.load_generator("qwen3-32b")
     assert failure_action(job, **pod) == action
-    assert (
-        job["spec"]["backoffLimit"] > run_specification.MAX_UNRECORDED_ENDS
-    )  # one is left to record them
+    # After so many pods that recorded no end, a further pod must record that the run has failed.
+    assert job["spec"]["backoffLimit"] > run_specification.MAX_UNRECORDED_ENDS
     assert job["spec"]["podReplacementPolicy"] == "Failed"
 
 
 def what_starts_too_early_or_twice(
     job: rendering.Object, servers: list[rendering.Object]
 ) -> list[str]:
-    """How a Job would spend time before the servers are there, start anew, or never end."""
+    """Return why a Job's pod could start before its servers, be restarted anew, or never end."""
     spec = job["spec"]
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]

@@ -26,7 +26,7 @@ def candidate_charts() -> dict[str, list[Object]]:
 
 
 def test_servers_are_the_reviewed_ones() -> None:
-    """Chart, server, replicas, claim and artifact key of each."""
+    """The snapshot has a line per server: chart, name, replicas, claim template, artifact key."""
     lines = []
     for chart, objects in rendered(NAME).items():
         for server in (item for item in objects if item["kind"] == "Deployment"):
@@ -43,7 +43,7 @@ def of_all() -> list[Object]:
 
 
 def test_a_candidates_server_is_called_by_its_slot() -> None:
-    """By hand, the same variant has a server of another name."""
+    """In an experiment without a search, the same variant's server has another name."""
     (by_hand,) = (s for v in resolved().variants for s in v.slots if s.is_home and s.number == 1)
     server = f"slot1-{server_name(by_hand)}"
     assert server in [deployment["metadata"]["name"] for deployment in of_all()]

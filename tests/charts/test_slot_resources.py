@@ -1,4 +1,4 @@
-"""What the pods ask for fits the nodes that the placement plans."""
+"""The resources that the servers' pods request fit on the planned nodes."""
 
 import pytest
 
@@ -9,9 +9,9 @@ from tests.support.experiments import changed_in, on_small_nodes, resolved
 
 pytestmark = pytest.mark.synth
 
-# What must be left for the kernel, kubelet and DaemonSets. EKS keeps about 3 GiB for 250 pods; the
-# kernel's own tables take 2 to 3 % of the memory.
 ACCELERATOR = resolved().spec.accelerator
+# CPUs and memory of a trn2.48xlarge that must be left for the kernel, kubelet and DaemonSets. EKS
+# reserves about 3 GiB for 250 pods; the kernel's own tables take 2 to 3 % of the memory.
 RESERVED_CPUS = 8
 RESERVED_MEMORY_GIB = 80
 
@@ -21,7 +21,7 @@ def with_slots_of(devices: int) -> ResolvedNeuron:
 
 
 def what_does_not_fit(experiment: ResolvedNeuron, *, services: int) -> list[str]:
-    """Resources that a full node of services asks too much of."""
+    """Return the resources of which a node has too little for this number of servers."""
     slot, node = slot_resources(experiment), experiment.spec.accelerator
     asked = {
         "cpu": services * (slot.cpus + UPLOADER_CPUS) > node.vcpus - RESERVED_CPUS,
@@ -39,7 +39,7 @@ def test_a_full_node_leaves_room_for_the_system(devices: int) -> None:
 
 
 def test_a_small_node_leaves_room_for_the_system() -> None:
-    """Of 12 CPUs and 124 GiB: two CPUs and 10 GiB for the kernel, kubelet and DaemonSets."""
+    """A node with 12 CPUs and 124 GiB keeps 2 CPUs and 10 GiB for kernel, kubelet, DaemonSets."""
     slot = slot_resources(on_small_nodes(resolved("llama-3.1-8b-eagle3")))
     assert slot.cpus + UPLOADER_CPUS <= 10
     assert slot.memory_gib + UPLOADER_MEMORY_GIB <= 114

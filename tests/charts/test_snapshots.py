@@ -1,7 +1,7 @@
-"""Every object of a shipped experiment, and the other's servers, to be read in a diff.
+"""Snapshots of all objects of qwen3-32b, and of the servers of llama-3.1-8b-eagle3.
 
-The other experiment's remaining charts differ in names and numbers that other tests of this folder
-hold for both.
+A reviewer reads their changes in a diff. The other charts of llama-3.1-8b-eagle3 differ in names
+and numbers only, which other tests of this folder check for both experiments.
 """
 
 import copy
@@ -17,7 +17,7 @@ from tests.support.snapshot import assert_snapshot
 pytestmark = pytest.mark.synth
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-# Names that follow the content: shown as such, or every new prompt would change the snapshots.
+# The content hash in a name. The snapshots do not show it, else each new prompt would change them.
 _CONTENT_HASH = re.compile(r"-[0-9a-f]{8}\b")
 
 

@@ -1,4 +1,4 @@
-"""The Kubernetes API over plain HTTPS: objects as dictionaries, warnings with each answer."""
+"""A client of the Kubernetes API by plain HTTPS, with objects as dictionaries."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 
 Object = dict[str, Any]
 
-# Each kind's API and plural, and whether it lives in a namespace.
+# {kind: (path of its API, its plural in paths, whether its objects are in a namespace)}.
 KINDS: Mapping[str, tuple[str, str, bool]] = {
     "ConfigMap": ("api/v1", "configmaps", True),
     "Deployment": ("apis/apps/v1", "deployments", True),
@@ -128,7 +128,7 @@ class Api:
         """Return the server's warnings about an object that it validates and does not create.
 
         Raises:
-            RefusedError: it would not take the object.
+            RefusedError: the server refuses the object.
         """
         path = path_of_object(item, with_name=False)
         answer = self._accepted("POST", path, item, dryRun="All", fieldValidation="Strict")
@@ -139,7 +139,13 @@ class Api:
         return self.ask("PATCH", path, patch, content_type="application/merge-patch+json")
 
     def delete(self, path: str, *, grace_seconds: int | None = None) -> None:
-        """Delete an object, if it is there; its dependants go in the background."""
+        """Delete an object if it exists; Kubernetes deletes the objects that it owns afterwards.
+
+        grace_seconds: None for the object's own grace period.
+
+        Raises:
+            RefusedError: the server refuses the request.
+        """
         options: Object = {"propagationPolicy": "Background"}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds

@@ -12,13 +12,18 @@ from tests.cluster.control_plane import PROGRAMS, ControlPlane, control_plane
 from tests.pods.compiled_graphs.pods import eventually
 
 BINARIES = "KUBE_BINARIES"
-# Each takes minutes, mostly waiting. They are begun first, so that each has its own worker: pytest
-# gives a worker its next file when two tests of its last file are left, so one could get both.
+# Each of these files takes minutes, mostly waiting. They are the first, so that each gets its own
+# worker: pytest gives a worker its next file when two tests of its last file are left, so later one
+# worker could get both files.
 LONGEST_FIRST = ("test_deploys.py", "test_life.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests here as `cluster`, the longest files first; skip them without the programs."""
+    """Mark the tests of this folder as `cluster`, and sort the files that take longest first.
+
+    The tests are skipped if the environment variable KUBE_BINARIES does not name Kubernetes'
+    programs.
+    """
     here = Path(__file__).parent
     items.sort(key=lambda item: item.path.parent != here or item.path.name not in LONGEST_FIRST)
     for item in items:
@@ -34,7 +39,8 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     binaries = Path(os.environ[BINARIES])
     missing = [name for name in PROGRAMS if not (binaries / name).exists()]
     assert not missing, f"{BINARIES}: given {binaries}, which has no {', '.join(missing)}"
-    # Programs started here must reach no network, outlive no test run and mount nothing.
+    # Process 1 is pytest only in namespaces of its own, which `make test-cluster` makes. There the
+    # programs that tests start reach no network, end with the test run, and mount nothing outside.
     first = Path("/proc/1/cmdline").read_bytes()
     assert b"pytest" in first, "the test run has processes of its own only by: make test-cluster"
     with control_plane(binaries, tmp_path_factory.mktemp("control-plane")) as started:
@@ -43,7 +49,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def api(plane: ControlPlane) -> Iterator[Api]:
-    """Yield the control plane's API; delete afterwards what the test leaves."""
+    """Yield the control plane's API, and afterwards delete the objects that the test leaves."""
     yield plane.api
     empty(plane.api)
 
@@ -51,7 +57,7 @@ def api(plane: ControlPlane) -> Iterator[Api]:
 def empty(api: Api) -> None:
     """Delete every node, device and object that a test made.
 
-    Pods first: deletion of their namespace checks again only after half of their grace period.
+    Pods are deleted first: with pods in it, a namespace ends only after half of their grace period.
     """
     for kind in ("Deployment", "Job", "Node", "ResourceSlice", "DeviceClass"):
         for item in api.all(kind):

@@ -1,7 +1,8 @@
 """A Kubernetes control plane on loopback: etcd, API server, controllers, scheduler; no kubelet.
 
-The programs are those of the folder that KUBE_BINARIES names. They end with the block, by process
-id; where the test run itself is killed, with its process namespace (`make test-cluster`).
+The programs are in the folder that the environment variable KUBE_BINARIES names. They are ended by
+their process ids when the `with` block ends. If the test run is killed, they end with its process
+namespace (`make test-cluster`).
 """
 
 import subprocess
@@ -23,7 +24,8 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 LOCAL = "127.0.0.1"
 SERVICES = "172.20.0.0/16"
-# No cloud's controllers; a node whose lease is not renewed counts as lost soon.
+# All controllers except those for a cloud provider. LOST_AFTER: a node whose lease is not renewed
+# counts as lost soon.
 CONTROLLERS = (
     "--controllers=*,-nodeipam,-cloud-node-lifecycle,-service-lb-controller,-node-route-controller"
 )
@@ -33,9 +35,9 @@ SHOWN_LINES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class ControlPlane:
-    """A control plane that is ready.
+    """A control plane that is ready for requests.
 
-    binaries: the folder of its programs. kubeconfig: of an administrator.
+    binaries: the folder of its programs. kubeconfig: an administrator's file for kubectl.
     """
 
     api: Api
@@ -55,7 +57,7 @@ class ControlPlane:
 
 @dataclass(frozen=True, kw_only=True)
 class _Programs:
-    """Starts programs, whose logs are in a folder, and ends them."""
+    """Starts programs with a log file each, and ends them when `ending` is closed."""
 
     binaries: Path
     folder: Path
@@ -78,10 +80,10 @@ class _Programs:
 
 @contextmanager
 def control_plane(binaries: Path, folder: Path) -> Iterator[ControlPlane]:
-    """Start a control plane with its data in the folder; end it with the block.
+    """Start a control plane with its data in `folder`, and end it when the `with` block ends.
 
     Raises:
-        RuntimeError: it did not get ready; the ends of the logs are in the message.
+        RuntimeError: it did not get ready; the last lines of its logs are in the message.
     """
     with ExitStack() as ending:
         programs = _Programs(binaries=binaries, folder=folder, ending=ending)

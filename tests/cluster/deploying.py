@@ -1,7 +1,7 @@
-"""What CloudFormation and CDK do to a cluster: the handler that CDK deploys, driven by a template.
+"""Applies a template's Kubernetes objects as CloudFormation does, with CDK's own kubectl handler.
 
-The handler is the one that the synthesis put beside the templates. It logs in with `aws eks
-update-kubeconfig`; the `aws` on its path here writes the control plane's kubeconfig.
+The handler is the Lambda function's code that CDK writes beside the templates. It logs in with `aws
+eks update-kubeconfig`; in tests a stand-in for `aws` gives it the control plane's kubeconfig.
 """
 
 import json
@@ -21,8 +21,8 @@ from tests.stacks.synthesis import Template, of_type
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
-# This process stays for the next event, as Lambda's processes do. Each line of its input is an
-# event; each line of its output tells the event's error and what the handler logged.
+# The program that runs CDK's handler. Its process waits for the next event, as Lambda's does. Each
+# line of its input is an event; each line of its output has the handler's error and log.
 HANDLER = """
 import contextlib, io, json, logging, signal, sys, traceback
 import index
@@ -49,10 +49,13 @@ Handler = Callable[[Mapping[str, Any]], tuple[str, str]]
 
 @contextmanager
 def handler(plane: ControlPlane, assembly: Path, folder: Path) -> Iterator[Handler]:
-    """Start the assembly's handler, which writes its files into the folder; end it at the end."""
+    """Start CDK's kubectl handler of an assembly, and yield a function that sends it an event.
+
+    folder: for the handler's files. The process ends with the `with` block.
+    """
     aws = folder / "bin" / "aws"
     aws.parent.mkdir(parents=True)
-    # aws eks update-kubeconfig --name CLUSTER --kubeconfig FILE
+    # Stands in for `aws eks update-kubeconfig --name CLUSTER --kubeconfig FILE`, and writes FILE.
     aws.write_text(f'#!/bin/sh\nexec cp {plane.kubeconfig} "$6"\n')
     aws.chmod(0o755)
     (code,) = (path.parent.parent for path in assembly.glob("asset.*/apply/__init__.py"))
@@ -87,8 +90,8 @@ def handler(plane: ControlPlane, assembly: Path, folder: Path) -> Iterator[Handl
 class Deployment:
     """The Kubernetes resources of one stack, as they were last deployed.
 
-    resolve: a template's value as CloudFormation hands it out.
-    edit: changes an object on its way, for tests of what a wrong one does.
+    resolve: returns a template's value as CloudFormation gives it to a handler, with real names.
+    edit: changes an object in place before it is applied, for tests with a wrong object.
     """
 
     handler: Handler
@@ -97,10 +100,12 @@ class Deployment:
     deployed: dict[str, Properties] = field(default_factory=dict)
 
     def deploy(self, template: Template) -> list[str]:
-        """Create, change and then remove what differs; return what was done, in order.
+        """Create and update the objects of a template, and then delete those that are not in it.
+
+        Return what was done, in order, as `REQUEST LOGICAL_ID`.
 
         Raises:
-            AssertionError: the handler refused, with what it said.
+            AssertionError: the handler failed; its error is in the message.
         """
         wanted = dict(self._wanted(template))
         done = []
@@ -115,12 +120,15 @@ class Deployment:
         return done
 
     def destroy(self) -> None:
-        """Remove everything, in reverse order; the handler only logs what it could not delete."""
+        """Delete all objects in reverse order.
+
+        No error is raised for an object that cannot be deleted: the handler only logs it.
+        """
         while self.deployed:
             self._call("Delete", *self.deployed.popitem())
 
     def objects(self) -> list[dict[str, Any]]:
-        """Return every object of the template."""
+        """Return all Kubernetes objects as they were last deployed."""
         manifests = (json.loads(p["Manifest"]) for p in self.deployed.values())
         return [item for manifest in manifests for item in manifest]
 
@@ -129,7 +137,7 @@ class Deployment:
         for logical in TopologicalSorter(needs_in(template)).static_order():
             if logical in manifests:
                 properties = self._edited(self.resolve(manifests[logical]["Properties"]))
-                # A custom resource gets every number and boolean as text.
+                # CloudFormation gives a custom resource each number and boolean as text.
                 yield (
                     logical,
                     {k: v if isinstance(v, str) else json.dumps(v) for k, v in properties.items()},

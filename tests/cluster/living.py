@@ -7,7 +7,7 @@ from typing import Any
 from charts.names import NAMESPACE
 from tests.cluster.api import KINDS, Api, Object, path_of_object
 
-# Kinds of which Kubernetes makes objects itself.
+# Kinds of objects that Kubernetes' controllers make.
 MADE_BY_CONTROLLERS = (
     "DeviceClass",
     "EndpointSlice",
@@ -61,9 +61,9 @@ def living(api: Api) -> dict[str, Object]:
 
 
 def as_created(api: Api, items: Iterable[Object]) -> dict[str, Object]:
-    """Return these objects with the defaults that the API server adds when it creates them.
+    """Return {name: object} of `items`, with the defaults that the API server adds to them.
 
-    They are created in a namespace that stands empty, under names of their own, and not kept.
+    The server only tries to create them (`dryRun`), with other names and in an empty namespace.
     """
     return {name(item): _tried(api, item) for item in items}
 
@@ -87,7 +87,8 @@ def _is_ours(item: Object) -> bool:
 
 def _tried(api: Api, item: Object) -> Object:
     tried = copy.deepcopy(item)
-    # An Indexed Job's pods are named by it and by their index, in 63 characters.
+    # The name is cut, because the names of an Indexed Job's pods, with their index added, may have
+    # only 63 characters.
     tried["metadata"]["name"] = f"tried-{item['metadata']['name']}"[:60].rstrip("-")
     if "namespace" in tried["metadata"]:
         tried["metadata"]["namespace"] = REFERENCE
@@ -106,7 +107,7 @@ def _without_written(item: Object) -> Object:
 
 
 def _drop(node: Any, path: list[str]) -> None:
-    """Remove a field, and each parent that has no other field."""
+    """Remove the field at `path` below `node`, and each parent that then has no field left."""
     first, *rest = path
     if rest and isinstance(node.get(first), dict):
         _drop(node[first], rest)

@@ -1,7 +1,7 @@
-"""Nodes as EKS' node groups bring them: labels and taints of the template, sizes of the type.
+"""Nodes as EKS' node groups add them to a cluster: labels, taints, sizes of the instance type.
 
-A node is an object and a lease that is renewed; no program belongs to it. `stand_in_kubelet.py`
-runs what is bound to one.
+A node is only a Node object, with a lease that is renewed. `stand_in_kubelet.py` runs the pods that
+are bound to nodes.
 """
 
 import threading
@@ -21,7 +21,7 @@ from tests.stacks.synthesis import Template, of_type
 SLICE = ROOT / "tests" / "charts" / "fixtures" / "resourceslice-trn2.48xlarge.yaml"
 LEASES = "kube-node-lease"
 RENEWED_EACH_SECONDS = 3.0
-# The effect of a taint, in EKS and in Kubernetes.
+# {EKS' name for the effect of a taint: Kubernetes' name}.
 EFFECTS = {"NO_SCHEDULE": "NoSchedule"}
 # What pods can use of an m7i.xlarge; the system keeps the rest.
 CPU_NODE = {"cpu": "3920m", "memory": "14Gi", "ephemeral-storage": "90Gi", "pods": "58"}
@@ -44,7 +44,10 @@ class NodeKind:
 def node_kinds(
     cluster: Template, accelerator: Accelerator, instance_type: str, zone: str
 ) -> Mapping[str, NodeKind]:
-    """Return the kinds of node `cpu` and `accelerator`, from the cluster stack's template."""
+    """Return the kinds of node, {`cpu` or `accelerator`: kind}.
+
+    cluster: the template of the stack's part `cluster`, whose node groups have labels and taints.
+    """
     everywhere = {"topology.kubernetes.io/zone": zone}
     groups = {
         group["Labels"]["draftworth/node-group"]: group
@@ -79,16 +82,16 @@ def node_kinds(
 
 @dataclass(kw_only=True)
 class Nodes:
-    """The nodes of a cluster; their leases are renewed until they are lost or gone."""
+    """The nodes of a cluster; the leases of those in `alive` are renewed."""
 
     api: Api
     alive: set[str] = field(default_factory=set)
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def join(self, name: str, kind: NodeKind, *, resource_slice: Object | None = None) -> None:
-        """Add a ready node, with its devices if it has some.
+        """Add a ready node, and the ResourceSlice of its devices if its kind has devices.
 
-        resource_slice: what its driver publishes instead of the recorded one.
+        resource_slice: None for the slice that was recorded on a real trn2.48xlarge.
         """
         spec = {"taints": [dict(taint) for taint in kind.taints]}
         metadata = {"name": name, "labels": dict(kind.labels)}
@@ -107,7 +110,7 @@ class Nodes:
             self.api.create(resource_slice or recorded_slice(name))
 
     def terminate(self, name: str) -> None:
-        """End an instance: EKS deletes its node, and the driver publishes nothing more."""
+        """Do what happens when an instance ends: its Node and its ResourceSlices are deleted."""
         self.alive.discard(name)
         self.api.delete(path_of("Node", name))
         for item in self.api.all("ResourceSlice"):
@@ -115,7 +118,10 @@ class Nodes:
                 self.api.delete(path_of("ResourceSlice", item["metadata"]["name"]))
 
     def retire(self, name: str) -> None:
-        """Let EKS drain a node that its group no longer wants, or end it if it is drained."""
+        """Drain a node that its group no longer wants, as EKS does; terminate it if it has no pods.
+
+        It is called again and again, until the node is gone.
+        """
         self.api.change(path_of("Node", name), {"spec": {"unschedulable": True}})
         pods = self.api.all("Pod", fieldSelector=f"spec.nodeName={name}")
         for pod in pods:
@@ -145,7 +151,7 @@ class Nodes:
 
 @contextmanager
 def nodes_of(api: Api) -> Iterator[Nodes]:
-    """Yield the cluster without nodes; the leases of nodes that join are renewed in the block."""
+    """Yield the nodes of a cluster, none at first; their leases are renewed in the `with` block."""
     nodes = Nodes(api=api)
     api.create(DEVICES)
     renewing = threading.Thread(target=nodes._renew_all, daemon=True)
@@ -158,7 +164,10 @@ def nodes_of(api: Api) -> Iterator[Nodes]:
 
 
 def recorded_slice(node: str) -> Object:
-    """Return what the driver published on a real node, with another node's name."""
+    """Return the ResourceSlice that the Neuron driver published on a real trn2.48xlarge.
+
+    node: the name that it gets instead of the real node's name.
+    """
     slice_object: Any = yaml.safe_load(SLICE.read_text())
     slice_object["metadata"]["name"] = f"{node}-neuron.aws.com"
     slice_object["spec"]["nodeName"] = slice_object["spec"]["pool"]["name"] = node

@@ -11,7 +11,7 @@ from tests.cluster.api import Api, Object, path_of_object
 from tests.cluster.nodes import time_now
 from tests.cluster.sandbox import PodInterface, Program, Sandbox, start
 
-# Seconds here per second of a real kubelet's probe periods and restart delays.
+# Seconds in tests for each second of a real kubelet's probe periods and restart delays.
 SECOND = 0.03
 FIRST_RESTART_WAIT, LONGEST_RESTART_WAIT = 10.0, 300.0
 PROBE_TIMEOUT_SECONDS = 10.0
@@ -55,7 +55,7 @@ def _answers(url: str) -> bool:
 
 @dataclass(kw_only=True)
 class Container:
-    """A container, with all its starts."""
+    """A container of a pod, through all its restarts."""
 
     spec: Object
     folder: Path
@@ -150,9 +150,9 @@ class Container:
 
 @dataclass(kw_only=True)
 class RunningPod:
-    """A pod, from when it is bound to a node to its end.
+    """A pod, from the moment at which it is bound to a node until its end.
 
-    program: what a container of it runs, from the objects that live.
+    program: returns what a container of the pod runs, for (pod, container's spec).
     """
 
     api: Api
@@ -183,7 +183,10 @@ class RunningPod:
         return self._final is not None
 
     def step(self, pod: Object) -> None:
-        """Do what is due, and report the pod's status."""
+        """Start, probe, restart or end the containers, and report the pod's status to the API.
+
+        pod: the Pod object as the API server has it now.
+        """
         self.pod = pod
         if "deletionTimestamp" in pod["metadata"]:
             self._end_politely()

@@ -1,8 +1,8 @@
-"""Containers as processes of this machine: a root, a network and a user of their own.
+"""Containers as processes of this machine, each with a root, a network and a user of its own.
 
-A root is the machine's own root under a layer that goes with the container (overlayfs), with the
-container's mounts at the paths of its pod. All needs the rights of root in the test run's mounts
-and network, which are its own (`make test-cluster`).
+The root of a container shows the machine's files. What the container writes is in an overlayfs
+layer that is deleted with it, and its mounts are at the paths that its pod says. The test run must
+be root in mount and network namespaces of its own (`make test-cluster`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.processes import end_family
 
 BRIDGE = "pods"
 HOST = "10.77.0.1"
-# The first address of the Services: pods use it as the API server's.
+# The first address of the range for Services, at which pods reach the API server.
 KUBERNETES = "172.20.0.1"
 _PREFIX_BITS = 16
 
@@ -36,9 +36,9 @@ class Mount:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What a container runs.
+    """The program of a container, with all that it needs.
 
-    user: id of user and group; None: root.
+    user: the id of its user, and of its group; None: root.
     """
 
     command: Sequence[str]
@@ -51,12 +51,15 @@ class Program:
 
 @dataclass(kw_only=True)
 class PodNetwork:
-    """A switch for all pods, one per test run; `HOST` is this machine's address in it."""
+    """A network bridge to which all pods are connected; there is one per test run.
+
+    `HOST` is this machine's address in it.
+    """
 
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(2))
 
     def __post_init__(self) -> None:
-        # A network's name is a file in this folder, which is mounted for the test run only.
+        # `ip netns` keeps a file for each network in /run, so the test run gets a /run of its own.
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
         _ip("link", "add", BRIDGE, "type", "bridge")
         _ip("address", "add", f"{HOST}/{_PREFIX_BITS}", "dev", BRIDGE)
@@ -78,7 +81,7 @@ class PodNetwork:
 
 @dataclass(frozen=True, kw_only=True)
 class PodInterface:
-    """A pod's network, which is removed with the pod."""
+    """The network namespace of a pod with its address; it is removed with the pod."""
 
     name: str
     address: str
@@ -97,7 +100,10 @@ class Sandbox:
     log: Path
 
     def exit_code(self) -> int | None:
-        """The exit code, as Kubernetes counts: 128 and the signal's number; None while it runs."""
+        """The process's exit code, or None while it runs.
+
+        After a signal it is 128 + the signal's number, as in Kubernetes.
+        """
         code = self.process.poll()
         return code if code is None or code >= 0 else 128 - code
 
@@ -107,7 +113,7 @@ class Sandbox:
 
     def kill(self) -> None:
         end_family(self.process)
-        # Processes that outlived the container's first process.
+        # Other processes of the container may have outlived its first process.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
@@ -136,12 +142,12 @@ def _script(program: Program, box: Path) -> Iterator[str]:
     yield f"mount -t overlay overlay -o lowerdir=/,upperdir={layer},workdir={box}/work {root}"
     for folder in ("/proc", "/sys"):
         yield f"mount --rbind {folder} {root}{folder}"
-    # Only the devices that every container has, and those of its mounts.
+    # /dev has only the devices that every container has; mounts may add others.
     yield f"mount -t tmpfs tmpfs {root}/dev && mkdir -m 1777 {root}/dev/shm"  # noqa: S108
     for name in ("full", "null", "random", "tty", "urandom", "zero"):
         yield f"touch {root}/dev/{name} && mount --bind /dev/{name} {root}/dev/{name}"
     yield f"ln -s /proc/self/fd {root}/dev/fd"
-    # Every user must be able to run an interpreter below a home folder.
+    # The Python interpreter may be below a home folder, and the container's user must reach it.
     for parent in Path(sys.executable).resolve().parents:
         yield f"chmod a+x {root}{parent}"
     for mount in sorted(program.mounts, key=lambda m: m.target):

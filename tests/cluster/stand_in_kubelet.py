@@ -1,7 +1,7 @@
 """Stands in for the kubelets of all nodes: starts the programs of the pods that are bound to them.
 
-Whatever the pod says is what runs: command, arguments, environment, mounts, user. What the images
-hold is made up (`Images`); what comes from AWS is the emulator's.
+Command, arguments, environment, mounts and user are those of the pod. The content of images is made
+up (`Image`), and an emulator stands in for AWS.
 """
 
 import os
@@ -38,8 +38,9 @@ class Image:
 class StandInKubelet:
     """The kubelets of all nodes, in one thread.
 
-    images: by the name that a pod gives, or a part of it.
-    hidden_devices: how many devices of its claim a container does not get.
+    images: {text in the name of a pod's image: content of the image}.
+    hidden_devices: how many devices of its claim each container lacks, for tests of a broken slot.
+    running: {uid of the pod: the pod}. trouble: what a real kubelet would report as events.
     """
 
     api: Api
@@ -61,7 +62,7 @@ class StandInKubelet:
         return text in self.log(fragment, container)
 
     def step(self) -> None:
-        """Look at every pod once."""
+        """Start, run or end each pod once, according to its object and its node."""
         self._write_hosts()
         living = {pod["metadata"]["uid"]: pod for pod in self.api.all("Pod")}
         for uid, pod in living.items():
@@ -89,7 +90,7 @@ class StandInKubelet:
                 self.volumes.of_pod(pod)
             run.step(pod)
         except NotThereError as error:
-            # A real kubelet reports it in an event, and starts nothing.
+            # A real kubelet would report the missing volume in an event, and start no container.
             self.trouble.append(f"{pod['metadata']['name']}: {error}")
             if "deletionTimestamp" in pod["metadata"]:
                 run.step(pod)
@@ -129,12 +130,15 @@ class StandInKubelet:
 
     @property
     def _kubernetes(self) -> Mapping[str, str]:
-        """Return the API server's address, which every container gets."""
+        """Return the environment variables with the API server's address, as in every container."""
         port = str(urlsplit(self.api.url).port)
         return {"KUBERNETES_SERVICE_HOST": KUBERNETES, "KUBERNETES_SERVICE_PORT": port}
 
     def _credentials(self, pod: Object) -> Mapping[str, str]:
-        """Return the credentials of EKS Pod Identity, for service accounts that have a role."""
+        """Return the environment variables with a pod's AWS credentials; {} without a role.
+
+        They stand in for EKS Pod Identity. The key is the name of the pod's service account.
+        """
         account = pod["spec"]["serviceAccountName"]
         if account not in self.volumes.accounts:
             return {}
@@ -148,7 +152,10 @@ class StandInKubelet:
                 yield entry["name"], entry.get("value", "")
 
     def _devices(self, pod: Object, container: Object) -> Iterator[Mount]:
-        """Yield the devices that the driver puts into the container, by their own names."""
+        """Yield the devices that the Neuron driver gives a container, as mounts.
+
+        They are those of the pod's claim; a container that uses no claim gets none.
+        """
         if not container["resources"].get("claims"):
             return
         claims = [
@@ -172,7 +179,7 @@ class StandInKubelet:
             volume = volumes[mount["name"]]
             yield Mount(
                 source=folders[mount["name"]] / mount.get("subPath", ""),
-                # /var/run is another name of /run, here and in images.
+                # A link in a path is followed: /var/run is a link to /run, here and in images.
                 target=os.path.realpath(mount["mountPath"]),
                 read_only=bool(
                     mount.get("readOnly") or {"persistentVolumeClaim", "configMap"} & volume.keys()
@@ -182,7 +189,10 @@ class StandInKubelet:
     # Names of Services
 
     def _write_hosts(self) -> None:
-        """Write each Service's name with the address of a ready pod, into the mounted file."""
+        """Write the `hosts` file that all pods mount, with the name of each Service.
+
+        It has the address of a ready pod or, without one, an address that refuses connections.
+        """
         ready = {
             item["metadata"]["labels"]["kubernetes.io/service-name"]: address
             for item in self.api.all("EndpointSlice")
@@ -215,7 +225,7 @@ class StandInKubelet:
 
 
 def _field(pod: Object, path: str) -> str:
-    """Return a field of the pod, as the downward API does."""
+    """Return the value of a field of the pod, such as `metadata.name`, as the downward API does."""
     if entry := _ENTRY.fullmatch(path):
         kind, key = entry.groups()
         return str(pod["metadata"].get(kind, {}).get(key, ""))

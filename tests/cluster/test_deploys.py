@@ -1,6 +1,6 @@
-"""CDK's own handler over real objects: create, change in every order, delete.
+"""CDK's kubectl handler creates, changes and deletes real objects, in every order of deploys.
 
-What CloudFormation would hand the handler is taken from the synthesized templates.
+Its events are made from the synthesized templates, as CloudFormation would make them.
 """
 
 import itertools
@@ -31,7 +31,7 @@ from tests.support.shared import shared_folder
 pytestmark = [pytest.mark.synth]
 
 BASE = "qwen3-32b"
-# There is no kubelet, so no pod has to end first.
+# A destroy takes less than a minute, because there is no kubelet and so no pod that has to end.
 GONE_WITHIN_SECONDS = 60
 
 
@@ -40,12 +40,13 @@ def _drafted(name: str, model: str, window: int) -> dict[str, Any]:
     return {"name": name, "method": "fused_draft", "draft": draft, "window": window}
 
 
-# Each of these is deployed as the same stack. `None`: another experiment with its name.
+# {name of a change: how it edits the file of qwen3-32b}. All these experiments are deployed as one
+# stack. None: the file of another shipped experiment, with the name qwen3-32b.
 CHANGES: Mapping[str, Edit | None] = {
     "published": put("name", value=BASE),
     "one variant more": lambda data: data["variants"].append(_drafted("k5", "Qwen/Qwen3-1.7B", 5)),
     "another draft": put("variants", 1, value=_drafted("small", "Qwen/Qwen3-0.6B", 7)),
-    # One of its candidates has the published variant's name.
+    # One of the candidates has the same name as the speculating variant of qwen3-32b.
     "a search": both(
         put("variants", value=[{"name": "baseline", "method": "none"}]),
         put(
@@ -82,7 +83,7 @@ def _synth(change: str, folder: Path) -> None:
         path = write_experiment(folder, put("name", value=BASE), base="llama-3.1-8b-eagle3")
     else:
         path = write_experiment(folder, edit)
-    # Templates of this code are validated where they are tested (tests/stacks).
+    # CDK's own validation is off: tests/stacks validates such templates.
     context = cdk_context() | {"@aws-cdk/core:validateAgainstDefaultRules": False}
     app = cdk.App(context=context, outdir=str(folder), analytics_reporting=False)
     build_application(app, experiment=load_neuron(path))
@@ -94,7 +95,10 @@ def templates(change: str) -> Mapping[str, Template]:
 
 
 def resolved(change: str) -> Template:
-    """The benchmark stack with made-up values where CloudFormation would put its own."""
+    """Return the template of the stack's part `benchmark` for a change, with references resolved.
+
+    Where CloudFormation would put real values, such as names of buckets, it has made-up ones.
+    """
     made_up = Cloud(
         names=cast(Any, SimpleNamespace(stack=f"draftworth-{BASE}")),
         region="us-east-2",
@@ -116,9 +120,9 @@ def resolved(change: str) -> Template:
 def published(
     plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Deployment]:
-    """The published experiment, deployed once; each test restores what it changes.
+    """Yield the deployment of qwen3-32b, which all tests share: each restores what it changes.
 
-    Beside it there is a namespace in which objects are tried.
+    The cluster also has an empty namespace, in which `as_created` tries to create objects.
     """
     if plane.api.find(path_of("Namespace", REFERENCE)) is None:
         metadata = {"name": REFERENCE}
@@ -165,7 +169,10 @@ def test_deploying_again_without_a_change_changes_nothing(published: Deployment)
 def test_objects_of_an_older_version_are_taken_over(
     plane: ControlPlane, published: Deployment
 ) -> None:
-    """An older version applied accounts and policies with their chart, so they exist already."""
+    """A deploy succeeds if objects exist already that are new as resources of the template.
+
+    An older version of draftworth applied service accounts and policies with their chart.
+    """
     alone = [k for k in published.deployed if not k.startswith("Chart")]
     assert alone
     for logical in alone:
@@ -192,7 +199,10 @@ def test_what_is_left_over_is_seen(plane: ControlPlane, published: Deployment) -
 
 
 def test_changes_in_every_order_leave_the_wanted_objects(api: Api, published: Deployment) -> None:
-    """As the module's last test it then destroys the stack, in reverse order."""
+    """After each change of an experiment to another one, exactly the new one's objects exist.
+
+    This is the last test of the module, because it destroys the shared stack at its end.
+    """
     for change in every_transition(list(CHANGES)):
         published.deploy(resolved(change))
         check(api, published)

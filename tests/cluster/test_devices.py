@@ -1,4 +1,7 @@
-"""Which pod gets which node and devices: real scheduler, recorded slice of a trn2.48xlarge."""
+"""The real scheduler gives pods the right nodes and devices.
+
+The devices are those of a ResourceSlice that the Neuron driver published on a trn2.48xlarge.
+"""
 
 import asyncio
 import copy
@@ -52,7 +55,10 @@ def kinds() -> Mapping[str, NodeKind]:
 
 @pytest.fixture
 def applied(api: Api, nodes: Nodes, kinds: Mapping[str, NodeKind]) -> Nodes:
-    """The published experiment with its CPU nodes, without an accelerator node."""
+    """Create the objects of qwen3-32b and two CPU nodes; return the nodes.
+
+    There is no accelerator node.
+    """
     api.create(*all_objects())
     for name in ("cpu-1", "cpu-2"):
         nodes.join(name, kinds["cpu"])
@@ -61,7 +67,7 @@ def applied(api: Api, nodes: Nodes, kinds: Mapping[str, NodeKind]) -> Nodes:
 
 @pytest.fixture
 def joined(applied: Nodes, kinds: Mapping[str, NodeKind]) -> Nodes:
-    """The published experiment with an accelerator node."""
+    """Add an accelerator node to the cluster with the objects of qwen3-32b; return the nodes."""
     applied.join(ACCELERATOR, kinds["accelerator"])
     return applied
 
@@ -96,7 +102,10 @@ def are_placed(api: Api, component: str, count: int) -> dict[str, Object]:
 
 
 def is_kept_waiting(api: Api, variant: str, reason: str) -> None:
-    """Wait until the scheduler gives this reason; its first look may precede the nodes."""
+    """Wait until the scheduler gives `reason` for not placing the pod of a variant.
+
+    At its first attempt there may be no nodes yet, so the first reason may be another one.
+    """
 
     def kept_waiting() -> bool:
         pod = pods(api, "serving").get(variant)
@@ -116,7 +125,7 @@ def allocated(api: Api) -> dict[str, list[str]]:
 
 
 def third_server() -> Object:
-    """Add a server that has no requirement but its devices."""
+    """Return the Deployment of a third server, which requests nothing but devices."""
     third: Object = copy.deepcopy(next(i for i in all_objects() if i["kind"] == "Deployment"))
     labels = {**SERVING_COMPONENT, "draftworth/variant": "third", SERVER_LABEL: "vllm-third"}
     third["metadata"]["name"] = "vllm-third"
@@ -149,7 +158,7 @@ def test_with_nodes_each_server_gets_connected_devices(api: Api, joined: Nodes) 
     assert not set.intersection(*(set(devices) for devices in claims.values()))
     for devices in claims.values():
         assert len({_groups()[device] for device in devices}) == 1
-    # The Job that waited for the servers gets no accelerator node either.
+    # The measuring Job, which waited for the servers, does not run on their node.
     (measuring,) = are_placed(api, "load-generator", 1).values()
     assert node_of(measuring) in {"cpu-1", "cpu-2"}
 
@@ -169,7 +178,10 @@ def test_a_third_server_waits_until_devices_are_free(api: Api, joined: Nodes) ->
 
 
 def _ended(api: Api, variant: str) -> bool:
-    """Delete the pod for good, as its kubelet would."""
+    """Delete a variant's pod for good if it is being deleted, as its kubelet would.
+
+    Return whether the pod is gone.
+    """
     pod = pods(api, "serving").get(variant)
     if pod and "deletionTimestamp" in pod["metadata"]:
         api.delete(path_of_object(pod), grace_seconds=0)
@@ -178,7 +190,8 @@ def _ended(api: Api, variant: str) -> bool:
 
 @pytest.mark.parametrize(
     ("lacking", "reason"),
-    # A selector fails if the attribute is missing, and the scheduler stops at that error.
+    # If an attribute of a selector is missing, the scheduler reports that error; if that of the
+    # constraint is missing, it reports that it cannot allocate.
     [(CONNECTED, "cannot allocate all claims"), ("instanceType", "no such key: instanceType")],
 )
 def test_devices_without_a_needed_attribute_are_not_taken(
@@ -196,8 +209,8 @@ def test_devices_without_a_needed_attribute_are_not_taken(
 def test_what_tolerates_nothing_keeps_off_the_accelerator_nodes(
     api: Api, nodes: Nodes, kinds: Mapping[str, NodeKind]
 ) -> None:
-    """Jobs of the charts without their node selectors: only the taint keeps them off."""
-    # The canaries' volumes too, because the scheduler checks them before taints.
+    """The taint of accelerator nodes is enough to keep Jobs off them, without node selectors."""
+    # The canaries' volumes are created too, because the scheduler checks volumes before taints.
     volumes = ("PersistentVolume", "PersistentVolumeClaim")
     wanted = ("Namespace", "ServiceAccount", *volumes)
     api.create(*(i for i in all_objects() if i["kind"] in wanted))
@@ -219,7 +232,10 @@ def test_what_tolerates_nothing_keeps_off_the_accelerator_nodes(
 def test_servers_start_on_no_node_of_another_type(
     api: Api, applied: Nodes, kinds: Mapping[str, NodeKind]
 ) -> None:
-    """Even with free devices: claims require the type, and pods require the node's label."""
+    """A node of another type stays empty though it has free devices of the same kind.
+
+    Claims require devices of the instance type, and pods require the node's label with the type.
+    """
     labels = {**kinds["accelerator"].labels, "node.kubernetes.io/instance-type": "trn1.32xlarge"}
     other = NodeKind(
         labels=labels,
@@ -234,7 +250,10 @@ def test_servers_start_on_no_node_of_another_type(
 
 @pytest.fixture
 def kubernetes(api: Api, applied: Nodes, tmp_path: Path) -> KubernetesServers:
-    """The measuring pod's client: its account's token, and the names of all servers."""
+    """Return the client with which the measuring pod starts and stops servers.
+
+    It has a token of the pod's own service account.
+    """
     (tmp_path / "token").write_text(api.token_of(MEASURING_JOB_SERVICE_ACCOUNT))
     (tmp_path / "namespace").write_text(NAMESPACE)
     (tmp_path / "ca.crt").write_bytes(api.certificate.read_bytes())
@@ -251,7 +270,10 @@ def endpoints_of(repetition: int) -> tuple[Endpoint, ...]:
 
 
 def sides(api: Api, names: Iterable[str]) -> dict[str, set[int]]:
-    """Return the devices of each named server once all have some; end pods that must end."""
+    """Return {server: numbers of its devices}, once exactly the servers `names` have devices.
+
+    Pods that are being deleted are ended, as their kubelet would do it.
+    """
     wanted = set(names)
 
     def devices_by_server() -> dict[str, set[int]]:
@@ -272,7 +294,7 @@ def sides(api: Api, names: Iterable[str]) -> dict[str, set[int]]:
 def test_a_swap_moves_both_servers_to_other_devices(
     api: Api, joined: Nodes, kubernetes: KubernetesServers
 ) -> None:
-    """Several repetitions, with the measuring pod's own token."""
+    """In every second repetition the servers of both variants run in the other variant's slot."""
     low, high = set(range(8)), set(range(8, 16))
     at_first = {"vllm-baseline": low, "vllm-qwen3-1-7b-k7": high}
     swapped = {"slot1-vllm-baseline": high, "slot0-vllm-qwen3-1-7b-k7": low}
@@ -305,7 +327,10 @@ def _uids(api: Api) -> set[str]:
 def test_a_stopped_server_frees_its_slot_for_another(
     api: Api, joined: Nodes, kubernetes: KubernetesServers
 ) -> None:
-    """As in a control run: the baseline runs twice, and the other variant is stopped."""
+    """In a run's control the baseline is measured against itself: two servers of it run.
+
+    The other variant's server is stopped, and the second baseline server gets its slot.
+    """
     baseline, control = endpoints_of(1)[0], endpoints_of(2)[0]
     asyncio.run(kubernetes.run_only([baseline, control], restart=False))
     devices = sides(api, [baseline.server, control.server])

@@ -1,7 +1,7 @@
-"""The life of a run: real controllers, real scheduler, the pods' real programs.
+"""Whole runs, from deploy to destroy, with real controllers and the pods' real programs.
 
-Staging, capacity, serving, measuring, results, verdict, and destroy. No path, variable, account or
-name is replaced: what a chart says wrongly fails here.
+A run stages checkpoints, starts nodes, serves, measures, and writes results and a verdict. Paths,
+variables, accounts and names are those of the charts, so a mistake in a chart makes a run fail.
 """
 
 import re
@@ -67,7 +67,7 @@ def world(
     tmp_path: Path,
 ) -> Iterator[World]:
     path, assembly, templates = synthesis
-    # The pods' programs run as another user.
+    # The pods' programs run as another user, who must be able to enter these folders.
     for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         parent.chmod(0o755)
     with new_world(plane, network, tmp_path, path, templates, assembly) as made:
@@ -80,12 +80,12 @@ def run_of(world: World) -> RunResult | None:
 
 
 def has_mail_with(world: World, *words: str) -> bool:
-    """Return whether one new mail has all of these words."""
+    """Return whether one of the mails since the last call has all of these words."""
     return any(all(word in mail for word in words) for mail in world.cloud.notifications())
 
 
 def destroy(world: World) -> None:
-    """Remove all objects in order, and their namespace."""
+    """Delete all objects of the stack in order, and wait until none is left."""
     world.stack.destroy()
     eventually(lambda: not living(world.api), seconds=120)
 
@@ -93,7 +93,7 @@ def destroy(world: World) -> None:
 def test_a_run_from_deploy_to_verdict_and_destroy(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world.nodes_linger = True  # until the graphs are uploaded
+    world.nodes_linger = True  # so that servers can upload their graphs after the run's end
     world.deploy()
     assert world.names_of("accelerator") == []
     run = world.until(lambda: run_of(world))
@@ -102,7 +102,7 @@ def test_a_run_from_deploy_to_verdict_and_destroy(
     assert blocks
     assert len(blocks) % BLOCKS_A_ROUND == 0
     world.until(lambda: len(world.keys("artifacts", "_ARTIFACTS.json")) == VARIANTS)
-    # The Jobs are over and the nodes go.
+    # From here on nodes end as soon as the capacity controller no longer wants them.
     world.nodes_linger = False
     world.until(lambda: not world.names_of("accelerator"))
     for container in ("checkpoint-stager", "llmperf"):
@@ -110,7 +110,7 @@ def test_a_run_from_deploy_to_verdict_and_destroy(
     capsys.readouterr()
     where = f"s3://{world.cloud.bucket.results}/runs/{run.run_id}"
     assert main(["report", where, "--verbose"]) == 0
-    # The figures depend on the machine's other work.
+    # Either verdict is right, because the figures depend on the machine's other work.
     assert re.search(
         r"at c\d+, [a-z0-9.-]+: (cheaper per token|inconclusive)", capsys.readouterr().out
     )
@@ -132,13 +132,13 @@ def test_a_run_starts_stops_and_swaps_its_servers(world: World) -> None:
         *((1, "baseline", 0), (1, "qwen3-1.7b-k7", 1), (1, "control", 1)),
         *((2, "baseline", 1), (2, "qwen3-1.7b-k7", 0), (2, "control", 0)),
     }
-    # Each server's name in its state and in its log.
+    # Each server has written its state under its own name, and the second ones loaded the graphs.
     states = {key.rpartition("/")[2] for key in world.keys("results") if "/serving/" in key}
     assert states == {f"{name}.json" for name in server_names(world.experiment)}
     assert "are in the bucket" in world.kubelet.log("slot1-vllm-baseline", ENGINE)
     world.until(lambda: not world.names_of("accelerator"))
     assert has_mail_with(world, "complete")
-    # The servers that the deploy started, for the next Job.
+    # At the run's end the servers run that the deploy started: the next measuring Job needs them.
     eventually(lambda: running(world) == {e.server for e in endpoints_of(world, 1)})
     destroy(world)
 
@@ -193,7 +193,10 @@ def test_a_run_survives_the_loss_of_every_node(world: World) -> None:
 
 
 def by_hand(window: int) -> dict[str, object]:
-    """Return a candidate that is measured in any case."""
+    """Return a variant of the experiment file, which a search measures in any case.
+
+    window: how many tokens the draft model proposes per step.
+    """
     name, draft = f"qwen3-1.7b-k{window}", {"model": DRAFT}
     return {"name": name, "method": "fused_draft", "draft": draft, "window": window}
 
@@ -244,7 +247,7 @@ def test_a_search_resumes_its_candidate_after_lost_nodes(
     blocks = blocks_of(world)
     assert before <= {block.stem for block in blocks}
     assert set(Counter((b.case, b.variant, b.round) for b in blocks).values()) == {1}
-    # The first candidate's blocks are the first pod's: they are not measured again.
+    # The blocks of the first candidate, which the lost pod measured, are not measured again.
     assert {b.variant for b in blocks} == {"baseline", *search.order}
     world.until(lambda: not world.names_of("accelerator"))
     eventually(lambda: running(world) == {e.server for e in endpoints_of(world, 1)[:2]})
@@ -280,7 +283,10 @@ def test_servers_that_are_never_healthy_hold_no_node(world: World) -> None:
 def test_a_broken_slot_costs_ten_minutes_at_most(
     driver: str, hidden_devices: int, mount: str, reason: str, world: World
 ) -> None:
-    """Counted by the controller's ledger, whose clock is not faster than the pods' clock."""
+    """A server that cannot start ends its node within ten minutes of paid node time.
+
+    The capacity controller counts the node time. Its clock is set to the speed of the pods' clock.
+    """
     compiled("neuron.c")
     world.spoil_driver(driver)
     world.kubelet.hidden_devices = hidden_devices
@@ -297,11 +303,11 @@ def test_a_broken_slot_costs_ten_minutes_at_most(
     assert not world.kubelet.says("vllm-", ENGINE, "is not in the bucket: compiling")
 
 
-# Several mistakes of a chart at once, each in another program, where each must show.
+# Wrong charts: several mistakes at the same time, each of which must show in another program's log.
 
 
 def wrong(item: Object) -> None:
-    """Spoil a variable, two mounts and an account."""
+    """Spoil a variable of the baseline's server, and a mount path of each server and of the Job."""
     name, kind = item["metadata"]["name"], item["kind"]
     if (kind, name) == ("Deployment", "vllm-baseline"):
         server, uploader = containers(item)
@@ -320,14 +326,15 @@ def containers(item: Object) -> list[Object]:
 
 
 def rename(entries: list[Object], key: str, old: str, new: str) -> None:
-    """Rename the one entry that has the old value."""
+    """Set `key` to `new` in the only entry in which it is `old`."""
     (entry,) = (e for e in entries if e[key] == old)
     entry[key] = new
 
 
 def test_wrong_names_and_paths_of_a_chart_show(world: World) -> None:
     world.stack.edit = wrong
-    world.nodes_linger = True  # the Job's failure ends the run before a server reports its failure
+    # The measuring Job fails and ends the run before the servers fail, but they shall fail too.
+    world.nodes_linger = True
     world.deploy()
     for pod, container, log_text in (
         ("vllm-baseline", ENGINE, "ARTIFACT_KEY"),
@@ -340,7 +347,7 @@ def test_wrong_names_and_paths_of_a_chart_show(world: World) -> None:
 
 
 def test_servers_without_a_role_start_no_node(world: World) -> None:
-    """Their canaries wait for their volumes, as the servers would."""
+    """Without a role the canaries cannot mount their volumes, so no accelerator node is started."""
     world.stack.edit = without_role
     world.deploy()
     world.until(partial(has_mail_with, world, "canary is silent"))
@@ -351,7 +358,7 @@ def test_servers_without_a_role_start_no_node(world: World) -> None:
 
 
 def without_role(item: Object) -> None:
-    """Give every pod of a server the namespace's default account."""
+    """Give the pods of servers and canaries the namespace's default service account."""
     pod = item.get("spec", {}).get("template", {}).get("spec", {})
     if pod.get("serviceAccountName", "").startswith("vllm-"):
         pod["serviceAccountName"] = "default"

@@ -18,7 +18,10 @@ pytestmark = [pytest.mark.synth]
 
 @pytest.fixture(scope="module")
 def namespaced(plane: ControlPlane) -> Iterator[Api]:
-    """The API with the experiment's namespace, in which objects are validated, not created."""
+    """Yield the API of a cluster that has the experiment's namespace.
+
+    The server needs the namespace to validate objects, although none is created.
+    """
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     plane.api.create(namespace)
     yield plane.api
@@ -61,7 +64,7 @@ def test_what_is_deprecated_is_seen(namespaced: Api) -> None:
 
 
 def _renamed(item: Object) -> Object:
-    """Return a namespace with another name, because its own exists already."""
+    """Return the object; if it is the Namespace, with another name, because its own exists."""
     if item["kind"] != "Namespace":
         return item
     return {**item, "metadata": {**item["metadata"], "name": "another"}}

@@ -1,7 +1,6 @@
-"""What a pod may ask of Kubernetes: nothing, whoever's account it runs as, but for the scale of the
-servers that the measuring pod starts and stops.
+"""No pod has rights in the Kubernetes API, except that the measuring pod may scale the servers.
 
-What each account must be able to do is in AWS, through the role that EKS Pod Identity gives it.
+All other rights of service accounts are in AWS, by the roles that EKS Pod Identity gives them.
 """
 
 import copy
@@ -49,7 +48,10 @@ def user(account: str) -> str:
 
 
 def is_allowed(api: Api, account: str, verb: str, group: str, resource: str) -> bool:
-    """Return the API server's answer to a SubjectAccessReview."""
+    """Return whether a service account has a right, by the API server's SubjectAccessReview.
+
+    group: the API group. resource: RESOURCE or RESOURCE/SUBRESOURCE.
+    """
     name, _, part = resource.partition("/")
     attributes = {"verb": verb, "group": group, "resource": name, "subresource": part}
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{names.NAMESPACE}"]
@@ -77,7 +79,10 @@ def allowed(api: Api, account: str) -> list[str]:
 
 
 def listed(plane: ControlPlane, account: str) -> set[str]:
-    """Return `VERB RESOURCE` for each right that Kubernetes lists."""
+    """Return `VERB RESOURCE NAME ...` for each right that Kubernetes lists for an account.
+
+    The names of objects follow only if the right covers not all objects.
+    """
     output = plane.kubectl("auth", "can-i", "--list", "-n", names.NAMESPACE, "--as", user(account))
     assert output.returncode == 0, output.stderr
     rows = (line.split() for line in output.stdout.splitlines()[1:])
@@ -97,7 +102,10 @@ def _group_first(resource: str) -> str:
 
 
 def _names(row: list[str]) -> list[str]:
-    """Return the names of the objects that a right covers; empty: it covers all."""
+    """Return the names of the objects that a right covers; empty if it covers all objects.
+
+    row: the words of a line of `kubectl auth can-i --list`.
+    """
     return [word.strip("[]") for word in row[2:-1] if word.strip("[]")]
 
 
@@ -114,7 +122,7 @@ def test_no_account_of_a_pod_may_do_anything(
 
 @pytest.fixture
 def measuring(applied: Api) -> Api:
-    """The API with a token of the measuring pod's account."""
+    """Return a client of the API with a token of the measuring pod's service account."""
     token = applied.token_of(names.MEASURING_JOB_SERVICE_ACCOUNT)
     return Api(url=applied.url, token=token, certificate=applied.certificate)
 

@@ -1,4 +1,4 @@
-"""A pod's volumes as folders of this machine, with the content of existing objects."""
+"""A pod's volumes as folders of this machine, with the content of ConfigMaps and S3 buckets."""
 
 import base64
 import os
@@ -16,14 +16,15 @@ LOOK_SECONDS = 1.0
 
 
 class NotThereError(Exception):
-    """A volume cannot be mounted yet: the kubelet tries again before it starts containers."""
+    """A volume cannot be mounted yet; the kubelet starts no container and tries again later."""
 
 
 @dataclass(kw_only=True)
 class Volumes:
-    """The volumes of one node's pods.
+    """The volumes of all pods.
 
-    accounts: service accounts with a role; the S3 driver mounts with the rights of the pod's.
+    accounts: the service accounts that have an IAM role; the S3 driver mounts a bucket only for
+        pods with such an account.
     """
 
     api: Api
@@ -34,10 +35,12 @@ class Volumes:
     _next_look: dict[str, float] = field(default_factory=dict)
 
     def of_pod(self, pod: Object) -> dict[str, Path]:
-        """The folder of each volume, by name; made at the first call, brought up to date later.
+        """Return the folders of a pod's volumes, {volume's name: folder}.
+
+        The first call makes the folders, and later calls bring them up to date.
 
         Raises:
-            NotThereError: one cannot be had.
+            NotThereError: a volume cannot be mounted yet.
         """
         uid = pod["metadata"]["uid"]
         volumes = {v["name"]: v for v in pod["spec"].get("volumes", ())}
@@ -63,7 +66,10 @@ class Volumes:
             raise AssertionError(f"the stand-in knows no volume like {volume}")
 
     def _project(self, source: Object, folder: Path, pod: Object) -> None:
-        """Return the files for access to Kubernetes: a token, the certificate, the namespace."""
+        """Write the files of a projected volume, with which a pod calls the Kubernetes API.
+
+        source: one of the volume's sources, for the token, the certificate or the namespace.
+        """
         if "configMap" in source:
             self._write_config_map(source["configMap"], folder)
         elif "downwardAPI" in source:
@@ -77,7 +83,7 @@ class Volumes:
             self._put(path, token.encode())
 
     def _give(self, folder: Path, pod: Object) -> None:
-        """Give an empty folder to the pod's group; others may write there too."""
+        """Give the folder of an `emptyDir` to the pod's `fsGroup`; all users may write to it."""
         if group := pod["spec"].get("securityContext", {}).get("fsGroup"):
             os.chown(folder, 0, group)
         folder.chmod(0o2777)
@@ -98,7 +104,10 @@ class Volumes:
                 self._put(path, data[item["key"]])
 
     def _show_bucket(self, claim: str, folder: Path, pod: Object) -> None:
-        """Make the folder show every object below the volume's prefix, as Mountpoint does."""
+        """Write each S3 object below the volume's prefix to the folder, as Mountpoint shows it.
+
+        Files of deleted objects are removed.
+        """
         volume = self._volume(claim)
         account = pod["spec"]["serviceAccountName"]
         if account not in self.accounts:
@@ -118,7 +127,7 @@ class Volumes:
         self._versions[folder] = in_bucket
 
     def _put(self, path: Path, content: bytes) -> None:
-        """Replace the file in one step, as the kubelet does: a program may be reading it."""
+        """Write a file in one step, as the kubelet does, because a program may be reading it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=self.folder, delete=False) as new:
             new.write(content)

@@ -1,4 +1,7 @@
-"""An experiment's account, cluster, hub and nodes, with the pods' real programs running."""
+"""All that surrounds an experiment: emulated AWS account, cluster, nodes, a local Hugging Face.
+
+The pods on the nodes run their real programs.
+"""
 
 import shutil
 import signal
@@ -38,7 +41,7 @@ from tests.support.neuron import compiled, put_node
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
 TURN_SECONDS = 0.6
-# Minutes of the controller's clock per turn: hours for it are minutes here.
+# Minutes by which the capacity controller's clock advances per turn, so that hours take minutes.
 MINUTES_A_TURN = 0.2
 NEURON = "vllm-neuronx"
 PROGRAMS = f"{Path(sys.executable).parent}:/usr/bin:/bin"
@@ -46,10 +49,10 @@ PROGRAMS = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 
 @dataclass(kw_only=True)
 class World:
-    """Everything that surrounds one experiment: account, cluster, hub, nodes.
+    """All that surrounds one experiment: AWS account, cluster, nodes, and a local Hugging Face.
 
-    nodes_linger: instances that are no longer wanted are still there, as they are for a while.
-    minutes_a_turn: how far the controller's clock goes at each turn.
+    nodes_linger: whether nodes that are no longer wanted stay up, as real ones do for a while.
+    minutes_a_turn: by how much the capacity controller's clock advances at each turn.
     """
 
     experiment: ResolvedNeuron
@@ -86,7 +89,10 @@ class World:
         (self.kubelet.folder / "node" / "sys/module/neuron/version").write_text(version)
 
     def spoil_mount(self, how: str) -> None:
-        """Make the checkpoint's mount `slow` or `gone`, by a library that servers preload."""
+        """Make reads of the checkpoint slow or fail, by a library that servers preload.
+
+        how: `slow` or `gone`.
+        """
         image = self.kubelet.images[NEURON]
         library = self.kubelet.folder / "bad_mount.so"
         library.write_bytes(compiled("bad_mount.c"))
@@ -99,7 +105,7 @@ class World:
         self.kubelet.images = {**self.kubelet.images, NEURON: spoilt}
 
     def hold(self, fragment: str) -> None:
-        """Pause every process of the pods with this text in their names."""
+        """Pause the first process of each container of the pods with this text in their names."""
         for run in self.kubelet.running.values():
             if fragment in run.pod["metadata"]["name"]:
                 for container in run.containers:
@@ -115,7 +121,7 @@ class World:
         ]
 
     def turn(self) -> None:
-        """Let AWS proceed: events, a heartbeat, instances that start and end."""
+        """Let AWS do a step: deliver events, call the capacity controller, start and end nodes."""
         self.cloud.events()
         self.cloud.heartbeat(after_minutes=self.minutes_a_turn)
         self.cloud.nodes_follow()
@@ -142,7 +148,10 @@ class World:
             yield from log.read_text(errors="replace").splitlines()[-10:]
 
     def keys(self, bucket: str, suffix: str = "") -> list[str]:
-        """Return the keys with this ending; bucket: `checkpoints`, `artifacts` or `results`."""
+        """Return the keys of a bucket that end with `suffix`.
+
+        bucket: `checkpoints`, `artifacts` or `results`.
+        """
         listing = self.cloud.client("s3").list_objects_v2(Bucket=getattr(self.cloud.bucket, bucket))
         return [e["Key"] for e in listing.get("Contents", ()) if e["Key"].endswith(suffix)]
 
@@ -176,7 +185,10 @@ def new_world(
     templates: Mapping[str, Template],
     assembly: Path,
 ) -> Iterator[World]:
-    """Yield a world in which nothing is deployed."""
+    """Yield a world in which nothing is deployed.
+
+    path: the experiment file. assembly: the CDK assembly. templates: {part of the stack: template}.
+    """
     experiment = load_neuron(path)
     with ExitStack() as stack:
         stack.enter_context(one_signing_key())
@@ -232,7 +244,7 @@ def _accounts(template: Template) -> frozenset[str]:
 
 
 def _address_of_pods(stack: ExitStack) -> str:
-    """Serve the emulated account at an address that pods reach."""
+    """Serve the emulated AWS account at an address that pods reach, and return its URL."""
     server = ThreadedMotoServer(ip_address=HOST, port=0, verbose=False)
     server.start()
     stack.callback(server.stop)
@@ -241,16 +253,20 @@ def _address_of_pods(stack: ExitStack) -> str:
 
 
 def _images(folder: Path, aws: str, hub: LocalHub) -> Mapping[str, Image]:
-    """Return the content of both images; their packages are those of this interpreter."""
+    """Return the content of the measuring and the Neuron image, {text in an image's name: content}.
+
+    Their Python packages are those of this machine's interpreter. aws: the URL of the emulator.
+    """
     measuring, neuron = folder / "measuring-image", folder / "neuron-image"
     for file in source_files(MEASURING_IMAGE):
-        # With bytecode, because each program of a pod would compile it again.
+        # The bytecode is copied too, because each program of a pod would otherwise compile it.
         for path in (ROOT / file, Path(cache_from_source(str(ROOT / file)))):
             if path.exists():
                 copy = measuring / path.relative_to(ROOT)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, copy)
-    # No request is excluded, because on a busy machine the client waits for a core.
+    # The client excludes requests for which it waited too long for a core. On a busy machine these
+    # would be many, so the limits are lifted.
     for name, limit, lifted in (
         ("clock.py", f"MAX_WAIT_SHARE = {MAX_WAIT_SHARE}", "MAX_WAIT_SHARE = 1e9"),
         ("connections.py", "_MAX_AGE_NS = _NANOSECONDS", "_MAX_AGE_NS = 10**18"),
@@ -260,7 +276,7 @@ def _images(folder: Path, aws: str, hub: LocalHub) -> Mapping[str, Image]:
         assert source.count(limit) == 1
         module.write_text(source.replace(limit, lifted))
     write_vllm(neuron)
-    node = put_node(folder / "node", devices=0)  # the claim's devices come with its pod
+    node = put_node(folder / "node", devices=0)  # a pod's container gets the devices of its claim
     here = {
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_ENDPOINT_URL": aws,

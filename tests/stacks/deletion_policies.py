@@ -1,7 +1,7 @@
-"""What a template must say for each type of resource, so that a destroy leaves nothing behind.
+"""Rules, one per resource type, for what a template must say so that a destroy leaves nothing.
 
-A type without a rule fails the test until somebody writes its rule here: what it leaves
-behind, who writes logs for it, what has to be empty before it can be deleted.
+A type without a rule fails the test until somebody writes its rule here: what a resource of the
+type leaves behind, what writes logs for it, what must be empty before it can be deleted.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ INSIGHTS_LOGS = ("application", "dataplane", "host", "performance")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A resource and what stands around it."""
+    """A resource with its template and its experiment, for a rule to judge."""
 
     experiment: ResolvedNeuron
     template: Template
@@ -34,30 +34,30 @@ class Case:
         return found
 
 
-# What is wrong with a resource; nothing when it follows the rule of its type.
+# Yields what is wrong with a resource; nothing if the resource follows the rule of its type.
 Rule = Callable[[Case], Iterator[str]]
 
 
 def deleted(case: Case) -> Iterator[str]:
-    """Deleted with its stack, and leaves nothing."""
+    """Rule for most types: the resource is deleted with its stack, and leaves nothing."""
     for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
         if case.resource.get(policy, "Delete") != "Delete":
             yield f"{policy} {case.resource[policy]}: it would outlive its stack"
 
 
 def deleted_by_statement(case: Case) -> Iterator[str]:
-    """Stateful: the template says that it is deleted, and does not leave it to a default."""
+    """Rule for a resource with data: the template says that it is deleted, without a default."""
     if "DeletionPolicy" not in case.resource:
         yield "stateful, and no DeletionPolicy"
     yield from deleted(case)
 
 
 def bucket(case: Case) -> Iterator[str]:
-    """Emptied and deleted, or one that the experiment keeps."""
+    """Rule for a bucket: it is emptied and deleted, unless the experiment says to keep it."""
     aws = case.experiment.spec.aws
     kept = {"Checkpoints": aws.keep_checkpoints, "Results": aws.keep_results}
     if any(value and case.logical_id.startswith(name) for name, value in kept.items()):
-        # Retained, but for a deploy that fails.
+        # Retained, unless the deploy that creates the bucket fails.
         if case.resource.get("DeletionPolicy") != "RetainExceptOnCreate":
             yield "kept by the experiment, and not retained"
         if case.resource.get("UpdateReplacePolicy") != "Retain":
@@ -74,37 +74,44 @@ def bucket(case: Case) -> Iterator[str]:
 
 
 def _announces_to_what_goes(case: Case) -> Iterator[str]:
-    """S3 refuses each later notification of a bucket that has one to a queue that is gone."""
+    """Yield the notifications of a kept bucket that would name deleted resources, such as a queue.
+
+    S3 refuses every further notification of a bucket that has such a one.
+    """
     announced: dict[str, object] = dict(case.properties.get("NotificationConfiguration", {}))  # type: ignore[call-overload]
     for others in announced.keys() - {"EventBridgeConfiguration"}:
         yield f"{others}: would name what is gone while the bucket stays"
 
 
 def like_its_bucket(case: Case) -> Iterator[str]:
-    """A policy stays with its bucket: else the bucket would stay without it."""
+    """Rule for a bucket's policy: it is kept if its bucket is kept, and deleted if not."""
     target = str(collapsed(case.properties["Bucket"])).removeprefix("${").removesuffix("}")
     theirs = case.template["Resources"][target].get("DeletionPolicy", "Delete")
-    # What is retained but for a deploy that fails takes its policy with it where it goes.
+    # A bucket with RetainExceptOnCreate is deleted if the deploy that creates it fails. Its policy,
+    # with Retain, then disappears with it.
     wanted = theirs.removesuffix("ExceptOnCreate")
     if case.resource.get("DeletionPolicy", "Delete") != wanted:
         yield f"its bucket's policy is {theirs}"
 
 
 def queue(case: Case) -> Iterator[str]:
-    """Deleted with its stack, and by no deploy before: messages wait in it."""
+    """Rule for a queue: it is deleted with its stack, and no deploy replaces it.
+
+    A replaced queue would lose its messages.
+    """
     yield from deleted_by_statement(case)
-    # By CloudFormation's reference, a change of one of these replaces a queue, and of no other
-    # property. A name that CloudFormation makes does not change while the logical id stays.
+    # By CloudFormation's reference, a queue is replaced if one of these properties changes, and not
+    # if another one does. A generated name does not change while the logical id stays.
     for name in ("QueueName", "FifoQueue"):
         if name in case.properties:
             yield f"{name}: another value replaces the queue, without its messages"
-    # SQS drops at once what is older than a shorter retention.
+    # If a deploy shortened the retention, SQS would drop older messages at once.
     if case.properties.get("MessageRetentionPeriod") != MAX_QUEUE_RETENTION_SECONDS:
         yield "MessageRetentionPeriod: not SQS's longest"
 
 
 def log_group(case: Case) -> Iterator[str]:
-    """Expires, and is deleted with its stack."""
+    """Rule for a log group: its events expire, and it is deleted with its stack."""
     yield from deleted_by_statement(case)
     days = case.properties.get("RetentionInDays")
     if not isinstance(days, int) or days > MAX_RETENTION_DAYS:
@@ -112,7 +119,10 @@ def log_group(case: Case) -> Iterator[str]:
 
 
 def logs_to_an_owned_group(case: Case) -> Iterator[str]:
-    """A function: else Lambda makes a group that no stack owns and that never expires."""
+    """Rule for a function: it logs to a log group of its stack.
+
+    Otherwise Lambda would make a group that no stack owns and that never expires.
+    """
     yield from deleted(case)
     target = collapsed(case.properties.get("LoggingConfig", {}))
     if str(target.get("LogGroup", ""))[2:-1] not in of_type(case.template, "AWS::Logs::LogGroup"):
@@ -120,7 +130,7 @@ def logs_to_an_owned_group(case: Case) -> Iterator[str]:
 
 
 def flow_log(case: Case) -> Iterator[str]:
-    """Writes to a log group of its stack."""
+    """Rule for a flow log: it writes to a log group of its stack."""
     yield from deleted(case)
     group = str(collapsed(case.properties.get("LogGroupName", "")))[2:-1]
     if group not in of_type(case.template, "AWS::Logs::LogGroup"):
@@ -128,13 +138,16 @@ def flow_log(case: Case) -> Iterator[str]:
 
 
 def cluster(case: Case) -> Iterator[str]:
-    """EKS writes the control plane's log under a name made from the cluster's."""
+    """Rule for a cluster: the stack owns the log group that EKS names after the cluster."""
     yield from deleted(case)
     yield from _missing_groups(case, f"/aws/eks/{case.properties['Name']}/cluster")
 
 
 def add_on(case: Case) -> Iterator[str]:
-    """Its software goes with it; the CloudWatch agent writes under names made of the cluster's."""
+    """Rule for an EKS add-on: its software is removed with it.
+
+    The stack owns the log groups that the CloudWatch agent names after the cluster.
+    """
     yield from deleted(case)
     if case.properties.get("PreserveOnDelete") is not False:
         yield "PreserveOnDelete: its software would stay on the cluster without an owner"
@@ -152,7 +165,7 @@ def _missing_groups(case: Case, *names: str) -> Iterator[str]:
 
 
 def custom(case: Case) -> Iterator[str]:
-    """A function's doing: the function undoes it, so it must be called (no Retain)."""
+    """Rule for a custom resource: it is not retained, so that its function is called to undo it."""
     yield from deleted(case)
     if "ServiceToken" not in case.properties:
         yield "no ServiceToken: nobody undoes it"
@@ -168,18 +181,20 @@ RULES: Mapping[str, Rule] = {
     "AWS::EC2::FlowLog": flow_log,
     "AWS::EKS::Cluster": cluster,
     "AWS::EKS::Addon": add_on,
-    # Kubernetes objects, deleted by `kubectl delete`; a release, by `helm uninstall`.
+    # Kubernetes objects, which CDK deletes with `kubectl delete`; then a Helm chart's release,
+    # which CDK deletes with `helm uninstall`.
     "Custom::AWSCDK-EKS-KubernetesResource": custom,
     "Custom::AWSCDK-EKS-HelmChart": custom,
     "Custom::S3AutoDeleteObjects": custom,
-    # The capacity controller's deployment: sizes to zero, deletes its one-time schedule.
+    # At its deletion the capacity controller sets the number of accelerator nodes to zero, and
+    # deletes its one-time schedule.
     "Custom::DraftworthDeployment": custom,
     **dict.fromkeys(yaml.safe_load(_DELETED_TYPES), deleted),
 }
 
 
 def violations(experiment: ResolvedNeuron, template: Template) -> list[str]:
-    """Every resource without a rule for its type, or against it."""
+    """Return a line for each resource of the template that breaks its type's rule or has none."""
     found = []
     for logical_id, resource in template["Resources"].items():
         case = Case(

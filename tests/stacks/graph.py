@@ -1,6 +1,6 @@
-"""What CloudFormation deletes before what: the references between all resources of an experiment.
+"""The order in which CloudFormation deletes an experiment's resources, found by their references.
 
-A resource is deleted after everything that refers to it or depends on it.
+A resource is deleted after all resources that refer to it or depend on it.
 """
 
 import json
@@ -19,7 +19,7 @@ _SUBSTITUTION = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.[^}]*)?\}")
 
 
 def references(value: Any) -> Iterator[str]:
-    """Logical ids that a part of a template refers to."""
+    """Yield the logical ids to which a value of a template refers."""
     if isinstance(value, list):
         for item in value:
             yield from references(item)
@@ -36,7 +36,7 @@ def references(value: Any) -> Iterator[str]:
 
 
 def needs_in(template: Template) -> dict[str, set[str]]:
-    """What each resource of a template refers to or depends on."""
+    """Return {logical id: ids of the resources that it refers to or depends on}."""
     resources = template["Resources"]
     needs = {}
     for logical_id, resource in resources.items():
@@ -48,12 +48,18 @@ def needs_in(template: Template) -> dict[str, set[str]]:
 
 
 def before(template: Template, logical_id: str) -> set[str]:
-    """Everything that a resource waits for, at one remove or more."""
+    """Return the ids of all resources that are created before a resource, because it needs them.
+
+    It needs them itself, or another resource between needs them.
+    """
     return reached(needs_in(template), logical_id)
 
 
 def graph_of(templates: Mapping[str, Template]) -> Graph:
-    """Each resource, as (part, logical id), with everything that is deleted after it."""
+    """Return {resource: the resources that it needs}; each is a pair (part of stack, logical id).
+
+    A resource is deleted before those that it needs. templates: {part of the stack: template}.
+    """
     home = {k: part for part, template in templates.items() for k in template["Resources"]}
     resources = {k: templates[part]["Resources"][k] for k, part in home.items()}
     return {
@@ -64,12 +70,15 @@ def graph_of(templates: Mapping[str, Template]) -> Graph:
 
 @cache
 def templates_of(experiment: str) -> Mapping[str, Template]:
-    """The template of an experiment, by part."""
+    """Return {part of the stack: its resources as a template} for an experiment's stack."""
     return {part: synthesis().template(experiment, part) for part in PARTS}
 
 
 def reached(graph: Mapping[Key, Collection[Key]], start: Key) -> set[Key]:
-    """All that something needs, and what that needs: it is still there when that is deleted."""
+    """Return all that can be reached from `start` in the graph, directly or through others.
+
+    With `graph_of` these are the resources that are deleted after `start`.
+    """
     found: set[Key] = set()
     ahead = [start]
     while ahead:

@@ -1,4 +1,4 @@
-"""Templates as text that a person reviews: intrinsics as `${...}`, boilerplate left out."""
+"""Templates as text for a reviewer: intrinsic functions as `${...}`, and no boilerplate."""
 
 import copy
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from draftworth.metrics.definitions import DIMENSIONS
 from tests.stacks.synthesis import Template, of_type
 
-# Not the end of an artifact key that happens to be all digits.
+# The hash that CDK appends to logical ids, and not the end of an artifact key that is all digits.
 _LOGICAL_HASH = re.compile(r"(?<![0-9a-f]{16})[0-9A-F]{8}$")
 _ASSET = re.compile(r"[0-9a-f]{64}")
 _BARRIER = "AWS::CloudFormation::WaitConditionHandle"
@@ -22,8 +22,10 @@ _CONTENT_HASH = re.compile("-[0-9a-f]{8}$")
 
 
 def readable(template: Template) -> dict[str, Any]:
-    """Resources; tags and the order of parts have tests of their own, manifests the charts'
-    snapshots."""
+    """Return the template's resources for a snapshot, without what other tests check.
+
+    That is: tags, the order of the stack's parts, and the content of Kubernetes objects.
+    """
     resources = {}
     for logical_id, resource in template["Resources"].items():
         shown = {k: v for k, v in resource.items() if k != "Metadata"}
@@ -47,12 +49,12 @@ def readable(template: Template) -> dict[str, Any]:
 
 
 def outputs(template: Template) -> dict[str, str]:
-    """What a deploy prints at its end."""
+    """Return the stack's outputs, which a deploy prints at its end, {name: value}."""
     return {k: collapsed(v["Value"]) for k, v in template["Outputs"].items()}
 
 
 def dashboard_lines(resource: dict[str, Any]) -> list[str]:
-    """One line a widget: `x,y title: metric statistic {dimensions}, ...`."""
+    """Return a line per widget of a dashboard: `x,y title: metric statistic {dimensions}, ...`."""
     body = json.loads(collapsed(resource["Properties"]["DashboardBody"]))
     return [_widget_line(widget) for widget in body["widgets"]]
 
@@ -77,28 +79,31 @@ def _metric_line(line: list[Any]) -> str:
 
 
 def metric_of(line: list[Any]) -> dict[str, Any]:
-    """A metric of a dashboard: its options, namespace, name and dimensions; not an expression."""
+    """Return a metric line of a dashboard's body as a dictionary; it must not be an expression.
+
+    Its keys: `namespace`, `name`, `stat`, each dimension, and each option.
+    """
     options = line[-1] if isinstance(line[-1], dict) else {}
     namespace, name, *pairs = (text for text in line if isinstance(text, str))
     dimensions = dict(zip(pairs[::2], pairs[1::2], strict=True))
-    # CloudWatch shows the average where a metric says no statistic.
+    # CloudWatch shows the average of a metric without a statistic.
     return {"stat": "Average", "namespace": namespace, "name": name, **dimensions, **options}
 
 
 def kubernetes_objects(resource: dict[str, Any]) -> list[dict[str, Any]]:
-    """The objects of a manifest resource, intrinsics as text."""
+    """Return the Kubernetes objects of a manifest resource, with intrinsic functions as text."""
     objects: list[dict[str, Any]] = json.loads(collapsed(resource["Properties"]["Manifest"]))
     return objects
 
 
 def _masked_plan(text: str) -> dict[str, Any]:
-    """The capacity controller's plan as data, the Job's content hash masked."""
+    """Return the capacity controller's plan as data, without the content hash in the Job's name."""
     plan: dict[str, Any] = json.loads(text)
     return {**plan, "job_name": _CONTENT_HASH.sub("-<hash>", plan["job_name"])}
 
 
 def kubernetes_names(resource: dict[str, Any]) -> list[str]:
-    """`Kind name` of each object, content hashes masked."""
+    """Return `KIND NAME` for each Kubernetes object of a manifest, without hashes in the names."""
     return [
         f"{o['kind']} {_CONTENT_HASH.sub('-<hash>', o['metadata']['name'])}"
         for o in kubernetes_objects(resource)
@@ -106,7 +111,7 @@ def kubernetes_names(resource: dict[str, Any]) -> list[str]:
 
 
 def collapsed(value: Any) -> Any:
-    """A value with every intrinsic function as text."""
+    """Return a template's value with each intrinsic function, such as `Ref`, as text `${...}`."""
     if isinstance(value, list):
         return [collapsed(item) for item in value]
     if not isinstance(value, dict):
@@ -134,7 +139,7 @@ _INTRINSICS: dict[str, Any] = {
 
 
 def rights(template: Template) -> Iterator[str]:
-    """One line a right: `principal | action | resource | condition`."""
+    """Yield a line per right in a template's policies: `principal | action | resource | if ...`."""
     for logical_id, resource in template["Resources"].items():
         properties = resource.get("Properties", {})
         if resource["Type"] == "AWS::IAM::Role":
@@ -185,23 +190,23 @@ def _principal(principal: Any) -> str:
 
 
 def listed(value: Any) -> list[Any]:
-    """What CloudFormation takes as one value or several."""
+    """Return a value as a list; CloudFormation allows one value in place of a list."""
     return value if isinstance(value, list) else [value]
 
 
 def _short(text: str) -> str:
-    """Without the hashes that CDK appends to logical ids."""
+    """Return a text without the hashes that CDK appends to logical ids."""
     text = re.sub(r"[0-9A-F]{8}(?=Arn[0-9A-F]{8}\})", "", text)
     text = re.sub(r"(Arn)?(?<![0-9a-f]{16})[0-9A-F]{8}(?=[.}]|$)", r"\1", text)
     return _LOGICAL_HASH.sub("", text)
 
 
-# Actions and resources by role.
+# {role: its rights as (action, resource)}.
 Granted = Mapping[str, Sequence[tuple[str, str]]]
 
 
 def granted_in(template: Template, *, conditional: bool = False) -> Granted:
-    """The rights of all roles; with those under a condition (`conditional`), whatever it says."""
+    """Return the rights of all roles; conditional: also rights that hold under a condition only."""
     granted = defaultdict(list)
     for line in rights(template):
         role, *right = line.split(" | ")
@@ -211,7 +216,7 @@ def granted_in(template: Template, *, conditional: bool = False) -> Granted:
 
 
 def may(granted: Granted, role: str, action: str, resource: str) -> bool:
-    """Whether a role has a right among these."""
+    """Return whether `granted`, which may have wildcards, lets a role do `action` on `resource`."""
     assert granted.get(role), f"{role} has no right at all: the test would prove nothing"
     return any(
         fnmatchcase(action, allowed) and fnmatchcase(resource, pattern)
@@ -220,7 +225,7 @@ def may(granted: Granted, role: str, action: str, resource: str) -> bool:
 
 
 def without(template: Template, action: str, fragment: str) -> Template:
-    """The template less one right: an action on the resources that a fragment is found in."""
+    """Return a copy of a template without one right: an action on resources with `fragment`."""
     changed = copy.deepcopy(template)
     for policy in of_type(changed, "AWS::IAM::Policy").values():
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]:

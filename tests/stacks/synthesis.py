@@ -1,6 +1,6 @@
-"""One synthesis a test run: the shipped experiments and made-up ones beside them.
+"""The one synthesis of a test run: stacks of the shipped experiments and of made-up ones.
 
-All stand in one CDK app under cdk-nag, with the flags of the shipped `cdk.json`.
+All are in one CDK app, which cdk-nag checks, with the flags of the shipped `cdk.json`.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ("qwen3-32b", "llama-3.1-8b-eagle3")
 REPORT = "validation-report.json"
 
-# What CloudFormation, CDK, cdk8s and the shell would read something into.
+# Prompts with text that CloudFormation, CDK, cdk8s or a shell would replace or run.
 SYNTAX = (
     "{{resolve:ssm:/x}}",
     "{{resolve:secretsmanager:draftworth/hub-token}}",
@@ -48,20 +48,24 @@ Resource = dict[str, Any]
 
 
 def cdk_context() -> dict[str, Any]:
-    """The flags of the shipped cdk.json."""
+    """Return the CDK context with the feature flags of the shipped `cdk.json`."""
     loaded: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text())["context"]
     return loaded
 
 
 @functools.cache
 def experiments() -> dict[str, ResolvedNeuron]:
-    """Shipped: spot, Capacity Block, a search, cut short. Made up: what those leave open."""
+    """Return {name: experiment} of all that are synthesized: shipped and made-up ones.
+
+    The shipped ones have Spot, a Capacity Block and a shortened search; the made-up ones have all
+    other choices.
+    """
     qwen, llama = resolved("qwen3-32b"), resolved("llama-3.1-8b-eagle3")
     on_demand = changed_aws(
         changed(with_third_variant(qwen), name="on-demand"),
         capacity=Capacity(kind="on_demand"),
         keep_results=False,
-        # Documentation addresses: a file with them is refused, a template shows them as well.
+        # Addresses that are reserved for documentation: an experiment file may not have them.
         public_access_cidrs=("203.0.113.0/24",),
         availability_zone="us-east-2a",
         load_generator_image=f"registry.example.com/llmperf@sha256:{'0' * 64}",
@@ -79,7 +83,7 @@ def experiments() -> dict[str, ResolvedNeuron]:
 
 
 def hostile_case() -> Case:
-    """Prompts of syntax that is not ours, and of more bytes than any template may have."""
+    """Return a case with prompts in the syntax of other tools, and too large for any template."""
     contents = (*SYNTAX, *(f"{number} {'x' * 2_000}" for number in range(1_000)))
     prompts = tuple(
         Prompt(id=str(number), messages=({"role": "user", "content": content},))
@@ -90,31 +94,37 @@ def hostile_case() -> Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Synthesis:
-    """What one synthesis wrote."""
+    """The files that a synthesis wrote into `folder`, and the report of the validators."""
 
     folder: Path
     report: dict[str, Any]
 
     def path(self, experiment: str, kind: str = "template") -> Path:
-        """A file of an experiment's stack: `template`, `assets` or `metadata`."""
+        """Return the path of a file about an experiment's stack.
+
+        kind: `template`, `assets` or `metadata`.
+        """
         return self.folder / f"{Names(experiment=experiment).stack}.{kind}.json"
 
     def template(self, experiment: str, part: str) -> Template:
-        """What a part has of its stack's template. Shared by all tests: copy before changing."""
+        """Return the resources of one part of an experiment's stack, as a template.
+
+        part: `network`, `storage`, `cluster` or `benchmark`. Tests share it: copy before a change.
+        """
         return _parts_in(self.path(experiment))[part]
 
     def templates(self) -> Iterator[tuple[str, Template]]:
-        """`EXPERIMENT/PART` and what that part has of the template, for every part."""
+        """Yield (`EXPERIMENT/PART`, the part's resources as a template) for each part of stacks."""
         for experiment in experiments():
             for part in PARTS:
                 yield f"{experiment}/{part}", self.template(experiment, part)
 
     def findings(self) -> list[str]:
-        """What the validators found and nobody accepted."""
+        """Return the validators' findings that are not accepted with a reason."""
         return findings_in(self.report)
 
     def acceptances(self) -> dict[tuple[str, str], str]:
-        """Accepted findings: (construct path, rule) and the reason."""
+        """Return the accepted findings of cdk-nag, {(path of the construct, rule): reason}."""
         return {
             (path.removeprefix("/"), rule.removeprefix("AwsSolutions::")): reason
             for file in self.folder.glob("draftworth-*.metadata.json")
@@ -126,7 +136,7 @@ class Synthesis:
         }
 
     def unused_acceptances(self) -> list[str]:
-        """Acceptances of cdk-nag rules without a finding below their construct."""
+        """Return `PATH: RULE` of each acceptance without a finding in its construct's subtree."""
         suppressed = [
             (construct["constructPath"], violation["acknowledgedId"].removeprefix("AwsSolutions::"))
             for plugin in self.report["pluginReports"]
@@ -142,13 +152,16 @@ class Synthesis:
 
 @functools.cache
 def synthesis() -> Synthesis:
-    """What the run's one synthesis wrote. Findings do not stop the tests that need no report."""
+    """Return the result of the test run's one synthesis.
+
+    A finding of a validator does not make it fail, so only the tests of the report fail then.
+    """
     folder = shared_folder("synthesis", _synthesize)
     return Synthesis(folder=folder, report=json.loads((folder / REPORT).read_text()))
 
 
 def benchmark(name: str = "qwen3-32b") -> Template:
-    """What the benchmark has of an experiment's template."""
+    """Return the resources of the part `benchmark` of an experiment's stack, as a template."""
     return synthesis().template(name, "benchmark")
 
 
@@ -165,10 +178,10 @@ def _parts_in(path: Path) -> dict[str, Template]:
 
 
 def parts_of(template: Template) -> dict[str, Template]:
-    """A stack's template as its parts, with logical ids as they are within their part, and all
-    outputs with each.
+    """Split a stack's template into {part of the stack: template with this part's resources}.
 
-    What CDK puts beside the parts empties buckets: it is the storage's.
+    Logical ids lose the name of their part. Each part has all outputs of the stack. The resources
+    that CDK adds outside all parts empty buckets, so they are in the part `storage`.
     """
     home = {k: part_of(k) for k in template["Resources"]}
     text = json.dumps(template)
@@ -185,18 +198,21 @@ def parts_of(template: Template) -> dict[str, Template]:
 
 
 def part_of(logical_id: str) -> str:
-    """The part that a resource belongs to, by its logical id."""
+    """Return the part of the stack to which a resource belongs, by its logical id."""
     return next((part for part in PARTS if logical_id.startswith(part)), "storage")
 
 
 def within_part(logical_id: str, part: str) -> str:
-    """A logical id without its part's name; a barrier has nothing else in its name."""
+    """Return a logical id without the name of its part of the stack.
+
+    The id of a barrier, such as `clustermaybegin`, is returned as it is.
+    """
     rest = logical_id.removeprefix(part)
     return rest if rest[0].isupper() else logical_id
 
 
 def findings_in(report: dict[str, Any]) -> list[str]:
-    """The findings of a validation report, one line each."""
+    """Return the findings of a validation report, as a line for each."""
     return [
         f"{plugin['pluginName']}: {violation['ruleName']}: {violation['description']}: "
         f"{[c.get('constructPath') for c in violation['violatingConstructs']]}"
@@ -206,7 +222,10 @@ def findings_in(report: dict[str, Any]) -> list[str]:
 
 
 def validated(app: cdk.App, folder: Path) -> dict[str, Any]:
-    """Synthesize an app under all validators; their report."""
+    """Synthesize an app with all validators, and return their report.
+
+    folder: the app's output folder. Findings raise no error.
+    """
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     try:
         app.synth()
@@ -218,12 +237,12 @@ def validated(app: cdk.App, folder: Path) -> dict[str, Any]:
 
 
 def of_type(template: Template, kind: str) -> dict[str, Resource]:
-    """Resources of a CloudFormation type, by logical id."""
+    """Return the resources of a CloudFormation type, {logical id: resource}."""
     return {k: r for k, r in template["Resources"].items() if r["Type"] == kind}
 
 
 def only(template: Template, kind: str, fragment: str = "") -> Resource:
-    """The one resource of a type whose logical id contains a fragment."""
+    """Return the only resource of a type whose logical id contains `fragment`."""
     found = [r for k, r in of_type(template, kind).items() if fragment in k]
     assert len(found) == 1, f"{len(found)} resources of type {kind} with {fragment!r}"
     return found[0]

@@ -1,4 +1,4 @@
-"""Aspects: what a resource that CDK adds has with them, and what it lacks without."""
+"""The aspects give tags and log groups to resources that CDK adds, which have none without them."""
 
 from typing import Any, cast
 
@@ -13,7 +13,8 @@ from tests.stacks.synthesis import Template, cdk_context, of_type, only
 
 pytestmark = [pytest.mark.synth]
 FUNCTION = "AWS::Lambda::Function"
-# The resources of these tests lack what CloudFormation asks for.
+# CDK's own validation is off: the resources of these tests lack properties that CloudFormation
+# requires.
 UNCHECKED = {**cdk_context(), "@aws-cdk/core:validateAgainstDefaultRules": False}
 LOG_GROUP = "AWS::Logs::LogGroup"
 
@@ -24,7 +25,7 @@ def stack() -> cdk.Stack:
 
 
 def template(stack: cdk.Stack, *aspects: object) -> Template:
-    """The stack's template with these aspects."""
+    """Add aspects to a stack, synthesize it and return its template."""
     for aspect in aspects:
         cdk.Aspects.of(stack).add(cast(cdk.IAspect, aspect))
     assembly = cast(cdk.App, stack.node.root).synth()
@@ -39,14 +40,14 @@ def add_function(stack: cdk.Stack, log_group: aws_logs.LogGroup | None = None) -
         runtime=aws_lambda.Runtime.PYTHON_3_14,
         handler="index.handler",
         code=aws_lambda.Code.from_inline("handler = print"),
-        # As CDK's own framework has it: a setting of its log, and no log group.
+        # Like a function of CDK's own framework: it sets the format of its log, but no log group.
         logging_format=aws_lambda.LoggingFormat.JSON,
         log_group=cast(aws_logs.ILogGroup | None, log_group),
     )
 
 
 def add_raw(scope: Construct, type_: str) -> None:
-    """Add a resource as CDK writes some: without a class of its type."""
+    """Add a resource as a plain `CfnResource`, as CDK writes some: without a class of its type."""
     cdk.CfnResource(Construct(scope, "Provider"), "Raw", type=type_, properties={"Kept": "value"})
 
 

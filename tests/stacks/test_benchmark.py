@@ -1,4 +1,4 @@
-"""Charts, publisher, roles and dashboard."""
+"""The stack's part `benchmark`: how charts are applied, the image, the rights of pods' roles."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ DENIED: dict[str, list[str]] = yaml.safe_load(
 
 
 def test_candidates_wait_not_for_each_other() -> None:
-    """They are applied at the same time. `destroy_order.yaml` says what waits for what."""
+    """The charts of a search's candidates are applied at the same time.
+
+    All other orders are in `destroy_order.yaml`.
+    """
     template = benchmark("qwen3-32b-search")
     candidates = {k for k in of_type(template, MANIFEST) if "Chartcandidate" in k}
     assert len(candidates) == len(experiments()["qwen3-32b-search"].variants) - 1
@@ -36,7 +39,7 @@ def test_candidates_wait_not_for_each_other() -> None:
 
 
 def standing_alone(template: Template) -> Iterator[dict[str, Any]]:
-    """The object of each manifest without a label to prune by."""
+    """Yield the Kubernetes objects that have a manifest resource each, which is not pruned."""
     for manifest in of_type(template, MANIFEST).values():
         if "PruneLabel" not in manifest["Properties"]:
             (item,) = kubernetes_objects(manifest)
@@ -57,7 +60,7 @@ def test_a_chart_prunes_what_kubectl_can_prune() -> None:
 
 @pytest.mark.parametrize("name", tuple(experiments()))
 def test_what_kubectl_does_not_prune_stands_alone(name: str) -> None:
-    """CloudFormation deletes it when the template no longer has it."""
+    """CloudFormation deletes an object that is a resource by itself; `--prune` would leave it."""
     kinds = {item["kind"] for item in standing_alone(benchmark(name))}
     assert {"ServiceAccount", "NetworkPolicy", "ResourceClaimTemplate"} <= kinds
     assert not PRUNED_KINDS & kinds
@@ -100,7 +103,7 @@ ONCE = '{"Null": {"s3:if-none-match": "false"}}'
 
 
 def who_replaces_results(template: Template) -> list[str]:
-    """Rights to change or remove what a run has written, whoever has them."""
+    """Return the rights of any role to replace or delete a run's files in the results bucket."""
     changes = ("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:*")
     return [
         line
@@ -122,7 +125,10 @@ def test_a_right_to_replace_results_is_found() -> None:
 
 
 def wrong_about_reports(template: Template, experiment: ResolvedNeuron) -> list[str]:
-    """What a server and its canary must report and may not, or may touch of the results beside."""
+    """Return where the rights of servers on the results bucket differ from the wanted ones.
+
+    Wanted: a server and its canary, which share a role, put their reports, and do nothing else.
+    """
     wrong = []
     lines = list(rights(template))
     for variant in experiment.variants:
@@ -161,17 +167,17 @@ WRITING = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
 
 
 def server_role(variant: NeuronVariant) -> str:
-    """A variant's role, as the lines of `rights` name it."""
+    """Return the name of a variant's role as in the lines of `rights`."""
     return "WorkloadRoles" + re.sub(r"\W", "", names.service_name(variant.name))
 
 
 def graph_folder(variant: NeuronVariant) -> str:
-    """Where a variant's graphs lie."""
+    """Return the folder of a variant's compiled graphs in S3, as in the lines of `rights`."""
     return f"${{Artifacts.Arn}}/{variant.artifact_key}"
 
 
 def wrong_about_uploads(template: Template, experiment: ResolvedNeuron) -> list[str]:
-    """What uploading its graphs takes and a server may not, or the other way round."""
+    """Return the rights that servers lack to upload their graphs, and those that are too many."""
     granted = granted_in(template)
     return [
         wrong
@@ -198,7 +204,10 @@ def _lacks_for_own_graphs(
 def _may_write_elsewhere(
     granted: Granted, variant: NeuronVariant, experiment: ResolvedNeuron
 ) -> Iterator[str]:
-    """Another variant's graphs unless they are the same ones, and what belongs to nobody here."""
+    """Yield the objects that a server may write though they are not its variant's graphs.
+
+    Variants with the same artifact key share graphs, so both may write these.
+    """
     others = {graph_folder(v) for v in experiment.variants} - {graph_folder(variant)}
     objects = [
         "${Artifacts.Arn}/other/upload/a",
@@ -206,7 +215,8 @@ def _may_write_elsewhere(
         "${Results.Arn}/a/b/c",
     ]
     objects += [f"{folder}/upload/weights/tp0" for folder in others]
-    # Without a condition, that is: it is written once, and never removed.
+    # A manifest may be written only under the condition that it does not exist, and never deleted.
+    # `granted` has no rights under a condition.
     objects += [f"{graph_folder(v)}/_ARTIFACTS.json" for v in experiment.variants]
     for action, item in itertools.product(WRITING, objects):
         if may(granted, server_role(variant), action, item):
@@ -255,9 +265,9 @@ def test_a_role_may_do_only_what_it_needs(role: str, right: str) -> None:
 
 
 def lookups_denied(template: Template, experiment: ResolvedNeuron) -> list[str]:
-    """Objects that Mountpoint asks for on the way to a file, and a server's role may not get.
+    """Return the keys that Mountpoint requests on the way to a file and that a server may not get.
 
-    It asks for each part of a path below the mount as an object, before it takes it for a folder.
+    Mountpoint requests each folder of a path below the mount as an object first.
     """
     below = ("", "/_ARTIFACTS.json", "/upload", "/upload/weights", "/upload/weights/tp0")
     denied = []

@@ -1,4 +1,4 @@
-"""The capacity controller's function, rights, events and deployment."""
+"""The capacity controller: its deployment resource, function, rights, events and notifications."""
 
 import json
 from typing import Any

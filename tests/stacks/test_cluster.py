@@ -1,4 +1,4 @@
-"""Control plane, add-ons and nodes."""
+"""The stack's part `cluster`: control plane, add-ons and nodes."""
 
 from typing import Any, get_args
 
@@ -13,7 +13,7 @@ from tests.stacks.synthesis import Resource, Template, experiments, of_type, onl
 pytestmark = [pytest.mark.synth]
 NAMES = tuple(experiments())
 SMALL = "small-nodes"
-# Neuron's image is pulled with 18 GB and said to be more than 20 on the disk.
+# Disk for unpacked images. The Neuron image has 18 GB when it is pulled, and more than 20 unpacked.
 UNPACKED_IMAGES_GIB = 40
 
 
@@ -68,19 +68,22 @@ def test_versions_are_pinned_or_left_to_eks(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_accelerators_are_as_asked_and_none_at_deploy(name: str) -> None:
-    """The sizes are the same for all: a deploy that changes none leaves a run's nodes alone."""
+    """The node group has the wanted kind of capacity, and no nodes when it is created.
+
+    Its sizes are equal for all experiments: a deploy that does not change them ends no nodes.
+    """
     group = properties(cluster(name), "AWS::EKS::Nodegroup", "Accelerator")
     types = {"spot": "SPOT", "capacity_block": "CAPACITY_BLOCK", "on_demand": "ON_DEMAND"}
     assert group["CapacityType"] == types[experiments()[name].spec.aws.capacity.kind]
     assert group["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 0, "MaxSize": 1}
-    # Neuron's image, and the type from the template.
+    # The AMI is the one with Neuron's driver; the launch template has the instance type.
     assert group["AmiType"] == "AL2023_x86_64_NEURON"
     assert not {"InstanceTypes", "DiskSize"} & set(group)
     assert launch_data(name)["InstanceType"] == experiments()[name].spec.aws.instance_type
 
 
 def test_another_way_of_buying_is_another_node_group() -> None:
-    """CloudFormation cannot replace a group of one name."""
+    """CloudFormation creates a new group before it deletes the old one, so names must differ."""
     made = [Names(experiment="x" * 32).node_group(kind) for kind in get_args(CapacityKind)]
     assert len(set(made)) == 3
     assert all(len(name) <= 63 for name in made)
@@ -99,20 +102,23 @@ def test_reservation_and_placement_group_follow_capacity_and_efa(name: str) -> N
     else:
         assert "InstanceMarketOptions" not in data
         assert "CapacityReservationSpecification" not in data
-    # Of the two experiments with two nodes, the other one has no EFA.
+    # Only `on-demand` has two nodes with EFA; the other experiment with two nodes has no EFA.
     assert bool(groups) == (name == "on-demand")
     placements = [data["Placement"]] if "Placement" in data else []
     assert placements == [{"GroupName": {"Ref": group}} for group in groups]
 
 
 def test_without_efa_there_are_no_interfaces_or_groups() -> None:
-    """EKS attaches the cluster's group where a template names no interface and no group."""
+    """EKS attaches the cluster's security group if a launch template has no interface or group."""
     assert not {"NetworkInterfaces", "SecurityGroupIds"} & set(launch_data(SMALL))
     assert not [k for k in of_type(cluster(SMALL), "AWS::EC2::SecurityGroup") if "Efa" in k]
 
 
 def test_a_lone_root_disk_suits_image_and_pods() -> None:
-    """kubelet sees what nine tenths of the disk hold, less 1 GiB that EKS keeps."""
+    """A disk without NVMe beside it has room for images and pods, and is fast enough.
+
+    Of the disk EKS reserves 1 GiB, and kubelet evicts pods when less than a tenth of it is free.
+    """
     (disk,) = launch_data(SMALL)["BlockDeviceMappings"]
     asked = slot_resources(experiments()[SMALL]).ephemeral_storage_gib
     asked += UPLOADER_EPHEMERAL_STORAGE_GIB

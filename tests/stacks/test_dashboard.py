@@ -1,4 +1,4 @@
-"""The dashboard: what stands beside what, and what it says of itself."""
+"""The dashboard: which metrics its graphs compare, its sections, pick lists and sizes."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ def body(name: str = "qwen3-32b") -> dict[str, Any]:
 
 
 def body_of(experiment: ResolvedNeuron) -> dict[str, Any]:
-    """The dashboard of an experiment as CloudWatch gets it."""
+    """Return the body of an experiment's dashboard, as CloudWatch gets it."""
     environment = cdk.Environment(region=experiment.spec.aws.region)
     stack = cdk.Stack(cdk.App(analytics_reporting=False), "stack", env=environment)
     comparison = dashboard.ComparisonDashboard(
@@ -47,13 +47,13 @@ def graphs(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def metrics_in(*graphs: dict[str, Any]) -> list[dict[str, Any]]:
-    """The metrics of graphs, without expressions."""
+    """Return the metrics of graphs, without math expressions."""
     lines = (line for graph in graphs for line in graph["metrics"])
     return [metric_of(line) for line in lines if "expression" not in line[-1]]
 
 
 def project_metrics(*graphs: dict[str, Any]) -> list[dict[str, Any]]:
-    """The metrics of graphs that this project publishes."""
+    """Return the metrics of graphs that are in this project's CloudWatch namespace."""
     return [m for m in metrics_in(*graphs) if m["namespace"] == definitions.NAMESPACE]
 
 
@@ -62,7 +62,7 @@ def with_loads(*loads: Load) -> ResolvedNeuron:
 
 
 def with_variants(count: int, experiment: ResolvedNeuron) -> ResolvedNeuron:
-    """The baseline and enough variants that speculate to have `count` in all."""
+    """Return the experiment with `count` variants: the baseline and others that speculate."""
     plain, drafted = experiment.variants
     speculating = (
         replace(drafted, spec=drafted.spec.model_copy(update={"name": f"k{number}"}))
@@ -122,7 +122,8 @@ def test_cost_ratio_is_baselines_throughput_over_variants() -> None:
         assert above["name"] == below["name"] == "OutputThroughput"
         assert (above["Variant"], below["Variant"]) == ("baseline", ratio["label"])
         assert all(metric["visible"] is False for metric in hidden.values())
-        # A period that is the whole range: blocks of two variants never end in one minute.
+        # The metric's period is the whole time range, because in a period of a minute there are
+        # never blocks of both variants.
         assert (graph["view"], graph["setPeriodToTimeRange"]) == ("singleValue", True)
     assert "without an interval" in COST_RATIO_TITLE
 
@@ -144,7 +145,7 @@ def test_cost_ratios_of_several_variants_share_one_baseline(baseline_at: int) ->
 
 
 def verdicts(body: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """The metrics of the cost ratios that a verdict has, by title."""
+    """Return the graphs of a verdict's cost ratios, {title: metrics}."""
     by_title = {graph["title"]: metrics_in(graph) for graph in graphs(body)}
     return {title: m for title, m in by_title.items() if m[0]["name"] == "CostRatio"}
 
@@ -179,7 +180,7 @@ def test_no_cost_ratio_where_requests_arrive_at_rates() -> None:
         (2, tuple(range(1, 17)), ["Load"]),
         (20, tuple(range(1, 17)), ["PromptClass", "Load"]),
         (100, tuple(range(1, 17)), ["PromptClass", "Load"]),
-        (25, (4,), ["PromptClass"]),  # nothing to pick from one load
+        (25, (4,), ["PromptClass"]),  # with a single load there is no list of loads
     ],
 )
 def test_every_dashboard_keeps_cloudwatchs_limits(

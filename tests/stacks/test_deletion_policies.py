@@ -1,4 +1,4 @@
-"""Every resource is deleted as its type's rule says, and every log group has an owner."""
+"""Every resource follows the deletion rule of its type (`tests/stacks/deletion_policies.py`)."""
 
 import copy
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_every_resource_follows_its_types_deletion_rule(name: str, part: str) ->
 
 
 def test_no_template_escapes_the_walk() -> None:
-    """Nested stacks, as some of CDK's providers bring, would have templates of their own."""
+    """The tests check all templates: there is no nested stack, as some providers of CDK add one."""
     written = {file.name for file in synthesis().folder.glob("*.template.json")}
     walked = {synthesis().path(name).name for name in NAMES}
     assert written == walked
@@ -34,14 +34,17 @@ def test_no_template_escapes_the_walk() -> None:
 
 
 def test_the_table_has_only_used_or_optional_types() -> None:
-    """A wrong name in the table would guard nothing."""
+    """A rule whose type has a misspelt name would check no resource."""
     used = {r["Type"] for _, t in synthesis().templates() for r in t["Resources"].values()}
     optional = {"AWS::Lambda::EventInvokeConfig", "AWS::SNS::TopicPolicy"}
     assert set(RULES) - used - optional == set()
 
 
 def planted(part: str, kind: str, fragment: str, **changes: Any) -> Template:
-    """A template with one resource changed: `Delete` as a value takes the key away."""
+    """Return a copy of a template with one resource changed.
+
+    part: the part of the stack. changes: {property or policy: new value}; None removes the key.
+    """
     template = copy.deepcopy(synthesis().template("qwen3-32b", part))
     resource = only(template, kind, fragment)
     for key, value in changes.items():
@@ -70,7 +73,7 @@ def test_a_bucket_that_nothing_empties_is_found() -> None:
 
 
 def test_disks_of_nodes_go_with_the_nodes() -> None:
-    """EC2 makes them, not CloudFormation: the launch template says what becomes of them."""
+    """EC2 makes disks and interfaces, so the launch template must say that EC2 deletes them too."""
     checked = 0
     for _, template in synthesis().templates():
         for resource in of_type(template, "AWS::EC2::LaunchTemplate").values():

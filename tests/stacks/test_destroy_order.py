@@ -1,18 +1,18 @@
-"""At destroy nothing waits for something that is gone: who must outlive whom, and why.
+"""A destroy deletes nothing that the deletion of another resource still needs.
 
-`kubectl delete` and `helm uninstall`, which CDK's functions call, wait for finalizers, up to the
-function's quarter of an hour. A finalizer is taken off by a controller, and most controllers live
-in the control plane; but these need something that lives on a node or in an add-on:
+`kubectl delete` and `helm uninstall`, which CDK's functions call, wait until controllers have
+removed the finalizers, at most the function's quarter of an hour. Most controllers run in the
+control plane, but these deletions need something that runs on a node or in an add-on:
 
-- `kubernetes.io/pvc-protection` and `pv-protection`: taken off when no pod uses the claim, so pods
-  go first, and a pod is gone when the kubelet of its node says so.
-- `resource.kubernetes.io/delete-protection` of ResourceClaims: taken off when the claim's pod is
-  gone; the kubelet ends the pod after the Neuron DRA plugin of its node unprepared the devices.
-- volumes: the kubelet ends a pod after the S3 CSI driver of its node unmounted its buckets.
-- a namespace ends when every API could be asked for what is in it: an aggregated API whose service
-  is gone (metrics-server's) holds up every namespace.
-- nodes drain through the network plugin, which gives their interfaces back; an interface that is
-  left holds its security group and its subnet.
+- Volume claims and volumes (`kubernetes.io/pvc-protection`, `pv-protection`) are deleted when no
+  pod uses them. So pods must be deleted first, which needs the kubelets of their nodes.
+- ResourceClaims (`resource.kubernetes.io/delete-protection`) are deleted after their pod. The
+  kubelet ends a pod after the Neuron DRA plugin on its node has released the devices.
+- Pods that mount buckets end after the S3 CSI driver on their node has unmounted these.
+- A namespace ends when every API has been asked for the objects in it. An aggregated API whose
+  service is gone, such as metrics-server's, delays every namespace.
+- When a node is drained, the network plugin deletes the pods' network interfaces. An interface that
+  is left makes the deletion of its security group and its subnet fail.
 """
 
 import copy
@@ -41,7 +41,11 @@ def graph(name: str) -> Graph:
 
 
 def nodes(name: str, *selectors: str) -> set[Node]:
-    """The resources that selectors name; a test would say nothing of one that names none."""
+    """Return the resources that selectors name; a selector that names none is an error.
+
+    selectors: `PART KIND FRAGMENT`: a part of the stack, a CloudFormation type or Kubernetes kind,
+        and text in the logical id. The fragment may be missing.
+    """
     chosen: set[Node] = set()
     for selector in selectors:
         part, kind, fragment = [*selector.split(), ""][:3]
@@ -53,7 +57,10 @@ def nodes(name: str, *selectors: str) -> set[Node]:
 
 
 def is_of(resource: Resource, kind: str) -> bool:
-    """Whether it is of a CloudFormation type, or a manifest with objects of a Kubernetes kind."""
+    """Return whether a resource is of `kind`.
+
+    kind: a CloudFormation type, or the Kubernetes kind of an object in a manifest resource.
+    """
     if "::" in kind:
         return bool(resource["Type"] == kind)
     return resource["Type"] == MANIFEST and kind in {
@@ -62,7 +69,10 @@ def is_of(resource: Resource, kind: str) -> bool:
 
 
 def too_early(graph_: Graph, first: set[Node], later: set[Node]) -> set[tuple[Node, Node]]:
-    """Pairs in which the one that is needed may be gone before the one that needs it."""
+    """Return the pairs (of `first`, of `later`) whose second resource may be deleted first.
+
+    All of `first` should be deleted before all of `later`.
+    """
     found = set()
     for one in first:
         outlived = reached(graph_, one)
@@ -71,7 +81,10 @@ def too_early(graph_: Graph, first: set[Node], later: set[Node]) -> set[tuple[No
 
 
 def against(rule: dict[str, Any], name: str, graph_: Graph) -> set[tuple[Node, Node]]:
-    """Pairs that an experiment's graph leaves in an order that a rule forbids."""
+    """Return the pairs of resources that an experiment may delete in an order that a rule forbids.
+
+    rule: an entry of `destroy_order.yaml`. name: the experiment's name.
+    """
     later = nodes(name, *rule["later"]) - nodes(name, *rule.get("but", []))
     return too_early(graph_, nodes(name, *rule["first"]), later)
 
@@ -89,7 +102,10 @@ def test_nothing_waits_for_what_is_gone(rule: str, name: str) -> None:
     [(rule, broken) for rule, said in RULES.items() for broken in said.get("broken", [])],
 )
 def test_what_may_go_too_early_is_found(rule: str, broken: str) -> None:
-    """Where resources of a name depend on nothing by statement."""
+    """A rule fails if the resources that `broken` names lose their `DependsOn`.
+
+    broken: a part of the stack, and a text in the resources' logical ids.
+    """
     name = RULES[rule].get("in", NAMES)[0]
     part, fragment = broken.split()
     templates = {k: copy.deepcopy(t) for k, t in templates_of(name).items()}
@@ -103,7 +119,7 @@ def test_what_may_go_too_early_is_found(rule: str, broken: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("part", ["storage", "cluster", "benchmark"])
 def test_log_groups_of_functions_go_after_them(name: str, part: str) -> None:
-    """Else the writer makes the group again, without retention and without an owner."""
+    """A function that outlived its log group would create it again, without retention or owner."""
     for function in nodes(name, f"{part} AWS::Lambda::Function"):
         properties = templates_of(name)[part]["Resources"][function[1]]["Properties"]
         group = {(part, properties["LoggingConfig"]["LogGroup"]["Ref"])}
@@ -127,7 +143,7 @@ def test_buckets_are_emptied_before_their_policies_go(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_parts_are_removed_benchmark_first_and_network_last(name: str) -> None:
-    """As four stacks would be: all of one before any of what it stands on."""
+    """A part of the stack is deleted as a whole before any resource of a part that it needs."""
     everything = {
         part: {(part, k) for k in template["Resources"]}
         for part, template in templates_of(name).items()
@@ -152,6 +168,6 @@ def test_parts_without_an_order_are_found() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_resource_waits_for_itself(name: str) -> None:
-    """CloudFormation refuses a template with such a circle."""
+    """CloudFormation refuses a template with circular dependencies."""
     whole = graph(name)
     assert [node for node in whole if node in reached(whole, node)] == []

@@ -1,4 +1,4 @@
-"""What holds for every resource of every stack."""
+"""Checks of every resource of every stack: tags, size of templates, wildcards, open ports."""
 
 import json
 import re
@@ -22,8 +22,9 @@ BARRIER = "AWS::CloudFormation::WaitConditionHandle"
 
 
 def taggable(kind: str) -> bool:
-    """Whether CloudFormation takes tags for a type, by the schema that cfn-lint brings."""
-    # Not at the top: it takes a third of a second, and every worker imports all modules.
+    """Return whether a CloudFormation type can have tags, by the schema in cfn-lint."""
+    # The import is here because it takes a third of a second, and each of pytest's workers imports
+    # all test modules.
     from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
     schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-2", kind).schema
@@ -36,7 +37,10 @@ def tags_of(resource: Resource) -> dict[str, str]:
 
 
 def untagged(stack: str, resources: dict[str, Resource]) -> list[str]:
-    """Taggable resources that do not say their experiment and stack."""
+    """Return the taggable resources without the tags of their experiment and part of the stack.
+
+    stack: `EXPERIMENT/PART`. resources: the resources of this part.
+    """
     experiment, part = stack.split("/")
     wanted = {EXPERIMENT_TAG: experiment, PART_TAG: part}
     return [
@@ -62,7 +66,7 @@ def test_a_taggable_resource_without_its_tags_is_found() -> None:
 
 
 def test_launch_templates_tag_themselves_and_what_ec2_makes() -> None:
-    """They are not taggable to CloudFormation, and take tags in a form of their own."""
+    """By its schema a launch template is not taggable; it has tags in a form of its own."""
     checked = 0
     for stack, template in synthesis().templates():
         experiment, part = stack.split("/")
@@ -79,7 +83,7 @@ def test_launch_templates_tag_themselves_and_what_ec2_makes() -> None:
 
 
 def test_an_experiment_is_one_stack_with_its_tag() -> None:
-    """`cdk deploy` without a name takes an app of one stack."""
+    """With one stack per experiment, `cdk deploy` needs no stack's name."""
     artifacts = json.loads((synthesis().folder / "manifest.json").read_text())["artifacts"]
     stacks = {k: a for k, a in artifacts.items() if a["type"] == "aws:cloudformation:stack"}
     assert {k: stack["properties"]["tags"] for k, stack in stacks.items()} == {
@@ -88,8 +92,11 @@ def test_an_experiment_is_one_stack_with_its_tag() -> None:
 
 
 def test_a_template_stays_within_what_cloudformation_takes(tmp_path: Path) -> None:
-    """500 resources and 1 MB (CloudFormation quotas); the largest search in all of it, but for what
-    longer names of models take, and less than CDK warns of."""
+    """A template has at most 500 resources and 1 MB (CloudFormation's quotas).
+
+    The largest search needs at most 80 % of them, because models may have longer names, and CDK
+    warns of larger templates. Other experiments need at most half.
+    """
     search = put("search", "windows", value=f"3..{2 + MAX_CANDIDATES // 2}")
     largest = load_neuron(write_experiment(tmp_path, search, base="qwen3-32b-search"))
     assert len(largest.variants) == 1 + MAX_CANDIDATES
@@ -104,7 +111,10 @@ def test_a_template_stays_within_what_cloudformation_takes(tmp_path: Path) -> No
 
 
 def test_what_stands_beside_the_parts_is_known() -> None:
-    """Another such thing would be counted to the storage part by `part_of`."""
+    """Only the function that empties buckets is outside all parts of the stack.
+
+    `part_of` counts all such resources to the part `storage`, which would be wrong for others.
+    """
     for name in experiments():
         resources = json.loads(synthesis().path(name).read_text())["Resources"]
         beside = {k[:-8] for k in resources if not k.startswith(PARTS)}
@@ -129,7 +139,7 @@ def test_no_template_names_or_looks_up_an_account(part: str) -> None:
 
 
 def test_on_everything_roles_only_look_and_publish_metrics() -> None:
-    """Those that remain, which know no resources, show that the search finds such lines."""
+    """Rights on `*` exist only for actions that know no resources; the test finds exactly these."""
     everything = {
         line
         for _, template in synthesis().templates()
@@ -165,7 +175,10 @@ def test_no_role_of_ours_has_wildcard_actions() -> None:
 def test_a_functions_package_holds_what_ships_with_it(
     function: str, shipped: tuple[str, ...]
 ) -> None:
-    """A function works with these files alone if it imports no others: see test_dependency_rule."""
+    """The package of a Lambda function has exactly the files of its list in `charts.shipped`.
+
+    That the function imports no other files is tested by test_dependency_rule.
+    """
     (folder,) = (f for f in synthesis().folder.iterdir() if (f / "lambdas" / function).is_dir())
     files = (p for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc")
     assert {p.relative_to(folder).as_posix() for p in files} == {*source_files(shipped)}

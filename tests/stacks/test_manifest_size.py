@@ -1,4 +1,4 @@
-"""CloudFormation's event of an update fits what Lambda takes."""
+"""CloudFormation's event for an update of a manifest is not larger than Lambda allows."""
 
 import json
 from typing import Any, cast
@@ -13,8 +13,8 @@ from tests.stacks.synthesis import experiments, of_type, synthesis
 
 pytestmark = [pytest.mark.synth]
 MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
-# A signed address of S3, and the ids of stack, request and resource (CloudFormation User Guide,
-# custom resource request objects).
+# The other fields of an event, as long as they can be: a signed S3 address, and the ids of stack,
+# request and resource (CloudFormation User Guide, custom resource request objects).
 AROUND: dict[str, Any] = {
     "RequestType": "Update",
     "ResponseURL": "x" * 2000,
@@ -28,7 +28,10 @@ AROUND: dict[str, Any] = {
 
 
 def event_of_update(resource: dict[str, Any]) -> str:
-    """What CloudFormation sends; `${...}` is as long as most of what stands there later."""
+    """Return the event that CloudFormation sends for an update of a manifest resource.
+
+    `${...}` in it is about as long as the values that CloudFormation puts there.
+    """
     properties = collapsed(resource["Properties"])
     both = {"ResourceProperties": properties, "OldResourceProperties": properties}
     return json.dumps({**AROUND, **both})

@@ -1,4 +1,4 @@
-"""The network: where nodes are, and what reaches them."""
+"""The network: in which subnet nodes are, and that they reach the Internet only through NAT."""
 
 import pytest
 
@@ -10,7 +10,7 @@ NAMES = tuple(experiments())
 
 
 def zones(template: Template, kind: str) -> list[str]:
-    """Zones of the public or private subnets, in order."""
+    """Return the zones of the subnets, in order; kind: `Public` or `Private`."""
     subnets = of_type(template, "AWS::EC2::Subnet")
     return [s["Properties"]["AvailabilityZone"] for k, s in subnets.items() if f"Vpc{kind}" in k]
 
@@ -33,7 +33,7 @@ def test_every_node_is_in_the_accelerators_private_subnet(name: str) -> None:
 
 
 def test_nodes_use_the_nat_gateway_without_public_addresses() -> None:
-    """As the agent of Session Manager does, which nothing calls."""
+    """Nodes call out, and nothing can call them; this is enough for Session Manager's agent too."""
     template = synthesis().template("qwen3-32b", "network")
     routes = of_type(template, "AWS::EC2::Route")
     (route,) = (r["Properties"] for k, r in routes.items() if "VpcPrivateSubnet1" in k)

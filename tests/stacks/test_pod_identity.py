@@ -1,4 +1,4 @@
-"""Who may take on a pod's role: one service account, in one namespace, of one cluster."""
+"""The role of a pod can be assumed only for one service account, namespace and cluster."""
 
 import copy
 import json
@@ -13,13 +13,14 @@ from tests.stacks.synthesis import Template, experiments, of_type, synthesis
 
 pytestmark = [pytest.mark.synth]
 PREFIX = "aws:RequestTag/"
-# Where EKS puts these add-ons, and no template says it ("Amazon EKS add-ons", EKS User Guide).
+# {service account of an add-on: its namespace}. EKS chooses the namespace, so no template has it
+# ("Amazon EKS add-ons", EKS User Guide).
 ADD_ON_NAMESPACES = {"aws-node": "kube-system", "cloudwatch-agent": "amazon-cloudwatch"}
 Pods = tuple[str, str]
 
 
 def associated(template: Template) -> Iterator[tuple[str, Pods]]:
-    """Each role that Pod Identity hands out here, and the namespace and account that get it."""
+    """Yield (role, (namespace, service account)) for a template's Pod Identity associations."""
     for association in of_type(template, "AWS::EKS::PodIdentityAssociation").values():
         given = association["Properties"]
         yield role_of(given), (given["Namespace"], given["ServiceAccount"])
@@ -35,7 +36,7 @@ def role_of(association: dict[str, Any]) -> str:
 
 
 def wrong_about_trust(template: Template) -> list[str]:
-    """Statements that let Pod Identity hand a role to other pods than those associated with it."""
+    """Return the trust statements that let other pods than the associated ones assume a role."""
     pods = dict(associated(template))
     found: list[str] = []
     for logical_id, role in of_type(template, "AWS::IAM::Role").items():

@@ -1,4 +1,4 @@
-"""cdk-nag, cfn-lint and CDK's own template validation find nothing that is not meant."""
+"""cdk-nag, cfn-lint and CDK's template validation find nothing that is not accepted."""
 
 import json
 import subprocess
@@ -21,13 +21,16 @@ from tests.stacks.synthesis import (
 
 pytestmark = [pytest.mark.synth]
 REGION = "us-east-2"
-# W3005: CDK writes DependsOn beside references that say the same. W3010: the zone is the
-# experiment's, because capacity is bought in one zone.
+# Ignored rules. W3005: a DependsOn is not needed beside a reference to the same resource, but CDK
+# writes both. W3010: a template should not name a zone, but capacity is bought in one zone.
 LINT = ("cfn-lint", "--regions", REGION, "--ignore-checks", "W3005,W3010", "--format", "json")
 
 
 def lint(folder: Path, **templates: Template) -> list[tuple[str, str, str]]:
-    """Template, rule and message of all that cfn-lint finds, warnings included."""
+    """Return cfn-lint's findings, warnings included, as (template's name, rule, message).
+
+    folder: for the templates as files. templates: {name: template}.
+    """
     paths = [folder / f"{name}.json" for name in templates]
     for path, template in zip(paths, templates.values(), strict=True):
         path.write_text(json.dumps(template))
@@ -38,13 +41,15 @@ def lint(folder: Path, **templates: Template) -> list[tuple[str, str, str]]:
 
 
 def every_kind_of_resource() -> Template:
-    """One experiment's template, and what others have beside it or in another way.
+    """Return one template with a resource of each kind that is in any experiment's template.
 
-    cfn-lint takes seconds for each template, and most of their resources differ in names alone.
+    It has one experiment's resources, and those of others that differ in more than names. To lint
+    all templates would take seconds for each.
     """
     whole: Template = {"Resources": {}}
     known: set[tuple[str, ...]] = set()
-    # First the one with versions of add-ons: an add-on that is there twice is an error.
+    # The experiment that pins versions of add-ons is the first: its add-ons differ from those of
+    # the others, and cfn-lint reports an add-on that is there twice.
     for name in sorted(experiments(), key=lambda name: name != "small-nodes"):
         template = json.loads(synthesis().path(name).read_text())
         for logical_id, resource in template.pop("Resources").items():
@@ -63,7 +68,7 @@ def test_no_validator_finds_anything_unaccepted() -> None:
 
 
 def test_acceptances_name_findings_that_exist() -> None:
-    """An acceptance that nothing needs any more would hide the next finding of its kind."""
+    """An acceptance without a finding would hide the next finding of its kind."""
     assert synthesis().unused_acceptances() == []
 
 
@@ -84,7 +89,7 @@ def test_validators_find_missing_tls_and_a_broken_schema(tmp_path: Path) -> None
 
 
 def test_cfn_lint_finds_only_the_wrong_template(tmp_path: Path) -> None:
-    """But for an instance type that is newer than its list of them."""
+    """cfn-lint also reports an instance type that is newer than its list of types."""
     queue = {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": "soon"}}
     wrong: Template = {"Resources": {"Queue": queue}}
     found = lint(tmp_path, alarm=alarm(), ours=every_kind_of_resource(), wrong=wrong)

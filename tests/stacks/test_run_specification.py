@@ -1,4 +1,4 @@
-"""The run specification travels as a file: byte for byte, under its hash, for one role."""
+"""The run specification is uploaded as a file, unchanged, under its hash; one role may read it."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ from tests.stacks.synthesis import (
 )
 
 pytestmark = [pytest.mark.synth]
-# Its prompts are made of what CloudFormation and CDK would read something into.
+# The experiment whose prompts have text that CloudFormation and CDK would replace in a template.
 HOSTILE = "on-demand"
 MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
 BUCKET = "cdk-hnb659fds-assets-${AWS::AccountId}-us-east-2"
@@ -32,7 +32,7 @@ BUCKET = "cdk-hnb659fds-assets-${AWS::AccountId}-us-east-2"
 
 @dataclass(frozen=True, kw_only=True)
 class Upload:
-    """A file that a deploy uploads: where to, and what of the assembly."""
+    """A file of the CDK assembly that a deploy uploads, and its address in S3."""
 
     bucket: str
     key: str
@@ -60,20 +60,23 @@ def run_spec_upload(experiment: str) -> Upload:
 
 
 def job(template: Template) -> dict[str, Any]:
-    """The measuring Job."""
+    """Return the measuring Job of a template."""
     manifest = only(template, MANIFEST, "Chartloadgenerator")
     (found,) = (o for o in kubernetes_objects(manifest) if o["kind"] == "Job")
     return found
 
 
 def texts_of_stacks() -> dict[str, str]:
-    """All that CloudFormation and the CDK command line read of the hostile experiment."""
+    """Return the text of each file that CloudFormation or the CDK CLI reads, {file name: text}.
+
+    The files are those of the experiment `HOSTILE`.
+    """
     prefix = experiments()[HOSTILE].names.prefix
     return {path.name: path.read_text() for path in synthesis().folder.glob(f"{prefix}.*.json")}
 
 
 def held(text: str) -> list[str]:
-    """Prompts in a text: as they are, in JSON, and in JSON inside JSON."""
+    """Return the prompts in a text: as they are, escaped as JSON, or escaped twice."""
     once = [json.dumps(prompt)[1:-1] for prompt in SYNTAX]
     twice = [json.dumps(prompt)[1:-1] for prompt in once]
     forms = zip(SYNTAX, once, twice, strict=True)
@@ -104,7 +107,7 @@ def test_a_prompt_in_a_template_would_be_found() -> None:
 
 @pytest.mark.parametrize("experiment", tuple(experiments()))
 def test_the_job_has_the_objects_address_and_hash(experiment: str) -> None:
-    """Both in its arguments, and so in its name: other prompts, another Job."""
+    """As the hash is in the Job's arguments, other prompts give the Job another name."""
     (container,) = job(synthesis().template(experiment, "benchmark"))["spec"]["template"]["spec"][
         "containers"
     ]
@@ -115,7 +118,7 @@ def test_the_job_has_the_objects_address_and_hash(experiment: str) -> None:
 
 
 def readers(templates: dict[str, Template]) -> list[tuple[str, str, str]]:
-    """Stack, action and resource of every right to CDK's asset bucket."""
+    """Return (name of the template, action, resource) of each right on CDK's assets bucket."""
     found = []
     for stack, template in templates.items():
         for policy in of_type(template, "AWS::IAM::Policy").values():
@@ -154,7 +157,7 @@ def test_a_right_to_other_objects_is_found() -> None:
 
 
 def test_every_upload_lies_in_the_experiments_folder() -> None:
-    """Where `make destroy` deletes, and nothing of another experiment can be."""
+    """`make destroy` deletes this folder of the assets bucket, which no other experiment uses."""
     for name, experiment in experiments().items():
         keys = [upload.key for upload in uploads(name)]
         assert len(keys) > 2

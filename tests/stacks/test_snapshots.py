@@ -1,7 +1,7 @@
-"""What the stacks of a shipped experiment hold, and who may do what in both.
+"""Snapshots of the stack of qwen3-32b, and of all rights of two shipped experiments.
 
-The other experiment's templates would be the same again but for what the other tests of this folder
-hold for every experiment: zone, way of buying, kept buckets, the capacity controller's plan.
+The template of the second experiment, llama-3.1-8b-eagle3, differs only in what the other tests of
+this folder check for all experiments: zone, kind of capacity, kept buckets, the controller's plan.
 """
 
 from pathlib import Path

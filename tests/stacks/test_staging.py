@@ -1,4 +1,4 @@
-"""What the checkpoint stagers may do in AWS, and what they find there."""
+"""The checkpoint stagers: their right to read the secret, and the disk that they find on a node."""
 
 import json
 
@@ -11,7 +11,8 @@ from tests.stacks.synthesis import benchmark
 
 pytestmark = [pytest.mark.synth]
 STAGER = "WorkloadRolesstager"
-# The kubelet keeps back 1 GiB and clears pods away from a tenth of the disk on.
+# Disk for images. Of the disk kubelet also reserves 1 GiB, and it evicts pods when less than a
+# tenth of the disk is free.
 IMAGES_GIB = 20
 
 

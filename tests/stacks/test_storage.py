@@ -1,4 +1,4 @@
-"""Buckets and the results queue."""
+"""The stack's part `storage`: buckets and the results queue."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def storage(name: str = "qwen3-32b") -> Template:
 
 
 def kept_by(name: str) -> set[str]:
-    """The buckets that an experiment keeps."""
+    """Return the names of the buckets that an experiment keeps after a destroy."""
     aws = experiments()[name].spec.aws
     stays = {"Checkpoints": aws.keep_checkpoints, "Results": aws.keep_results}
     return {bucket for bucket, keeps in stays.items() if keeps}
@@ -35,7 +35,7 @@ def test_every_choice_of_kept_buckets_is_covered() -> None:
 @pytest.mark.parametrize("name", tuple(experiments()))
 @pytest.mark.parametrize("fragment", ["Checkpoints", "Results"])
 def test_a_kept_buckets_policy_names_no_deleted_role(name: str, fragment: str) -> None:
-    """A role that is gone leaves an id that S3 refuses whenever the policy is written again."""
+    """A deleted role leaves an id in a bucket's policy, and S3 refuses to write such a policy."""
     policy = only(storage(name), "AWS::S3::BucketPolicy", fragment)["Properties"]["PolicyDocument"]
     named = {str(s["Principal"]) for s in policy["Statement"]} - {"{'AWS': '*'}"}
     assert (named == set()) is (fragment in kept_by(name))
@@ -56,14 +56,15 @@ def test_a_kept_bucket_is_not_excused_as_deleted() -> None:
 
 @pytest.mark.parametrize("name", tuple(experiments()))
 def test_an_update_keeps_deployed_queues_and_their_source(name: str) -> None:
-    """Another logical id is another resource: what waits in the old queue is deleted with it.
+    """The queues' logical ids must not change: CloudFormation would replace a queue.
 
-    A version that has to change one is deployed while the queue is empty.
+    The messages in the old queue would be deleted. A version of draftworth that must change an id
+    has to be deployed while the queue is empty.
     """
     kept = {"ResultsQueue20F4ED43", "ResultsQueueDeadLettersBE7931F6"}
     assert set(of_type(storage(name), "AWS::SQS::Queue")) == kept
     assert "Results37EC7789" in of_type(storage(name), "AWS::S3::Bucket")
-    # A mapping that is deleted and created again in the same deploy reads the same queue.
+    # The logical id of the event source mapping may change: a new mapping reads the same queue.
     (mapping,) = of_type(
         synthesis().template(name, "benchmark"), "AWS::Lambda::EventSourceMapping"
     ).values()

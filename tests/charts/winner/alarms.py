@@ -1,4 +1,4 @@
-"""A measured winner, and the CloudWatch alarm that is made of it."""
+"""A winner for tests, as if it had been measured, and its CloudWatch alarm."""
 
 from dataclasses import replace
 from functools import cache

@@ -33,7 +33,7 @@ def experiment_path(name: str) -> Path:
 def built_run(
     experiment: ResolvedExperiment, *concurrencies: int, pays: bool = True, **overrides: Any
 ) -> Run:
-    """A run with a variant that is cheaper at concurrency 1 only, or nowhere (`pays`)."""
+    """Return a run whose variant is cheaper at concurrency 1 only, or nowhere if not `pays`."""
     blocks = blocks_at(*in_flight(*(concurrencies or (1, 2, 4))))
     fields: dict[str, Any] = {"class_weights": {"structured": 1.0}}
     if not pays:
@@ -55,7 +55,7 @@ def built_run(
 
 
 def written_run(folder: Path, name: str = NEURON, **overrides: Any) -> Path:
-    """Its folder."""
+    """Write such a run (`built_run`) of a shipped experiment into `folder`; return its path."""
     experiment = load(experiment_path(name))
     return runs.write_run(built_run(experiment, **overrides), folder / "run")
 
@@ -64,7 +64,10 @@ def written_run(folder: Path, name: str = NEURON, **overrides: Any) -> Path:
 def exported(
     name: str = NEURON, *, image: str = "", namespace: str = "serving", pays: bool = True
 ) -> Export:
-    """What is exported of a run of it, with the release's own image. Shared: copy to change."""
+    """Return the export of the winner of a built run (`built_run`) of the experiment `name`.
+
+    image: "" for the release's own image. Tests share the result: copy it before a change.
+    """
     experiment = load(experiment_path(name))
     with tempfile.TemporaryDirectory() as folder:
         run = runs.write_run(built_run(experiment, pays=pays), Path(folder, "run"))
@@ -78,5 +81,5 @@ def exported(
 
 
 def as_read(objects: Sequence[Any]) -> list[Any]:
-    """Objects as `kubectl apply` reads them."""
+    """Return the objects as `kubectl apply` reads them: written as YAML and read again."""
     return list(yaml.safe_load_all(yaml_text(objects)))

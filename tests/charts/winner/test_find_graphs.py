@@ -1,4 +1,4 @@
-"""What the init container does: the program as it travels, run against a folder for a bucket."""
+"""The winner's init container: its program, run as in the pod, on a folder instead of a bucket."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ FILES = {"model.pt": b"graph", "nested/weights.bin": b"weights"}
 
 
 def run(artifacts: Path, target: Path, way: str) -> subprocess.CompletedProcess[str]:
-    """As the container does: the text with `python3 -c`."""
+    """Run the program's text with `python3 -c`, as the init container does."""
     program = Path(find_graphs.__file__).read_text(encoding="utf-8")
     command = [sys.executable, "-I", "-c", program, str(artifacts), KEY, str(target), way]
     return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The InferenceService is one by KServe's own models."""
+"""The exported InferenceService is valid by the models of KServe's Python client."""
 
 import copy
 import importlib.util
@@ -20,26 +20,29 @@ pytestmark = pytest.mark.synth
 
 @dataclass
 class _Answer:
-    """What KServe's client reads an object from."""
+    """A stand-in for an HTTP response, from whose `data` KServe's client reads an object."""
 
     data: str
 
 
 class Models:
-    """KServe's models, without Kubernetes' own, which the pod of the Deployment is tested by."""
+    """KServe's models. The pod in them is not checked: another test validates the Deployment's."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
 
     def round_trip(self, item: Any) -> Any:
-        """Read by the models and written again: what they do not know is lost."""
+        """Return an InferenceService as the models read and write it, without unknown keys."""
         read = self._client.deserialize(_Answer(json.dumps(item)), "V1beta1InferenceService")
         return self._client.sanitize_for_serialization(read)
 
 
 @pytest.fixture(scope="module")
 def models() -> Iterator[Models]:
-    """Loaded without the package's top, which is a model server and wants what one needs."""
+    """Yield KServe's models, imported without `kserve/__init__.py`, which is a model server.
+
+    Its import would need all packages that a model server needs.
+    """
     found = importlib.util.find_spec("kserve")
     assert found, "KServe's models are not installed; next: make setup (requirements/kserve.txt)"
     before = {name: module for name, module in sys.modules.items() if name.startswith("kserve")}
@@ -47,7 +50,8 @@ def models() -> Iterator[Models]:
     package.__path__ = list(found.submodule_search_locations or [])
     sys.modules["kserve"] = package
     known = importlib.import_module("kserve.models")
-    # Kubernetes' own types are taken as they are.
+    # KServe's models refer to Kubernetes' own types, which are not among them. Data of such a type
+    # is taken as it is.
     known.__getattr__ = _kubernetes_type  # type: ignore[method-assign]
     yield Models(importlib.import_module("kserve.api_client").ApiClient())
     for name in [name for name in sys.modules if name.partition(".")[0] == "kserve"]:

@@ -1,4 +1,4 @@
-"""The values are ones that the production-stack's chart reads, and make the measured command."""
+"""The production-stack's chart knows all exported values and makes the measured command of them."""
 
 import copy
 from functools import cache
@@ -60,7 +60,10 @@ def test_a_label_of_the_chart_is_refused() -> None:
 
 
 def chart_command(model: Any, port: int) -> list[str]:
-    """What the template deployment-vllm-multi.yaml makes of a model's values, paraphrased."""
+    """Return the arguments of `vllm serve` that the chart makes of the values of a model.
+
+    This repeats in Python what the chart's template deployment-vllm-multi.yaml does.
+    """
     config = model["vllmConfig"]
     made = [model["modelURL"], "--host=0.0.0.0", f"--port={port}"]
     if "enableChunkedPrefill" in config:
@@ -83,7 +86,8 @@ def test_the_charts_command_is_the_measured_one(name: str) -> None:
     assert len(set(made)) == len(made)
     added = set(made) - set(export.server_data["args"])
     assert set(export.server_data["args"]) <= set(made)
-    # The chart has no way not to say the second; nothing of ours caches prefixes.
+    # The chart always writes a flag about prefix caching. It changes nothing: no measured server
+    # caches prefixes.
     assert added <= {"--host=0.0.0.0", "--no-enable-prefix-caching"}
 
 

@@ -1,4 +1,4 @@
-"""The winner's alarms: they ring below the measured break-even, in the words of each system."""
+"""The winner's alarms in Prometheus and in CloudWatch fire only below the measured break-even."""
 
 import copy
 import re
@@ -40,8 +40,10 @@ Counts = Mapping[str, float]
 
 
 def rings_in_prometheus(item: Any, counts: Counts) -> bool:
-    """The expression with numbers in the place of its sums, which is arithmetic; `a >= b or b` is
-    the larger one of two sums."""
+    """Return whether the alert's PromQL expression is true for these counts.
+
+    Counts replace its sums, and `max(a, b)` replaces `a >= b or b`; Python evaluates the rest.
+    """
     expression = alert_of(item)["expr"]
     for name, counter in winner_alarms.COUNTERS.items():
         a_sum = rf"sum\(increase\({counter}{{[^}}]*}}\[1h\]\)\)"
@@ -64,7 +66,10 @@ def rings_in_cloudwatch(item: Any, counts: Counts) -> bool:
 
 
 def draft_model(tokens_per_step: float, steps: float) -> Counts:
-    """Every step has drafts; one more token than was sent is accepted at each request's end."""
+    """Return the counters of a server whose draft model drafts in every step.
+
+    At each request's end it accepts one more token than it sends.
+    """
     tokens, requests = tokens_per_step * steps, steps / 10
     return {
         "generated": tokens + requests,
@@ -75,7 +80,7 @@ def draft_model(tokens_per_step: float, steps: float) -> Counts:
 
 
 def n_gram(tokens_per_step: float, steps: float) -> Counts:
-    """One step in five has drafts."""
+    """Return the counters of a server with n-gram drafting, which drafts in one step of five."""
     tokens, requests = tokens_per_step * steps, steps / 10
     return {
         "generated": tokens + requests,

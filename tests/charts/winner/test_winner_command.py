@@ -1,4 +1,4 @@
-"""`manifests --winner`: files to apply elsewhere, and clear words where there are none."""
+"""`manifests --winner`: the files that it writes for another cluster, or why it writes none."""
 
 import copy
 from dataclasses import replace
@@ -84,7 +84,7 @@ def test_other_forms_are_as_in_the_snapshot() -> None:
 
 
 def _readable(value: Any) -> Any:
-    """Programs and artifact keys replaced: they follow their content."""
+    """Return a value with `<source>` in place of a program's text, which would fill a snapshot."""
     if isinstance(value, dict):
         return {key: _readable(item) for key, item in value.items()}
     if isinstance(value, list):
