@@ -54,7 +54,7 @@ def run_parts(run: RunResult) -> tuple[RunPart, ...]:
 
 
 def total(parts: tuple[RunPart, ...]) -> RunPart:
-    """Return a part named `total`, with the seconds and the US dollars of all parts together."""
+    """Return the sum of a run's parts, a `RunPart` named `total`; `usd` is None without a price."""
     paid = [part.usd for part in parts if part.usd is not None]
     return RunPart(
         name="total", seconds=sum(part.seconds for part in parts), usd=sum(paid) if paid else None

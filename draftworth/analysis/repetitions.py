@@ -113,8 +113,9 @@ def shortfall(ratio: Estimate | None, *, target_width: float) -> Shortfall | Non
     if left > 0:
         needed = ratio.samples * (width**2 - of_prompts - of_repetitions) / left
         return Shortfall(requests=max(1, math.ceil(needed - 1e-9) - ratio.samples))
-    # The prompts' part has to fit into what the repetitions' part leaves of the target, and vice
-    # versa. A part that exceeds the target by itself is not subtracted.
+    # More prompts have to shrink the prompts' part until it fits into what the repetitions' part
+    # leaves of the target, and vice versa. A part that is above the target by itself leaves
+    # nothing, so it is not subtracted: it has to shrink too.
     prompts_fit, repetitions_fit = of_prompts < wanted, of_repetitions < wanted
     for_prompts = wanted - (of_repetitions if repetitions_fit else 0.0)
     for_repetitions = wanted - (of_prompts if prompts_fit else 0.0)

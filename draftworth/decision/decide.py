@@ -42,7 +42,7 @@ _NO_SPECULATION = 1 + INDIFFERENCE
 
 
 class Missing(Enum):
-    """What a decision lacks."""
+    """What is missing for a decision on what to serve."""
 
     COMPLETE_RUN = auto()
     ANOTHER_SERVER = auto()

@@ -100,7 +100,7 @@ class Winner:
 
 
 def winner_of(facts: RunFacts) -> Winner | None:
-    """Return the winner of a run; None: the run has no decision."""
+    """Return the server to keep after a run, with its figures; None: the run has no decision."""
     decision, run = facts.decision, facts.run
     variant, best = decision.winner, decision.comparison
     if variant is None or best is None:

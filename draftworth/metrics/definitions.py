@@ -92,7 +92,10 @@ class Metric:
 
     @property
     def title_and_unit(self) -> str:
-        """Return e.g. `Time to first token (ms)`; without the unit if the title names it."""
+        """Return the title with its unit, as in `Time to first token (ms)`.
+
+        If the title itself names the unit, it is not added.
+        """
         named = self.unit.name in self.title.lower()
         return self.title if named else f"{self.title} ({self.unit.name})"
 

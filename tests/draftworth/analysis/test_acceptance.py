@@ -1,4 +1,4 @@
-"""Acceptance by window and position, of replayed outputs and of a run; what no profile may say."""
+"""Acceptance profiles by window and position, of replayed outputs and runs; invalid profiles."""
 
 import math
 from dataclasses import replace
@@ -14,7 +14,11 @@ from tests.support.serving_facts import make_serving_facts
 
 
 def test_shares_of_accepted_drafts_sum_to_a_step() -> None:
-    """The hits 110 make steps of 3 tokens, and of 2 with one draft checked and a token left."""
+    """In each output, the draft predicts two tokens right, then one wrong, and so on (`110`).
+
+    With two or three checked drafted tokens, each step yields 3 tokens; with one, steps yield 2
+    tokens and 1 token in turns.
+    """
     readings = [make_reading("110" * 4, id=f"{n}", prompt_id=f"p{n}") for n in range(8)]
     one, two, three = acceptance_of(readings, [3, 1, 2], by_position=True)["chat"]
     assert [w.drafts_checked for w in (one, two, three)] == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""Answers that name another model than the one asked for, on one side or on both."""
+"""Answers with another model name than the requested one, from one server or from both."""
 
 from dataclasses import replace
 

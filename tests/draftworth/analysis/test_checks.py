@@ -1,4 +1,4 @@
-"""Cross-checks: when both sources agree, when they do not, and when there is only one."""
+"""Cross-checks of a figure: its two sources agree, do not agree, or one of them is missing."""
 
 import random
 from collections.abc import Sequence
@@ -54,7 +54,10 @@ def test_warm_up_and_fillers_count_on_our_side() -> None:
 @pytest.mark.parametrize("most", [2, 7, 8])
 @pytest.mark.parametrize("chance", [0.0, 0.3, 0.9, 1.0])
 def test_acceptance_is_recovered_from_simulated_steps(most: int, chance: float) -> None:
-    """Draft after draft is accepted with `chance` until one is not; then one token follows."""
+    """In each simulated step, each drafted token is accepted with the probability `chance`.
+
+    The first one that is not accepted ends the step, which yields one token more.
+    """
     generator = random.Random(5)
     steps, accepted, tokens = 4000, 0, 0
     for _ in range(steps):
@@ -88,7 +91,7 @@ def test_what_no_acceptance_explains_is_not_estimated(
 def test_chunks_are_called_merged_only_where_certain(
     most: int | None, steps: float, merged: bool
 ) -> None:
-    """Nine tokens a chunk: a server that nobody described may well yield them in a step."""
+    """If it is not known how many tokens a step can yield, a chunk of nine may well be one step."""
     check = checks.AcceptanceCheck(
         counted=None, tokens_per_step=steps, most=most, tokens_per_chunk=max(steps, 4.0)
     )
@@ -110,7 +113,7 @@ def test_acceptance_by_position_counts_drafts_of_all_blocks() -> None:
 
 def test_break_even_is_step_over_baseline_token() -> None:
     block = runs.make_drafted_block(1, "structured")
-    # 99 tokens in 17 chunks, of which each but the last has 6.
+    # The 99 tokens after the first one arrive in 17 chunks: the last has 3 tokens, the others 6.
     tokens_per_step = 99 / 17
     acceptance = checks.AcceptanceCheck(counted=None, tokens_per_step=tokens_per_step, most=8)
 
@@ -154,13 +157,13 @@ def test_agreeing_sources_call_for_no_attention() -> None:
 
 
 def told(*, steps: int, drafted: int, accepted: int) -> tuple[results.RequestRecord, ...]:
-    """Requests of 100 tokens in 17 chunks, with what the server says of their drafts."""
+    """Return requests of 100 tokens in 17 chunks, with the server's counts for each request."""
     drafts = {"verification_steps": steps, "drafted_tokens": drafted, "accepted_tokens": accepted}
     return tuple(make_record(i, chunks=17, **drafts) for i in range(8))
 
 
 def test_the_servers_steps_per_request_precede_chunks() -> None:
-    """99 tokens after the prefill's in 25 steps, of which the network made 16 chunks."""
+    """The 99 tokens after the first one took 25 steps, which arrived in 16 merged chunks."""
     block = runs.make_drafted_block(1, "structured")
     merged = told(steps=25, drafted=175, accepted=75)
     all_told = replace(block, requests=merged)

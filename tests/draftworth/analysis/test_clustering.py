@@ -1,4 +1,7 @@
-"""Errors of sums by hand; how often they are right: `tests/benchmarks/test_calibration.py`."""
+"""Errors of sums of correlated measurements, compared with values worked out by hand.
+
+`tests/benchmarks/test_calibration.py` tests how often the resulting intervals are right.
+"""
 
 import math
 
@@ -24,7 +27,7 @@ def test_students_t_is_the_tables(
 
 
 def test_repeated_prompts_do_not_reduce_the_error() -> None:
-    """Prompts differ, their repetitions do not: so many requests are so many prompts."""
+    """Prompts differ, but repeated requests of a prompt do not, so they add no information."""
     levels = [0.5, -0.5, 0.2, -0.2, 0.4, -0.4]
     two, many = (present(spread(samples([[v / n] * n for v in levels]))) for n in (2, 50))
     assert many.within.variance == pytest.approx(two.within.variance)
@@ -32,7 +35,10 @@ def test_repeated_prompts_do_not_reduce_the_error() -> None:
 
 
 def test_prompts_seen_once_show_no_lasting_difference() -> None:
-    """What differs may as well be the minute: more requests are asked for, not prompts."""
+    """If each prompt was sent once, differences may come from the prompt or from the minute.
+
+    So no part of the error is put down to prompts, and a report asks for more requests.
+    """
     once = [
         Sample(stratum="case", prompt=f"p{i}", block=str(i % 2), value=value)
         for i, value in enumerate((0.3, -0.3, 0.1, -0.1, 0.2, -0.2))
@@ -62,9 +68,10 @@ def test_only_differences_within_cases_are_errors() -> None:
     ("weights", "degrees"),
     [
         ([[1.0] * 8, [1.0] * 8], 14.0),
-        # (sum of a)^2 / sum of a^2 / 7, where a is the square of a case's weight / 8.
+        # With a for the square of a prompt's weight in a case, the degrees of freedom are
+        # (sum of a)^2 / (sum of a^2 / 7) over both cases.
         ([[20.0] * 8, [1.0] * 8], (20**2 + 1) ** 2 / (20**4 + 1) * 7),
-        # One prompt of a case weighs nearly all: little more is known than with two prompts.
+        # One prompt has nearly all the weight: little more is known than from two prompts.
         ([[1000.0, *[1.0] * 7]], 1.2),
         ([[1.0, 0.0, 0.0]], 1.0),
         ([[0.0] * 6], 1.0),
@@ -97,7 +104,11 @@ def test_cases_of_one_prompt_are_put_together() -> None:
 
 
 def repeated(levels: list[float], *, side: str = "", cases: int = 1) -> list[Sample]:
-    """Every case's prompts are alike but for what each repetition adds to all of them."""
+    """Return samples in which all prompts are alike, and repetitions differ by `levels`.
+
+    levels: for each repetition, what it adds to the sum of all samples, times the number of
+    repetitions.
+    """
     count = len(levels) * cases
     return [
         sample._replace(repetition=f"r{number}", side=side, block=f"{sample.block}/{number}")
@@ -114,7 +125,7 @@ def test_few_repetitions_are_no_sample() -> None:
 
 
 def test_many_are_clustered_over_all_cases_at_once() -> None:
-    """What a start does, it does to every case: four cases show no more of it than one."""
+    """A start of the servers affects every case, so four cases show no more of it than one."""
     levels = [1.0, -1.0, 0.5, -0.5]
     assert len(levels) == clustering.MANY_REPETITIONS
     one, four = (present(spread(repeated(levels, cases=cases))) for cases in (1, 4))
@@ -123,14 +134,18 @@ def test_many_are_clustered_over_all_cases_at_once() -> None:
         assert found.between[-1].variance == pytest.approx(by_hand.variance)
         assert found.between[-1].degrees_of_freedom == 3
         assert found.half_width(0.95) == pytest.approx(by_hand.half_width(0.95))
-        # Blocks of one repetition are all alike, so rounds would not help.
+        # All blocks of a repetition are alike, so more rounds would not reduce the error.
         assert found.of_repetitions.variance == pytest.approx(by_hand.variance)
     assert four.within.half_width(0.95) < 0.6 * four.half_width(0.95)
 
 
 @pytest.mark.parametrize("cases_are_strata", [True, False])
 def test_an_unfinished_repetition_is_not_counted(cases_are_strata: bool) -> None:
-    """A fourth in which one of two cases was measured makes no sample; a fifth adds no degree."""
+    """In the last repetition, only one of two cases was measured.
+
+    If it is the fourth, the three whole ones are too few for a sample; if it is the fifth, there
+    are three degrees of freedom, as with four repetitions.
+    """
 
     def found_of(levels: list[float]) -> Spread:
         rows = repeated(levels, cases=2)
@@ -153,7 +168,7 @@ def test_repetitions_and_prompts_have_separate_degrees_of_freedom() -> None:
         for s in samples([[value / 8] * 2 for value in prompts])
     ]
     alike = present(spread(rows))
-    # Repetitions that show no difference do not widen the interval by their few degrees.
+    # Repetitions that do not differ do not widen the interval, although they are few.
     assert alike.half_width(0.95) == pytest.approx(alike.within.half_width(0.95))
     both = present(spread([*rows, *repeated([1.0, -1.0, 0.5, -0.5])]))
     parts = [part.half_width(0.95) for part in both.between]
@@ -162,7 +177,10 @@ def test_repetitions_and_prompts_have_separate_degrees_of_freedom() -> None:
 
 
 def test_repetitions_of_two_compared_runs_are_two_samples() -> None:
-    """Two of each are few, although they are four; and what the runs differ by is no error."""
+    """Two repetitions in each of two runs are too few for a sample, although they are four in all.
+
+    A constant difference between the two runs is no error.
+    """
     few = present(spread([*repeated([1, -1], side="one"), *repeated([1, -1], side="other")]))
     assert (few.between, few.repetitions) == ((), 2)
     levels = [5.0, 5.0, 5.0, 5.0]

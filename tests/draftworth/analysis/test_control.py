@@ -1,4 +1,4 @@
-"""The noise floor: what two servers without speculation differ by, beside every verdict."""
+"""The noise floor: the difference between two servers without speculation limits verdicts."""
 
 from dataclasses import replace
 
@@ -60,7 +60,7 @@ def test_a_class_without_control_has_no_floor() -> None:
 
 
 def test_equal_servers_that_differ_make_the_verdict_inconclusive() -> None:
-    """The variant of the structured class is 37% cheaper, and so is the second server."""
+    """In `structured`, the variant and a second server without speculation save about the same."""
     facts = make_facts(with_control(make_run(), factor=0.62))
     (comparison,) = (
         present(v.comparison)
@@ -75,7 +75,7 @@ def test_equal_servers_that_differ_make_the_verdict_inconclusive() -> None:
 
 
 def failing(run: Run, failed: int) -> Run:
-    """Of each block of the control, so many requests failed."""
+    """Return the run with `failed` failed requests in each block of the control."""
     blocks = tuple(
         replace(
             block,
@@ -90,7 +90,7 @@ def failing(run: Run, failed: int) -> Run:
 
 @pytest.mark.parametrize(("failed", "of_all"), [(2, "6 of 24"), (8, "24 of 24")])
 def test_a_control_with_failures_gives_no_floor(failed: int, of_all: str) -> None:
-    """Those that are left may be the easy ones."""
+    """The requests that did not fail may be the easy ones, so they show no noise floor."""
     facts = make_facts(failing(with_control(make_run()), failed))
     assert {f.noise_floor_low for f in findings(facts)} == {None}
     told = [line for line in attention_of(facts) if "The control gives no noise floor" in line]

@@ -1,4 +1,4 @@
-"""Output lengths: of requests that did not fail, with what ended them; and prompts' lengths."""
+"""Lengths of outputs of requests that did not fail, with finish reasons; lengths of prompts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What must hold before a cost means anything: requests that succeed, and the service's limits."""
+"""Verdicts that failed requests or latency limits prevent, highest request rates, and goodput."""
 
 from dataclasses import replace
 from typing import Any
@@ -92,7 +92,7 @@ def test_time_outs_are_named_as_such() -> None:
 
 
 def spaced(variant: str, round_number: int, *, late_requests: int = 0) -> BlockResult:
-    """TTFTs of 200 to 300 ms, alike in every block."""
+    """Return a block with TTFTs of 200 to 300 ms, the same in every block."""
     requests = [make_record(i, ttft_s=0.2 + i / 1000) for i in range(100 - late_requests)]
     return make_block(
         variant=variant,
@@ -136,7 +136,7 @@ def test_a_limit_on_unmeasured_figures_is_open() -> None:
 
 
 def test_the_highest_rate_is_below_the_first_failing() -> None:
-    """A rate that keeps the limits above one that does not is luck."""
+    """Rates above the lowest one that breaks the limits are ignored, even if they keep them."""
 
     def at(rate: float, add_s: float) -> list[BlockResult]:
         load = PoissonLoad(requests_per_second=rate)
@@ -190,7 +190,7 @@ EXCLUDED = replace(record(2, seconds=9.0), excluded="the client waited for a cor
 @pytest.mark.parametrize(
     ("others", "kept", "requests", "server_s"),
     [
-        # Six seconds with four in flight are 1.5 seconds of the server.
+        # Requests that take 6 seconds in all, with four in flight, take 1.5 seconds of the server.
         ((record(2, seconds=3.0), record(3, seconds=2.0)), 2, 3, 1.5),
         ((TIMED_OUT,), 1, 2, 1.5),
         ((EXCLUDED,), 1, 1, 0.25),
@@ -211,7 +211,8 @@ def test_classes_have_their_parts_of_the_tokens() -> None:
     slow = block(record(9, seconds=4.0), prompt_class="open_ended")
     found = present(goodput([block(record(1, seconds=1.0)), slow], mix, LIMITS, "k7"))
 
-    # A token takes 0.75 x 2.5 ms + 0.25 x 10 ms of the server; three of four keep the limit.
+    # On average, a token takes 0.75 x 2.5 ms + 0.25 x 10 ms = 4.375 ms of the server. Only
+    # `structured`, with three of four tokens, keeps the limit.
     assert found.tokens_per_s == pytest.approx(0.75 / 0.004375)
     assert found.requests_per_s == pytest.approx(0.75 / 100 / 0.004375)
 

@@ -1,4 +1,4 @@
-"""A metric is declared once: everything that stores, shows or documents metrics has it by that."""
+"""Everything that stores, shows or documents metrics has each metric that is declared once."""
 
 from dataclasses import fields, replace
 

@@ -1,4 +1,4 @@
-"""Transcripts and where outputs begin to differ."""
+"""Finding where two outputs begin to differ, and how much outputs are like the baseline's."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,10 +39,10 @@ def test_differing_pairs_are_told_with_position_and_context(tmp_path: Path) -> N
     [
         ([2, 3, 4], [1, 1, 1], 4, 1),
         ([2, 3, 4], [1, 1, 1], 5, 2),
-        ([2, 3, 4], [1, 7, 1], 5, 8),  # a drafted chunk: known up to its beginning
-        ([2, 0, 4], [1, 1, 1], 2, 2),  # half a character in the middle token
-        ([2, 3], [1, 1], 5, 2),  # the other one goes on
-        ([2, 3], [], 4, None),  # a server that counts at the end only
+        ([2, 3, 4], [1, 7, 1], 5, 8),  # after a chunk of 7 tokens, as a speculative step yields
+        ([2, 0, 4], [1, 1, 1], 2, 2),  # the middle token is half a character, without text
+        ([2, 3], [1, 1], 5, 2),  # this text ends where the other one goes on
+        ([2, 3], [], 4, None),  # a server that counts tokens only at the end of an answer
     ],
 )
 def test_a_texts_position_is_a_token_by_chunks(
@@ -82,11 +82,11 @@ def told(ids: Sequence[int] | None, text: str, *, side: str) -> Transcript:
 @pytest.mark.parametrize(
     ("plain_ids", "drafted_ids", "identical", "kept"),
     [
-        # By ids where both have them, whatever the texts say.
+        # Both outputs have token ids, which are compared, although the texts also differ.
         ([1, 2, 3, 4], [1, 2, 3, 4], True, 1.0),
         ([1, 2, 3, 4], [1, 2, 9, 4], False, 0.5),
         ([1, 2, 3, 4], [1, 2], False, 0.5),
-        # Else by text.
+        # One output or both lack token ids: the texts are compared.
         ([1, 2, 3, 4], None, False, 0.8),
         (None, None, False, 0.8),
     ],
@@ -112,7 +112,7 @@ def test_without_transcripts_only_identity_is_compared() -> None:
 
 
 def alike(share: float, prompts: int, *, kept: float = 1.0) -> list[output_differences.OutputPair]:
-    """Of so many prompts, a share is the same; the others up to a part."""
+    """Return comparisons of which `share` are identical, and the others only up to `kept`."""
     same = round(share * prompts)
     return [
         output_differences.OutputPair(
@@ -126,13 +126,13 @@ def alike(share: float, prompts: int, *, kept: float = 1.0) -> list[output_diffe
     ("found", "control", "word"),
     [
         (alike(1, 32), alike(1, 32), "as alike"),
-        # As often as two servers that are equal, and at the same prompts.
+        # The variant's outputs are like the baseline's as often as the control's, prompt by prompt.
         (alike(0.5, 32, kept=0.4), alike(0.5, 32, kept=0.4), "as alike"),
         (alike(1, 32), alike(0.5, 32), "as alike"),
         (alike(0.5, 32), alike(1, 32), "differs more"),
-        # As often, and much earlier.
+        # The variant's outputs differ as often as the control's, but much earlier.
         (alike(0.5, 64, kept=0.1), alike(0.5, 64, kept=0.9), "differs more"),
-        # Eight prompts that are all alike leave room for what was not seen.
+        # Eight prompts are too few to show that outputs are alike, even if all are identical.
         (alike(1, 8), alike(1, 8), "cannot be told"),
         (alike(0.9, 32), alike(1, 32), "cannot be told"),
     ],

@@ -1,4 +1,4 @@
-"""Which requests are compared, and what of them is a sample."""
+"""Which requests make a pair, and which clusters a pair belongs to."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_few_cases_are_strata_many_the_sample() -> None:
 
 
 def test_equal_rounds_of_two_runs_are_no_pairs() -> None:
-    """Each pair is of one run and one of its repetitions."""
+    """Both requests of a pair are from the same run and repetition."""
     blocks = [
         block for run in ("one", "other") for n in (1, 2) for block in both(run_id=run, round=n)
     ]

@@ -1,4 +1,4 @@
-"""Greedy outputs that part: by rounding, as right servers' do, and by what rounding cannot do."""
+"""Greedy outputs that differ from the baseline's: by rounding, or sooner than rounding explains."""
 
 import math
 import random
@@ -24,13 +24,13 @@ from draftworth.report.sentences import headline
 from tests.draftworth.report.runs import VARIANT, make_run, with_control
 
 LENGTH = 150
-# Of a server's outputs: the chance that a token parts from what the target says. A prompt's is the
-# same each time, as a greedy server repeats itself.
+# By variant, the probability that its output begins to differ from the target's at the next token.
+# A prompt's output is the same each time, because a greedy server repeats its outputs.
 Hazards = dict[str, float]
 
 
 def transcripts_of(run: Run, hazards: Hazards, *, seed: int = 0) -> dict[str, Transcript]:
-    """Token ids of every request: those of the target until the output parts, others after."""
+    """Return transcripts with token ids: the target's up to a random token, others after it."""
     drawn: dict[str, tuple[int, ...]] = {}
     found = {}
     for block in run.blocks:
@@ -80,7 +80,10 @@ def test_foreign_answers_leave_no_verdict_and_come_first() -> None:
 
 @pytest.mark.parametrize("hazard", [0.0, 0.01], ids=["alike", "by rounding"])
 def test_outputs_that_rounding_parts_keep_their_verdict(hazard: float) -> None:
-    """Whatever the control does: it computes in the shapes of the baseline, and is all alike."""
+    """A variant that differs by rounding alone is right, although the control never differs.
+
+    The control computes with the baseline's tensor shapes, so its outputs equal the baseline's.
+    """
     facts = facts_of(BOTH, transcripts_of(BOTH, {VARIANT: hazard}))
     unread = facts_of(BOTH, {})
 
@@ -138,7 +141,11 @@ def alarms(hazards: Callable[[int], Hazards], runs: int) -> int:
 
 
 def test_right_servers_raise_few_false_alarms() -> None:
-    """Both sides round: the variant at the highest rate that right ones have, the control less."""
+    """Variant and control differ by rounding alone.
+
+    The variant's rate of differing tokens is the highest that rounding explains; the control's is
+    lower.
+    """
     runs = 300
     found = alarms(lambda n: {VARIANT: ROUNDING_PER_TOKEN, CONTROL: n % 3 * 0.01}, runs)
 
@@ -150,7 +157,10 @@ def test_wrong_servers_are_caught_in_planted_runs() -> None:
 
 
 def test_several_loads_share_the_false_alarms() -> None:
-    """Seven of seven prompts part sooner: a chance of 1 / 128 at each load."""
+    """On all seven prompts, the variant's output differs sooner than the baseline's repeats do.
+
+    By chance this has a probability of 1 / 128, which is enough with one load, but not with two.
+    """
     few = [
         replace(b, requests=b.requests[:7]) for b in RUN.blocks if b.prompt_class == "structured"
     ]

@@ -1,4 +1,4 @@
-"""Runs whose truth is known and misleads: what they cost is not what their median latency says."""
+"""Simulated runs in which the true cost ratio is not what the median latency suggests."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +23,10 @@ def judgements(cell: Cell, runs: int = RUNS) -> Counter[str]:
 
 
 def test_mostly_faster_but_dearer_is_not_cheaper() -> None:
-    """70% of prompts 1.2 times as fast, 30% 0.4 times: 0.7 / 1.2 + 0.3 / 0.4 = 1.33."""
+    """70% of prompts are 1.2 times as fast, and 30% are 0.4 times as fast.
+
+    So the cost ratio is 0.7 / 1.2 + 0.3 / 0.4 = 1.33.
+    """
     cell = Cell(cost_ratio=4 / 3, cases=4, gains=((1 / 1.2, 0.7), (1 / 0.4, 0.3)))
     found = judgements(cell)
     assert found["cheaper per token"] == 0
@@ -31,7 +34,7 @@ def test_mostly_faster_but_dearer_is_not_cheaper() -> None:
 
 
 def test_the_other_way_round_it_is_cheaper() -> None:
-    """The twin: 30% of prompts far faster, the others a little slower."""
+    """70% of prompts are a little slower, but 30% are so much faster that tokens cost less."""
     found = judgements(Cell(cost_ratio=0.855, cases=4, gains=((1.05, 0.7), (0.4, 0.3))))
     assert found["more expensive"] == 0
     assert found["cheaper per token"] > 0
@@ -44,7 +47,10 @@ def test_where_requests_time_out_there_is_no_verdict(time_outs: float) -> None:
 
 
 def prefill_heavy() -> Iterator[BlockResult]:
-    """Prompts of 6,000 and 32 output tokens: decoding 1.5 times as fast, the first token later."""
+    """Yield blocks with long prompts and 32 output tokens, where most of the time is prefill.
+
+    The variant decodes 1.5 times as fast as the baseline, but its first token comes later.
+    """
     for number in (1, 2, 3):
         for variant, ttft_s, itl_s in (("baseline", 1.0, 0.03), ("variant", 1.6, 0.02)):
             yield make_block(

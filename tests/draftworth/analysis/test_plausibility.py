@@ -1,4 +1,4 @@
-"""What no server can do decides nothing: counts against the text, more than a step can yield."""
+"""Comparisons that cannot be right: token counts that contradict texts, impossible speedups."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,11 @@ COUNTED_TWICE = "the servers count tokens differently"
 
 
 def blocks(*, faster: float = 2.0, most: int | None = None, **drafted: Any) -> list[BlockResult]:
-    """Sixteen prompts in two rounds, which the variant answers so many times faster."""
+    """Return two rounds of 16 prompts, in which the variant is `faster` times as fast.
+
+    most: the most tokens that a step of the variant can yield; None: not known.
+    drafted: other values of the variant's request records.
+    """
     made = []
     for number in (1, 2):
         for variant, factor in (("baseline", 1.0), ("k7", faster)):
@@ -45,9 +49,9 @@ def judged(measured: list[BlockResult], **arguments: Any) -> Comparison:
         ({}, True),
         ({"number_output_tokens": 200}, False),
         ({"number_output_tokens": 50}, False),
-        ({"number_output_tokens": 101}, True),  # with the end token
+        ({"number_output_tokens": 101}, True),  # the variant's server also counts the end token
         ({"number_output_tokens": 102}, False),
-        # Other texts may have other lengths.
+        # Texts that are not the same, or not known, may have other numbers of tokens.
         ({"number_output_tokens": 200, "output_sha256": "1" * 64}, True),
         ({"number_output_tokens": 200, "output_sha256": None}, True),
         ({"number_output_tokens": 200, "output_sha256": SHA256_OF_NOTHING}, True),
@@ -83,8 +87,8 @@ def test_few_common_texts_reveal_different_token_counts() -> None:
     [
         (5.9, 6, True),
         (6.1, 6, False),
-        (17.0, 6, False),  # a cache of responses
-        (15.0, None, True),  # a faster server, of which nobody told a window
+        (17.0, 6, False),  # probably a cache of whole responses
+        (15.0, None, True),  # a faster server whose window is not known
         (17.0, None, False),
         (3.0, 1, True),  # a faster server that does not speculate
         (17.0, 1, False),

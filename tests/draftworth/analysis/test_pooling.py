@@ -1,4 +1,4 @@
-"""Runs put together: which may be, and what they are then."""
+"""Merging several runs into one: which runs may be merged, and what the merged run says."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,7 +22,7 @@ from tests.support.serving_facts import make_serving_facts
 
 
 def run(name: str, *, factor: float = 1.0, **overrides: Any) -> Run:
-    """A run in which the variant takes so many times as long."""
+    """Return a run in which the variant's requests take `factor` times as long."""
     made = make_run(run_id=name, **overrides)
 
     def named(block: BlockResult) -> BlockResult:
@@ -33,14 +33,14 @@ def run(name: str, *, factor: float = 1.0, **overrides: Any) -> Run:
 
 
 def other_prompts(block: BlockResult) -> BlockResult:
-    """As many prompts, of which one is another."""
+    """Return the block with one of its prompts replaced by another."""
     return each_request(
         block, lambda r: replace(r, prompt_id=r.prompt_id.replace("prompt-7", "prompt-8"))
     )
 
 
 def with_(**fields: Any) -> tuple[BlockResult, ...]:
-    """The blocks of a run with other values in each."""
+    """Return the blocks of a run, each with other values in these fields."""
     return tuple(replace(block, **fields) for block in make_run().blocks)
 
 
@@ -166,7 +166,10 @@ def test_runs_of_other_things_are_refused_with_differences(other: Run, names: st
 
 
 def test_runs_put_together_are_compared_with_others() -> None:
-    """Two against two: what has changed is found, and no pair of runs is taken for four starts."""
+    """Two merged runs are compared with two others, and the change between them is found.
+
+    The comparison has two repetitions, not four: each side has two starts of its servers.
+    """
     one, other = (
         facts_of(pooled([run(f"{name}{i}", factor=factor) for i in (1, 2)]), {})
         for name, factor in (("a", 1.3), ("b", 1.0))

@@ -1,4 +1,4 @@
-"""Extreme requests that decide a verdict, and what a verdict says that it cannot know."""
+"""Extreme requests that decide a verdict, and rare events that a run may have missed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,7 +26,10 @@ def judged(blocks: Sequence[BlockResult]) -> Comparison:
 
 
 def stalled(count: int, *, times: float, variant: str) -> list[BlockResult]:
-    """The same blocks, but one request of each of a variant's first `count` takes longer."""
+    """Return the blocks with one slow request in each of the variant's first `count` blocks.
+
+    times: how many times as long as before the slow request takes.
+    """
     own = [block.block for block in BLOCKS if block.variant == variant][:count]
     return [slowed(block, times) if block.block in own else block for block in BLOCKS]
 
@@ -48,7 +51,11 @@ def test_extreme_requests_are_named_with_the_other_cost() -> None:
 
 @pytest.mark.parametrize("times", [1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0])
 def test_three_extreme_requests_decide_no_verdict(times: float) -> None:
-    """Without them the cost is just not low enough to count as cheaper; sixteen decide it."""
+    """Without slow requests, the cost is just not low enough to count as cheaper.
+
+    Three slow requests of the baseline do not change the verdict, however slow they are, but
+    sixteen do.
+    """
     assert judged(stalled(3, times=times, variant=BASELINE)).judgement == "inconclusive"
     assert judged(stalled(16, times=3.0, variant=BASELINE)).judgement == "cheaper per token"
 
@@ -64,7 +71,10 @@ def test_requests_are_extreme_on_one_side_alone() -> None:
 def test_prompts_of_two_kinds_are_no_extreme_requests(
     gains: tuple[tuple[float, float], ...],
 ) -> None:
-    """Also where each prompt was sent once, so that it has no other request to compare with."""
+    """If some prompts are far slower than others, their requests do not count as extreme.
+
+    With 32 prompts, each prompt is sent once, so that it has no other request to compare with.
+    """
     for prompts in (8, 32):
         blocks = planted_blocks(replace(CELL, gains=gains, prompts=prompts), rounds=4, seed=2)
         assert "took at least" not in rare_sentences(judged(blocks))
@@ -94,7 +104,7 @@ def test_best_of_many_has_a_wider_interval() -> None:
     assert low < present(present(found.cost_ratio).low)
     assert high > present(present(found.cost_ratio).high)
     assert best_of_many(found, 10_000).judgement == "inconclusive"
-    # The headline and the winner are judged alike.
+    # The headline and the winner follow from the wider interval too.
     facts = make_facts()
     decision = decide(facts.run, mixes=(found,) * 10_000, of_classes=())
     facts = replace(facts, decision=decision)

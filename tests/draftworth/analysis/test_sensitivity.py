@@ -1,7 +1,7 @@
 """The cost ratio by the share of a class and by the price ratio, and where costs are equal.
 
-Of a request, the built run's baseline takes 1.27465 s in the mean, its variant 0.748465 s in
-`structured` and 1.738465 s in `open_ended`; all have 100 tokens.
+In the run that `make_run` builds, a request takes 1.27465 s on average with the baseline and, with
+the variant, 0.748465 s in `structured` and 1.738465 s in `open_ended`. All have 100 tokens.
 """
 
 import math
@@ -113,7 +113,8 @@ def test_each_of_three_classes_has_a_curve() -> None:
     assert [c.prompt_class for c in curves] == list(weights)
     for share in (0.0, 0.35, 1.0):
         assert curves[0].ratios[share].value == pytest.approx(by_hand(share))
-        # Of what `open_ended` leaves, structured has 0.5 / 0.7, and chat costs what it costs.
+        # If `open_ended` has this share, `structured` has 0.5 / 0.7 of the rest. `chat` costs the
+        # same as `open_ended`, as it is made of the same blocks.
         structured = (1 - share) * 0.5 / 0.7
         assert curves[1].ratios[share].value == pytest.approx(by_hand(structured))
     assert present(curves[2].equal).value < present(curves[1].equal).value

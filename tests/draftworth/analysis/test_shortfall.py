@@ -1,4 +1,4 @@
-"""What an interval lacks, by hand."""
+"""How much more to measure for a narrow interval, compared with numbers worked out by hand."""
 
 import pytest
 
@@ -10,10 +10,11 @@ def test_requests_are_missing_first_and_then_prompts() -> None:
     wide = estimate_between(0.9, 1.1, prompts_width=0.0)
     assert shortfall(wide, target_width=0.3) == Shortfall()
     assert not shortfall(wide, target_width=0.3)
-    # A width of 0.2 is halved by four times the requests.
+    # The interval's width of 0.2 is halved by four times as many requests.
     assert shortfall(wide, target_width=0.1) == Shortfall(requests=96)
     kept_wide = estimate_between(0.9, 1.1, prompts_width=0.19)
-    # 0.19 of 0.2 lasts: (0.19 / 0.1)^2 times the 8 prompts.
+    # Of the width of 0.2, 0.19 comes from the prompts, and more requests do not reduce that. It
+    # takes (0.19 / 0.1)^2 times the 8 prompts.
     assert shortfall(kept_wide, target_width=0.1) == Shortfall(prompts=21)
     assert shortfall(estimate_between(None, None), target_width=0.1) is None
     assert shortfall(None, target_width=0.1) is None
@@ -32,9 +33,10 @@ def test_more_rounds_help_until_prompts_alone_are_left(lasting: float | None, he
 @pytest.mark.parametrize(
     ("prompts_width", "repetitions_width", "lacks"),
     [
-        # (0.19 / 0.1)^2 times the four repetitions.
+        # It takes (0.19 / 0.1)^2 times the four repetitions.
         (0.0, 0.19, Shortfall(repetitions=11)),
-        # What prompts leave of 0.1 is less, so it takes more.
+        # Prompts take 0.06 of the requested width of 0.1, so less is left for the repetitions'
+        # part, and it takes more of them.
         (0.06, 0.18, Shortfall(repetitions=17)),
         (0.18, 0.06, Shortfall(prompts=33)),
         (0.14, 0.14, Shortfall(prompts=8, repetitions=4)),

@@ -1,4 +1,7 @@
-"""Intervals by hand; how often they hold the truth is in `tests/benchmarks/test_calibration.py`."""
+"""Intervals, compared with values worked out by hand.
+
+`tests/benchmarks/test_calibration.py` tests how often they contain the true value.
+"""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""The step-cost card by hand, and as a file that is read back or refused."""
+"""Step-cost cards (`step_costs.json`): their values by hand, and reading valid and wrong files."""
 
 import json
 from dataclasses import replace
@@ -24,7 +24,7 @@ C1, C4 = ConcurrencyLoad(concurrency=1), ConcurrencyLoad(concurrency=4)
 
 
 def changed(block: BlockResult, **values: object) -> BlockResult:
-    """The block with other values in every request."""
+    """Return the block with other values in these fields of every request."""
     return each_request(block, lambda r: replace(r, **values))  # type: ignore[arg-type]
 
 
@@ -34,7 +34,11 @@ def cost(run: Run, variant: str) -> StepCost:
 
 
 def structured(**values: object) -> Run:
-    """One class: 100 tokens after 20, in 2 seconds, 1 of them before the first of 11 chunks."""
+    """Return a run of one class whose requests have 20 input and 100 output tokens in 2 seconds.
+
+    The variant's outputs come in 11 chunks, the first of which has 1 token and comes after 1
+    second. values: other values of the variant's request records.
+    """
     timed = {
         "ttft_s": 1.0,
         "end_to_end_latency_s": 2.0,
@@ -62,7 +66,7 @@ def test_a_step_is_the_time_between_chunks() -> None:
     assert found.steps == 16 * 10
     assert found.requests == 16
     assert found.tokens_per_step == pytest.approx(9.9)
-    # 20 of input, half of 100 of output.
+    # A step's mean context is the 20 input tokens and half of the 100 output tokens.
     assert found.mean_context_tokens == pytest.approx(70)
 
 
@@ -182,8 +186,11 @@ def test_what_is_no_card_is_refused(tmp_path: Path, data: bytes | None, message:
 
 
 def test_a_step_cost_ratio_pairs_the_rounds() -> None:
-    """The drafted side waits and works as the baseline does, prompt by prompt and round by round,
-    so what both have in common is not in the ratio's interval."""
+    """What variant and baseline have in common does not widen the interval of the ratio.
+
+    In `common`, times differ by prompt and by round, but in the same way for both, so that the
+    ratio is the same everywhere and its interval has no width.
+    """
     run = runs.make_run()
     load = run.blocks[0].load
     found = step_cost_ratio(run, load, runs.VARIANT)
@@ -221,7 +228,7 @@ def test_a_step_cost_ratio_pairs_the_rounds() -> None:
 
 
 def b_seconds(block: BlockResult) -> float:
-    """Of decoding, the same for all prompts of a side, as are their chunks."""
+    """Return a side's seconds of decoding before the factors of prompt and round are applied."""
     return 1.0 if block.variant == runs.BASELINE else 2.0
 
 

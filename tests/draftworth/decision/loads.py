@@ -1,4 +1,4 @@
-"""Runs at several loads: the higher the load, the slower is the variant."""
+"""Builds runs at several loads, in which the variant gets slower from load to load."""
 
 from draftworth.decision.facts import RunFacts
 from draftworth.records.load_shapes import ConcurrencyLoad, Load
@@ -7,7 +7,10 @@ from tests.draftworth.report import runs
 
 
 def blocks_at(*loads: Load, classes: tuple[str, ...] = ("structured",)) -> tuple[BlockResult, ...]:
-    """Two rounds of every class at each load; the higher the load, the slower is the variant."""
+    """Return two rounds of every class at each load, where the variant gets slower with each load.
+
+    At load n (from 1), the variant's requests take n times as long as usual.
+    """
     blocks: list[BlockResult] = []
     for number, load in enumerate(loads):
         for name in classes:

@@ -1,7 +1,7 @@
-"""Serving by class: what the mix costs then, worked out by hand, and what it saves.
+"""Serving by class: its cost, compared with values worked out by hand, and what it saves.
 
-Of a request, the built run's baseline takes 1.27465 s in the mean, its variant 0.748465 s in
-`structured` and 1.738465 s in `open_ended`; all have 100 tokens.
+In the run that `make_run` builds, a request takes 1.27465 s on average with the baseline and, with
+the variant, 0.748465 s in `structured` and 1.738465 s in `open_ended`. All have 100 tokens.
 """
 
 import math
@@ -47,7 +47,10 @@ def test_each_class_has_the_price_of_its_server() -> None:
 
 
 def test_servers_are_rounded_up_in_both_pools() -> None:
-    """For every part of the work in either pool, two pools take no more servers from there on."""
+    """From `ByClass.servers` on, two pools need no more servers, however the work is divided.
+
+    With one server fewer, they need more in some divisions of the work.
+    """
     split = split_of(runs.make_run())
     high, servers = present(split.ratio_to_alone.high), present(split.servers)
     for count in range(servers, servers + 40):
@@ -69,7 +72,7 @@ def test_an_open_class_is_no_sign() -> None:
 
 
 def test_a_class_outside_its_limit_is_served_without() -> None:
-    """The variant keeps the limit in `structured` alone."""
+    """The variant keeps the latency limit in `structured` only, so it serves only that class."""
     blocks = tuple(
         replace(
             b,
@@ -91,7 +94,7 @@ def _is_slow(prompt_class: str, variant: str) -> bool:
 
 
 def test_what_saves_little_is_named_and_not_decided() -> None:
-    """With nearly all traffic in one class, its best server serves all."""
+    """If nearly all traffic is in one class, the best server for that class serves all traffic."""
     run = runs.make_run(class_weights={"structured": 0.97, "open_ended": 0.03})
     decision = runs.make_facts(run).decision
     split = present(decision.by_class)

@@ -1,4 +1,4 @@
-"""Where it stops paying: planted judgements, and runs at several loads."""
+"""Up to which concurrency and prompt length a variant pays, for given judgements and for runs."""
 
 from dataclasses import replace
 
@@ -22,7 +22,10 @@ PRICE = make_price(
 
 
 def judged(*judgements: Judgement) -> Ladder:
-    """A ladder 1, 2, 4 ... whose rungs are judged so, from 20 to 30% less."""
+    """Return a ladder with the concurrencies 1, 2, 4, ... and these judgements.
+
+    The interval of each cost ratio is 0.7 to 0.8.
+    """
     (ladder,) = facts_at(1, 2).ladders
     rung = ladder.rungs[0]
     compared = rung.comparisons[runs.VARIANT]
@@ -47,7 +50,7 @@ def judged(*judgements: Judgement) -> Ladder:
             ["cheaper up to concurrency 1", "inconclusive at 2", "more expensive at 4"],
         ),
         ((GOOD, GOOD), ["cheaper at every measured concurrency, up to 2"]),
-        # Cheaper above a load that is not: said as it is, never as a reach.
+        # A variant that is cheaper at 4 but not at 2 is not called cheaper up to 4.
         (
             (GOOD, Judgement.OUTSIDE_LIMITS, GOOD),
             ["cheaper up to concurrency 1", "outside the limits at 2", "cheaper per token at 4"],
@@ -82,7 +85,7 @@ def test_a_load_without_an_interval_says_so() -> None:
 
 
 def test_headline_notes_and_report_contain_the_ladder() -> None:
-    # In the order of measuring the higher load is first.
+    # The higher load is measured first; the ladder has the lower one first all the same.
     facts = facts_at(4, 1)
 
     said = headline(facts)
@@ -116,14 +119,17 @@ def test_a_rungs_cost_is_per_million_tokens() -> None:
 
     assert (hours.has_price, usd.has_price) == (False, True)
     rung = hours.rungs[0]
-    # 100 tokens in 0.25 + 99 x 10.35 ms, one at a time.
+    # A request has 100 tokens in 0.25 s + 99 x 10.35 ms, and the server has one request at a time.
     assert rung.costs[runs.BASELINE] == pytest.approx((0.25 + 99 * 0.01035) / 100 * 1e6 / 3600)
     assert usd.rungs[0].costs[runs.BASELINE] == pytest.approx(rung.costs[runs.BASELINE] * 4.0)
     assert rung.itls_s[runs.BASELINE] == pytest.approx(0.01035)
 
 
 def contexts(table: dict[int, tuple[Judgement, ...]]) -> Contexts:
-    """Judgements at 1, 2, 4 ... by length of the prompts."""
+    """Return `Contexts` with these judgements at the concurrencies 1, 2, 4, ...
+
+    table: the judgements by prompt length in tokens.
+    """
     (found,) = contexts_of(
         [replace(judged(*said), input_tokens=length) for length, said in table.items()]
     )
@@ -137,7 +143,7 @@ def contexts(table: dict[int, tuple[Judgement, ...]]) -> Contexts:
             {2000: (GOOD, GOOD, Judgement.MORE_EXPENSIVE), 8000: (GOOD, GOOD, GOOD)},
             "cheaper up to 2 requests at a time and 8,000 tokens of context",
         ),
-        # Longest first in the file: told from the shortest on.
+        # The longest prompts are measured first; the words begin with the shortest all the same.
         (
             {
                 8000: (GOOD, Judgement.MORE_EXPENSIVE, Judgement.MORE_EXPENSIVE),

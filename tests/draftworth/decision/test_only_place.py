@@ -1,4 +1,4 @@
-"""The rules of a decision stand in one room: nobody else compares a judgement."""
+"""Only `draftworth/decision` compares judgements, so the rules of a decision are in one place."""
 
 import ast
 from collections.abc import Iterator
@@ -8,7 +8,8 @@ import pytest
 
 from tests.conftest import PACKAGES, ROOT
 
-# What a judgement means, and the rules that make one of it.
+# The only places that may compare judgements: the folder with the rules of a decision, and the
+# file that declares what each judgement means.
 ALLOWED = (ROOT / "draftworth" / "decision", ROOT / "draftworth" / "records" / "judgement.py")
 
 

@@ -1,4 +1,4 @@
-"""The highest rates within the limits: which side takes more per dollar, and where that is open."""
+"""Which side takes the higher request rate per dollar within the latency limits, if any does."""
 
 from collections.abc import Sequence
 
@@ -40,13 +40,13 @@ def compared(
         ((2.0, 4.0), (4.0, 8.0), 1.0, False),
         ((2.0, 4.0), (2.0, 4.0), 1.0, None),
         ((4.0, None), (2.0, 4.0), 1.0, True),
-        # What the baseline breaks, and what it costs, is not known.
+        # The baseline broke its limits at no measured rate, so its highest rate is not known.
         ((4.0, None), (2.0, None), 1.0, None),
         ((None, 2.0), (2.0, None), 1.0, False),
         ((None, 2.0), (None, 2.0), 1.0, None),
-        # A server at half the price needs half the rate.
+        # The variant's server costs half as much, so half the rate per server is enough.
         ((2.0, 4.0), (2.0, 4.0), 0.5, True),
-        # One that costs twice as much has to take twice as many.
+        # The variant's server costs twice as much, so it has to take twice the rate.
         ((4.0, 8.0), (2.0, 4.0), 2.0, None),
         ((8.0, None), (2.0, 4.0), 2.0, True),
         ((2.0, 4.0), (2.0, 4.0), 2.0, False),
@@ -70,7 +70,7 @@ LOW, HIGH, HIGHER = (2.0, 4.0), (4.0, 8.0), (8.0, 16.0)
         ([], None),
         ([compared(HIGH, LOW), compared(HIGHER, LOW, name="k3")], "k3"),
         ([compared(LOW, HIGH), compared(HIGH, HIGH, name="k3")], None),
-        # With longer prompts it is open.
+        # With prompts of a second length, nothing is shown.
         ([compared(HIGH, LOW), compared(LOW, LOW)], None),
     ],
 )

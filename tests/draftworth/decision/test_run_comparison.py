@@ -1,4 +1,4 @@
-"""Two runs side by side, and runs that may not be put side by side."""
+"""Comparisons of two runs, and runs that must not be compared."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ from tests.support.present import present
 
 
 def slower(run: Run, factor: float) -> Run:
-    """The same prompts, and what the variant does takes so many times as long."""
+    """Return the run with the variant's times in `structured` multiplied by `factor`."""
     blocks = tuple(
         runs.slower(block, factor)
         if block.variant == "k7" and block.prompt_class == "structured"

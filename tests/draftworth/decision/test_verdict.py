@@ -1,4 +1,4 @@
-"""The verdict: pairs, intervals and judgements."""
+"""The verdict on a comparison: which pairs count, the intervals, and the judgement."""
 
 import hashlib
 import math
@@ -65,7 +65,7 @@ def test_judgements(low: float, high: float, judgement: str) -> None:
 
 
 @given(low=st.floats(0.01, 4.0), factor=st.floats(1.0, 1.5))
-@example(low=1.157, factor=1.052)  # +15.7% to +21.7% was told as `at least 16% more`
+@example(low=1.157, factor=1.052)  # +15.7% to +21.7% was once reported as `at least 16% more`
 @example(low=1.06, factor=1.0)
 def test_a_bound_is_rounded_towards_zero(low: float, factor: float) -> None:
     high = low * factor
@@ -106,7 +106,10 @@ def test_a_verdict_holds_only_inside_the_limits(
 
 
 def paired_blocks(*, factor: float, prompts: int = 8, rounds: int = 2) -> list[BlockResult]:
-    """The variant takes a part of the baseline's time: 1 / factor."""
+    """Return blocks of baseline and variant, where the variant is `factor` times as fast.
+
+    prompts: the number of prompts in each block.
+    """
     blocks = []
     for round_number in range(1, rounds + 1):
         for variant, faster in (("baseline", 1.0), ("k7", factor)):
@@ -152,7 +155,10 @@ def test_a_repeated_prompt_is_paired_with_its_repetition() -> None:
 
 
 def test_a_long_request_weighs_what_it_costs() -> None:
-    """Seven short requests half as long, one long one twice: the median says cheaper."""
+    """Seven short requests take half as long, and a long one takes twice as long.
+
+    The median of their ratios would say that the variant is cheaper.
+    """
 
     def block(variant: str, number: int, seconds: list[float]) -> BlockResult:
         tokens = [10] * 7 + [1000 if variant == "baseline" else 990]
@@ -171,7 +177,10 @@ def test_a_long_request_weighs_what_it_costs() -> None:
 
 
 def test_a_latency_of_zero_is_a_latency() -> None:
-    """All tokens at once: dropped, the rest would look slow on one side only."""
+    """An ITL of 0 (all tokens came at once) is a value, not a missing one.
+
+    If it were left out, the variant would look slower than it is.
+    """
     blocks = paired_blocks(factor=1.0)
     blocks[1] = each_request(blocks[1], lambda r: replace(r, inter_token_latency_s=0.0))
     found = present(compared(blocks).itl_speedup)
@@ -181,7 +190,7 @@ def test_a_latency_of_zero_is_a_latency() -> None:
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
 def test_a_sum_of_nothing_has_no_ratio(weight: float) -> None:
-    """As in a run's file that somebody made: all weight on a class that took no time."""
+    """A run's file may be made by hand, with all weight on a class whose requests took no time."""
     zero = [
         replace(
             each_request(block, lambda r: replace(r, inter_token_latency_s=0.0)),
@@ -239,12 +248,12 @@ def test_failed_and_excluded_requests_leave_their_pair() -> None:
 @pytest.mark.parametrize(
     ("lost", "ratio"),
     [
-        # The other fifteen requests of each side take 19.9 s together.
+        # On each side, the requests of the fifteen other pairs take 19.9 s together.
         ({"failed_after_s": 0.5}, 1 + 0.5 / 19.9),
         ({"timed_out_after_s": 30.0}, 1 + 30.0 / 19.9),
         # Refusing the longest request at once saves nothing, as it has to be sent again.
         ({"failed_after_s": 0.0}, 1.0),
-        # An engine that knows no time, or an earlier version.
+        # It is not known how long the failed request took, as in files of an earlier version.
         ({}, 1.0),
     ],
 )
@@ -272,7 +281,10 @@ def test_too_many_excluded_samples_refuse_a_verdict() -> None:
 
 
 def waiting(rounds: int, requests: int, ttft_s: Callable[[str, int], float]) -> list[BlockResult]:
-    """ttft_s: of a variant's request with this number."""
+    """Return blocks of baseline and variant with the given TTFTs.
+
+    ttft_s: returns the TTFT in seconds of a variant's request with a given number.
+    """
     return [
         make_block(
             variant=variant,
@@ -300,7 +312,7 @@ def test_ttft_is_unchanged_only_when_that_is_shown(shift_s: float, unchanged: bo
 
 
 def test_a_tail_that_moves_alone_is_seen() -> None:
-    """One request in eight takes twice as long, and the typical one does not."""
+    """If one request in eight takes twice as long, the 95th percentile of the TTFT changes."""
     slow = {"baseline": 1.0, "k7": 2.0}
     blocks = waiting(6, 160, lambda v, i: (0.25 + i / 1e4) * (slow[v] if i % 8 == 0 else 1))
     comparison = compared(blocks)
@@ -317,7 +329,7 @@ NO_TEXT = hashlib.sha256(b"").hexdigest()
     [
         (("a" * 64, "a" * 64), False, 1.0, 8),
         (("a" * 64, "b" * 64), False, 0.5, 8),
-        # An empty text may be in a field that is not read.
+        # Two empty texts prove nothing: the text may be in a field of the answer that is not read.
         ((NO_TEXT, NO_TEXT), False, None, 0),
         (("a" * 64, "a" * 64), True, None, 0),
     ],
@@ -325,7 +337,7 @@ NO_TEXT = hashlib.sha256(b"").hexdigest()
 def test_greedy_outputs_with_a_text_are_compared(
     hashes: tuple[str, str], sampled: bool, share: float | None, count: int
 ) -> None:
-    """The second hash is that of every other output of the variant."""
+    """Every other output of the variant has the second hash; all other outputs have the first."""
     plain = [make_record(prompt_id=f"p{i}", output_sha256=hashes[0]) for i in range(8)]
     drafted = [make_record(prompt_id=f"p{i}", output_sha256=hashes[i % 2]) for i in range(8)]
     blocks = [
@@ -409,10 +421,11 @@ AROUND_1, BELOW, ABOVE = (0.95, 1.05), (0.67, 0.75), (1.05, 1.15)
     [
         ("cheaper per token", 0.7, 0.9, AROUND_1, True, True),
         ("cheaper per token", 0.7, 0.9, (0.85, 0.95), False, False),
-        # A floor that is wide and holds 1 shows no difference: it is said, and no more.
+        # A wide noise floor that contains 1 shows no difference between the two servers: the report
+        # says that it is not cleared, but the verdict stands.
         ("cheaper per token", 0.7, 0.9, (0.85, 1.15), False, True),
         ("cheaper per token", 0.7, 0.96, AROUND_1, False, True),
-        # A second server without speculation is cheaper still.
+        # The second server without speculation is even cheaper than the variant.
         ("cheaper per token", 0.8, 0.88, BELOW, False, False),
         ("cheaper per token", 0.8, 0.88, ABOVE, True, True),
         ("more expensive", 1.1, 1.2, AROUND_1, True, True),

@@ -1,4 +1,4 @@
-"""The winner: what the headline answers, with the figures to watch it by."""
+"""The winner of a run: which server is to be kept, as in the headline, and its figures."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.support.present import present
 
 
 def mixed() -> RunFacts:
-    """One class that gains more than the other loses."""
+    """Return a run's figures where `structured` has so much traffic that the variant wins."""
     return runs.make_facts(runs.make_run(class_weights={"structured": 0.9, "open_ended": 0.1}))
 
 
@@ -38,7 +38,7 @@ def test_a_cheaper_variant_wins_with_all_figures() -> None:
     assert present(structured.itl_speedup).value == pytest.approx(2.0, rel=0.1)
     assert structured.judgement == "cheaper per token"
     assert at(winner, "open_ended").judgement == "more expensive"
-    # Nine of ten tokens come six a step, one comes two a step.
+    # 90% of the tokens come at six tokens per step, and 10% at two tokens per step.
     assert mix.tokens_per_step == pytest.approx(1 / (0.9 / 6 + 0.1 / 2), rel=0.03)
     assert present(present(mix.cost_ratio).high) < 1
     assert winner.longest_context_tokens == 64 + runs.TOKENS

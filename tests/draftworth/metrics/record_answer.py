@@ -2,9 +2,9 @@
 
     python -m tests.draftworth.metrics.record_answer URL NAME TOKENS PROMPT
 
-writes `recorded/NAME.sse`, the stream as it came, and `recorded/NAME.metrics`: of the server's
-counters, those that say how many steps it took, before and after. Nothing else may ask the server
-meanwhile.
+writes two files. `recorded/NAME.sse` has the event stream as the server sent it.
+`recorded/NAME.metrics` has those of the server's counters that show how many steps it took, from
+before and after the request. Nothing else may send requests to the server meanwhile.
 """
 
 import http.client
@@ -20,7 +20,7 @@ from tests.support.specifications import shape
 
 FOLDER = Path(__file__).parent / "recorded"
 AFTER = "# after\n"
-# A server's counters grow a moment after its answer has ended.
+# How long to wait before the counters are read: servers update them a moment after an answer ends.
 SETTLED_SECONDS = 2.0
 COUNTERS = re.compile(
     r"(llamacpp:|vllm:)(spec_decode_\w+_total|generation_tokens_total|tokens_predicted_total"

@@ -1,9 +1,9 @@
-"""Tokens per step of answers that real servers gave, beside what their engines counted.
+"""Tokens per step of answers that real servers gave, compared with what their engines counted.
 
-`record_answer.py` wrote them: vLLM 0.32 on a CPU with the rehearsal's pair, llama.cpp b11434 with
-SmolLM2-135M, and the mock server of guidellm 0.8.1, which does not speculate. Each answer is sent
-once more by a server on loopback, and read by the client. The truth is in counters that no figure
-of ours uses.
+`record_answer.py` recorded the answers of vLLM 0.32 on a CPU with the rehearsal's target and draft
+model, of llama.cpp b11434 with SmolLM2-135M, and of the mock server of guidellm 0.8.1, which does
+not speculate. For a test, a server on loopback sends a recorded answer again, and the measuring
+client reads it. The expected figure comes from engine counters that this project does not use.
 """
 
 import asyncio
@@ -34,8 +34,12 @@ PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "Explain why the 
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """One answer. most: tokens that a step can yield, as a user says it; None: not said.
-    truth: tokens per step by the number of times that the engine ran, without the prefill."""
+    """A recorded answer of a server.
+
+    most: the most tokens that a step can yield, as a user would state it; None: not stated.
+    truth: the true tokens per step: output tokens after the first / the number of times that the
+        engine ran the model, without the prefill.
+    """
 
     name: str
     most: int | None
@@ -62,7 +66,7 @@ VLLM_PLAIN = Recorded(name="vllm-plain", most=None, truth=1.0)
 LLAMA_CPP_NGRAM_8 = Recorded(name="llama-cpp-ngram-8", most=9, truth=95 / 47)
 LLAMA_CPP_NGRAM_12 = Recorded(name="llama-cpp-ngram-12", most=13, truth=95 / 45)
 LLAMA_CPP_PLAIN = Recorded(name="llama-cpp-plain", most=None, truth=1.0)
-# It sends a chunk for each token, some of them blanks, and counts the tokens at the end alone.
+# This server sends a chunk for each token, some with blank text, and counts tokens only at the end.
 GUIDELLM_MOCK = Recorded(name="guidellm-mock", most=None, truth=1.0)
 WITH_COUNTERS = (
     *(VLLM_NGRAM, VLLM_DRAFT_MODEL, LLAMA_CPP_NGRAM_8, LLAMA_CPP_NGRAM_12, LLAMA_CPP_PLAIN),
@@ -76,7 +80,8 @@ def read_by_the_client(stream: bytes) -> RequestRecord:
         client = Client(base_url=server.base_url, shape=asked_for, read_wait=lambda: 0)
         measured = asyncio.run(client.measure(PROMPT, request_id="r1", seed=0))
     assert not measured.record.failed, measured.record.error_msg
-    # The answer comes all at once: beside that, a busy machine is late in sending the request.
+    # Here the whole answer comes at once. Compared with that short time, a busy machine sends the
+    # request late, so the record may be excluded.
     return replace(measured.record, excluded=None)
 
 
@@ -93,7 +98,10 @@ def block_of(
 
 
 def changed_events(stream: bytes, change: Callable[[dict[str, Any]], bool]) -> bytes:
-    """The stream with its JSON events changed in place; where it returns false, one is left out."""
+    """Return the event stream with `change` applied to each of its JSON events.
+
+    change: changes an event in place, and returns whether to keep it.
+    """
 
     def events() -> Iterator[bytes]:
         for event in stream.split(b"\n\n"):
@@ -108,7 +116,7 @@ def changed_events(stream: bytes, change: Callable[[dict[str, Any]], bool]) -> b
 
 
 def without_own_counts(stream: bytes) -> bytes:
-    """As of a server that says nothing of a request's drafts."""
+    """Return the stream without the server's counts of drafted tokens for this request."""
 
     def change(value: dict[str, Any]) -> bool:
         value.pop("metrics", None)
@@ -119,7 +127,7 @@ def without_own_counts(stream: bytes) -> bytes:
 
 
 def merged(stream: bytes) -> bytes:
-    """Two events in one, as a busy front end of vLLM sends them: the second has both's tokens."""
+    """Return the stream with each two events merged, as a busy front end of vLLM sends them."""
     texts: list[str] = []
     places = iter(range(10_000))
 
@@ -164,13 +172,16 @@ def test_merged_chunks_give_the_same(recorded: Recorded, own_counts: bool) -> No
 
 
 def test_what_a_server_says_nowhere_is_not_known() -> None:
-    """A token an event, drafts that nobody counts, and a window that somebody named."""
+    """If a server sends a token per event and counts no drafts, its steps are not known.
+
+    A user has stated the window, so the server is known to speculate.
+    """
     stream = without_own_counts(LLAMA_CPP_NGRAM_12.stream)
     assert steps.tokens_per_step([block_of(LLAMA_CPP_NGRAM_12, stream, counts=False)]) is None
 
 
 def times(count: int, counters: SpeculationCounters | None) -> SpeculationCounters | None:
-    """The counters of so many equal requests."""
+    """Return the server's counters after `count` equal requests, from those of one request."""
     if counters is None:
         return None
     return SpeculationCounters(

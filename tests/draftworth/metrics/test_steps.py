@@ -1,4 +1,4 @@
-"""How decoding steps are counted: which source counts, and when none does."""
+"""How decoding steps are counted: which source is taken, and when steps are not known."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from draftworth.records.results import BlockResult, SpeculationCounters
 from tests.support.blocks import make_block, make_record
 from tests.support.present import present
 
-# A request of 100 tokens: the prefill's, and 99 in 33 steps of three tokens.
+# A request has 100 tokens: one from the prefill, and 99 in 33 steps of three tokens.
 TOKENS, STEPS = 100, 33
 
 
@@ -23,7 +23,10 @@ def block(
     most: int | None = 8,
     **request: Any,
 ) -> BlockResult:
-    """Two measured requests and one that warmed up; by default, each step has drafts."""
+    """Return a block with two measured requests and one warm-up request.
+
+    By default, every step has drafted tokens, of which two are accepted.
+    """
     counters = SpeculationCounters(
         drafts=drafts,
         draft_tokens=window * drafts,
@@ -40,14 +43,15 @@ def block(
 
 
 def silent(**values: Any) -> BlockResult:
-    """A block of a server without counters."""
+    """Return a block of a server that has no counters of drafted, accepted or generated tokens."""
     made = block(**values)
     return make_block(
         requests=made.requests, max_tokens_per_step=made.max_tokens_per_step, speculation=None
     )
 
 
-# Of one step in three, the drafts are accepted by the counters: 6 more tokens than steps.
+# N-gram drafting often drafts nothing: in each request, only 11 of the 33 steps have drafted
+# tokens, and each of these steps accepts six of them.
 N_GRAM = {"drafts": 3 * 11, "accepted": 3 * 66}
 OTHER_WINDOWS = {"verification_steps": 25, "drafted_tokens": 175, "accepted_tokens": 75}
 
