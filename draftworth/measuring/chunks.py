@@ -25,12 +25,13 @@ from draftworth.measuring.event_stream import BadStreamError, EventReader
 from draftworth.records.results import UsageSource
 from draftworth.untrusted import MIB, encodable, one_line
 
-# An event of vLLM has 300 bytes and the model's name, and holds one token or more; other servers
-# send several events for a token. `_MORE_BYTES` is for comments that keep a slow connection alive.
+# The most bytes of a stream. An event of vLLM has 300 bytes and the model's name, and holds one
+# token or more; other servers send several events for a token. `_MORE_BYTES` is for HTTP headers
+# and for the stream's comments that keep a slow connection alive.
 _BYTES_PER_TOKEN, _MORE_BYTES = 4_096, MIB
-# A server may send each character as an event; a token has about four characters.
+# The most events: a server may send each character as an event; a token has about four characters.
 _EVENTS_PER_TOKEN, _MORE_EVENTS = 8, 1_000
-# The longest tokens of Llama 3 and Qwen 3 have 128 characters.
+# The most characters: the longest tokens of Llama 3 and Qwen 3 have 128.
 _CHARACTERS_PER_TOKEN, _MORE_CHARACTERS = 256, 4_096
 # Ten times the longest context that any model has.
 _MAX_INPUT_TOKENS = 100_000_000
@@ -43,10 +44,10 @@ _decode = json.JSONDecoder().raw_decode
 
 @dataclass(frozen=True, kw_only=True)
 class Acceptance:
-    """The steps and drafted tokens that a server counted for one request: in vLLM's
-    `metrics.speculative_decoding`, and without the steps in llama.cpp's `timings`.
+    """The decoding steps and drafted tokens that a server counted for one request.
 
-    steps_with_drafts: steps that had drafted tokens; None: not counted.
+    vLLM sends them in `metrics.speculative_decoding`, llama.cpp without the steps in `timings`.
+    steps_with_drafts: steps that had drafted tokens; None: the server does not count them.
     """
 
     steps_with_drafts: int | None
@@ -54,22 +55,25 @@ class Acceptance:
     accepted_tokens: int
 
     def of_answer(self, *, output_tokens: int, chunks: int) -> dict[str, int]:
-        """Return the counts by field of `RequestRecord`, with the steps of the whole answer.
+        """Return the counts by field of `RequestRecord`, with all decoding steps of the answer.
 
-        Exactly one token of a step is not an accepted drafted token, and the prefill yields the
-        first token. So steps = tokens - 1 - accepted drafts. But vLLM also counts drafts that it
-        accepted after the output's end, at most one window; then there are more steps than that.
-        There are at least as many steps as steps with drafts and, because vLLM sends at most one
-        chunk per step, as chunks. (llama.cpp sends a chunk for each token.) Where a busy server
-        merged chunks too, the number is the least possible one.
+        No server sends the number of all steps, so it is computed. The prefill yields the first
+        token, and each step yields exactly one token that is not an accepted drafted token. So
+        steps = output tokens - 1 - accepted tokens. There are more steps if vLLM also counted
+        drafted tokens that it accepted after the output's end (at most one window). But there are
+        never fewer than `steps_with_drafts`, nor, because vLLM sends at most one chunk per step,
+        fewer than chunks after the first. (llama.cpp sends one chunk per token.) If a busy server
+        merged chunks as well, the result is the least possible number of steps.
         """
         after_first = max(0, output_tokens - 1)
         least = max(after_first - self.accepted_tokens, min(after_first, 1))
         if not self.steps_with_drafts:
             return self._with_steps(least)
-        # Each of the other steps with drafts has at least one drafted token.
+        # The most drafted tokens that one step can have, because each other step with drafts has at
+        # least one.
         longest_window = self.drafted_tokens - (self.steps_with_drafts - 1)
-        # If there are more chunks than that, chunks are parts of steps, and do not limit the steps.
+        # If there are more chunks than this sum, the server sends several chunks per step, and the
+        # number of chunks says nothing about the number of steps.
         by_chunks = chunks - 1 if chunks - 1 <= least + longest_window else 0
         return self._with_steps(max(least, self.steps_with_drafts, by_chunks))
 
@@ -128,7 +132,7 @@ class ChunkReader:
         self._most_events = _MORE_EVENTS + _EVENTS_PER_TOKEN * max_tokens
         self._characters_left = _MORE_CHARACTERS + _CHARACTERS_PER_TOKEN * max_tokens
         self._events = EventReader()
-        self._so_far = Timeline()  # its chunks are the events with text or tokens
+        self._so_far = Timeline()
         self._tokens: list[int | None] = []  # tokens of each chunk; None if its event had no usage
         self._counted = 0
         self._text: list[str] = []
@@ -191,7 +195,7 @@ class ChunkReader:
     def _check_source(self, value: dict[str, Any]) -> None:
         """Raise BadStreamError if chunks with text are from two answers or two models.
 
-        Chunks without text are not checked, because a gateway may add a first and a last chunk.
+        Chunks without text are not checked, because a gateway may add its own first and last chunk.
         """
         name = value.get("model")
         if name and isinstance(name, str):
@@ -221,7 +225,7 @@ class ChunkReader:
         if self._characters_left < 0:
             raise self._too_much("text")
         self._text.append(text)
-        if self._so_far.chunk_characters:  # text without a token belongs to the last chunk
+        if self._so_far.chunk_characters:  # text without a new token is counted to the last chunk
             self._so_far.chunk_characters[-1] += len(text)
 
     def _add_token_ids(self, ids: Any) -> None:
@@ -321,9 +325,10 @@ def _short(value: Any) -> str:
 
 
 def _acceptance_in_vllm(metrics: Any, most: int) -> Acceptance | None:
-    """Return a request's counts of steps and drafted tokens; None: impossible or another format.
+    """Return a request's counts of steps and drafted tokens from the `metrics` that vLLM sends.
 
-    Neither fails the request, because vLLM calls the format experimental.
+    None: the counts are impossible or have another format. The request does not fail then, because
+    vLLM calls the format experimental.
     most: the most output tokens of the request, so also the most steps.
     """
     names = ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")
@@ -337,10 +342,11 @@ def _acceptance_in_vllm(metrics: Any, most: int) -> Acceptance | None:
 
 
 def _acceptance_in_llama_cpp(timings: Any, most: int) -> Acceptance | None:
-    """Return the counts of drafted tokens that llama.cpp's server sends with the last event.
+    """Return a request's counts of drafted tokens from the `timings` that llama.cpp's server sends.
 
-    The server leaves both counts out if it drafted no token (b11434,
+    The server leaves both counts out if it drafted no token (llama.cpp b11434,
     `server_slot_stats::to_json`). None: the counts are impossible or have another format.
+    most: the most output tokens of the request.
     """
     generated = _whole_numbers(timings, ("predicted_n",))
     if generated is None or not 0 <= generated[0] <= most:

@@ -64,17 +64,19 @@ unix_clock = UnixClock(time.time_ns() - time.perf_counter_ns(), _machine())
 _SCHEDSTAT = "/proc/thread-self/schedstat"
 _SCHEDSTAT_BYTES = 100  # three numbers of 20 digits at most
 
-# A request is excluded if the client waited longer than this share of TTFT or decoding time.
+# A request is excluded if the client waited for a CPU core longer than this share of TTFT or of the
+# decoding time.
 MAX_WAIT_SHARE = 0.05
 
-# If the wall clock advanced this much more than the monotonic clock, the machine slept.
+# If the wall clock moves by this much against the monotonic clock, the machine slept or its clock
+# was set.
 _SLEEP_NS = _NANOSECONDS
 
 WaitReader = Callable[[], int | None]
 
 
 def run_queue_wait_ns() -> int | None:
-    """Return the calling thread's total wait for a core (ns); None: the system counts no waits."""
+    """Return how long (ns) the calling thread has ever waited for a CPU core; None: not counted."""
     try:
         # Each request reads this three times, and `Path.read_text` would take twice as long.
         with open(_SCHEDSTAT, "rb", buffering=0) as file:
@@ -96,8 +98,8 @@ _stops = _Stops()
 class Watch:
     """Notices a stop of this process, or a sleep of its machine, from when the object is made.
 
-    While a machine sleeps, only its wall clock goes on. Only the main thread may handle signals, so
-    stops are counted from the first object that it makes.
+    While a machine sleeps, only its wall clock goes on. Stops are counted only after the main
+    thread has made a `Watch`, because only the main thread may set a signal handler.
     """
 
     def __init__(self) -> None:
@@ -120,8 +122,8 @@ class Watch:
 def raise_scheduling_class() -> str:
     """Ask for real-time scheduling of the calling thread; return, in words, the class that it has.
 
-    The client sleeps in epoll nearly all the time, so it takes hardly any CPU time from the engine.
-    Child processes do not inherit the class.
+    The client sleeps in epoll nearly all the time, so it takes hardly any CPU time from a server on
+    the same machine. Child processes do not inherit the class.
     """
     if not hasattr(os, "sched_setscheduler"):
         return "ordinary (this system has no scheduling classes)"
@@ -146,11 +148,14 @@ def exclusion_reason(
 ) -> str | None:
     """Return why a request's timing cannot be trusted; None if it can be trusted.
 
-    A chunk's time is exact if the kernel stamped it and no later chunk was read with it. Otherwise
-    it may be too late by the client's wait for a core. A request is excluded if the wait before an
-    inexact first chunk is more than `MAX_WAIT_SHARE` of TTFT (`to_first_ns`) or of the decoding
-    time (`after_first_ns`); if the wait between the first and an inexact last chunk is more than
-    this share of the decoding time; or if sending the request took more than this share of TTFT.
+    A chunk's arrival time is exact if the kernel stamped the chunk and no later chunk was read
+    together with it. A time that is not exact may be too late by the client's wait for a CPU core.
+    So a timing is not trusted in three cases, all with the limit `MAX_WAIT_SHARE`:
+    - sending the request took more than this share of TTFT (`to_first_ns`);
+    - the first chunk's time is not exact, and the client's wait before it was more than this share
+      of TTFT or of the decoding time (`after_first_ns`, from the first to the last chunk);
+    - the last chunk's time is not exact, and the client's wait after the first chunk was more than
+      this share of the decoding time.
     """
     most_before = MAX_WAIT_SHARE * min(to_first_ns, after_first_ns or to_first_ns)
     if sending_ns > MAX_WAIT_SHARE * to_first_ns:

@@ -2,9 +2,10 @@
 
 The client's own error must be far smaller than the times that it measures. On Linux and plain HTTP
 the kernel stamps bytes when they arrive (`SO_TIMESTAMPNS`, socket(7)), so no figure contains a
-delay of the client's event loop or a wait for a core. The kernel makes timestamps only while a
-socket has this option, and begins some time later, so one socket keeps the option until the process
-ends. With TLS or on another system, the time is read from the clock when the bytes are read.
+delay of the client's event loop or a wait for a core. The kernel makes timestamps only while some
+socket has this option, and begins some time after the first socket gets it, so one socket keeps the
+option until the process ends. With TLS or on another system, the time is read from the clock when
+the bytes are read.
 """
 
 import asyncio
@@ -26,17 +27,18 @@ _SO_TIMESTAMPNS = 35  # Linux, asm-generic/socket.h; not in the socket module
 _TIMESPEC = struct.Struct("qq")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _NANOSECONDS = 1_000_000_000
-# If the difference of the two clocks changes by more than this, the wall clock was set; reading
-# both clocks takes less time than this.
+# If the difference of wall clock and monotonic clock changes by this much, the wall clock was set.
+# Reading both clocks takes less time than this, unless the thread loses its core.
 _CLOCKS_APART_NS = 100_000
-# How often both clocks are read again, because this thread may lose its core between two readings.
+# How often both clocks are read at most, because this thread may lose its core between the two.
 _MOST_READINGS = 5
-# A client that runs reads bytes at once, a client that waits for a core after milliseconds. Older
-# bytes were read by a client that did not run.
+# If bytes are read later than this after their arrival, the client was stopped meanwhile: a client
+# that runs reads bytes at once, and one that waits for a core reads them after milliseconds.
 _MAX_AGE_NS = _NANOSECONDS
 # The longest wait for the kernel's first timestamp; a busy machine needed 17 ms.
 _STAMPING_DEADLINE_SECONDS = 1.0
-# How long an address of a name may take before the next is tried too (RFC 8305, section 8).
+# How long one address of a host may take to answer before the next one is tried too (RFC 8305,
+# section 8).
 _HEAD_START_SECONDS = 0.25
 
 
@@ -96,8 +98,8 @@ class _PlainConnection:
         if count == 0:
             self._lost(None)
             return
-        # Each read compares the two clocks anew, with an error of some 100 ns. `max` prevents that
-        # bytes get an earlier time than those before them.
+        # Each read compares the kernel's clock with the connection's anew, with an error of some
+        # 100 ns. `max` prevents that bytes get an earlier time than those before them.
         self._last_ns = max(self._last_ns, self._stamp(ancillary))
         self._receiver.arrived(self._last_ns, self._buffer[:count].tobytes())
 
@@ -112,10 +114,11 @@ class _PlainConnection:
         return self._clock()
 
     def _time_of(self, stamp_ns: int) -> int | None:
-        """Return a stamp's time by the connection's clock; None: the time of reading must do.
+        """Convert the kernel's time of arrival to the connection's clock; None: it is not known.
 
-        The time is not known if the wall clock was set, or if the bytes are older than
-        `_MAX_AGE_NS`: then the client did not run, and `no_time` says so.
+        It is not known if the wall clock was set, or if the bytes are older than `_MAX_AGE_NS`. In
+        the second case the client did not run, and `no_time` says so. The caller then uses the time
+        of reading.
         """
         now_ns, wall_ns = self._clocks()
         age_ns, apart_ns = wall_ns - stamp_ns, wall_ns - now_ns
@@ -127,7 +130,7 @@ class _PlainConnection:
         return now_ns - age_ns if 0 <= age_ns < _MAX_AGE_NS else None
 
     def _clocks(self) -> tuple[int, int]:
-        """Read monotonic and wall clock at the same time; return both."""
+        """Read the connection's clock and the wall clock at the same time; return both (ns)."""
         for _ in range(_MOST_READINGS):
             now_ns, wall_ns = self._clock(), time.time_ns()
             if self._clock() - now_ns < _CLOCKS_APART_NS:
@@ -147,7 +150,7 @@ class _TlsConnection(asyncio.BufferedProtocol):
     """A TLS connection that stamps bytes when they are decrypted.
 
     It is a `BufferedProtocol`, because for other protocols asyncio allocates 256 KiB before every
-    read, which takes four times as long as reading one event.
+    read, which takes four times as long as reading one event of a stream.
     """
 
     kernel_stamped = False
@@ -186,7 +189,7 @@ Connection = _PlainConnection | _TlsConnection
 async def connect(
     receiver: Receiver, host: str, port: int, *, secure: bool, clock: Clock
 ) -> Connection:
-    """Connect without a proxy, even if one is set. Raises OSError or ValueError if it fails."""
+    """Connect without a proxy, even if one is set; OSError, ValueError: no connection."""
     connected = await _first_to_answer(host, port)
     if secure:
         _, tls = await asyncio.get_running_loop().create_connection(
@@ -201,7 +204,10 @@ async def connect(
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """Load the certificate authorities of the machine or of SSL_CERT_FILE, once (in 15 ms)."""
+    """Return a context with the certificate authorities of the machine or of SSL_CERT_FILE.
+
+    They are loaded only once, because this takes 15 ms.
+    """
     return ssl.create_default_context()
 
 
@@ -226,7 +232,7 @@ def keep_stamping() -> socket.socket:
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket() as sender,
     ):
-        # Both ends have a limit: whatever happens here, a run must not wait for it.
+        # Both sockets get a timeout: whatever happens here, a run must not wait for it.
         server.settimeout(_STAMPING_DEADLINE_SECONDS)
         sender.settimeout(_STAMPING_DEADLINE_SECONDS)
         sender.connect(server.getsockname())

@@ -10,7 +10,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class BadStreamError(HttpError):
-    """The stream is not that of an OpenAI-compatible server, or it contains an error."""
+    """The stream is not that of an OpenAI-compatible server, or the server reports an error."""
 
 
 class EventReader:
@@ -20,11 +20,11 @@ class EventReader:
         self._held: list[bytes] = []  # the bytes of an event that is not complete yet
         self._held_bytes = 0
         self._after_cr = False
-        # The stream's first bytes while they may become a byte order mark; None: after them.
+        # The stream's first bytes, as long as they may begin a byte order mark; then None.
         self._start: bytes | None = b""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the data of each event that `data` completes; an event without data is left out.
+        """Yield the content of each event that these bytes complete, unless the content is empty.
 
         BadStreamError: an event has more than `MAX_EVENT_BYTES`.
         """
@@ -50,7 +50,10 @@ class EventReader:
             self._hold(rest)
 
     def _without_mark(self, start: bytes) -> bytes:
-        """Return the stream's start without a byte order mark; empty while it may become one."""
+        """Return the stream's first bytes without a byte order mark.
+
+        As long as `start` may be only a part of the mark, it is kept, and nothing is returned.
+        """
         if len(start) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(start):
             self._start = start
             return b""

@@ -101,7 +101,7 @@ T = TypeVar("T")
 
 
 def write_findings(run: Run, files: RunFiles) -> None:
-    """Write the verdict and the step-cost card; report the error of one that cannot be made."""
+    """Write `verdict.json` and `step_costs.json`; an error in making one is only reported."""
     # A verdict compares variants, so a run with one variant has none.
     if len(run.result.variants) > 1:
         write_if_possible(files, VERDICT_FILE, lambda: verdict_of(facts_of(run, files.token_ids)))

@@ -1,8 +1,8 @@
 """The gates of a run: servers must answer a prompt before requests are measured.
 
-Between the self-test of the serving pods (`pods/compiled_graphs`) and the first blocks (`blocks`),
-the baseline's server answers one prompt, and then the server of each other variant does
-(docs/operations.md, Gates).
+After the serving pods have tested their nodes (`pods/compiled_graphs`), and before blocks are
+measured (`blocks`), one prompt is sent to the baseline's server, and then to the server of each
+other variant (docs/operations.md, Gates).
 """
 
 import asyncio
@@ -25,7 +25,8 @@ ANSWER_TOKENS = 8
 TRIES = 3
 BASELINE_ANSWERS, VARIANT_ANSWERS, LOAD = "baseline answers", "variant answers", "load"
 
-# Failures that may be over at the next try. A timeout is not tried again: it took long already.
+# Error codes after which the prompt is sent again, because the cause may be over by then. A timeout
+# is not among them, because it has already taken long.
 _PASSING = (
     streamed_request.ERROR_CONNECT,
     streamed_request.ERROR_BROKEN_STREAM,
@@ -47,7 +48,7 @@ def gate_error(why: str, *, is_baseline: bool) -> DraftworthError:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerGates:
-    """Gets a short answer to a real prompt from each server, and notes it in the journal."""
+    """Checks that each server answers a prompt of the run, and notes it in the run's journal."""
 
     spec: RunSpec
     environment: Environment
@@ -59,7 +60,7 @@ class AnswerGates:
     ) -> None:
         """Send the prompt to the baseline's server first, then to the other servers.
 
-        wait: waits until all servers are ready again.
+        wait: is awaited before the prompt is sent again; it ends when all servers are ready.
         DraftworthError: a server cannot answer. BaselineGateError: the baseline's server cannot.
         """
         for endpoint in sorted(endpoints, key=lambda e: not e.is_baseline):
@@ -71,7 +72,8 @@ class AnswerGates:
         for tries_left in range(TRIES - 1, -1, -1):
             answer = await self._answer(endpoint)
             record = answer.record
-            # A parser of tool calls holds the text back until it has a call's whole name.
+            # With tools, an answer may have tokens without text: the server's parser of tool calls
+            # holds the text back until it has a call's whole name.
             held_back = self.spec.cases[0].prompts[-1].tools and record.number_output_tokens
             if not record.failed and (answer.transcript.text or held_back):
                 passed = PassedGate(
@@ -95,7 +97,8 @@ class AnswerGates:
         raise gate_error(why, is_baseline=endpoint.is_baseline)
 
     async def _answer(self, endpoint: Endpoint) -> Measured:
-        # A warm-up begins with the last prompts too, so no measured prompt gets into a cache here.
+        # The last prompt is sent, because the first block's warm-up sends it anyway. Another prompt
+        # might be measured soon, and the server would have it in its prefix cache.
         shape, (first, *_) = self.spec.shape, self.spec.cases
         prompt, place = first.prompts[-1], len(first.prompts) - 1
         tokens = min(ANSWER_TOKENS, max_tokens_of(shape, prompt))
@@ -136,6 +139,6 @@ class AnswerGates:
 def _words(record: RequestRecord) -> str:
     if not record.failed:
         return "an empty text"
-    # Only an HTTP status means anything to a user.
+    # Codes below 0 are this program's own, and mean nothing to a user.
     is_status = (record.error_code or 0) > 0
     return f"{record.error_code}: {record.error_msg}" if is_status else record.error_msg

@@ -26,7 +26,8 @@ CONNECT_TIMEOUT_SECONDS = 10.0
 MAX_HEADER_BYTES = 64 * 1024
 _HEADERS = (b"content-type", b"content-encoding", b"location", b"retry-after")
 _LENGTH_HEADERS = (b"content-length", b"transfer-encoding")
-# asyncio's message in place of the system's, such as `Connection refused`.
+# asyncio's message of a failed connection, which has the error's number in place of the system's
+# text (such as `Connection refused`).
 _ERROR_NUMBER = re.compile(r"\[Errno (\d+)\] Connect call failed")
 _USER_INFO = re.compile("//[^/]*@")
 
@@ -57,7 +58,7 @@ BodyCallback = Callable[[bytes, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """The head of a response, and when its request was sent (nanoseconds of the clock).
+    """The head of a response, and when its request was sent (`sent_ns`, by the client's clock).
 
     sending_ns: the duration of the first write, which is the uncertainty of `sent_ns`.
     kernel_stamped: whether every arrival time is from the kernel.
@@ -253,10 +254,11 @@ def _request_bytes(method: str, url: str, headers: Mapping[str, str], body: byte
 
 
 def bearer(api_key: str | None) -> dict[str, str]:
-    """Return the header for an API key; empty without one; UserInputError: no header can carry it.
+    """Return the `Authorization` header for an API key; without a key, return no header.
 
-    Every request with a key calls this function first, in Ray's actors too. So the key is hidden
-    from texts here (`hide_secret`), before a server can echo it.
+    Every request with a key calls this function first, in Ray's actors too. So from here on, the
+    key is replaced in all texts (`hide_secret`), before a server can echo it.
+    UserInputError: the key has a character that no header can carry.
     """
     if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
         raise UserInputError(
@@ -321,7 +323,7 @@ def refusal(head: Head, body: bytes = b"") -> str:
 def why_no_stream(head: Head) -> str:
     """Return why the body of an answer with status 200 is no event stream; empty if it is one.
 
-    A missing content type is accepted. The standard of event streams refuses a wrong one.
+    A missing content type is accepted. A wrong one is not, as the HTML standard asks of clients.
     """
     if encoding := _encoding(head):
         return (

@@ -4,8 +4,9 @@
 (`pods/measuring/ray_engine.py`). Both send with `keep_load` and the same client.
 
 The load is complete from the first measured request until the last measured request has ended:
-measured requests start when warm-up requests end, and fillers keep the load until that moment.
-Then the fillers in flight are cancelled (`docs/decisions/0014-whole-loads.md`).
+measured requests start when warm-up requests end, and fillers, which are not measured, are sent
+after them until that moment. Then the fillers in flight are cancelled
+(`docs/decisions/0014-whole-loads.md`).
 """
 
 import asyncio
@@ -31,7 +32,8 @@ class Planned:
 class Batch:
     """The requests of one block, in the order in which they are sent.
 
-    fillers: sent until the last measured request has ended; there may be infinitely many.
+    fillers: requests that are not measured, and that keep the load complete until the last measured
+        request has ended; there may be infinitely many.
     """
 
     warmup: Sequence[Planned] = ()
@@ -56,7 +58,7 @@ class LoadEngine(Protocol):
     """Sends the requests of a block at a given load."""
 
     async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> SentBatch:
-        """Send a batch; a failed request gets a record too. seed: see `keep_load`."""
+        """Send a batch; a failed request gets a record too. seed: for random arrival times."""
 
 
 Measure = Callable[[Planned], Awaitable[Measured]]

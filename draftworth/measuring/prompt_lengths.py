@@ -1,10 +1,10 @@
-"""Cuts or pads prompts to the length of a load: the same questions, more or less text before them.
+"""Cuts or pads prompts to a load's prompt length; the question at a prompt's end stays.
 
 The case's other prompts, repeated, and then the prompt itself make one long text; the new prompt is
-the last part of this text. So a prompt is cut or padded at its beginning, and the question at its
-end stays. In a conversation only the user's last message changes. The server's own tokenizer counts
-the tokens (in vLLM `POST /tokenize`). The same server gives the same counts, so a pod that
-continues a run makes the same prompts.
+the last part of this text. So a prompt is cut or padded at its beginning. In a conversation only
+the user's last message changes. The server's own tokenizer counts the tokens (in vLLM
+`POST /tokenize`). The same server gives the same counts, so a pod that continues a run makes the
+same prompts.
 """
 
 import json
@@ -24,25 +24,31 @@ from draftworth.records.load_shapes import Load
 from draftworth.records.prompts import Case, Prompt
 from draftworth.untrusted import one_line
 
-# A prompt is never longer than wanted, and shorter by at most this share or number of tokens.
+# A new prompt is never longer than wanted, and shorter by at most this share of the wanted length
+# or by this number of tokens, whichever is more.
 TOLERANCE, TOLERANCE_TOKENS = 0.01, 8
 _SEPARATOR = "\n\n"
-# How often the server may be lost while prompts are made.
+# How often the server may fail to count tokens, because it was lost, before the run fails.
 MOST_LOSSES = 3
 _TIMEOUT_SECONDS = 60.0
-# The answer lists all token ids, each of up to eight bytes with its comma, and their count.
+# The most bytes of an answer of `/tokenize`, which lists every token's id (up to eight bytes with
+# its comma) and their count. The limit is twice that.
 _LIMIT_BYTES, _LIMIT_BYTES_PER_TOKEN = 64 * 1024, 16
 # The most tokens of one character, for a tokenizer that splits characters into bytes.
 _MOST_TOKENS_PER_CHARACTER = 8
 # The most characters of one token in ordinary text; a token of blanks may have more.
 _MOST_CHARACTERS_PER_TOKEN = 200
-# Every third step halves the search interval, and a text has fewer than 2^30 characters.
+# The most steps of the search for the right number of characters: every third step halves the
+# interval, and a text has fewer than 2^30 characters.
 _MOST_STEPS = 90
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tokenizer:
-    """Counts the tokens of prompts by requests to a server, because only its count is exact."""
+    """Counts the tokens of prompts by requests to a server, because only its count is exact.
+
+    The server has the tokenizer and the chat template.
+    """
 
     base_url: str
     shape: RequestShape
@@ -92,7 +98,7 @@ class Tokenizer:
 
 @dataclass(kw_only=True)
 class ContextCases:
-    """Makes a run's cases for each load, with prompts of the load's length, when first needed."""
+    """Makes the cases of a run anew for each prompt length that a load asks for, at first use."""
 
     spec: RunSpec
     environment: Environment
@@ -133,11 +139,12 @@ async def fitted_cases(
 ) -> dict[int | None, tuple[Case, ...]]:
     """Return, for each `Load.input_tokens`, cases with prompts of this length (None: unchanged).
 
-    New cases have only as many prompts as the run can measure. DraftworthError: a prompt cannot get
-    this length. HttpError, TimeoutError: the server does not count tokens.
+    New cases have only as many prompts as the run can measure.
+    DraftworthError: a prompt cannot be cut or padded to this length, or the server's answer has no
+    count of tokens. HttpError, TimeoutError: the server does not answer.
     """
     by_length: dict[int | None, tuple[Case, ...]] = {None: spec.cases}
-    # The most requests that can be sent.
+    # The most prompts of one case that can be measured for one variant.
     most = RoundCounts.of(spec).most * spec.sampling.requests_per_round
     for length in dict.fromkeys(load.input_tokens for load in spec.loads):
         if length is not None:
@@ -184,7 +191,11 @@ def _with_text(prompt: Prompt, text: str) -> Prompt:
 
 @dataclass(frozen=True, kw_only=True)
 class _Fit:
-    """Cuts or pads a prompt. text: its changeable text. before: the text to put before it."""
+    """Cuts or pads one prompt.
+
+    text: the part of the prompt that may change: the user's last message or the text to continue.
+    before: the texts of other prompts, which are put before `text` to make it longer.
+    """
 
     prompt: Prompt
     text: str
@@ -194,7 +205,7 @@ class _Fit:
     async def to(self, length: int, where: str) -> Prompt:
         """Return the prompt, cut or padded to `length` tokens or slightly fewer (`TOLERANCE`).
 
-        where: the prompt in words, for messages. DraftworthError: it cannot get this length.
+        where: the prompt's name in messages. DraftworthError: the prompt cannot get this length.
         """
         low, low_count = 1, await self._count(1)
         if low_count > length:
@@ -209,7 +220,7 @@ class _Fit:
                 return _with_text(self.prompt, self._end(low))
             if high - low <= 1:
                 break
-            # Aim at half a tolerance below `length`, because a prompt that is too long cannot be
+            # Aim below `length` by half of `TOLERANCE`, because a prompt that is too long cannot be
             # used. Every third step halves the interval, so that the search ends.
             wanted = length * (1 - TOLERANCE / 2) - low_count
             share = wanted / (high_count - low_count) if step % 3 < 2 else 0.5

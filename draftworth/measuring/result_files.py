@@ -1,7 +1,8 @@
 """Writes result files: each file completely and only once; failed writes are tried again.
 
-The two files in llmperf's format have the names and flat keys of `token_benchmark_ray.py` at
-f1d6bed. The figures in them are ours, because llmperf's own inter-token latency divides by chunks.
+The two files in llmperf's format have the names and flat keys of llmperf's `token_benchmark_ray.py`
+(commit f1d6bed). The figures in them are draftworth's, because llmperf's own inter-token latency
+divides by chunks.
 """
 
 import asyncio
@@ -47,7 +48,7 @@ class SinkError(DraftworthError):
 
 
 class StorageFullError(SinkError):
-    """No later write can succeed, until somebody acts as the message says.
+    """A result file could not be written, and no later one can be until somebody acts.
 
     The disk or quota is full, the file system is read-only, or a folder of the run became a link.
     """
@@ -96,7 +97,7 @@ class FolderSink:
     def write(self, name: str, data: bytes) -> None:
         """Write one file whole and only once; raises StorageFullError if no later try can succeed.
 
-        Files of a run hold prompts and answers, so they and their folders are the owner's alone.
+        Files of a run hold prompts and answers, so only the owner may read them and their folders.
         """
         path = self.folder / name
         try:
@@ -109,7 +110,10 @@ class FolderSink:
             raise (StorageFullError if error.errno == errno.ELOOP else SinkError)(reason) from error
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of complete files only; the name of a partial file begins with a dot."""
+        """Return the names of all complete files below a folder, sorted.
+
+        A file that is not complete yet has a name that begins with a dot.
+        """
         paths = (self.folder / folder).rglob("[!.]*")
         return sorted(p.relative_to(self.folder).as_posix() for p in paths if p.is_file())
 
@@ -211,8 +215,8 @@ class RunFiles:
     A file that cannot be written now is kept for `flush`. If the storage is full, StorageFullError
     is raised instead, because further measuring is of no use.
 
-    token_ids: the token ids of each output, by request id, for the verdict at the end; empty if
-        the run has more than `MOST_KEPT_IDS`.
+    token_ids: transcripts with only the token ids of each output, by request id, for the verdict at
+        the run's end; empty if the run has more than `MOST_KEPT_IDS` ids.
     """
 
     sink: Sink

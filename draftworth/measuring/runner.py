@@ -1,9 +1,10 @@
-"""Runs a plan: measures its rounds one after the other, and writes the run's files.
+"""Measures the rounds of a run's plan one after the other, and writes the run's files.
 
 A block's result files are written when the block ends. `run.json` is written last, after the
-verdict and the step-cost card. A run with a `history` continues in other pods: blocks that an
-earlier pod measured are used unchanged, at the same step of the plan, so every decision is the same
-as without an interruption. A pod that is terminated leaves the run open for the next pod.
+verdict and the step costs. A run whose files can be read back (`history` is not None) may be
+continued by other pods: blocks that an earlier pod measured are used unchanged, at the same step of
+the plan, so every decision is the same as without an interruption. A pod that is terminated leaves
+such a run open for the next pod.
 """
 
 import asyncio
@@ -47,7 +48,7 @@ TERMINATED = "its process was ended by a signal, as by Ctrl-C, or when a pod's n
 
 
 def new_run_id(experiment: str) -> str:
-    """Return an id that no other run has; the ids of an experiment sort by time."""
+    """Return an id that no other run has; sorted ids of one experiment are in the order of time."""
     return f"{experiment}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
@@ -64,7 +65,7 @@ class Ending:
 
 
 class Runner:
-    """One run, with its files, its journal, its servers and its plan.
+    """Carries out one run, with its files, its journal, its servers and its plan.
 
     sink: stores the run's files, whose names begin with the run's id.
     history: the files of earlier pods, empty for the first pod; None: no pod can continue the run.
@@ -126,15 +127,16 @@ class Runner:
     async def run(self) -> RunResult:
         """Measure the whole plan, and return the content of `run.json`.
 
-        If a signal cancels a run without a history, `run.json` says that the run failed. With a
-        history, the journal gets an `ended` entry instead, and another pod continues the run.
-        StorageFullError: a run with a history stays open, and another pod continues it.
+        A signal cancels this call. If no other pod can continue the run (`history` is None),
+        `run.json` then says that the run failed. Else the journal gets an `ended` entry instead,
+        and another pod continues the run.
+        StorageFullError: there is no room for results; another pod can continue the run.
         """
         self._begin()
         try:
             ending = await self._measure()
         except StorageFullError as error:
-            if self.history is not None:  # there is no room for run.json; another process continues
+            if self.history is not None:  # no room for run.json; another pod continues the run
                 raise
             ending = Ending(reason=str(error))
         except asyncio.CancelledError:
@@ -150,7 +152,10 @@ class Runner:
         return self._finish(ending)
 
     def fail(self, reason: str) -> RunResult:
-        """Write `run.json` of a run that cannot begin: nodes are paid for until the file exists."""
+        """Write `run.json` of a run that cannot begin, and return the file's content.
+
+        Without this file, the run would look unfinished, and its nodes would still be paid for.
+        """
         self._begin()
         return self._finish(Ending(reason=reason))
 
@@ -163,7 +168,8 @@ class Runner:
             self.environment.progress(f"continuing after {count} measured already")
 
     async def _measure(self) -> Ending:
-        # A DraftworthError makes the run shortened, not failed, if the run already has an answer.
+        # After a DraftworthError, the run is shortened but not failed if what it has measured is
+        # already enough for a verdict.
         shortened = ""
         try:
             await self._measure_until_deadline()
@@ -221,7 +227,8 @@ class Runner:
         if unwritten := self.files.flush():
             lost = f"result files that could not be written: {', '.join(unwritten)}"
             ending = replace(ending, reason=f"{ending.reason}; {lost}" if ending.reason else lost)
-        # Earlier pods' blocks that this pod did not reach are listed too: reports read no others.
+        # Blocks of earlier pods are listed even if this pod did not come to their step of the plan,
+        # because reports read only the blocks that `run.json` lists.
         blocks = (*self.measurer.blocks, *self.measurer.earlier.values())
         result = final_files.run_result(
             self.spec,
@@ -257,7 +264,7 @@ def measure_here(
     servers: Servers | None = None,
     read_outputs: ReadRunsOutputs = reads_nothing,
 ) -> RunResult:
-    """Measure a run in this process; return its `run.json`.
+    """Measure a run in this process; return the content of its `run.json`.
 
     history: the run's files of earlier processes; None: no later process can continue the run.
     """

@@ -1,15 +1,16 @@
 """The schedule of a run: its stages, their rounds, and whether another round is needed.
 
-Each repetition begins with one start of all servers. In every second repetition, each variant runs
-in its other slot (decisions 18 and 19). In a search, each candidate has its own stage beside the
-baseline, whose server keeps running (`search_plan`). In a control, a second baseline server runs in
-the baseline's other slot, and the variant of that slot is stopped. A control starts all servers
-anew.
+Each repetition begins with one start of all servers. A slot is the devices of one server; in every
+second repetition, each variant runs in its other slot (docs/decisions, 18 and 19). In a search,
+each candidate has its own stage beside the baseline, whose server keeps running (`search_plan`). In
+a control, a second baseline server runs in the baseline's other slot, and the variant that has run
+there is stopped. A control starts all servers anew.
 
 A round sends `requests_per_round` requests of each case to each variant at one load. In each
 repetition every load and class first gets its part of `min_requests`. Then each round goes to the
-load whose cost ratio has the widest interval, until all intervals were narrow enough after two
-rounds in a row or the repetition's part of the budget (`max_requests`) is spent. Two rounds are
+load at which a cost ratio (a variant's cost per token / the baseline's) has the widest confidence
+interval, until all intervals were narrow enough after two rounds in a row or the repetition's part
+of the budget (`max_requests`) is spent. Two rounds are
 needed, because one narrow interval may be luck: in simulated runs that stop at their first narrow
 interval, only 91% of the intervals hold the true ratio, not 95%. Only the widths decide, not the
 ratios: a run that stopped as soon as a ratio looked good would find too many good ratios
@@ -37,13 +38,14 @@ from draftworth.records.search_result import SearchResult
 from draftworth.report.sentences import shortfall_words
 from draftworth.searching.next_candidate import first_candidate
 
-# A group is precise enough when its intervals were narrow after this many rounds in a row.
+# A group (a prompt class at a load) is measured precisely enough when its confidence intervals were
+# narrow after this many rounds in a row.
 NARROW_ROUNDS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A part of a run in which the same servers run.
+    """A part of a run, during which the set of running servers does not change.
 
     running: the endpoints of all servers that run.
     measured: the endpoints that get requests.
@@ -65,7 +67,7 @@ class Stage:
 
 
 def first_stage(spec: RunSpec) -> Stage:
-    """Return the first stage of a run; a run that ends during this stage has no answer."""
+    """Return the first stage; a run that ends during it has measured too little for a verdict."""
     if spec.search:
         return candidate_stage(spec, first_candidate(spec.search.candidates).variant)
     return next(stages(spec))
@@ -131,11 +133,11 @@ class RoundCounts:
         return max(self._room, self.all_least)
 
     def until(self, repetition: int) -> int:
-        """Return how many rounds a class may have got when the repetition with this number ends."""
+        """Return the most rounds of a prompt class in all repetitions up to this one (from 1)."""
         return self.most * repetition // self.repetitions
 
     def further(self, repetition: int) -> int:
-        """Return how many rounds a repetition may add to the `least` ones of each of its loads."""
+        """Return how many rounds a repetition may have beside the `least` rounds of each load."""
         rounds = self.until(repetition) - self.until(repetition - 1)
         return rounds - self.least * self.loads
 
@@ -198,7 +200,7 @@ class PlannedBlocks:
 
 
 def planned_blocks(spec: RunSpec) -> PlannedBlocks:
-    """Return how many blocks a run measures; a search measures one candidate at least."""
+    """Return how many blocks a run measures; a search measures at least one candidate."""
     if spec.search:
         each = _blocks_of(spec, [first_stage(spec)])
         return PlannedBlocks(least=each.least, most=each.most * len(spec.search.candidates))
@@ -287,11 +289,11 @@ class Rounds(Plan):
                 yield self._next(stage, load, self._classes)
 
     def _more(self, stage: Stage) -> Iterator[Round]:
-        """Yield the rounds after those of `_least`.
+        """Yield a stage's rounds beyond the least number, which `_least` yields.
 
-        Each round has the load of the open group (class and load) with the widest interval, and
-        measures all open groups at this load. A group closes when its intervals are narrow enough,
-        or when its class has had all rounds of this repetition.
+        A group (a prompt class at a load) is open until its intervals are narrow enough, or cannot
+        become narrower, or its class has had all rounds of this repetition. Each round has the load
+        of the open group with the widest interval, and measures all open groups at this load.
         """
         open_groups = self._groups
         changed = set(self.spec.loads)
@@ -332,11 +334,11 @@ class Rounds(Plan):
         return max(groups, key=lambda g: (self.width(g), -self._measured[g]))
 
     def needs_no_more(self, group: Group, *, requests: int) -> bool:
-        """Return whether a group needs no further rounds.
+        """Return whether a group needs no further rounds; is called once after each of its rounds.
 
         It needs none if its intervals were narrow enough at the last `NARROW_ROUNDS` calls, or if
-        further rounds cannot narrow them.
-        requests: the group's measured requests of one case and variant.
+        further rounds would hardly narrow them.
+        requests: how many requests of each case and variant the group has measured.
         """
         target = self.spec.sampling.target_interval_width
         missing = [
@@ -356,7 +358,10 @@ class Rounds(Plan):
         return True
 
     def width(self, group: Group) -> float:
-        """Return the largest interval width / cost ratio; infinite if a ratio has no interval."""
+        """Return the width of the group's widest interval, as a share of its cost ratio.
+
+        Infinite if a ratio has no interval yet; 0 without any ratio.
+        """
         widths = [ratio.relative_width if ratio else None for ratio in self._ratios(group).values()]
         return max((math.inf if width is None else width for width in widths), default=0.0)
 

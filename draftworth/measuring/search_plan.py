@@ -1,10 +1,10 @@
 """Carries out a search: measures one candidate after another, until no further one is worth it.
 
 `searching.next_candidate` decides which candidate is next, from the measured blocks and the tokens
-that a step of each candidate is expected to yield. These come from a forecast if there is one, else
-from passes of the drafts over the baseline's outputs, else from the measured candidates. The limits
-of time and money are applied here. A pod that continues a run first measures the candidates that
-earlier pods began, in the same order.
+that a step of each candidate is expected to yield. These expected tokens come from a forecast if
+there is one, else from passes of the draft models over the baseline's outputs, else from the
+measured candidates. The limits of time and money are applied here. A pod that continues a run first
+measures the candidates that earlier pods began, in the same order.
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ def why_over(
     variant: str,
     gain: float | None,
 ) -> str:
-    """Return why a search ends before its next candidate; empty: the candidate is measured.
+    """Return why a search ends before its next candidate; empty if this candidate is measured.
 
     The search ends if no time or money is left, or if measuring the candidate costs more than the
     candidate is expected to save.
@@ -76,11 +76,12 @@ def _traffic_usd(spec: RunSpec, state: next_candidate.SearchState) -> float | No
     return None if million is None else million * a_day * state.search.days / 1e6
 
 
-# A function that returns how well each draft predicts the baseline's outputs in the blocks, by
-# `Candidate.draft`. A search calls it after each candidate until its result is not empty.
+# Gets the measured blocks; returns how well each draft model predicts the baseline's outputs in
+# them, by `Candidate.draft`. A search calls it after each candidate until the result is not empty.
 ReadOutputs = Callable[[Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
 
-# Each failure may last as long as the wait for a server, while the nodes are paid for.
+# After this many failed candidates in a row, the search ends: each failure may last as long as the
+# wait for a server, while the nodes are paid for.
 MAX_FAILURES_IN_A_ROW = 2
 SURE = "no other candidate is likely to be cheaper by more than {within:.0%}"
 ALL_MEASURED = "every candidate that could be is measured"
@@ -136,7 +137,8 @@ class SearchRounds(Plan):
     def leave_out(self, stage: Stage, reason: str) -> bool:
         """Leave out a stage's candidate, which failed; return whether the search goes on.
 
-        False after `MAX_FAILURES_IN_A_ROW` failures: then a candidate is probably not the cause.
+        It does not go on after `MAX_FAILURES_IN_A_ROW` failures, whose cause is then probably not
+        in the candidates.
         """
         self._leave_out(stage.candidate, reason)
         self._failed_in_a_row += 1

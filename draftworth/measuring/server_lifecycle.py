@@ -27,7 +27,7 @@ from draftworth.untrusted import MIB, one_line
 READY = "ready"
 # Seconds between two reads of a server's state; each read is a request to S3.
 STATE_SECONDS = 15.0
-# How many last lines of its log are quoted in the error about a server that was given up.
+# How many of the last lines of a server's log are quoted in the error that it was given up.
 _QUOTED_LINES = 3
 _WORDS_CHARACTERS = 2000
 _TIMEOUT_SECONDS = 5.0
@@ -60,16 +60,17 @@ class FixedServers:
 
 
 Progress = Callable[[str], None]
-# Gets the number of measured blocks, and how many are planned.
+# Is called whenever blocks were measured, with their number so far and the number that is planned.
 Advanced = Callable[[int, PlannedBlocks], None]
 # Returns the last state that the server with this name reported; None if it reported none.
 ReadServerState = Callable[[str], ServerState | None]
-# Like `search_plan.ReadOutputs`, with the run's id as first argument.
+# Gets a run's id and measured blocks; returns how well each draft of a search predicts the
+# baseline's outputs in these blocks, by `Candidate.draft`.
 ReadRunsOutputs = Callable[[str, Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
 
 
 def reads_nothing(_run_id: str, _blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
-    """Return no readings; a search then predicts tokens per step from its measured blocks alone."""
+    """Return nothing, so that a search predicts tokens per step from its measured blocks alone."""
     return {}
 
 
@@ -158,7 +159,7 @@ async def _all_ready(
 
 
 async def health(endpoint: Endpoint, api_key: str | None) -> str:
-    """Return `READY`, or why the server is not ready; ServersError: it needs another API key."""
+    """Return `READY`, or why the server is not ready; ServersError: it refuses the API key."""
     try:
         head, _ = await ask(
             f"{endpoint.base_url}/health",
@@ -205,7 +206,7 @@ async def served_models(base_url: str, api_key: str | None) -> tuple[str, ...]:
 class StageServers:
     """Starts servers, waits for them, and writes the waiting time into the journal.
 
-    If the specification has `ready_deadline_seconds`, it replaces the limits of the methods.
+    If the specification has `ready_deadline_seconds`, it replaces the limit that each method names.
     """
 
     spec: RunSpec

@@ -1,8 +1,9 @@
-"""Measures one streamed completion, for the measuring Job, `measure` and `rehearse`.
+"""Measures one streamed completion, for the measuring Job and for draftworth's commands.
 
 Definitions (`docs/metrics.md` gives the reasons): TTFT is the time from sending the request to the
-first chunk with an output token; E2E is the time to the last such chunk. ITL is (last chunk - first
-chunk) / (output tokens - tokens of the first chunk), never a gap between two chunks.
+first chunk with an output token; E2E is the time from sending it to the last such chunk. ITL is
+(time of the last chunk - time of the first) / (output tokens - tokens of the first chunk), never a
+gap between two chunks.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ def max_tokens_of(shape: RequestShape, prompt: Prompt) -> int:
 def request_seed(shape: RequestShape, place: int) -> int:
     """Return the seed of the request with the index `place` in a case's sequence of requests.
 
-    Every variant gets the same seed at the same index, so both requests of a pair have this seed.
-    A prompt that is sent again has another index and another seed, so its output is sampled anew.
+    All variants get the same seed at the same index, so requests that are compared with each other
+    have equal seeds. A prompt that is sent again has another index and so another seed: its output
+    is sampled anew.
     The seed has 31 bits, which every server accepts.
     """
     digest = hashlib.sha256(f"{shape.seed}/{place}".encode()).digest()
@@ -91,7 +93,7 @@ ERROR_BROKEN_STREAM = -3
 ERROR_BAD_STREAM = -4
 ERROR_NO_TOKENS = -5
 ERROR_LOST_ACTOR = -6  # on Ray: the actor's process ended during the request
-ERROR_UNEXPECTED = -7  # a defect of the client that an answer triggered
+ERROR_UNEXPECTED = -7  # a program error of the client, which the server's answer triggered
 
 # The most bytes to read of an answer that is not a stream; the error message quotes them.
 _REFUSAL_BYTES = 2_000
@@ -226,8 +228,11 @@ class _Stream:
 
     @cached_property
     def waits_ns(self) -> tuple[int, int] | None:
-        """How long (ns) the client's thread waited for a CPU core: before the first chunk, and then
-        until this property is first read. None: the waits are not known, or no chunk arrived."""
+        """How long (ns) the client's thread waited for a CPU core before and after the first chunk.
+
+        The second wait is counted until this property is first read. None: the system counts no
+        waits, or no chunk arrived.
+        """
         end = self._read_wait()
         start, first = self._wait_at_start_ns, self._wait_at_first_ns
         if start is None or first is None or end is None:
@@ -243,7 +248,8 @@ class _Stream:
             return None
         times = self.timeline.chunk_times_ns
         first_ns, last_ns = times[0], times[-1]
-        # Chunks that were read together all have the arrival time of the last one.
+        # Chunks that were read together all have the arrival time of the last one, so the first
+        # chunk was read alone if the second one has a later time.
         alone = len(times) == 1 or times[1] > first_ns
         return exclusion_reason(
             sending_ns=response.sending_ns,
@@ -316,7 +322,10 @@ def _measured(
 
 
 def figures_of(timeline: Timeline, sent_ns: int) -> dict[str, Any]:
-    """Return TTFT, ITL and the other figures of a complete answer, by field of `RequestRecord`."""
+    """Return TTFT, ITL and the other figures of a complete answer, by field of `RequestRecord`.
+
+    sent_ns: when the request was sent, by the clock of `timeline.chunk_times_ns`.
+    """
     times = timeline.chunk_times_ns
     first_ns, last_ns = times[0], times[-1]
     total = timeline.output_tokens
@@ -334,6 +343,6 @@ def figures_of(timeline: Timeline, sent_ns: int) -> dict[str, Any]:
         else None,
         "tokens_per_step": after_first / steps if decoded else None,
         "first_chunk_tokens": first_tokens,
-        # llmperf at f1d6bed divides E2E, which includes TTFT, by the number of events.
+        # llmperf (commit f1d6bed) divides E2E, which includes TTFT, by the number of events.
         "llmperf_inter_token_latency_s": e2e_s / timeline.events if timeline.events else None,
     }

@@ -1,7 +1,7 @@
-"""Reads the folders of runs of `measure` and `compare` that did not end, to continue them.
+"""Reads the folder of a `measure` or `compare` run that did not end, so that it can be continued.
 
 Such a run keeps its run specification in its folder, so a later process needs nothing else to
-continue it. A folder may come from anybody: names and figures are checked before they are used.
+continue it. A folder may come from anybody, so names and figures are checked before they are used.
 """
 
 import fcntl
@@ -23,14 +23,18 @@ from draftworth.records.prompts import is_plain_name
 from draftworth.records.run_folder import Run, read_run
 from draftworth.untrusted import TooLargeError, one_line, open_file, read_at_most
 
-# The commands whose runs can be continued; a run's specification has the name as its experiment.
+# The commands whose runs can be continued. In the specification of such a run, `experiment` is the
+# command's name.
 COMMANDS = ("compare", "measure")
 _VALUE_CHARACTERS = 80
 
 
 @dataclass(frozen=True, kw_only=True)
 class BegunRun:
-    """A run that began in `folder`, whose path has no link. history: its files so far."""
+    """A run that has begun, and may not have ended.
+
+    folder: the run's folder; the path has no symbolic links. history: what its files contain.
+    """
 
     folder: Path
     spec: RunSpec
@@ -47,12 +51,15 @@ def resume_command(spec: RunSpec, folder: Path) -> str:
 
 
 def keep_specification(sink: FolderSink, run_id: str, spec: RunSpec) -> None:
-    """Write the run specification into the run's folder; it has no API key."""
+    """Write the run specification into the run's folder; a specification contains no API key."""
     sink.write(f"{run_id}/{results.SPECIFICATION_FILE}", dump_record(spec))
 
 
 def read_begun_run(folder: Path) -> BegunRun:
-    """Read a run that may not have ended; UserInputError: the folder has none, or a wrong file."""
+    """Read the folder of a run that may not have ended.
+
+    UserInputError: the folder holds no run, or a file in it cannot be read or is not of this run.
+    """
     folder = folder.resolve()
     spec = _read_specification(folder / results.SPECIFICATION_FILE)
     _refuse_links(folder)
@@ -60,7 +67,7 @@ def read_begun_run(folder: Path) -> BegunRun:
         history = read_history(FolderSink(folder.parent), folder.name)
     except SinkError as error:
         raise UserInputError(str(error)) from error
-    except DraftworthError as error:  # of a file, whose name begins with the run's
+    except DraftworthError as error:  # its text begins with the name of the run's folder
         raise UserInputError(f"{folder.parent}/{error}") from error
     _check_blocks(folder, spec, history)
     return BegunRun(folder=folder, spec=spec, history=history)
@@ -93,7 +100,7 @@ def _read_specification(path: Path) -> RunSpec:
 
 
 def _problem_of(spec: RunSpec) -> str:
-    """Return why no command can have written a specification; empty if one can."""
+    """Return why `measure` and `compare` cannot have written `spec`; empty if one of them can."""
     if spec.experiment not in COMMANDS:
         return f"experiment: given {_quoted(spec.experiment)}, allowed: {' or '.join(COMMANDS)}"
     if sum(endpoint.is_baseline for endpoint in spec.endpoints) != 1:
@@ -133,7 +140,10 @@ def _check_blocks(folder: Path, spec: RunSpec, history: History) -> None:
 
 
 def read_run_so_far(folder: Path) -> Run:
-    """Read a run's folder; a run that did not end is failed, and has its finished blocks."""
+    """Read a run's folder; a run that did not end counts as failed, with its finished blocks.
+
+    UserInputError: the run did not end, and no block of it is finished or files are missing.
+    """
     files = (results.RUN_FILE, results.SPECIFICATION_FILE)
     if [(folder / name).is_file() for name in files] != [False, True]:
         return read_run(folder)
@@ -170,7 +180,7 @@ def read_run_so_far(folder: Path) -> Run:
 
 @contextmanager
 def only_process(folder: Path) -> Iterator[None]:
-    """Lock a run in the `with` block; UserInputError: another process is measuring it."""
+    """Lock a run's folder during the `with` block; UserInputError: another process measures it."""
     with open_file(folder / results.SPECIFICATION_FILE) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -185,7 +195,7 @@ def only_process(folder: Path) -> Iterator[None]:
 
 
 def refuse_other_run(spec: RunSpec, begun: BegunRun) -> None:
-    """Raise UserInputError, with the first difference, if `spec` is not the run's specification."""
+    """Raise UserInputError, naming the first difference, if `spec` is not the one of `begun`."""
     options, recorded = (load_object(dump_record(one)) for one in (spec, begun.spec))
     if different := list(_differences(options, recorded, "")):
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""
