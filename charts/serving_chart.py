@@ -89,5 +89,5 @@ class ServingChart(cdk8s.Chart):
     def _place_of(self, slot: PlacedSlot) -> int | None:
         # A claim is limited to one place only if servers start and stop and a node has several.
         placement = self._experiment.placement
-        limited = self._experiment.spec.changes_servers and placement.slots_a_node > 1
+        limited = self._experiment.spec.changes_servers and placement.slots_per_node > 1
         return placement.place(slot) if limited else None

@@ -67,4 +67,4 @@ class PaidBlock:
 
 def free_slots(experiment: ResolvedNeuron, instances: int) -> int:
     """Count the slots on `instances` nodes that the experiment does not use."""
-    return instances * experiment.placement.slots_a_node - experiment.placement.held
+    return instances * experiment.placement.slots_per_node - experiment.placement.held

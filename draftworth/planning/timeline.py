@@ -139,7 +139,7 @@ class RunForecast:
         )
 
     @property
-    def over_minutes(self) -> Bounds:
+    def all_measured_minutes(self) -> Bounds:
         """Minutes from the start of the deploy until all is measured, if no limit ends the run."""
         return self.unlimited.bounds(lambda run: run.spans[TEARDOWN].start)
 

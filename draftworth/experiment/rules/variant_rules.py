@@ -63,7 +63,7 @@ def _nodes_fit_the_plan(experiment: NeuronExperiment) -> Iterator[Problem]:
     placed = placement.place(experiment)
     nodes = placed.nodes
     if nodes > MAX_NODES:
-        most = min(MAX_NODES * placed.slots_a_node, MAX_VARIANTS)
+        most = min(MAX_NODES * placed.slots_per_node, MAX_VARIANTS)
         yield Problem(
             key=("variants",),
             actual=f"{placed.held} variants = {nodes} nodes",
