@@ -17,7 +17,7 @@ from draftworth.experiment.rules.registry import neuron_rule, rule
 from draftworth.records.results import AS_SHIPPED, CONTROL, MAX_VARIANTS
 from draftworth.speculation import step_cost
 
-# The most nodes for which node group, placement group and Capacity Block are planned.
+# The most nodes of one experiment: the stack is not designed or tried for more.
 MAX_NODES = 8
 
 
