@@ -185,7 +185,7 @@ class SearchTime:
 
     @property
     def stop_minutes(self) -> float:
-        """Minutes from a search's start after which no candidate begins; infinite without a limit."""
+        """Minutes from a search's start after which no candidate begins; infinite: no limit."""
         search, limits = self.experiment.spec.search, [math.inf]
         if search and search.stop.last_start_hours is not None:
             limits.append(search.stop.last_start_hours * 60)
