@@ -91,5 +91,5 @@ class ServingChart(cdk8s.Chart):
         # A claim is limited to the devices of one slot only if the run starts and stops servers and
         # a node has several slots.
         placement = self._experiment.placement
-        limited = self._experiment.spec.changes_servers and placement.slots_a_node > 1
+        limited = self._experiment.spec.changes_servers and placement.slots_per_node > 1
         return placement.place(slot) if limited else None

@@ -25,8 +25,8 @@ class DraftworthError(Exception):
 
 
 def suggestion(word: object, allowed: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the nearest known word; empty if no word is near."""
-    # Only the start of a long text is compared, because comparing all of it is slow.
+    """Return `; did you mean 'x'?`, x being the allowed word nearest to `word`; empty: none is."""
+    # Only the start of a long word is compared, because comparing all of it is slow.
     close = difflib.get_close_matches(
         str(word)[:_LONGEST_WORD_CHARACTERS], list(allowed), n=1, cutoff=0.6
     )
@@ -39,13 +39,16 @@ def counted(number: int, noun: str) -> str:
 
 
 def exit_words(code: int) -> str:
-    """Return how a process ended, by its exit code or, below 0, the number of a signal."""
+    """Return in words how a process ended.
+
+    code: its exit code; if a signal ended it, the negated number of the signal, as in `subprocess`.
+    """
     if code >= 0:
         return f"ended with exit code {code}"
     return f"was ended by signal {-code} ({signal.strsignal(-code)})"
 
 
-# The path to a value of a file: keys of mappings and positions in lists.
+# The path to a value in a YAML file: keys of mappings, and positions in lists from 0.
 Key = tuple[str | int, ...]
 
 
@@ -62,6 +65,7 @@ class Problem:
     code: the rule that the file breaks, in kebab-case; for a wrong type or key, pydantic's code.
     key: the place of the wrong value. actual: the value in the file, in words.
     allowed: the values that the key may have, in words. reason: why no other value is allowed.
+    line: the line of the wrong value in the file, from 1; None: not known.
     """
 
     code: str = "not-plain-yaml"
@@ -90,7 +94,7 @@ class Problem:
 
 
 class ExperimentError(UserInputError):
-    """An experiment file is refused, with all its problems."""
+    """An experiment file is refused; the message lists its problems, at most the first 20."""
 
     def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
         self.path = path

@@ -9,7 +9,8 @@ Source: AWS Neuron SDK, release notes of the runtime: driver 2.29 needs runtime 
 import re
 from typing import Final
 
-# A driver from the first version on needs a runtime from the second version on.
+# Pairs of (major, minor) versions: a driver of the first version or later needs a runtime of the
+# second version or later.
 NEEDED_RUNTIMES: Final = (((2, 29), (2, 33)),)
 _VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.\d{1,12}){0,3}")
 

@@ -1,9 +1,9 @@
-"""Writes files whole, and never through a link.
+"""Writes each file completely or not at all, and never through a symbolic link.
 
 A folder may come from somebody else, with links in it to files elsewhere. So each file is written
-under a temporary name and then renamed, which replaces a link instead of following it. A folder
-below `root` that is a link is refused. Files with prompts or answers are written `private`: only
-their owner may read them, whatever the umask.
+under a temporary name and then renamed, which replaces a link instead of following it. A link in
+the place of a folder is refused. Files with prompts or answers are written `private`: only their
+owner may read them, whatever the umask.
 """
 
 import errno
@@ -26,13 +26,17 @@ def write_file(
     private: bool = False,
     overwrite: bool = True,
 ) -> Path:
-    """Write a file, so that no reader sees a part of it, and return its path.
+    """Write a file, so that no reader ever sees half of it, and return its path.
 
-    root: the folder below which no folder may be a link; `root` and the folders below it are made
-        if they are missing. None: the file's own folder, which must exist.
-    private: only the owner may read the file and the folders that are made below `root`.
-    overwrite: whether a file with this name is replaced.
-    OSError: it cannot be written, a folder is a link, or the name is taken.
+    root: a folder that contains the file; no folder between the two may be a symbolic link. `root`
+        and the folders below it are made if they are missing. None: the file's own folder, which
+        must exist.
+    private: whether only the owner may read the file and the folders that are made below `root`.
+    overwrite: whether a file with this name is replaced; if not, it is an error.
+
+    Raises:
+        OSError: the file cannot be written, a folder is a link, or a file with this name exists
+            and `overwrite` is false.
     """
     if root is None:
         root = path.parent
@@ -43,7 +47,7 @@ def write_file(
     with _opened(root, folders, private=private) as folder:
         try:
             _write(partial, data, folder, _PRIVATE_FILE if private else None)
-            # A link fails if the name exists, unlike a rename.
+            # `os.link` fails if a file with this name exists; `os.replace` replaces the file.
             publish = os.replace if overwrite else os.link
             publish(partial, name, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
@@ -57,7 +61,7 @@ def _write(name: str, data: bytes, folder: int, mode: int | None) -> None:
     created = os.open(name, flags, 0o666 if mode is None else mode, dir_fd=folder)
     with os.fdopen(created, "wb") as file:
         if mode is not None:
-            os.fchmod(created, mode)  # a umask may have taken the owner's rights
+            os.fchmod(created, mode)  # the umask may have removed even the owner's rights
         file.write(data)
 
 

@@ -1,16 +1,17 @@
-"""Computes the tokens that a step with speculation yields, and its cost. Standard library only.
+"""Computes how many tokens a step with speculation yields, and its cost. Standard library only.
 
 A draft model proposes greedily, so as long as its proposals are accepted it continues the target's
 own text. One pass of the draft over that text shows for every position whether the draft predicts
-the token (a hit). The hits determine the steps of EVERY window (`steps_of`). For greedy outputs
-this is exact, apart from rounding. For sampled outputs the hit rate is an unbiased estimate,
-because a greedy proposal is accepted with the target's probability of that token (Leviathan et al.
-2023, "Fast Inference from Transformers via Speculative Decoding", section 2). This does not hold
-for heads, which read the target's hidden states (EAGLE, DFlash).
+the token (a hit). The hits determine the steps that ANY window would give (`steps_of`). For greedy
+outputs this is exact, apart from rounding. For sampled outputs the hit rate is an unbiased estimate
+of the acceptance rate, because a greedy proposal is accepted with the target's probability of that
+token (Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding", section
+2). This does not hold for heads, which read the target's hidden states (EAGLE, DFlash).
 
 Engines use a window of k in two ways: NxD Inference's fused speculation drafts k tokens and checks
-k - 1, upstream vLLM checks all k (`most_tokens_per_step`; the catalogue says what each release
-does, with its source). Functions with an argument `checked` do not depend on this.
+k - 1 of them, upstream vLLM checks all k (`most_tokens_per_step`; the catalogue says what each
+release does, with its source). Functions that take the number of checked tokens (`checked`) hold
+for both.
 
 The cost of a step is given in baseline steps, each of which yields one token. So a step that costs
 2.3 baseline steps breaks even at 2.3 tokens.
@@ -18,13 +19,13 @@ The cost of a step is given in baseline steps, each of which yields one token. S
 
 from collections.abc import Iterator, Sequence
 
-# Matrix products are computed in tiles, so the cost of a step may jump if the step has more tokens
-# than one of these (checked drafts and the one token after them).
+# Matrix products are computed in tiles, so a step may cost much more as soon as it verifies more
+# tokens than one of these numbers. A step verifies its checked drafts and the token after them.
 TOKENS_BEFORE_JUMPS = 2, 4, 8, 16
 
 
 def most_tokens_per_step(window: int, *, checks_all: bool) -> int:
-    """Return the tokens of a step in which every checked draft is accepted.
+    """Return how many tokens a step yields if every checked draft is accepted.
 
     checks_all: whether the engine checks all drafts of the window (upstream vLLM), or all but one
         (NxD Inference's fused speculation).
@@ -33,7 +34,10 @@ def most_tokens_per_step(window: int, *, checks_all: bool) -> int:
 
 
 def step_cost(window: float, *, per_drafted: float) -> float:
-    """Return a step's cost in baseline steps: 1 + `window` drafted tokens at `per_drafted` each."""
+    """Return the cost of a step with `window` drafted tokens, in baseline steps.
+
+    per_drafted: the cost that each drafted token adds to the 1 of a baseline step.
+    """
     return 1 + window * per_drafted
 
 
@@ -43,7 +47,7 @@ def steps_of(hits: Sequence[bool], *, checked: int) -> Iterator[int]:
     Args:
         hits: whether the draft predicts each output token after the first. The prefill yields the
             first token.
-        checked: drafted tokens that a step checks.
+        checked: how many drafted tokens a step checks, 0 or more; else ValueError is raised.
     """
     if checked < 0:
         raise ValueError(f"checked: given {checked}, allowed: 0 or more")
@@ -58,10 +62,13 @@ def steps_of(hits: Sequence[bool], *, checked: int) -> Iterator[int]:
 
 
 def expected_tokens_per_step(acceptance: float, *, checked: int, fall: float = 1.0) -> float:
-    """Return a step's mean tokens: drafted token n is accepted with `acceptance` x fall^(n - 1).
+    """Return the mean number of tokens that a step yields if it checks `checked` drafted tokens.
 
-    This is the probability if all drafted tokens before n are accepted; products above 1 count
-    as 1. With a `fall` of 1, the result is that of Leviathan et al., equation 1.
+    acceptance: the probability from 0 to 1 that the target accepts the first drafted token; any
+        other number raises ValueError.
+    fall: the factor by which this probability changes from each drafted token to the next. So token
+        n is accepted with probability min(1, acceptance * fall^(n - 1)), if all tokens before it
+        are. With a `fall` of 1, the result is that of Leviathan et al., equation 1.
     """
     if not 0 <= acceptance <= 1:
         raise ValueError(f"acceptance: given {acceptance:g}, allowed: 0 to 1")
@@ -73,9 +80,11 @@ def expected_tokens_per_step(acceptance: float, *, checked: int, fall: float = 1
 
 
 def explained_acceptance(tokens_per_step: float | None, *, most: int | None) -> float | None:
-    """Return the accepted share of checked drafted tokens; None: unknown, or not from 0 to 1.
+    """Return the share of checked drafted tokens that were accepted, from 0 to 1.
 
-    most: the most tokens that a step can yield; None: unknown.
+    None: an argument is None, a step checks no drafted token (`most` 1), or the share is not from
+    0 to 1, so that accepted drafts alone do not explain `tokens_per_step`.
+    most: the most tokens that a step can yield; None: not known.
     """
     accepted = None if tokens_per_step is None else tokens_per_step - 1
     drafted = (most or 1) - 1

@@ -19,7 +19,7 @@ _WIDTH = 10_000
 
 
 class TextOnly(io.TextIOBase):
-    """A stream that escapes control characters, and characters that its encoding lacks."""
+    """Writes text to `stream` without secrets, with control characters escaped (see `escaped`)."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -34,14 +34,18 @@ class TextOnly(io.TextIOBase):
 
 @contextmanager
 def text_only() -> Iterator[None]:
-    """Escape control characters in standard output and error, which may be closed (`>&-`)."""
+    """Escape all text for standard output and error, which may be closed (`>&-`), in a `with`."""
     out, err = (TextOnly(stream or io.StringIO()) for stream in (sys.stdout, sys.stderr))
     with redirect_stdout(out), redirect_stderr(err):
         yield
 
 
 def escaped(text: str, stream: IO[str]) -> str:
-    """Return a text without secrets, control characters and characters the stream cannot encode."""
+    """Return the text as it may be written to `stream`.
+
+    Names such as `[OPENAI_API_KEY]` replace secrets; escapes such as `\\x1b` replace control
+    characters and characters that the stream's encoding lacks.
+    """
     printed = printable(without_secrets(text))
     if not printed.isascii():
         encoding = getattr(stream, "encoding", None) or "utf-8"
@@ -64,7 +68,7 @@ def console_of(stream: TextIO) -> Console:
 
 
 def print_styled(line: str, *, style: str) -> None:
-    """Print a line, in colour if standard output is a terminal."""
+    """Print a line; `style`: its colour in a terminal, in rich's words, such as `bold red`."""
     console = console_of(sys.stdout)
     console.print(Text(escaped(line, console.file), style=style), soft_wrap=True)
 
@@ -76,9 +80,9 @@ def table_lines(
     numbers: Collection[int] = (),
     ruled: bool = False,
 ) -> Iterator[str]:
-    """Yield the lines of a table; brackets in a cell are not markup, and line breaks stay.
+    """Return the lines of a table; cells are plain text (no markup) and keep their line breaks.
 
-    numbers: indexes of right-aligned columns. ruled: with a line under the headings.
+    numbers: indexes of the columns to align right. ruled: whether a line is drawn below headings.
     """
     table = Table(
         box=box.SIMPLE_HEAD if ruled else None,
@@ -89,7 +93,7 @@ def table_lines(
     for index, heading in enumerate(headings):
         table.add_column(Text(heading), justify="right" if index in numbers else "left")
     for row in rows:
-        # Escaped before the table is laid out, because an escape is wider than its character.
+        # Cells are escaped before their widths are measured: an escape is wider than its character.
         table.add_row(*(Text(printable(cell)) for cell in row))
     console = Console(file=io.StringIO(), width=_WIDTH, color_system=None)
     with console.capture() as captured:

@@ -1,6 +1,6 @@
-"""Reads untrusted data up to a limit, and makes its text fit to be shown and kept.
+"""Reads untrusted data up to a size limit, and makes its text safe to print and to store.
 
-Text becomes printable, so that a terminal shows only text, and loses the secrets of this process,
+Text becomes printable, so that it cannot control a terminal, and loses the secrets of this process,
 which a server may echo. `draftworth/records/codec.py` decodes the data. This module uses the
 standard library only.
 """
@@ -27,12 +27,13 @@ DOCUMENT_LIMIT_BYTES = MIB
 # The longest text from a server or a program that is kept in a record, notification or error.
 REASON_CHARACTERS = 500
 _CUT = " ..."
-# A shorter secret is not replaced, because so few characters are in texts that do not quote it.
+# A shorter secret is not replaced: so few characters also occur in texts that do not contain it.
 LEAST_SECRET_CHARACTERS = 8
-# The shortest part of a longer secret that is replaced, for example where a text was cut.
+# A text may contain only a part of a secret, for example if it was cut. A part is replaced too if
+# it has at least this many characters.
 LEAST_PART_CHARACTERS = 12
-# A text is searched in pieces of this length, so short that every part of a secret contains a whole
-# piece, wherever the part begins.
+# To find parts of secrets, a text is divided into pieces of this length and each piece is looked
+# up. The length is so short that a part contains a whole piece, wherever the part begins.
 _PIECE_CHARACTERS = LEAST_SECRET_CHARACTERS // 2
 
 
@@ -41,7 +42,7 @@ class TooLargeError(DraftworthError):
 
 
 class _Forms:
-    """A secret as texts may quote it: as it is, and as JSON, URLs, HTML and base64 write it.
+    """The forms in which a text may contain a secret: plain, and encoded for JSON, URLs and others.
 
     whole: the forms, the longest first, because a form may contain a shorter one.
     parts: all substrings of the forms with LEAST_PART_CHARACTERS characters.
@@ -57,19 +58,21 @@ class _Forms:
         self.pieces = frozenset(_cuts(self.whole, _PIECE_CHARACTERS))
 
 
-# The secrets of this process, by the names that replace them.
+# The secrets of this process; each key is the name that replaces the secret, as `[NAME]`.
 _secrets: dict[str, _Forms] = {}
 
 
 class Readable(Protocol):
-    """A file, a decompressor, the body of a response: `read(n)` returns at most n bytes, b"" at
-    the end."""
+    """A stream of bytes, such as a file, a decompressor or the body of a response.
+
+    `read(n)` returns at most n bytes, and b"" at the end.
+    """
 
     def read(self, amt: int, /) -> bytes: ...
 
 
 def read_at_most(stream: Readable, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> bytes:
-    """Read the whole stream; stop and raise TooLargeError if it has more than `limit_bytes`."""
+    """Return all bytes of a stream; stop and raise TooLargeError after more than `limit_bytes`."""
     pieces: list[bytes] = []
     left = limit_bytes + 1
     while left > 0 and (piece := stream.read(left)):
@@ -81,7 +84,7 @@ def read_at_most(stream: Readable, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> b
 
 
 def open_file(path: Path) -> BufferedReader:
-    """Open a regular file; raise OSError for anything else, as a pipe or device may never end."""
+    """Open a regular file; raise OSError for all else, because a pipe or device may never end."""
     try:
         # With O_NONBLOCK, opening a pipe does not wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -97,7 +100,12 @@ def open_file(path: Path) -> BufferedReader:
 
 
 def read_file(path: Path, limit_bytes: int = DOCUMENT_LIMIT_BYTES) -> bytes:
-    """Read a regular file; OSError: unreadable; TooLargeError: it has more than `limit_bytes`."""
+    """Return the bytes of a regular file.
+
+    Raises:
+        OSError: the file cannot be read, or is no regular file.
+        TooLargeError: it has more than `limit_bytes`.
+    """
     with open_file(path) as file:
         return read_at_most(file, limit_bytes)
 
@@ -115,12 +123,13 @@ def hide_secret(name: str, secret: str) -> None:
 
 
 def without_secrets(text: str) -> str:
-    """Return the text with a name such as `[OPENAI_API_KEY]` in place of each hidden secret.
+    """Return the text with `[NAME]` in place of each secret that `hide_secret` got.
 
-    A secret is replaced as it is, and as JSON, URLs, HTML and base64 write it; so is each part of
-    these with at least LEAST_PART_CHARACTERS characters.
+    A secret is also found as JSON, URLs, HTML and base64 encode it, and so is every part of a
+    secret (plain or encoded) with at least LEAST_PART_CHARACTERS characters.
     """
-    if len(text) < LEAST_SECRET_CHARACTERS:  # no secret fits; most finish reasons are this short
+    # This saves time: no secret fits into so short a text, such as most finish reasons.
+    if len(text) < LEAST_SECRET_CHARACTERS:
         return text
     for name, forms in tuple(_secrets.items()):
         for form in forms.whole:
@@ -145,7 +154,7 @@ def one_line(text: str, *, characters: int = REASON_CHARACTERS) -> str:
     Characters are counted as in JSON, where a non-ASCII character takes 6 or 12, so that a JSON
     file with many such lines stays below its size limit.
     """
-    # Secrets are replaced before the cut, which could leave half of one.
+    # Secrets are replaced before the text is cut, because half a secret might not be found.
     line = printable(" ".join(without_secrets(text)[: 4 * characters].split()))
     # A printable ASCII character takes at most two in JSON, so a short line need not be counted.
     if 2 * len(line) <= characters and line.isascii():
@@ -176,8 +185,11 @@ def _forms_of(secret: str) -> _Forms:
 
 
 def _in_base64(secret: str) -> Iterator[str]:
-    """Yield the base64 characters that encode only bytes of the secret, in both alphabets."""
-    # These characters depend on how many bytes, modulo 3, stand before the secret.
+    """Yield the base64 forms that a secret can have within longer data, in both alphabets.
+
+    A form has only the characters that depend on no byte beside the secret.
+    """
+    # Which characters these are depends on how many bytes, modulo 3, stand before the secret.
     for before in range(3):
         data = bytes(before) + secret.encode()
         form = base64.b64encode(data).decode()[(0, 2, 3)[before] : len(data) * 8 // 6]
@@ -192,15 +204,15 @@ def _cuts(forms: Iterable[str], characters: int) -> Iterator[str]:
 
 
 def _parts(text: str, forms: _Forms) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each part of a form (LEAST_PART_CHARACTERS long) in the text.
+    """Yield (start, end) of each place in the text that holds a part of a secret, in order.
 
-    A longer part appears as several overlapping ones. So the time depends on the text's length
-    alone, not on the number of parts.
+    Each place has LEAST_PART_CHARACTERS characters; a longer part of a secret appears as several
+    overlapping places. The time depends on the text's length, not on how long the secret is.
     """
     for at in range(0, len(text), _PIECE_CHARACTERS):
         if text[at : at + _PIECE_CHARACTERS] not in forms.pieces:
             continue
-        # Only parts whose first piece this is: other parts are yielded for their own first piece.
+        # Only parts in which this is the first whole piece, so that no part is yielded twice.
         for first in range(max(0, at - _PIECE_CHARACTERS + 1), at + 1):
             last = first + LEAST_PART_CHARACTERS
             if text[first:last] in forms.parts:

@@ -24,7 +24,7 @@ def run_figures(run: RunForecast) -> dict[str, object]:
     figures = {
         "usd": None if aws.price is None else run.usd(run.billed_minutes),
         "billed_minutes": run.billed_minutes,
-        "ready_minutes": run.over_minutes,
+        "ready_minutes": run.all_measured_minutes,
     }
     cases = {
         key: bounds and {"best": bounds.best, "worst": bounds.worst}

@@ -55,7 +55,7 @@ def _day(value: Any) -> Any:
     try:
         return date.fromisoformat(value)
     except (TypeError, ValueError):
-        return value  # it is a date, or pydantic will refuse it
+        return value  # it is a date already, or no date, and then pydantic refuses it
 
 
 class Price(strict_model.StrictModel):
@@ -152,7 +152,7 @@ class Aws(strict_model.StrictModel):
     also ends this many minutes after its first pod's start; another deploy may change the number"""
 
     def example_values(self) -> Iterator[str]:
-        """Yield `KEY VALUE` for each value with a shipped example's reservation or account id."""
+        """Yield `KEY VALUE` for each value that still has an id of the shipped example files."""
         if self.capacity.reservation_id == strict_model.EXAMPLE_RESERVATION:
             yield f"aws.capacity.reservation_id {strict_model.EXAMPLE_RESERVATION}"
         for arn in self.admin_principal_arns:
@@ -163,7 +163,8 @@ class Aws(strict_model.StrictModel):
 
 
 # The measuring Job requests two whole vCPUs. A node with two vCPUs has less left for pods, because
-# the system reserves a part. On two nodes cluster services fit too, and survive the loss of a node.
+# the system reserves a part. Two nodes also have room for the cluster's services (such as CoreDNS),
+# which survive the loss of one node.
 CPU_INSTANCE_TYPE = "m7i.xlarge"
 CPU_INSTANCE_VCPUS = 4
 CPU_NODES = 2
@@ -172,8 +173,9 @@ CPU_NODES = 2
 def second_zone(aws: Aws) -> str:
     """Return the second zone, which EKS requires for its control plane; no node runs there.
 
-    If the file leaves it out, it is zone `a`, or `b` if the accelerators are in `a`. AWS maps zone
-    letters to data centres differently in each account, and some accounts lack `a` or `b`.
+    If the file leaves `aws.second_zone` out, it is zone `a`, or `b` if the accelerators are in `a`.
+    A user may have to set it: AWS maps zone letters to data centres differently in each account,
+    and some accounts lack `a` or `b`.
     """
     if aws.second_zone:
         return aws.second_zone

@@ -1,6 +1,7 @@
-"""Reads the acceptance profile that `search.forecast` names: each draft's expected tokens per step.
+"""Reads a search's forecast: its candidates' expected tokens per step, by prompt class.
 
-Only what a search needs is read: the candidates' tokens per step, by prompt class.
+The forecast is in the acceptance profile (a file of `draftworth estimate`) that the experiment's
+key `search.forecast` names.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,7 +28,8 @@ _NEXT = (
 def read_forecast(experiment: Experiment, path: Path) -> Forecast | Problem:
     """Return the expected tokens per step of a search's candidates, by variant and prompt class.
 
-    The result is empty without `search.forecast`, and a `Problem` if that file cannot be used.
+    path: of the experiment file. The result is empty if the experiment has no `search.forecast`,
+    and a `Problem` if the file that this key names cannot be used.
     """
     search = experiment.search
     if search is None or search.forecast is None:
@@ -67,7 +69,7 @@ def _of_the_candidates(
     names = {PurePath(draft.id_or_path).name: draft.id_or_path for draft in search.drafts}
     forecast: dict[str, Mapping[str, float]] = {}
     for draft in profile.drafts:
-        if draft.method == NGRAM:  # a search has no such candidate
+        if draft.method == NGRAM:  # no candidate of a search drafts by n-grams
             continue
         name = name_in(draft.draft, names)
         if name is None:
@@ -98,10 +100,11 @@ def name_in(folder: str, names: Collection[str]) -> str | None:
 def _tokens_of(
     experiment: Experiment, candidate: Variant, draft: acceptance_profile.DraftAcceptance
 ) -> Mapping[str, float] | str:
-    """Return a candidate's tokens per step by prompt class, or what the profile lacks, as text.
+    """Return a candidate's tokens per step by prompt class, or a sentence on what is missing.
 
-    The profile's windows are compared by the number of drafts that a step checks, because releases
-    can check different numbers of drafts with the same window.
+    draft: what the profile says of the candidate's draft. Of its windows, the one is taken in which
+    a step checks as many drafted tokens as the candidate's: releases differ in how many they check
+    with the same window.
     """
     checked = experiment.max_tokens_per_step(candidate) - 1
     by_class = {}

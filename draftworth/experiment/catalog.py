@@ -28,8 +28,8 @@ class Method(StrictModel):
     fixed_window: bool = False
     """True: each draft of the method was trained for one window and works with no other."""
     step_cost_per_draft: tuple[float, float] | None = None
-    """Cost that each drafted token adds to a step, in baseline steps, in the best and in the worst
-    case: a range around published figures; None: none is published."""
+    """(best case, worst case) of the cost that each drafted token adds to a step, in baseline
+    steps: a range around published figures; None: none is published."""
 
     def takes(self, kind: ModelKind) -> bool:
         return self.draft in (kind, "any")
@@ -54,7 +54,7 @@ class UnservedMethod(StrictModel):
 
 
 class MethodFacts(StrictModel):
-    """Facts of one method on one release."""
+    """What is known about one speculation method on one release."""
 
     window_yield: Literal["window", "window_plus_one"] = Field(alias="yield")
     min_window: Annotated[int, Field(ge=1)]
@@ -85,7 +85,8 @@ class CompilerCache(StrictModel):
     folder: str
     """The path of the graphs inside the cache folder."""
     proof_variable: str | None = None
-    """Environment variable; 1: the engine ends if a graph is missing. None: the engine has none."""
+    """An environment variable; with the value 1 the engine ends if a graph is missing, instead of
+    compiling it. None: the engine has no such variable."""
 
 
 CompiledGraphs = Annotated[ArtifactFolder | CompilerCache, Field(discriminator="kind")]
@@ -100,12 +101,13 @@ class Release(StrictModel):
     """The version of the Neuron runtime in the image; None: not known, or the image has none."""
     vllm_version: str
     dialect: str
-    """The name of the dialect in `serving/dialects.py`."""
+    """The name of the command-line dialect in `serving/dialects.py`."""
     methods: dict[str, MethodFacts]
     compiled_graphs: CompiledGraphs | None
     """The way to save and load compiled graphs; None: nothing is compiled."""
     lnc: tuple[int, ...] | None = None
-    """The values of `serving.lnc` with which the engine runs; None: all of the instance type."""
+    """The values of `serving.lnc` with which the engine runs; None: all that the instance type
+    allows."""
     engine_settings: dict[str, Any] = Field(default_factory=dict)
     """Engine settings that all variants share, under the engine's names for them."""
     depends_on_speculation: tuple[str, ...] = ()
@@ -117,7 +119,8 @@ class Release(StrictModel):
     refuses_sampling: str = ""
     """Why the release is not measured at a temperature above 0; empty: it can be measured."""
     doubtful_sampling: str = ""
-    """A known fault at temperatures above 0, where it is measured all the same; empty: none."""
+    """A known fault at temperatures above 0, in spite of which the release is measured there;
+    empty: none is known."""
     sources: tuple[str, ...]
 
     @property
@@ -159,7 +162,7 @@ class Accelerator(StrictModel):
     nvme_gib: int
     """Size of the local disks; 0: no local disk is known, so the root disk is larger."""
     seen_in: tuple[str, ...]
-    """Regions in which it has been on offer; there may be more."""
+    """Regions in which AWS has been seen to offer the instance type; there may be more."""
     sources: tuple[str, ...]
 
     def logical_cores(self, *, devices: int, lnc: int) -> int:
@@ -167,7 +170,7 @@ class Accelerator(StrictModel):
 
 
 class NodeImages(StrictModel):
-    """What is known about the releases of EKS's node images."""
+    """What is known about the releases of EKS's node images (AMIs)."""
 
     drivers: dict[str, str]
     """The version of the Neuron driver in each release of the node images, oldest release first."""

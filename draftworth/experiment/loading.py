@@ -27,7 +27,11 @@ from draftworth.untrusted import one_line
 
 
 def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Problem]:
-    """Yield each class's cases, ordered as in its key `cases` or else by name, and all problems."""
+    """Yield the cases (prompt files) of each prompt class, and a `Problem` for each unusable one.
+
+    path: of the experiment file. Cases have the order of the class's key `cases`, or else of their
+    names.
+    """
     work = experiment.workload
     root = beside(path, work.prompts_dir)
     # os.path.isdir is used because Path.is_dir() raises for a name that is too long.
@@ -119,7 +123,10 @@ def _case(key: Key, folder: Path, case: str, most_tokens: int) -> Case | Problem
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedExperiment:
-    """An experiment file's content, path and prompts, and candidates' expected tokens per step."""
+    """An experiment file's content and path, its prompts, and the forecast of its search.
+
+    forecast: the candidates' expected tokens per step; empty without `search.forecast`.
+    """
 
     spec: Experiment
     path: Path
@@ -130,8 +137,10 @@ class LoadedExperiment:
 def load_experiment(path: Path) -> LoadedExperiment:
     """Read and check an experiment file, its prompts and the profile that `search.forecast` names.
 
-    It raises UserInputError for an unreadable file, and ExperimentError with all problems of the
-    first check that finds any: YAML, release, keys and values, prompts and rules, then the profile.
+    Raises:
+        UserInputError: a file cannot be read.
+        ExperimentError: with all problems of the first check that finds any. The checks are, in
+            this order: YAML; release; keys and values; prompts and rules; the profile.
     """
     source = read_source(path)
     model = _model_for(source)
@@ -145,8 +154,8 @@ def load_experiment(path: Path) -> LoadedExperiment:
         read = list(read_prompt_sets(spec, path))
         cases = tuple(case for case in read if isinstance(case, Case))
         problems = [replace(p, code="prompts") for p in read if isinstance(p, Problem)]
-        # Candidates that come from the same key have equal problems, which are listed only once.
         spec = with_defaults(spec, cases)
+        # Candidates that come from the same key have equal problems, which are listed only once.
         problems += dict.fromkeys(broken_rules(spec, path, cases))
     except OSError as error:
         raise UserInputError(f"{path}: a file that it names: {one_line(str(error))}") from error
@@ -179,15 +188,18 @@ def _model_for(source: ExperimentSource) -> type[NeuronExperiment] | type[LocalE
     raise source.refused([problem])
 
 
-# The least default of `serving.max_num_seqs`, as in the published experiment.
+# The lowest default of `serving.max_num_seqs`: what `experiments/qwen3-32b.yaml` has.
 _LEAST_SEQUENCES = 4
 _MODEL_LEN_STEP = 1024
-# Room for the chat template of a prompt.
+# Room for the chat template of a prompt, in tokens.
 _TEMPLATE_TOKENS = 32
 
 
 def with_defaults(spec: Experiment, cases: Sequence[Case]) -> Experiment:
-    """Return the experiment with a value for each key that was left out; `cases`: its prompts."""
+    """Return the experiment with defaults that depend on its other keys or its prompts (`cases`).
+
+    Only keys that the file leaves out get such a value.
+    """
     work, serving = spec.workload, spec.serving
     work = work.model_copy(update={"input_tokens": work.input_tokens or _longest_prompt(cases)})
     total = work.most_input_tokens + work.output_tokens
@@ -205,9 +217,10 @@ def with_defaults(spec: Experiment, cases: Sequence[Case]) -> Experiment:
 
 
 def _on_fitting_nodes(spec: NeuronExperiment) -> NeuronExperiment:
-    """Pin a node release that fits, if none is pinned and EKS's newest release does not fit.
+    """Return the experiment with a pinned release of the node images, if it needs one.
 
-    A release fits if its Neuron driver works with the image's runtime. The newest one is pinned.
+    It does if it pins none, and the Neuron driver of EKS's newest release does not work with the
+    Neuron runtime of the serving image. The newest known release whose driver works is pinned.
     """
     pair, pins = DriverAndRuntime.of(spec), spec.aws.pins
     if pins.node_release or not pair.why_unfit:
@@ -217,9 +230,9 @@ def _on_fitting_nodes(spec: NeuronExperiment) -> NeuronExperiment:
 
 
 def _longest_prompt(cases: Sequence[Case]) -> int:
-    """Estimate the tokens of the longest prompt: half of its bytes as JSON, plus 32.
+    """Estimate the tokens of the longest prompt: half of its bytes as JSON, plus a chat template's.
 
-    The 32 are for a chat template. Most text has fewer tokens; long rows of digits may have more.
+    Most text has fewer tokens; long rows of digits may have more.
     """
     sent = ((p.messages or p.text_to_continue, p.tools) for case in cases for p in case.prompts)
     sizes = (len(json.dumps(s, ensure_ascii=False, default=dict).encode()) for s in sent)

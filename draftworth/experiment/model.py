@@ -178,7 +178,7 @@ class NeuronExperiment(ExperimentBase):
 
     @property
     def tensor_parallel_size(self) -> int:
-        """All logical cores of a slot: fewer would leave cores idle that are paid for."""
+        """All logical NeuronCores of a server's devices: fewer would leave paid cores idle."""
         serving = self.serving
         return self.accelerator.logical_cores(devices=serving.slot_devices, lnc=serving.lnc)
 
@@ -207,7 +207,7 @@ def placed_variants(experiment: Experiment) -> Iterator[tuple[Place, Variant]]:
 
 
 def variants_of(experiment: Experiment, kind: type[V]) -> Iterator[tuple[Place, V]]:
-    """Yield (place in the file, variant) of the variants of class `kind`."""
+    """Yield (place in the file, variant) for each variant that is an instance of `kind`."""
     for place, variant in placed_variants(experiment):
         if isinstance(variant, kind):
             yield place, variant
@@ -220,5 +220,5 @@ def loads_of(experiment: Experiment) -> tuple[Load, ...]:
 
 def beside(experiment_path: Path, relative: str) -> Path:
     """Return the absolute path of `relative`, a path relative to the experiment file's folder."""
-    # realpath is used because Path.resolve() raises for a symbolic link to itself.
+    # Not Path.resolve(), which raises for a symbolic link to itself.
     return Path(os.path.realpath(experiment_path.parent / relative))

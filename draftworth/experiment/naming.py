@@ -11,8 +11,8 @@ from draftworth.records.results import RUNS_FOLDER
 PROJECT = "draftworth"
 EXPERIMENT_TAG = f"{PROJECT}:experiment"
 PART_TAG = f"{PROJECT}:part"
-# The value of this tag, one of `BUCKETS`, is what a bucket holds. Bucket names do not always show
-# it, because CloudFormation may cut them off.
+# A tag of every bucket. Its value, one of `BUCKETS`, says what the bucket holds: the bucket's name
+# does not always show that, because CloudFormation may cut the name off.
 HOLDS_TAG = f"{PROJECT}:holds"
 CHECKPOINTS, ARTIFACTS, RESULTS = BUCKETS = ("checkpoints", "artifacts", "results")
 # The parts of an experiment's stack; each part needs the parts before it. The logical id of a
@@ -27,7 +27,8 @@ CHECKPOINTS_OUTPUT = "CheckpointsLocation"
 ARTIFACTS_OUTPUT = "ArtifactsLocation"
 RESULTS_OUTPUT = "ResultsLocation"
 
-# A folder of the results bucket, beside `results.CLAIMS_FOLDER` and `servers.CONTROL_PREFIX`.
+# The folder of all runs in the results bucket. The bucket has two other folders:
+# `results.CLAIMS_FOLDER` and `servers.CONTROL_PREFIX`.
 RUNS_PREFIX = f"{RUNS_FOLDER}/"
 
 
@@ -44,7 +45,7 @@ def content_hash(value: Any, *, length: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """The names of AWS and Kubernetes objects, all made from the experiment's name."""
+    """The names of an experiment's AWS and Kubernetes objects, all made from its own name."""
 
     experiment: str
 
@@ -53,8 +54,8 @@ class Names:
         """`draftworth-` and the experiment's name as a DNS label; at most 43 characters."""
         return f"{PROJECT}-{dns_label(self.experiment)}"
 
-    # These names are fixed: log groups' names contain the cluster's name, and the dashboard's
-    # address is printed before the dashboard exists.
+    # CloudFormation does not generate these names, because they must be known before a deploy: log
+    # groups' names contain the cluster's, and the dashboard's address is printed early.
     stack = cluster = dashboard = prefix
 
     @property
@@ -64,8 +65,10 @@ class Names:
 
     @property
     def assets(self) -> str:
-        """The folder in CDK's asset bucket for the files that deploys of the experiment upload,
-        such as its prompts. The text ends with `/`."""
+        """The experiment's folder in CDK's asset bucket, with a `/` at its end.
+
+        Deploys upload the experiment's files, such as its prompts, into it.
+        """
         return f"{self.prefix}/"
 
     @property
@@ -77,11 +80,11 @@ class Names:
         return f"{self.cluster}-accelerator"
 
     def node_group(self, capacity: CapacityKind) -> str:
-        """Return the group's name, as `CLUSTER-accelerator-spot`: at most 61 characters (EKS: 63).
+        """Return the name of the accelerator node group, such as `CLUSTER-accelerator-spot`.
 
-        CloudFormation does not generate this name, because commands must be able to compute it. It
-        contains the capacity kind, because CloudFormation cannot replace a node group under the
-        same name.
+        It has at most 61 characters; EKS allows 63. CloudFormation does not generate it, because
+        commands must be able to compute it. It contains the capacity kind, because CloudFormation
+        cannot replace a node group by another one with the same name.
         """
         return f"{self.accelerator}-{BUYING_NAMES[capacity]}"
 

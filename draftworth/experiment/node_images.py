@@ -39,10 +39,11 @@ class DriverAndRuntime:
 
     @property
     def least_driver(self) -> str | None:
-        """Return the driver's version; for an unknown release, the oldest that it can have.
+        """Return the driver's version; for a release that the catalogue lacks, the oldest possible.
 
-        A release has the newest driver of its day, so its driver is no older than earlier releases'
-        drivers. None: the catalogue has no release of that day or earlier.
+        A release has the newest driver of its day, so its driver is no older than the drivers of
+        all earlier releases. `node_release` None counts as later than all releases of the
+        catalogue. None: the catalogue has no release of that day or earlier.
         """
         drivers = [
             driver
@@ -75,7 +76,7 @@ class DriverAndRuntime:
         )
 
     def fitting_releases(self) -> Iterator[str]:
-        """Yield the known node releases whose driver fits the runtime, newest first."""
+        """Yield the catalogue's node releases whose driver works with the runtime, newest first."""
         for release in reversed(catalog().node_images.drivers):
             if DriverAndRuntime(release, self.runtime).judgement == FITS:
                 yield release

@@ -1,4 +1,7 @@
-"""Places slots on nodes: which variant runs on which node, and how many nodes are needed."""
+"""Decides which devices of which node each variant's server gets, and how many nodes that needs.
+
+A slot is the set of connected devices that one server claims.
+"""
 
 from dataclasses import dataclass
 
@@ -12,7 +15,7 @@ class PlacedSlot:
 
     number: the slot's number over all nodes, from 0.
     is_home: whether the variant starts in this slot (and stays in it, unless servers swap slots);
-        False for the slot that the candidates of a search share.
+        False for a variant's second slot, and for the slot that the candidates of a search share.
     """
 
     variant: str
@@ -43,7 +46,7 @@ class Placement:
         return max(slot.number for slot in self.slots) + 1
 
     @property
-    def slots_a_node(self) -> int:
+    def slots_per_node(self) -> int:
         return self.devices_per_node // self.slots[0].devices
 
     def node_share(self, slot: PlacedSlot) -> float:
@@ -53,12 +56,12 @@ class Placement:
         return tuple(s for s in (*self.slots, *self.second_slots) if s.variant == variant)
 
     def place(self, slot: PlacedSlot) -> int:
-        """Return the number of a slot on its node, from 0.
+        """Return the place of a slot: its number among the slots of its node, from 0.
 
-        This number suffices for a resource claim, which can select devices of a node, but not one
-        of several equal nodes: the Kubernetes scheduler chooses the node.
+        A Kubernetes resource claim needs no more than this number: it can select devices of a node,
+        but not one of several equal nodes, which the scheduler chooses.
         """
-        return slot.number % self.slots_a_node
+        return slot.number % self.slots_per_node
 
     def corner_devices(self) -> tuple[int, ...]:
         """Return one device (`deviceId`) of each slot of a node, which identifies the slot.
@@ -66,20 +69,21 @@ class Placement:
         The devices are corners of the torus, as far apart as possible: 0 and 15 if a node has two
         slots; 0, 5, 10 and 15 if it has four.
         """
-        places, devices = self.slots_a_node, self.slots[0].devices
+        places, devices = self.slots_per_node, self.slots[0].devices
         return tuple(n * devices + n * (devices - 1) // max(1, places - 1) for n in range(places))
 
 
 def place(experiment: NeuronExperiment) -> Placement:
     """Place the slots of all variants, node after node, in the order of the file.
 
-    Legal slot sizes (1, 4, 8, 16) divide a node's devices, and all slots of an experiment have
-    one size, so filling in order leaves no gap and needs the fewest nodes.
+    Legal slot sizes (1, 4, 8, 16 devices) divide a node's devices, and all slots of an experiment
+    have one size, so filling in order leaves no gap and needs the fewest nodes.
 
-    With several repetitions each variant also gets the next variant's slot, and the last variant
-    gets the first one's (two variants thus swap slots). With one repetition and a control, only the
-    baseline gets a second slot. With a search the baseline stays in the first slot, and all other
-    variants use the second slot one after another.
+    With several repetitions each variant gets the next variant's slot as its second one, and the
+    last variant gets the first one's (two variants thus swap slots). With one repetition and a
+    control (the baseline measured against itself), only the baseline gets a second slot. With a
+    search the baseline stays in the first slot, and all other variants use the second slot one
+    after another.
     """
     variants, devices = experiment.served_variants, experiment.accelerator.devices
     size = experiment.serving.slot_devices

@@ -22,10 +22,10 @@ MAX_CANDIDATES = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a variant stands in the experiment file.
+    """Where a variant or a search's candidate stands in the experiment file, for messages.
 
-    whole: the key path of the variant (of a candidate: of its draft). parts: by field name, the
-        key path of each field that does not stand under `whole`, such as a candidate's window.
+    whole: the key path of the variant, or of the candidate's draft. parts: by field name, the key
+        path of each field that does not stand under `whole`, such as a candidate's window.
     """
 
     whole: Key
@@ -110,9 +110,9 @@ class Search(strict_model.StrictModel):
     ) -> Iterator[tuple[Place, variants.Variant]]:
         """Yield (place in the file, candidate) for each draft with each window.
 
-        A candidate that decodes like one of the file's variants (`by_hand`) is left out. Two kinds
-        of search are refused later, by `broken_rules`: if two drafts have the same `name_stem`,
-        only the first has candidates here; if `method_facts` is None, no draft has candidates.
+        by_hand: the variants that the file lists; a candidate that decodes like one of them is left
+        out. Two mistakes in a search are refused later, by `broken_rules`: if two drafts have the
+        same `name_stem`, only the first has candidates here; if `method_facts` is None, none has.
         """
         decodings = {variant.decoding for variant in by_hand}
         stems = [variants.name_stem(draft.id_or_path) for draft in self.drafts]

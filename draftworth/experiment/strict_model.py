@@ -41,8 +41,8 @@ def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
 PositiveInt = Annotated[int, Field(ge=1, le=10_000_000)]
 # For prices, rates and weights: with these bounds products and ratios of any two are finite.
 PositiveFloat = Annotated[float, Field(ge=0.001, le=1e12)]
-# For a number that a file may leave out. The default is 0, which `loading` replaces; written this
-# way, the JSON Schema shows no default.
+# For a number that a file may leave out. The default is 0, which `loading.with_defaults` replaces;
+# with a factory, the JSON Schema does not show this 0 as the default.
 WORKED_OUT: Any = Field(default_factory=int)
 # For a list in which a repeated entry is an error.
 EachOnce = AfterValidator(_each_once)

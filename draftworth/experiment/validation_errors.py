@@ -18,14 +18,18 @@ from draftworth.experiment.strict_model import PATTERN_WORDS, WORDS
 from draftworth.experiment.variants import methods_on, unserved_method
 from draftworth.experiment.workload import ONE, SEVERAL
 
-# The index of the variant's tag in `loc`, the location that pydantic gives for an error.
+# The location that pydantic gives for an error in a variant, ("variants", number, tag, key, ...),
+# has the tag of the variant's class at this index.
 _VARIANT_TAG_AT = 2
 
 
 def shape_problems(
     error: ValidationError, data: Mapping[str, Any], model: type[BaseModel]
 ) -> Iterator[Problem]:
-    """Yield a problem for each of pydantic's errors about `data`, the content of the file."""
+    """Yield a `Problem` for each of pydantic's errors about an experiment file.
+
+    data: the content of the file. model: the class that pydantic should have made of it.
+    """
     for detail in error.errors():
         if not _is_repeated(detail, data):
             yield replace(_problem(detail, data, model), code=detail["type"].replace("_", "-"))
@@ -44,7 +48,7 @@ def misspelt_key(name: str, keys: Iterable[str]) -> str:
 
 
 def _is_repeated(detail: ErrorDetails, data: Any) -> bool:
-    # pydantic reports a list of wrong entries a second time, as too short.
+    # pydantic reports a list with wrong entries a second time, as too short, although it is not.
     entries = _at(data, _without_tags(detail["loc"]))
     return (
         detail["type"] == "too_short"
@@ -75,7 +79,7 @@ def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem
 
 
 def _without_tags(location: Key) -> Key:
-    """Return an error's location as a key, without the tags that pydantic adds for unions."""
+    """Return an error's location as a key path of the file, without pydantic's tags of unions."""
     return tuple(
         part
         for place, part in enumerate(location)
@@ -153,7 +157,10 @@ Node = dict[str, Any]
 
 
 def description(model: type[BaseModel], key: Key) -> str:
-    """Return a key's description (for a list's entry, the list's); empty if there is none."""
+    """Return a key's description in the JSON Schema; empty if there is none.
+
+    For an entry of a list, it is the description of the list.
+    """
     while key:
         if fields := fields_at(model, key[:-1]):
             return str(fields.get(str(key[-1]), {}).get("description", ""))
@@ -168,13 +175,16 @@ def values_in_words(model: type[BaseModel], key: Key) -> str:
 
 
 def fields_at(model: type[BaseModel], key: Key) -> dict[str, Node]:
-    """Return the JSON Schema properties of the mapping at a key; for a union, of all members."""
+    """Return the JSON Schema properties of the mapping at a key path; for a union, of all members.
+
+    They are by name, and empty if no mapping is allowed there.
+    """
     nodes = nodes_at(model, key)
     return {name: field for n in nodes for name, field in n.get("properties", {}).items()}
 
 
 def nodes_at(model: type[BaseModel], key: Key) -> list[Node]:
-    """Return the JSON Schema nodes of a key, one for each member of a union."""
+    """Return the JSON Schema nodes at a key path, one for each member of a union; empty: no key."""
     schema = _schema(model)
     nodes = [schema]
     for part in key:

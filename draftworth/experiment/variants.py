@@ -1,7 +1,7 @@
 """The experiment file's variants: methods of decoding, and the checkpoints that they need.
 
-Every variant class has the same properties, such as its window and its draft on the hub (None: it
-has none), so that other modules seldom check the class itself.
+Every class of variants has the same properties, such as the window and the draft from Hugging Face,
+each None if the variant has none, so that other modules seldom check the class itself.
 """
 
 import re
@@ -82,11 +82,11 @@ class _Method(strict_model.StrictModel):
 
     @property
     def lookup_lengths(self) -> tuple[int, int] | None:
-        """How many last tokens n-gram drafting looks up (fewest, most); None: another method."""
+        """(fewest, most) last tokens that n-gram drafting looks up; None: it is another method."""
         return None
 
     def engine_settings(self, draft: str) -> dict[str, Any]:  # noqa: ARG002 (most need none)
-        """Return the part of `--speculative-config` that says how to draft; `draft`: its folder."""
+        """Return entries of `--speculative-config` on how to draft; `draft`: the draft's folder."""
         return {}
 
 
@@ -118,7 +118,7 @@ class AsShipped(_WithoutSpeculation):
     method: Literal["none"] = NO_SPECULATION
 
 
-# Twice the largest window for which anybody has published measurements.
+# About twice the largest window for which anybody has published measurements, 15.
 MAX_WINDOW = 31
 Window = Annotated[int, Field(ge=1, le=MAX_WINDOW)]
 
@@ -144,7 +144,7 @@ class Speculative(_Method):
     """num_speculative_tokens: tokens drafted for each step; the published windows end at 15"""
 
     def model_post_init(self, _: object) -> None:
-        """Name a variant that has no name after its draft (or method) and window."""
+        """If the file gives the variant no name, make one of its draft (or method) and window."""
         if not self.name:
             name = f"{name_stem(self.draft_id_or_path or self.method)}-k{self.window}"
             object.__setattr__(self, "name", name)
@@ -212,7 +212,10 @@ class NgramSpeculative(Speculative):
 
 
 def variant_tag(value: Any) -> str | None:
-    """Return pydantic's tag of a variant, or of a dict of its keys; None: an unknown method."""
+    """Return the tag by which pydantic chooses a variant's class; None: its method is unknown.
+
+    value: a variant, or a dict with the keys of one.
+    """
     method = value.get("method") if isinstance(value, dict) else getattr(value, "method", None)
     if method == NO_SPECULATION:
         return "baseline"
@@ -235,13 +238,16 @@ Variant = Baseline | AsShipped | HubSpeculative | LocalSpeculative | NgramSpecul
 
 
 def methods_on(release: str) -> str:
-    """Return a release's methods, as in `none (the baseline), eagle3, dflash on neuron-2.33.0`."""
+    """Return a release's methods in words: `none (the baseline), dflash on neuron-2.33.0`."""
     served = catalog().releases[release].methods
     return f"{', '.join([f'{NO_SPECULATION} (the baseline)', *served])} on {release}"
 
 
 def unserved_method(key: Key, method: str, release: str) -> Problem:
-    """Return the problem of a method that no image serves, with the methods to use instead."""
+    """Return the `Problem` for a method that no image serves: it names what to use instead.
+
+    key: where the method stands in the file.
+    """
     facts = catalog().unserved_methods[method]
     return Problem(
         key=key,

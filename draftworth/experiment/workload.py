@@ -12,14 +12,15 @@ from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE
 
 One = TypeVar("One")
 Each = TypeVar("Each")
-# Tags of the two forms of a key; pydantic puts them into the location of an error.
+# Tags of the two forms that a key such as `concurrency` may have: a value, or a list of them.
+# pydantic puts the tags into the location of an error.
 ONE, SEVERAL = "one value", "several values"
 OneOrSeveral = Annotated[
     Annotated[One, Tag(ONE)]
     | Annotated[tuple[Each, ...], Field(min_length=1), strict_model.EachOnce, Tag(SEVERAL)],
     Discriminator(lambda value: SEVERAL if isinstance(value, tuple) else ONE),
 ]
-# The least length has room for a chat template, about a dozen tokens, and for a question.
+# An input length in tokens. The least has room for a chat template, about a dozen, and a question.
 Length = Annotated[int, Field(ge=32)]
 
 
@@ -117,7 +118,7 @@ class Workload(strict_model.StrictModel):
 
     @property
     def concurrencies(self) -> tuple[int, ...]:
-        """The numbers of requests in flight in the file; empty if the file leaves them out."""
+        """The file's numbers of requests in flight (`concurrency`); empty if it leaves them out."""
         return _each(self.concurrency or ())
 
     @property

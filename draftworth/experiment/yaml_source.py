@@ -56,8 +56,8 @@ class ExperimentSource:
     """The YAML document of a file, converted to types that pydantic's strict mode accepts.
 
     data: dicts, tuples, text, numbers, booleans and None; dates stay text. lines: the line of every
-    key, from 1. problems: text and numbers that no experiment may have. The constructor raises
-    ExperimentError for the first part of the text that cannot be read.
+    key, from 1. problems: one for each text or number that no experiment may have, such as control
+    characters. The constructor raises ExperimentError at the first place that is not plain YAML.
     """
 
     def __init__(self, path: Path, text: str) -> None:
@@ -185,7 +185,7 @@ class ExperimentSource:
         return ExperimentError(self.path, [_printable(problem, line)])
 
     def refused(self, problems: Iterable[Problem]) -> ExperimentError:
-        """Return an error with all `problems`, each with the line of its key or of a parent key."""
+        """Return an error with all `problems`, sorted by the line of their key (or parent key)."""
         placed = [_printable(p, self._line(p.key)) for p in problems]
         return ExperimentError(self.path, sorted(placed, key=lambda p: p.line or 0))
 
@@ -196,7 +196,14 @@ class ExperimentSource:
 
 
 def read_source(path: Path, *, example: str = _EXAMPLE) -> ExperimentSource:
-    """Parse a YAML file; raise ExperimentError if it is wrong, UserInputError if unreadable."""
+    """Parse a YAML file, whose content must be a mapping.
+
+    example: the path of a correct file, which messages name.
+
+    Raises:
+        UserInputError: the file cannot be read.
+        ExperimentError: it is not plain YAML, or has a value that no file may have.
+    """
     source = ExperimentSource(path, _read(path, example))
     if not isinstance(source.data, dict):
         problem = Problem(
@@ -212,7 +219,10 @@ def read_source(path: Path, *, example: str = _EXAMPLE) -> ExperimentSource:
 
 
 def _plain(event: yaml.ScalarEvent) -> Any:
-    """Return the value of a scalar. A date stays text; so does `0x_`, which is no number."""
+    """Return the value of a YAML scalar: None, a boolean, a number or text.
+
+    A date stays text; so does `0x_`, which looks like a number and is none.
+    """
     text: str = event.value
     if not event.implicit[0]:  # it is in quotes
         return text

@@ -1,1 +1,1 @@
-"""Makes prompt sets from a service's logs and from public sets; no text of a prompt is printed."""
+"""Makes prompt files from a service's logs or public data sets; no text of a prompt is printed."""

@@ -6,7 +6,8 @@ from typing import Any
 
 from draftworth.records.chat import NotSendableError, wrong_form
 
-# Settings that change an output, with their defaults; an import notes and drops other values.
+# Settings of a request that change its output, with their defaults. A prompt file has no place for
+# them, so an import drops them, and notes each value that is not the default.
 _SETTINGS: Mapping[str, Any] = {
     "temperature": 0,
     "top_p": 1,
@@ -23,12 +24,12 @@ _MOST_TOKENS = ("max_completion_tokens", "max_tokens", "max_new_tokens")
 
 @dataclass(frozen=True, kw_only=True)
 class Logged:
-    """One logged request.
+    """One logged request, and its answer if that was logged too.
 
     line: the request as a line of a prompt file, without an id.
     answer: the text of the answer; None: the log has no answer as text.
-    case: the request's category; None: the set has no categories.
-    notes: the changes and omissions, each in a few words without the user's text.
+    case: the request's category; None: the log has no categories.
+    notes: what was changed or left out, each in a few words without the user's text.
     """
 
     line: Mapping[str, Any]
@@ -38,7 +39,11 @@ class Logged:
 
 
 def logged(request: object, response: object) -> Logged:
-    """Read a request and its response (None: not logged); NotSendableError: unusable request."""
+    """Convert a logged request and its response; `response` None: no response was logged.
+
+    Raises:
+        NotSendableError: the request cannot be sent again, for example because nothing is asked.
+    """
     if not isinstance(request, dict):
         raise NotSendableError("without a request", "the request is not an object")
     if "messages" in request:
@@ -62,7 +67,7 @@ def logged(request: object, response: object) -> Logged:
 
 
 def answer_of(response: object) -> str | None:
-    """Return the text of a response; None if it has no text, or was logged as stream events."""
+    """Return the answer's text in a response; None: it has no text, or is logged stream events."""
     if isinstance(response, str):
         return None if response.startswith("data:") else response or None
     if isinstance(response, list):
@@ -80,7 +85,10 @@ def answer_of(response: object) -> str | None:
 
 
 def _message_text(message: Mapping[str, Any]) -> str:
-    """Return a message's content, then its tool calls' names and arguments, as in a stream."""
+    """Return a message's content, followed by the names and arguments of its tool calls.
+
+    This is the order in which the measuring client (`measuring/chunks.py`) joins streamed text.
+    """
     content = message.get("content")
     pieces: list[object] = [content]
     if isinstance(content, list):
@@ -94,7 +102,7 @@ def _message_text(message: Mapping[str, Any]) -> str:
 
 
 def _messages(value: object) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return messages without empty fields, with `developer` changed to `system`, and notes."""
+    """Return (messages, notes on changes): no empty fields, role `developer` becomes `system`."""
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         raise wrong_form("messages: not a list of objects")
     empty: tuple[object, ...] = (None, [], {})
@@ -113,7 +121,10 @@ def _messages(value: object) -> tuple[list[dict[str, Any]], list[str]]:
 def _without_last_answer(
     messages: list[dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Split off the last message as the answer if it is the assistant's; None: it is not."""
+    """Return (messages, answer): the last message becomes the answer if the assistant wrote it.
+
+    If it did not, all messages are returned, and None in place of the answer.
+    """
     if not messages or messages[-1].get("role") != "assistant":
         return messages, None
     question = messages[:-1]

@@ -1,7 +1,7 @@
-"""Reads the JSON objects of a log: lines or elements of one array, from files of any size.
+"""Reads the JSON objects of a log, one per line or in one array, from files of any size.
 
-An entry that is not an object becomes a record with a problem; a file that cannot be read to its
-end is an error. No message contains text of the file.
+An entry that is not an object becomes a `Record` with a `problem`; a file that cannot be read to
+its end is an error. No message contains text of the file.
 """
 
 import codecs
@@ -18,10 +18,11 @@ from draftworth.records.codec import RecordError, load_object
 from draftworth.untrusted import MIB, one_line, open_file
 
 SUFFIXES = (".jsonl", ".json")
-# Room for a request and its answer, each as long as the longest prompt, in Base64.
+# The longest entry: it has room for a request and its answer, both in Base64, and each as long as
+# the longest prompt that a prompt file may have.
 LIMIT_BYTES = 16 * MIB
 _PIECE_BYTES, _HEAD_BYTES = MIB, 65_536
-# First bytes of files that are not JSON, and how to convert them.
+# First bytes of files in other formats than JSON in UTF-8, and how to convert such a file.
 _OTHER_FORMATS = {
     b"\x1f\x8b": "compressed with gzip; next: `gunzip --keep FILE`",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; next: `zstd -d FILE`",
@@ -34,7 +35,11 @@ _OTHER_FORMATS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """An entry of a log, numbered across all files; problem: why it is unusable; empty: usable."""
+    """An entry of a log: one line of a file, or one element of its array.
+
+    number: counted from 1 over all files of the log. place: for messages, such as `line 4`.
+    problem: why the entry cannot be used; empty: it can.
+    """
 
     number: int
     place: str
@@ -43,7 +48,7 @@ class Record:
 
 
 def files_of(source: Path) -> tuple[Path, ...]:
-    """Return `source` if it is a file, else all JSON files below it; PromptSetError: no file."""
+    """Return `source` if it is a file, else all JSON files below it; PromptSetError: none."""
     if not os.path.isdir(source):  # not Path.is_dir(), which raises for a name that is too long
         return (source,)
     try:
@@ -130,7 +135,7 @@ def _elements(file: BinaryIO, path: Path) -> Iterator[tuple[str, str]]:
 
 
 class _Window:
-    """The part of a long text that is in memory, and the position up to which it is read."""
+    """The part of a long file's text that is in memory, and the position of what is read next."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -156,12 +161,13 @@ class _Window:
         return is_next
 
     def element(self) -> str | None:
-        """Consume and return the next JSON value's text; None: missing, too deep or too long."""
+        """Consume and return the text of the next JSON value; None: missing, too deep or long."""
         while True:
             try:
                 end = self._decoder.raw_decode(self._text, self._at)[1]
             except ValueError:
-                end = len(self._text)  # the value is cut off, or not JSON; more text decides
+                # The value is not JSON, or its end is not in memory yet: more text will show.
+                end = len(self._text)
             except RecursionError:
                 return None
             if end < len(self._text):
@@ -172,9 +178,9 @@ class _Window:
                 return None
 
     def _more(self) -> bool:
-        """Read more text, twice as much each time, so that a long value is parsed only a few times.
+        """Read more of the file into memory; return False at the end of the file.
 
-        Return False at the end of the file.
+        Each call doubles the text that is not consumed, so a long value is parsed only a few times.
         """
         self._text, self._at = self._text[self._at :], 0
         data = self._file.read(max(_PIECE_BYTES, len(self._text)))

@@ -1,4 +1,4 @@
-"""Converts one record of a log or of a public set to a request and its answer, by format.
+"""Converts one record of a log or a public data set to a request and its answer, by format.
 
 Sources: OpenAI, batch input and fine-tuning files; Amazon SageMaker, data capture from real-time
 endpoints; SPEED-Bench, data card (question_id, category, turns) and NeMo-Skills' prepare.py, which
@@ -13,19 +13,22 @@ from draftworth.importing.chat_log import Logged, logged
 from draftworth.records.chat import NotSendableError, wrong_form
 from draftworth.records.codec import RecordError, load_value
 
-# SPEED-Bench has this text in place of prompts that its licence does not let it publish.
+# SPEED-Bench has this text in the place of prompts that it must not publish itself.
 _PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED"
 _ASKERS, _ANSWERERS = ("human", "user"), ("gpt", "chatgpt", "assistant", "model", "bard", "bing")
 
 
 def openai_jsonl(value: Mapping[str, Any]) -> Logged:
-    """Read a line of a batch input file, of training texts, or of requests with responses."""
+    """Read a line of OpenAI's batch input or fine-tuning files, or of a log with responses."""
     request = _body(value.get("body") or value.get("request") or value)
     return logged(request, _body(value.get("response", value.get("completion"))))
 
 
 def sagemaker(value: Mapping[str, Any]) -> Logged:
-    """Read a line of SageMaker's data capture: a request to an endpoint and its response."""
+    """Read a line of SageMaker's data capture: a request to an endpoint and its response.
+
+    An unreadable response counts as not logged; an unreadable request raises NotSendableError.
+    """
     captured = value.get("captureData")
     if not isinstance(captured, dict) or "endpointInput" not in captured:
         raise NotSendableError("without captureData", "no captureData.endpointInput")
@@ -38,7 +41,10 @@ def sagemaker(value: Mapping[str, Any]) -> Logged:
 
 
 def sharegpt(value: Mapping[str, Any]) -> Logged:
-    """Read the first question of a conversation and its answer, as vLLM's benchmark does."""
+    """Read a conversation of a ShareGPT file: its first question and the answer to that.
+
+    vLLM's benchmark takes the same two turns.
+    """
     turns = value.get("conversations")
     if not isinstance(turns, list) or not all(map(_is_turn, turns)):
         raise wrong_form("conversations: not a list of turns")
@@ -54,7 +60,7 @@ def sharegpt(value: Mapping[str, Any]) -> Logged:
 
 
 def speed_bench(value: Mapping[str, Any]) -> Logged:
-    """Read a SPEED-Bench or Spec-Bench record's first turn; the record's category is the case."""
+    """Read the first turn of a SPEED-Bench or Spec-Bench record; its category names the case."""
     messages = value.get("messages")
     if messages is None:
         turns = value.get("turns")

@@ -22,14 +22,18 @@ from draftworth.untrusted import MIB
 MAX_CASES = 100
 _LONGEST_CASE = 40
 _ID = "{case}-{number:06d}"
-_LONGEST_ID = 100  # in bytes, the key `id` included
+_LONGEST_ID = 100  # bytes that an id takes in a line of a prompt file, with its key
 
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedPrompt:
-    """The prompt in record `number` of a log; `line`: as in a prompt file, without an id."""
+    """A prompt of a log, and its answer if the log has it.
+
+    number: that of its record in the log. line: as in a prompt file, without an id.
+    size_bytes: what prompt and answer take in the written files, with their ids.
+    """
 
     number: int
     line: Mapping[str, Any]
@@ -41,8 +45,8 @@ class PromptSample:
     """Draws at most `most` prompts at random from a log of any length, and keeps only these.
 
     Each prompt gets a number (a hash of its text and the seed); the prompts with the smallest
-    numbers are drawn. So every different prompt has the same chance, however often the log has it;
-    the order of the log does not matter, and the same log and seed give the same sample.
+    numbers are drawn. So every different prompt has the same chance, however often the log repeats
+    it; the order of the log does not matter, and the same log and seed give the same sample.
     """
 
     def __init__(self, most: int, *, seed: int) -> None:
@@ -50,12 +54,12 @@ class PromptSample:
         self._key = hashlib.sha256(str(seed).encode()).digest()
         self._drawn: dict[int, LoggedPrompt] = {}
         self._repeats: dict[int, int] = {}
-        self._largest_first: list[int] = []  # negated: heapq has the smallest first
+        self._largest_first: list[int] = []  # negated numbers: heapq gives the smallest first
         self.offered = 0
         self.size_bytes = 0
 
     def offer(self, content: bytes, candidate: LoggedPrompt) -> None:
-        """Add the candidate to the sample or drop it; equal `content` counts as one prompt."""
+        """Add a prompt to the sample or drop it; prompts with equal `content` count as one."""
         self.offered += 1
         digest = hashlib.blake2b(content, digest_size=16, key=self._key).digest()
         number = int.from_bytes(digest, "big")
@@ -93,9 +97,13 @@ class PromptSample:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOrder:
-    """The options of an import, which samples at most `max_prompts` prompts of each case.
+    """The options of an import.
 
-    case: the name of the only case; None: one case for each category, if the log has any.
+    format: a key of `FORMATS`. out: the folder of all prompt classes; the files are written into
+        its folder `prompt_class`.
+    case: the name of the only case; None: one case for each category of the log, and a single case
+        with the name of `source` if the log has none.
+    max_prompts: the most prompts that are drawn for each case. seed: decides which are drawn.
     """
 
     source: Path
@@ -112,7 +120,7 @@ class ImportOrder:
 
 @dataclass(kw_only=True)
 class Count:
-    """The number of records with the same problem or note, and the place of the first record."""
+    """How many records have the same problem or note, and the place of the first (`line 4`)."""
 
     count: int
     first: str
@@ -122,8 +130,8 @@ class Count:
 class Imported:
     """The result of an import.
 
-    records: how many were read. samples: the drawn prompts by case.
-    left_out: counts of records left out, by reason. notes: counts of changed records, by change.
+    records: how many were read. samples: the drawn prompts, by the name of their case.
+    left_out: how many records were left out, by reason. notes: how many were changed, by change.
     """
 
     records: int = 0
@@ -133,9 +141,13 @@ class Imported:
 
 
 def import_prompts(order: ImportOrder, progress: Progress) -> Imported:
-    """Read the source and write the prompt files of the class; existing files are never changed.
+    """Read a log and write its prompt files, and return what was read.
 
-    It raises PromptSetError if the source cannot be read, has no prompt, or exceeds a limit.
+    progress: called with the number of records read so far.
+
+    Raises:
+        PromptSetError: the log cannot be read, has no prompt or exceeds a limit, or a file that
+            would be written exists. Existing files are never changed.
     """
     if order.case is not None or order.format != "speed-bench":
         _refuse_existing(order.path_of(_only_case(order)))
@@ -223,12 +235,12 @@ def _check_size(order: ImportOrder, read: Imported) -> None:
 
 
 def _only_case(order: ImportOrder) -> str:
-    # Path.resolve() raises for a symbolic link to itself.
+    # Not Path.resolve(), which raises for a symbolic link to itself.
     return order.case or as_name(Path(os.path.realpath(order.source)).stem)
 
 
 def as_name(text: str) -> str:
-    """Make a name for a case or a class, of a-z, 0-9 and _, from any text."""
+    """Return a name for a case or a prompt class (only a-z, 0-9 and _), made from any text."""
     name = re.sub(r"[^a-z0-9]+", "_", text[:200].lower())
     return name.strip("_")[:_LONGEST_CASE] or "case"
 

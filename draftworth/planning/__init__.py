@@ -1,1 +1,1 @@
-"""Plans a run before it starts: the run specification, the time line, costs and assumptions."""
+"""Plans a run before it starts: the run's specification, its time line, costs and assumptions."""

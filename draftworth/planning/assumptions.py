@@ -1,4 +1,4 @@
-"""The durations and speeds that the time line assumes, in the best and in the worst case.
+"""The durations and speeds that a run's forecast assumes, in the best and in the worst case.
 
 The values are data (`assumptions.yaml`, each with its source or "assumed"); units are in the names.
 """
@@ -27,7 +27,7 @@ HOURS_PER_MONTH = 730
 _NUMBER = r"[+-]?\d*\.?\d+(?:e[+-]?\d+)?"
 _REPLACEMENT = re.compile(rf"([^=]*)=\s*({_NUMBER})(?:\.\.({_NUMBER}))?\s*", re.IGNORECASE)
 
-# Larger values and slower speeds would overflow the time line.
+# Larger values and slower speeds would make the durations that are computed from them overflow.
 _MAX = 1e9
 _MIN_SPEED = 0.001
 Number = Annotated[float, Field(ge=0, le=_MAX)]
@@ -35,7 +35,7 @@ Number = Annotated[float, Field(ge=0, le=_MAX)]
 
 @dataclass(frozen=True)
 class Bounds:
-    """A time, a cost or a count in the best and in the worst case."""
+    """The estimate of a time, a cost or a count in the best case and in the worst case."""
 
     best: float
     worst: float
@@ -70,19 +70,22 @@ class Assumption(StrictModel):
         return self.unit.endswith("/s")
 
     def at(self, case: Case) -> float:
-        """Return the value in one case: the best time is the lowest, the best speed the highest."""
+        """Return the value in one case: the best time is `low`, but the best speed is `high`."""
         return self.low if (case == "best") != self.is_speed else self.high
 
 
-# Everything that the time line of an experiment assumes, by its name in `assumptions.yaml`.
+# Everything that the forecast of a run assumes, by its name in `assumptions.yaml`.
 Assumptions = Mapping[str, Assumption]
 
 
 def replaced(assumed: Assumptions, texts: Iterable[str]) -> Assumptions:
-    """Return `assumed` with the values in `texts`, each `NAME=NUMBER` or `NAME=LOW..HIGH`.
+    """Return `assumed` with other values for some names.
 
-    If several texts have one name, the last counts. UserInputError is raised for a text of another
-    form, an unknown name or an impossible value.
+    texts: each is `NAME=NUMBER` or `NAME=LOW..HIGH`, from the option `--assume`. If several texts
+        have the same name, the last one counts.
+
+    Raises:
+        UserInputError: a text has another form, an unknown name or an impossible value.
     """
     return {**assumed, **dict(_replacement(assumed, text) for text in texts)}
 
@@ -110,7 +113,7 @@ def _replacement(assumed: Assumptions, text: str) -> tuple[str, Assumption]:
 
 
 class ListPrice(StrictModel):
-    """The price of one resource or one GiB on the day `as_of`, in US dollars per hour or month."""
+    """The list price of one resource or GiB on the day `as_of`, in US dollars per hour or month."""
 
     usd: Annotated[float, Field(gt=0)]
     per: Literal["hour", "month"]
@@ -123,13 +126,16 @@ class ListPrice(StrictModel):
 
 
 class AssumptionData(StrictModel):
-    """The contents of `assumptions.yaml`."""
+    """The contents of `assumptions.yaml`.
+
+    targets: assumptions that replace the general ones, by the model id of an experiment's target.
+    """
 
     assumptions: dict[str, Assumption]
     targets: dict[str, dict[str, Assumption]]
     prices: dict[str, ListPrice]
     standing: dict[str, Annotated[int, Field(ge=1)]]
-    """How many of each resource in `prices` are billed by the hour during a deployment."""
+    """How many of each resource in `prices` are billed by the hour from deploy to destroy."""
 
     @property
     def standing_usd_per_hour(self) -> float:

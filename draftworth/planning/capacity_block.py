@@ -1,4 +1,4 @@
-"""The cost of a Capacity Block, which is billed as a whole and in advance, however much is used.
+"""The cost and the usable time of a Capacity Block, which is paid whole and in advance.
 
 Amazon sells blocks of 1 to 14 days, or of up to 182 days in steps of 7, plus the rest of the
 current day, with 1, 2, 4, 8, ... 64 instances. A block ends at 11:30 UTC. (EC2 User Guide, Capacity
@@ -50,21 +50,21 @@ class PaidBlock:
 
     @property
     def usable_minutes(self) -> float:
-        """Minutes from the start of the block until EKS releases the nodes."""
+        """Minutes from the start of the block until EKS begins to remove its nodes."""
         return self.hours * 60 - BLOCK_MARGIN_SECONDS / 60
 
     def idle_share(self, minutes: Bounds) -> Bounds:
-        """Return the unused part of the block, 0 to 1, if each node runs for `minutes`."""
+        """Return which share of the paid time (0 to 1) is not used if each node runs `minutes`."""
         used = minutes.times(self.nodes / (self.hours * 60 * self.instances))
         return Bounds(max(0.0, 1 - used.best), max(0.0, 1 - used.worst))
 
     def further_runs(self, first: RunForecast, second: RunForecast) -> Bounds:
-        """Count the complete runs like `second` that fit into the block after the run `first`."""
+        """Return how many complete runs like `second` fit into the block after the run `first`."""
         used, each = first.needed_minutes, second.unlimited.bounds(lambda run: run.end)
         left = Bounds(self.usable_minutes - used.best, self.usable_minutes - used.worst)
         return Bounds(max(0, left.best // each.best), max(0, left.worst // each.worst))
 
 
 def free_slots(experiment: ResolvedNeuron, instances: int) -> int:
-    """Count the slots on `instances` nodes that the experiment does not use."""
-    return instances * experiment.placement.slots_a_node - experiment.placement.held
+    """Return how many more servers would have room on the devices of `instances` nodes."""
+    return instances * experiment.placement.slots_per_node - experiment.placement.held

@@ -1,4 +1,4 @@
-"""Estimates how long a run's parts last in the best or worst case: transfers, rounds, a search."""
+"""Estimates how long transfers, rounds and a search of a run last in the best and worst case."""
 
 import math
 from collections.abc import Collection, Iterable, Sequence
@@ -18,7 +18,7 @@ GBIT_PER_GIB = 8 * 2**30 / 1e9
 
 
 def round_counts(experiment: ResolvedExperiment) -> RoundCounts:
-    """Return how many rounds a run of the experiment has at least, and at most."""
+    """Return the least and the greatest number of rounds that a run of the experiment can have."""
     spec = experiment.spec
     return RoundCounts(
         sampling=sampling(spec.workload),
@@ -29,7 +29,10 @@ def round_counts(experiment: ResolvedExperiment) -> RoundCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class Durations:
-    """Estimates the durations of a run's parts in one case, best or worst, from `assumed`."""
+    """Estimates how long each step of a run lasts, in one case: the best or the worst.
+
+    assumed: the speeds and durations from which the estimates are computed.
+    """
 
     experiment: ResolvedNeuron
     assumed: Assumptions
@@ -53,9 +56,10 @@ class Durations:
         return gib * GBIT_PER_GIB / self.assumption(speed) / 60
 
     def block_seconds(self, variant: NeuronVariant, load: Load) -> float:
-        """Return the seconds that one block (one case, one variant) takes, with its warm-up.
+        """Return the seconds that one block (requests of one case to one variant) takes.
 
-        Filler requests add no time: they are cancelled after the last measured request.
+        Warm-up requests are included. Filler requests, which keep the load until the end, add no
+        time: they are cancelled after the last measured request.
         """
         work, serving = self.experiment.spec.workload, self.experiment.spec.serving
         speed = "speculative_ms_per_token" if variant.speculates else "baseline_ms_per_token"
@@ -71,7 +75,7 @@ class Durations:
     def round_minutes(self, load: Load) -> float:
         """Return the minutes of one round at one load: the blocks of all cases and all variants.
 
-        In a search, a round measures only the baseline and one candidate.
+        In a search, a round measures only the baseline and one candidate, here the first.
         """
         experiment = self.experiment
         return self._minutes_against([*filter(experiment.starts_up, experiment.variants)], load)
@@ -85,7 +89,7 @@ class Durations:
         return round_counts(self.experiment).least * self.round_minutes(load)
 
     def further_minutes(self, repetition: int) -> float:
-        """Return the minutes of a repetition's rounds beyond the least number that it always has.
+        """Return the minutes that a repetition spends on rounds beyond `RoundCounts.least`.
 
         Best case: only rounds without which a load has no confidence interval (`needed_further`).
         Worst case: all rounds that `max_requests` allows, at the load with the longest rounds.
@@ -97,7 +101,7 @@ class Durations:
         return sum(minutes[: counts.needed_further(repetition)])
 
     def candidate_rounds_minutes(self) -> float:
-        """Return the minutes of a candidate's rounds, assumed to be equal for all candidates."""
+        """Return the minutes of one candidate's rounds in a search; all candidates count alike."""
         (load,) = self.experiment.loads
         return self.least_minutes(load) + self.further_minutes(repetition=1)
 
@@ -111,9 +115,11 @@ class Durations:
 class SearchTime:
     """The candidates of a search, and the time that they need in the best and in the worst case.
 
-    They are compiled, loaded and measured one after another, in the slot beside the baseline.
+    Candidates are compiled, loaded and measured one after another, on the same devices, beside the
+    baseline.
     extent: the candidates that are measured in any case, and those that may be measured too.
-    best, worst: the durations in each case. compiled: names of variants whose graph is stored.
+    best, worst: estimates of a run's durations in each case.
+    compiled: names of variants whose compiled graph is stored already.
     """
 
     experiment: ResolvedNeuron
@@ -128,10 +134,10 @@ class SearchTime:
 
     @cached_property
     def candidate_minutes(self) -> Bounds:
-        """Minutes that one of `extent.possible` takes, from the end of the previous candidate.
+        """Minutes that a candidate which may be measured (`extent.possible`) adds to a search.
 
         Each is assumed to load as slowly as the slowest of them, and to be compiled unless the
-        graphs of all of them exist. The result is 0 if `extent.possible` is empty.
+        graphs of all of them exist. The result is 0 if there is no such candidate.
         """
         further = self._variants(self.extent.possible)
         if not further:
@@ -149,10 +155,12 @@ class SearchTime:
         return self.candidate_minutes.times(candidates - len(self.extent.certain))
 
     def most_further_minutes(self, begun: Bounds) -> float:
-        """Return the most minutes that candidates of `extent.possible` may take in the search.
+        """Return the most minutes that the candidates of `extent.possible` may take together.
 
         No candidate begins after `stop_minutes`, but one that begins just before is measured to
-        its end. begun: minutes from the search's start until `extent.certain` are measured.
+        its end.
+        begun: minutes from the search's start until all candidates of `extent.certain`, which are
+            measured first, are measured; only then the others begin.
         """
         if begun.best >= self.stop_minutes:
             return 0.0
@@ -161,9 +169,10 @@ class SearchTime:
         return min(self.further_minutes(self.extent.most).worst, room)
 
     def begun_in_all(self, begun: Bounds) -> Bounds:
-        """Return how many candidates begin before the search stops.
+        """Return how many candidates begin before `search.stop` forbids it, in each case.
 
-        begun: minutes from the search's start until `extent.certain` are measured.
+        begun: minutes from the search's start until all candidates of `extent.certain`, which are
+            measured first, are measured.
         """
         certain, most = len(self.extent.certain), self.extent.most
 
@@ -176,7 +185,7 @@ class SearchTime:
 
     @property
     def stop_minutes(self) -> float:
-        """Minutes of search after which no candidate begins; infinite if the file sets no limit."""
+        """Minutes from a search's start after which no candidate begins; infinite: no limit."""
         search, limits = self.experiment.spec.search, [math.inf]
         if search and search.stop.last_start_hours is not None:
             limits.append(search.stop.last_start_hours * 60)

@@ -1,4 +1,4 @@
-"""Reads the looked up price of a node, and checks whether a price is recent enough.
+"""Reads the price of a node that was looked up, and says whether a price is recent enough.
 
 `draftworth price` asks AWS once for a price that the experiment leaves out, and writes it to
 `cdk.context.json`. Synthesis only reads this file, so every deploy has the same price until a user
@@ -27,7 +27,7 @@ _MAX_AGE_DAYS: Mapping[str, int] = {"spot": 14, "on_demand": 90}
 
 
 def price_key(experiment: ResolvedNeuron) -> str:
-    """Return the key of the price in `cdk.context.json`, made of all that the price depends on."""
+    """Return the key of a node's price in `cdk.context.json`: all that the price depends on."""
     spec = experiment.spec
     return (
         f"draftworth:price:type={spec.instance_type}:zone={spec.aws.availability_zone}:"
@@ -36,7 +36,11 @@ def price_key(experiment: ResolvedNeuron) -> str:
 
 
 def context_values(path: Path = CONTEXT_FILE) -> dict[str, Any]:
-    """Read `cdk.context.json`; empty if the file is missing; raise UserInputError if unreadable."""
+    """Return the content of `cdk.context.json`, empty if there is no such file.
+
+    Raises:
+        UserInputError: the file cannot be read or is no JSON object.
+    """
     try:
         return load_object(read_file(path))
     except FileNotFoundError:
@@ -48,10 +52,14 @@ def context_values(path: Path = CONTEXT_FILE) -> dict[str, Any]:
 def with_looked_up_price(
     experiment: ResolvedNeuron, looked_up: Callable[[str], Any] | None = None
 ) -> ResolvedNeuron:
-    """Return the experiment with the price in its file, else with the looked up price, if any.
+    """Return the experiment with its file's price of a node, or else one that was looked up.
 
-    looked_up: a function from a key (`price_key`) to the price that was kept, or None; by default
-        it reads `cdk.context.json`. UserInputError is raised if the value is not a price.
+    looked_up: a function that returns the stored price for a key (`price_key`), or None if there is
+        none; by default it reads `cdk.context.json`. Without any price, the experiment is returned
+        as it is.
+
+    Raises:
+        UserInputError: the stored value is not a price.
     """
     if experiment.spec.aws.price is not None:
         return experiment

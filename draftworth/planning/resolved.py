@@ -1,4 +1,4 @@
-"""Computes once what follows from an experiment: placement, commands, artifact keys, search."""
+"""Computes once what follows from an experiment: devices, commands, artifact keys, candidates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,13 +22,14 @@ from draftworth.searching.next_candidate import first_candidate
 from draftworth.serving import dialects
 from draftworth.serving.server_command import ServingCommand
 
-# The assumed `step_cost_per_draft` of a method without published figures, lowest and highest.
+# (lowest, highest) cost that a drafted token is assumed to add to a step, in baseline steps, for a
+# method without published figures.
 _UNKNOWN_STEP_COST = (0.0, 0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedVariant:
-    """A variant, and the most output tokens that a step can yield: 1 for the baseline."""
+    """A variant, with the most output tokens that one of its steps can yield (baseline: 1)."""
 
     spec: Variant
     max_tokens_per_step: int
@@ -52,9 +53,10 @@ class ResolvedVariant:
 
 @dataclass(frozen=True, kw_only=True)
 class NeuronVariant(ResolvedVariant):
-    """A variant on Neuron devices: its slots, its server's command, its compiled graph's key.
+    """A variant on Neuron devices: where its server runs, with which command, models and graph.
 
-    slots: the variant's first slot, then, if variants swap slots, its slot after the swap.
+    slots: the devices on which its server starts, then its second slot, if it has one: that after
+        a swap with another variant, or that of the control (a second baseline).
     checkpoints: the models that the variant's server loads, by role (`target`, `draft`).
     artifact_inputs: all that changes the compiled graph; the artifact key is a hash of it.
     """
@@ -75,7 +77,7 @@ class NeuronVariant(ResolvedVariant):
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedExperiment(LoadedExperiment):
-    """An experiment of any kind, its loads, and its variants, which include all candidates."""
+    """An experiment (on AWS or local), its loads, and its variants with a search's candidates."""
 
     loads: tuple[Load, ...]
     variants: tuple[ResolvedVariant, ...]
@@ -91,12 +93,15 @@ class ResolvedExperiment(LoadedExperiment):
 
     @property
     def reading_precision(self) -> str:
-        """The number format in which an estimate runs models; "auto": that of their checkpoints."""
+        """The number format in which `estimate` runs models; "auto": that of their checkpoints."""
         return "auto"
 
     @cached_property
     def search(self) -> Search | None:
-        """The search of a run: each speculative variant is a candidate; None without a search."""
+        """The run's search, as the measuring Job gets it; None without a search.
+
+        Each speculative variant is a candidate, also those that the file lists (`is_asked_for`).
+        """
         spec = self.spec
         if spec.search is None:
             return None
@@ -137,7 +142,7 @@ class ResolvedExperiment(LoadedExperiment):
 
     @property
     def reads_outputs(self) -> bool:
-        """Whether a search runs drafts over the baseline's outputs to predict the drafts' yield."""
+        """Whether a search runs drafts over the baseline's outputs to predict tokens per step."""
         return False
 
     def starts_up(self, variant: ResolvedVariant) -> bool:
@@ -153,12 +158,12 @@ class ResolvedLocal(ResolvedExperiment):
 
     @property
     def reads_outputs(self) -> bool:
-        """True if outputs are greedy: a draft cannot predict the steps of sampled outputs."""
+        """True if outputs are greedy: for sampled ones a draft's hits do not give the steps."""
         return self.spec.workload.temperature == 0
 
     @property
     def reading_precision(self) -> str:
-        """The number format of the engine on CPU (`serving/vllm_cpu.py`)."""
+        """The number format in which the local engine runs models (`serving/vllm_cpu.py`)."""
         return "float32"
 
 
@@ -177,7 +182,7 @@ class ResolvedNeuron(ResolvedExperiment):
 
     @property
     def canaries(self) -> tuple[NeuronVariant, ...]:
-        """Variants that are tried on a CPU node before any accelerator node exists.
+        """Variants whose server is tried on a CPU node before any accelerator node exists.
 
         In a search only one variant of each draft is tried, preferably the one that is measured
         first: candidates of one draft differ only in the window, and CPU nodes have no room for
@@ -237,7 +242,7 @@ def load_neuron(path: Path) -> ResolvedNeuron:
 
 
 def resolve(loaded: LoadedExperiment) -> ResolvedNeuron | ResolvedLocal:
-    """Compute everything that follows from a checked experiment."""
+    """Return a checked experiment with everything that follows from it."""
     spec, loads = loaded.spec, loads_of(loaded.spec)
     if isinstance(spec, LocalExperiment):
         local = tuple(
@@ -275,6 +280,6 @@ def _neuron_variant(
 
 
 def _gib(variant: Variant) -> float:
-    """Return the size of the draft's weights in GiB; 1 for every draft of unknown size."""
+    """Return the size of a variant's draft in GiB (its checkpoint); 1 if the size is not known."""
     facts = variant.hub_draft.facts if variant.hub_draft else None
     return facts.checkpoint_gib if facts and facts.checkpoint_gib else 1.0

@@ -1,4 +1,4 @@
-"""The run specification of an experiment, which the measuring Job reads."""
+"""Makes the run specification of an experiment: what the measuring Job must do, as data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -16,7 +16,7 @@ from draftworth.serving.server_command import served_model_name
 class Server:
     """A server of a variant, as an `Endpoint` of the run specification describes it.
 
-    slot: the number of the slot, counted over all nodes; None: it is not known.
+    slot: which group of devices it runs on, numbered over all nodes from 0; None: not known.
     name: the name by which the run starts and stops the server; empty: the run does neither.
     """
 
@@ -80,7 +80,7 @@ def run_spec(
 
 
 def serving_facts(experiment: resolved.ResolvedExperiment) -> ServingFacts:
-    """Return the facts about the servers, for readers of results without the experiment file."""
+    """Return facts about the servers, for those who read results without the experiment file."""
     spec, release = experiment.spec, experiment.spec.release_facts
     neuron = spec if isinstance(spec, NeuronExperiment) else None
     return ServingFacts(

@@ -17,17 +17,18 @@ STAGE = "stage checkpoints"
 SCALE_UP = "scale up"
 NODE_START = "node start"
 IMAGE_PULL = "image pull"
-# The phase of all candidates that are not certain.
+# The phase of a search in which the candidates are measured that need not be measured in every run.
 FURTHER_CANDIDATES = "other candidates"
 TEARDOWN = "nodes to zero"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """The time of a phase, in minutes from the start of the deploy.
+    """When a phase of a run begins and ends, in minutes from the start of the deploy.
 
-    billed: accelerator nodes exist in this phase. measured: requests are measured in this phase.
-    cut: a limit ended this phase.
+    billed: whether accelerator nodes exist in this phase.
+    measured: whether requests are measured in it.
+    cut: whether the deadline or the budget ended it early.
     """
 
     start: float
@@ -46,7 +47,7 @@ class Schedule:
     """The course of a run in the best or in the worst case.
 
     spans: when each phase begins and ends, by its name.
-    ended_by: the limit that ended the run; None: no limit did.
+    ended_by: the limit that ended the run, `DEADLINE` or `BUDGET`; None: no limit did.
     """
 
     spans: Mapping[str, Span]
@@ -67,7 +68,11 @@ class Schedule:
 
     @property
     def certain_search_minutes(self) -> float:
-        """Minutes after the node start until every candidate of `Extent.certain` is measured."""
+        """Minutes from a search's start until the candidates of `Extent.certain` are measured.
+
+        These are the candidates that are measured in any case. The search starts when the nodes
+        have started.
+        """
         measured = [span for span in self.spans.values() if span.measured]
         return measured[-1].end - self.spans[NODE_START].end
 
@@ -75,9 +80,10 @@ class Schedule:
         return self.spans[name].minutes if name in self.spans else 0.0
 
     def until(self, limits: Iterable[tuple[float, str]]) -> Schedule:
-        """Return this schedule, cut at the earliest of `limits`: (minute from the start, its name).
+        """Return this schedule, cut at the earliest of `limits`.
 
-        Phases that have begun end at the limit's minute, and nodes that exist are released.
+        limits: pairs of a minute, counted from the start of the deploy, and the limit's name.
+        Phases that have begun by this minute end there, and nodes that exist are released.
         """
         cut, limit_name = min(limits)
         release = self.spans[TEARDOWN]
@@ -109,7 +115,7 @@ class RunForecast:
     """A run's time line, twice: `limited` is cut at the deadline or the budget, `unlimited` is not.
 
     In a search, the best case has only the candidates that are always measured (`Extent.certain`);
-    the worst case has all candidates that begin before `search.stop`.
+    the worst case has all candidates that begin before a limit in `search.stop` forbids it.
     """
 
     experiment: ResolvedNeuron
@@ -133,13 +139,13 @@ class RunForecast:
 
     @property
     def released_minutes(self) -> Bounds:
-        """Minutes from the deploy's end until the nodes are released, if no limit ends the run."""
+        """Minutes from the deploy's end until node release begins, if no limit ends the run."""
         return self.unlimited.bounds(
             lambda run: math.ceil(run.spans[TEARDOWN].start - run.spans[DEPLOY].end)
         )
 
     @property
-    def over_minutes(self) -> Bounds:
+    def all_measured_minutes(self) -> Bounds:
         """Minutes from the start of the deploy until all is measured, if no limit ends the run."""
         return self.unlimited.bounds(lambda run: run.spans[TEARDOWN].start)
 
@@ -149,7 +155,10 @@ class RunForecast:
 
     @property
     def searched_minutes(self) -> Bounds:
-        """Minutes after the node start until a search has measured all of `Extent.certain`."""
+        """Minutes from a search's start until all candidates of `Extent.certain` are measured.
+
+        These are the candidates that are measured in any case.
+        """
         return self.unlimited.bounds(lambda run: run.certain_search_minutes)
 
     @property
@@ -157,7 +166,10 @@ class RunForecast:
         return self.unlimited.bounds(lambda run: run.minutes_of(FURTHER_CANDIDATES))
 
     def minutes_of(self, candidates: float) -> Bounds:
-        """Return the billed minutes that a search needs to measure this number of candidates."""
+        """Return the billed minutes of a run whose search measures this number of candidates.
+
+        The number may be a mean, so it need not be whole.
+        """
         needed, assumed = self.needed_minutes, self.further_minutes
         further = self.search.further_minutes(candidates) if self.search else assumed
         return Bounds(
@@ -175,12 +187,12 @@ def forecast(
     compiled: Collection[str] = (),
     second: bool = False,
 ) -> RunForecast:
-    """Compute the time line of one run.
+    """Compute the time line of one run of an experiment.
 
-    assumed: by default the shipped assumptions for the experiment's target.
-    compiled: names of variants whose graph is in the artifacts bucket.
-    second: the run follows a first run, so the cluster and all checkpoints exist, and so do the
-        graphs of all variants that every run measures.
+    assumed: durations and speeds; by default the shipped assumptions for the experiment's target.
+    compiled: names of variants whose compiled graph is already in the artifacts bucket.
+    second: whether the run follows a first run, so that the cluster and all checkpoints exist, and
+        the compiled graphs of all variants that every run measures.
     """
     assumed = assumed or assumption_data().for_target(experiment.spec.target.model)
     extent = experiment.extent
@@ -211,7 +223,7 @@ def forecast(
 
 @dataclass(kw_only=True)
 class _Plan:
-    """The phases of a run in the best or worst case, in the order in which they begin."""
+    """Collects the phases of a run in one case (the best or the worst), in order of their begin."""
 
     durations: Durations
     compiled: Collection[str]
@@ -235,7 +247,10 @@ class _Plan:
             self.add(f"measure {variant.name}", minutes, measured=True)
 
     def start(self, *variants: NeuronVariant) -> None:
-        """Add phases in which servers start together, compile missing graphs and load models."""
+        """Add the phases in which the variants' servers, all at once, compile and load models.
+
+        A server compiles only if its variant's graph does not exist yet.
+        """
         now = self.end
         for variant in variants:
             ready = now
@@ -287,7 +302,7 @@ class _Plan:
         """The schedule, cut at the limits that the capacity controller enforces.
 
         The deadline counts from the end of the deploy, the budget from the end of the scale-up.
-        Without a price no budget ends the run.
+        Without a price of a node, the budget limits nothing.
         """
         experiment, aws = self.durations.experiment, self.durations.experiment.spec.aws
         limits = [(self.spans[DEPLOY].end + aws.deadline_minutes, DEADLINE)]

@@ -42,7 +42,7 @@ class AcceleratorNodes(Construct):
         if self._experiment.spec.accelerator.nvme_gib:
             return {"volume_size": ROOT_GIB}
         pods_gib = slot_resources(self._experiment).ephemeral_storage_gib
-        gib = ROOT_GIB + self._experiment.placement.slots_a_node * pods_gib
+        gib = ROOT_GIB + self._experiment.placement.slots_per_node * pods_gib
         return {"volume_size": gib, "throughput": SCRATCH_MIB_PER_S, "iops": SCRATCH_IOPS}
 
     def _efa(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from draftworth.experiment.strict_model import PATTERN_WORDS, PATTERNS
 PINNED_IMAGE_WORDS = (
     "an image with a tag other than latest, or with a digest (NAME@sha256: and 64 hex digits)"
 )
-# The shortest allowed prefix of a CIDR range: 65,536 addresses, as a large company has.
+# The shortest allowed prefix of a CIDR range, in bits: 65,536 addresses, as a large company has.
 _WIDEST = 16
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _PATH = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
@@ -22,7 +22,7 @@ _IMAGE = re.compile(
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
 _MAX_IMAGE_LENGTH = 512
-# This matches access tokens of the model hub, but not `hf_token`, a likely name of a secret.
+# This matches access tokens of Hugging Face, but not `hf_token`, a likely name of a secret.
 _HUB_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
@@ -107,7 +107,7 @@ def _unfit_range(cidr: str) -> str:
     except ValueError as error:
         return f"not an IPv4 range: {error}"
     if not network.is_global or network.is_multicast:
-        # EKS: "The following CIDRs are not allowed in publicAccessCidrs".
+        # EKS answers: "The following CIDRs are not allowed in publicAccessCidrs".
         return "EKS refuses private and reserved ranges; inside the VPC the API is reachable anyway"
     if network.prefixlen < _WIDEST:
         return "such a wide range opens the Kubernetes API to the internet"

@@ -1,7 +1,8 @@
-"""Registers the rules of an experiment: each is a function with a code, which users see.
+"""Decorators that register the rules which an experiment must keep.
 
-The decorator of a rule determines to which experiments the rule applies, and the arguments of its
-function. Rules apply in the order in which they are registered.
+A rule is a function that yields a `Problem` for each value that breaks it, and has a code, which
+users see. The decorator determines to which experiments the rule applies, and with which arguments
+the function is called. Rules are checked in the order in which they are registered.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExper
 from draftworth.experiment.search import Search
 from draftworth.records.prompts import Case
 
-# The kinds of rules, by their arguments. A rule yields a problem for each value that breaks it.
+# The kinds of rules, which differ in the arguments of their functions. `Path` is that of the file.
 ExperimentRule = Callable[[Experiment], Iterator[Problem]]
 NeuronRule = Callable[[NeuronExperiment], Iterator[Problem]]
 LocalRule = Callable[[LocalExperiment, Path], Iterator[Problem]]
@@ -26,24 +27,24 @@ R = TypeVar("R", bound=Callable[..., Iterator[Problem]])
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """The arguments of rules: a validated experiment, the path of its file, and its prompts."""
+    """All that rules check: an experiment, the path of its file, and its cases (prompt files)."""
 
     experiment: Experiment
     path: Path
     cases: Sequence[Case]
 
 
-# By the code of each rule, the function that applies the rule and returns the problems.
+# The registered rules: code of the rule -> a function that checks it and returns the problems.
 RULES: dict[str, Callable[[Checked], Iterable[Problem]]] = {}
 
 
 def rule(code: str) -> Callable[[ExperimentRule], ExperimentRule]:
-    """Register a rule of every experiment."""
+    """Return a decorator that registers a rule of every experiment; `code`: the rule's code."""
     return _registering(code, lambda check, checked: check(checked.experiment))
 
 
 def neuron_rule(code: str) -> Callable[[NeuronRule], NeuronRule]:
-    """Register a rule of experiments on Neuron devices."""
+    """Return a decorator that registers a rule of experiments on Neuron devices."""
 
     def apply(check: NeuronRule, checked: Checked) -> Iterable[Problem]:
         experiment = checked.experiment
@@ -53,7 +54,10 @@ def neuron_rule(code: str) -> Callable[[NeuronRule], NeuronRule]:
 
 
 def local_rule(code: str) -> Callable[[LocalRule], LocalRule]:
-    """Register a rule of experiments on this machine; it gets the path of the experiment file."""
+    """Return a decorator that registers a rule of experiments on this machine.
+
+    The rule's function also gets the path of the experiment file.
+    """
 
     def apply(check: LocalRule, checked: Checked) -> Iterable[Problem]:
         experiment = checked.experiment
@@ -63,7 +67,7 @@ def local_rule(code: str) -> Callable[[LocalRule], LocalRule]:
 
 
 def search_rule(code: str) -> Callable[[SearchRule], SearchRule]:
-    """Register a rule of experiments with a search."""
+    """Return a decorator that registers a rule of experiments with a search."""
 
     def apply(check: SearchRule, checked: Checked) -> Iterable[Problem]:
         search = checked.experiment.search
@@ -73,12 +77,15 @@ def search_rule(code: str) -> Callable[[SearchRule], SearchRule]:
 
 
 def prompts_rule(code: str) -> Callable[[PromptsRule], PromptsRule]:
-    """Register a rule of the prompts of every experiment."""
+    """Return a decorator that registers a rule of every experiment's prompts."""
     return _registering(code, lambda check, checked: check(checked.experiment, checked.cases))
 
 
 def _registering(code: str, apply: Callable[[R, Checked], Iterable[Problem]]) -> Callable[[R], R]:
-    """Return a decorator that registers a rule under `code`; apply: calls the rule."""
+    """Return a decorator that registers a rule's function under `code`.
+
+    apply: calls the function with its arguments, if the rule applies to the experiment.
+    """
 
     def register(function: R) -> R:
         if code in RULES:

@@ -1,4 +1,4 @@
-"""Rules of a search: candidates with different names, on one load, within budget and deadline."""
+"""Rules of a search: what it tries, at one load, with limits below the budget and the deadline."""
 
 from collections.abc import Iterator
 

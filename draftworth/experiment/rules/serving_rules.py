@@ -1,4 +1,4 @@
-"""Rules of serving: slots that exist, cores that are used, lengths that fit."""
+"""Rules of the section `serving`: devices and cores per server, lengths, engine settings."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from draftworth.errors import Problem
 from draftworth.experiment.model import Experiment, NeuronExperiment
 from draftworth.experiment.rules.registry import neuron_rule, rule
 
-# The settings of NxD Inference that `serving.buckets` sets.
+# The settings of NxD Inference that the experiment's key `serving.buckets` determines.
 BUCKET_SETTINGS = {"context_encoding_buckets", "token_generation_buckets"}
 
 

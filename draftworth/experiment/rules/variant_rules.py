@@ -17,7 +17,7 @@ from draftworth.experiment.rules.registry import neuron_rule, rule
 from draftworth.records.results import AS_SHIPPED, CONTROL, MAX_VARIANTS
 from draftworth.speculation import step_cost
 
-# The most nodes for which node group, placement group and Capacity Block are planned.
+# The most nodes of one experiment: the stack is not designed or tried for more.
 MAX_NODES = 8
 
 
@@ -63,7 +63,7 @@ def _nodes_fit_the_plan(experiment: NeuronExperiment) -> Iterator[Problem]:
     placed = placement.place(experiment)
     nodes = placed.nodes
     if nodes > MAX_NODES:
-        most = min(MAX_NODES * placed.slots_a_node, MAX_VARIANTS)
+        most = min(MAX_NODES * placed.slots_per_node, MAX_VARIANTS)
         yield Problem(
             key=("variants",),
             actual=f"{placed.held} variants = {nodes} nodes",

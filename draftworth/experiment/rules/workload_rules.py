@@ -13,7 +13,8 @@ from draftworth.records.load_shapes import MAX_LLMPERF_IN_FLIGHT
 from draftworth.records.prompts import MAX_PROMPT_BYTES, Case, Prompt
 from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE
 
-# The client reads stream events of at most 1 MB; a token id and its comma have at most 8 bytes.
+# With `token_ids` the server sends the ids of all prompt tokens in one event. The client reads
+# events of at most 1 MB; a token id and its comma have at most 8 bytes.
 MAX_INPUT_TOKENS_WITH_IDS = 100_000
 
 
@@ -184,7 +185,7 @@ def _weights_of_all_or_of_none(experiment: Experiment) -> Iterator[Problem]:
 def _prompts_fit_the_load_generator(
     experiment: Experiment, cases: Sequence[Case]
 ) -> Iterator[Problem]:
-    """Refuse prompts that the measuring Job's pod would refuse after accelerators have started."""
+    """Refuse prompts that would be refused only in the measuring Job, when nodes are paid for."""
     if isinstance(experiment, LocalExperiment):
         return
     size = sum(len(dump_json(asdict(case))) for case in cases)

@@ -18,9 +18,10 @@ from draftworth.planning.timeline import RunForecast
 def notes(
     experiment: ResolvedExperiment, *, run: RunForecast | None = None, today: date
 ) -> list[Note]:
-    """Return an experiment's notes, each once.
+    """Return the notes on an experiment, each once.
 
-    run: the forecast; None: a local experiment. today: the date in UTC; prices get old.
+    run: the forecast of the run; None: the experiment is local.
+    today: the date in UTC, by which a price may be too old.
     """
     every = [*workload_notes(experiment)]
     if isinstance(experiment, ResolvedNeuron):

@@ -15,7 +15,10 @@ from draftworth.records.results import AS_SHIPPED
 
 
 def aws_notes(experiment: ResolvedNeuron, today: date) -> Iterator[Note]:
-    """Yield the notes; `today`: the date in UTC."""
+    """Yield the notes on the AWS settings of an experiment.
+
+    today: the date in UTC, by which a price may be too old.
+    """
     spec = experiment.spec
     yield from _region_is_new(spec)
     yield from _value_is_an_example(spec)

@@ -17,7 +17,7 @@ _MORE = "raise it, or ask for less (max_requests, concurrency, cases, output_tok
 
 
 def limit_notes(run: RunForecast) -> Iterator[Note]:
-    """Yield the notes on a run, whose forecast is `run`."""
+    """Yield the notes on limits that may end a run too early; `run`: the run's forecast."""
     for limit in _limits(run):
         yield from _limit_ends_search(limit) if run.search else _limit_ends_run(limit)
     yield from _stop_leaves_out_a_candidate(run)
@@ -31,8 +31,9 @@ class _Limit:
     """The deadline or the budget (`value`), and how much of it the run needs, in minutes or in USD.
 
     setting: the key with its value. needs: words for an amount, as `costs {:.2f} USD`.
-    certain, average, most: the amount that a search needs to measure the certain candidates, as
-        many candidates as an average search, and all candidates; without a search they are equal.
+    certain: the amount that a search needs to measure the candidates that it measures in any case.
+    average: the amount for as many candidates as an average search measures.
+    most: the amount for all candidates. Without a search the three amounts are equal.
     """
 
     setting: str
@@ -68,9 +69,11 @@ def _limits(run: RunForecast) -> Iterator[_Limit]:
 
 
 def _needed(run: RunForecast, minutes: Bounds) -> tuple[Bounds, Bounds, Bounds]:
-    """Return the minutes for the certain candidates, an average search, and all candidates.
+    """Return the minutes of a search with the certain, an average number of, and all candidates.
 
-    minutes: the minutes for all candidates; without a search, those of the run.
+    The certain candidates are those that every run measures. Without a search, all three results
+    are `minutes`.
+    minutes: those of a run, in whose worst case a search measures all candidates.
     """
     if run.search is None:
         return minutes, minutes, minutes

@@ -36,7 +36,7 @@ Code = Literal[
 class Note:
     """A sentence on a setting that is probably not intended, and on what to do about it.
 
-    code: names the rule, and stays the same when the sentence is written anew.
+    code: names the rule that yields the note; it stays if the sentence is worded differently.
     """
 
     code: Code

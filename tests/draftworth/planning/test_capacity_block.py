@@ -45,7 +45,7 @@ def test_a_block_has_one_two_four_eight_instances(
 ) -> None:
     block = block_of(experiment)
     assert (block.nodes, block.instances) == (nodes, instances)
-    room = instances * experiment.placement.slots_a_node - len(experiment.variants)
+    room = instances * experiment.placement.slots_per_node - len(experiment.variants)
     assert free_slots(experiment, instances) == room
 
 
