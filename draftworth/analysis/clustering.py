@@ -32,6 +32,7 @@ chosen.
 
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -126,10 +127,11 @@ def spread(samples: Sequence[Sample]) -> Spread | None:
         return None
     by_prompt, by_block = _part(of_prompts), _part(of_blocks)
     # `by_prompt` and `by_block` both contain the variance of single samples: subtract it once.
-    both = _variance(_merged(_clusters((s.stratum, str(i), s) for i, s in enumerate(samples))))
+    both = _variance(_merged(_single_samples(samples)))
     most = max(by_prompt.variance, by_block.variance, by_prompt.variance + by_block.variance - both)
     degrees = min(by_prompt.degrees_of_freedom, by_block.degrees_of_freedom)
-    by_repetition = _by_repetition(samples)
+    whole = [len(names) for names in whole_repetitions(samples).values()]
+    by_repetition = _by_repetition(samples, whole)
     return Spread(
         within=VariancePart(most, degrees),
         between=_parts_between(samples, by_prompt, by_repetition) if by_repetition else (),
@@ -139,7 +141,7 @@ def spread(samples: Sequence[Sample]) -> Spread | None:
         else VariancePart(0.0, degrees),
         prompts=prompts,
         blocks=len({(s.stratum, s.block) for s in samples}),
-        repetitions=min(map(len, whole_repetitions(samples).values())),
+        repetitions=min(whole),
     )
 
 
@@ -162,9 +164,11 @@ def whole_repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:
     }
 
 
-def _by_repetition(samples: Sequence[Sample]) -> VariancePart | None:
-    """Return the variance clustered by repetition; None if there are too few repetitions."""
-    whole = [len(names) for names in whole_repetitions(samples).values()]
+def _by_repetition(samples: Sequence[Sample], whole: Sequence[int]) -> VariancePart | None:
+    """Return the variance clustered by repetition; None if there are too few repetitions.
+
+    whole: the number of repetitions that measured every case, of each side.
+    """
     if min(whole) < MANY_REPETITIONS:
         return None
     strata = _merged(_clusters((s.side, s.repetition, s) for s in samples))
@@ -259,6 +263,14 @@ def _clusters(samples: Iterable[tuple[str, str, Sample]]) -> Clusters:
             cluster = clusters[name] = _Cluster()
         cluster.value += sample.value
         cluster.weight += sample.weight
+    return by_stratum
+
+
+def _single_samples(samples: Iterable[Sample]) -> Clusters:
+    """Return a cluster for each sample, by stratum and the sample's place."""
+    by_stratum: Clusters = defaultdict(dict)
+    for place, sample in enumerate(samples):
+        by_stratum[sample.stratum][str(place)] = _Cluster(sample.value, sample.weight)
     return by_stratum
 
 

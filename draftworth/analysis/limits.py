@@ -19,7 +19,7 @@ from draftworth.analysis.doubts import (
 )
 from draftworth.analysis.pairing import Traffic, samples_of, weighted
 from draftworth.analysis.statistics import SAMPLES_BEYOND, Estimate, quantile_estimate
-from draftworth.analysis.summary import Group, summarize
+from draftworth.analysis.summary import Group, count_requests
 from draftworth.metrics.definitions import COST
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import BlockResult, Limits, Price, RequestRecord
@@ -67,7 +67,7 @@ def why_not_comparable(
     for group in traffic.groups:
         if models := different_models({name: group.blocks(blocks, name) for name in variants}):
             return SeveralModels(group=group, models=models)
-        sides = [summarize(blocks, group, variant) for variant in variants]
+        sides = [count_requests(blocks, group, variant) for variant in variants]
         for side in sides:
             if side.excluded_share > MAX_EXCLUDED_SHARE:
                 return ManyExcluded(group=group, variant=side.variant, share=side.excluded_share)

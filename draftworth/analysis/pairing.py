@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.clustering import Sample
-from draftworth.analysis.summary import Group, summarize
+from draftworth.analysis.summary import Group, figure_of
 from draftworth.metrics.definitions import Metric
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import BlockResult, Price, RequestRecord
@@ -127,7 +127,7 @@ def weighted(
     price: needed if the metric is a cost.
     """
     figures = {
-        group.prompt_class: summarize(blocks, group, variant, price).value(metric)
+        group.prompt_class: figure_of(group.blocks(blocks, variant), metric, price)
         for group in traffic.groups
     }
     parts = [traffic.weights[name] * value**power for name, value in figures.items() if value]

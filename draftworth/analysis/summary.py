@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.metrics import definitions
@@ -109,13 +109,11 @@ def groups_of(blocks: Iterable[BlockResult]) -> tuple[Group, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VariantSummary:
-    """The figures of one variant in one group (a prompt class at one load).
+class RequestCounts:
+    """The number of a variant's requests in one group (a prompt class at one load).
 
     requests, failed, excluded: number of all requests, of those that failed, and of those whose
         timing cannot be trusted.
-    figures: the variant's value of each metric, in seconds, tokens, US dollars or fractions (0 to
-        1); metrics that were not measured are missing.
     """
 
     group: Group
@@ -123,7 +121,6 @@ class VariantSummary:
     requests: int
     failed: int
     excluded: int
-    figures: Mapping[Metric, float]
 
     @property
     def counted(self) -> int:
@@ -132,6 +129,17 @@ class VariantSummary:
     @property
     def excluded_share(self) -> float:
         return self.excluded / ((self.requests - self.failed) or 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantSummary(RequestCounts):
+    """The figures of one variant in one group.
+
+    figures: the variant's value of each metric, in seconds, tokens, US dollars or fractions (0 to
+        1); metrics that were not measured are missing.
+    """
+
+    figures: Mapping[Metric, float]
 
     def value(self, metric: Metric) -> float | None:
         return self.figures.get(metric)
@@ -145,25 +153,34 @@ def summarize(
     blocks: those of any variants and groups. price: without it, the figures have no cost.
     """
     of_variant = group.blocks(blocks, variant)
-    records = [r for b in of_variant for r in b.requests]
+    published = [metric for metric in definitions.METRICS if not metric.every_request]
+    values = {metric: figure_of(of_variant, metric, price) for metric in published}
+    counts = count_requests(of_variant, group, variant)
     return VariantSummary(
+        group=group,
+        variant=variant,
+        requests=counts.requests,
+        failed=counts.failed,
+        excluded=counts.excluded,
+        figures={metric: value for metric, value in values.items() if value is not None},
+    )
+
+
+def count_requests(blocks: Iterable[BlockResult], group: Group, variant: str) -> RequestCounts:
+    """Count the requests of one variant in one group. blocks: those of any variants and groups."""
+    records = [r for b in group.blocks(blocks, variant) for r in b.requests]
+    return RequestCounts(
         group=group,
         variant=variant,
         requests=len(records),
         failed=sum(r.failed for r in records),
         excluded=sum(r.excluded is not None for r in records),
-        figures=dict(_figures(of_variant, records, price)),
     )
 
 
-def _figures(
-    blocks: Sequence[BlockResult], records: Sequence[RequestRecord], price: Price | None
-) -> Iterator[tuple[Metric, float]]:
-    for metric in definitions.METRICS:
-        if metric.pooled:
-            value = metric.pooled(blocks, price)
-        else:
-            values = values_of(records, metric.field)
-            value = statistics.median(values) if values else None
-        if value is not None and not metric.every_request:
-            yield metric, value
+def figure_of(blocks: Sequence[BlockResult], metric: Metric, price: Price | None) -> float | None:
+    """Return the value of a metric over one variant's blocks; None: it was not measured."""
+    if metric.pooled:
+        return metric.pooled(blocks, price)
+    values = values_of((r for b in blocks for r in b.requests), metric.field)
+    return statistics.median(values) if values else None

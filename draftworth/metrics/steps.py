@@ -206,8 +206,11 @@ class _StepBounds:
     @classmethod
     def of(cls, block: BlockResult) -> "_StepBounds | None":
         """Return the bounds of a block's steps; None: counters are missing or impossible."""
-        counters, per_chunk = block.speculation, tokens_per_chunk([block])
-        if counters is None or counters.generated_tokens is None or per_chunk is None:
+        counters = block.speculation
+        if counters is None or counters.generated_tokens is None:
+            return None
+        per_chunk = tokens_per_chunk([block])
+        if per_chunk is None:
             return None
         requests = len(block.requests) + block.warmup_requests + block.fillers
         tokens = counters.generated_tokens - requests

@@ -26,7 +26,7 @@ with `_unix_s` are wall-clock times (UTC), and durations come from one monotonic
 was not measured is None, never 0.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
@@ -490,7 +490,7 @@ def claim_key(key: str) -> str:
     return f"{CLAIMS_FOLDER}/{key}.json"
 
 
-def values_of(records: Sequence[RequestRecord], field: str) -> list[float]:
+def values_of(records: Iterable[RequestRecord], field: str) -> list[float]:
     """Return the values of `field` that are not None, without failed and excluded requests."""
     values = (getattr(record, field) for record in records if record.counts)
     return [float(value) for value in values if value is not None]

@@ -5,8 +5,8 @@ that fails. What takes them minutes has a shorter limit here, and costs the scen
 the controller's ledger. Before there were canaries and wrappers that report, nobody noticed such a
 server for 225 minutes.
 
-`make test` runs these, but for some that `make test-scenarios` runs. Ends that the controller alone
-brings about are in its own tests (tests/lambdas/capacity_controller).
+`make test-scenarios` runs these. Ends that the controller alone brings about are in its own tests
+(tests/lambdas/capacity_controller).
 """
 
 import json
@@ -34,7 +34,7 @@ from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DEADLINE_MINUTES, DRAFT, TARGET, Environment, FirstRun
 from tests.support.neuron import RUNTIME, compiled
 
-pytestmark = [pytest.mark.synth, pytest.mark.emulator]
+pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
 # The best case of `plan`: node_start_minutes and image_pull_minutes of its assumptions.
 BOOT_MINUTES = 6
@@ -287,7 +287,6 @@ def test_a_stager_that_gives_up_costs_nothing(env: Environment) -> None:
     assert all(words in mail for words in ("staging failed", TARGET, "no token was given"))
 
 
-@pytest.mark.scenarios
 def test_a_compiled_graph_that_does_not_load(env: Environment, first_run: FirstRun) -> None:
     """The controller notices first: the Job's later failure sends no further mail."""
     env.put("artifacts", first_run.contents["artifacts"])
@@ -308,7 +307,6 @@ def test_a_compiled_graph_that_does_not_load(env: Environment, first_run: FirstR
     assert env.cloud.notifications() == []
 
 
-@pytest.mark.scenarios
 def test_a_driver_that_refuses_the_images_runtime(env: Environment, first_run: FirstRun) -> None:
     """The controller does not wait for the other server, which has its own devices."""
     compiled("neuron.c")
@@ -328,7 +326,6 @@ def test_a_driver_that_refuses_the_images_runtime(env: Environment, first_run: F
     assert (self_test["runtime"], self_test["devices"]) == (RUNTIME, list(range(8)))
 
 
-@pytest.mark.scenarios
 def test_a_stager_whose_last_pod_fails_costs_nothing(env: Environment) -> None:
     env.hub.trouble.corrupt["config.json"] = 1000
     for number in (1, RETRIES):
