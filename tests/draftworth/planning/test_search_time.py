@@ -45,9 +45,10 @@ def run(
 
 
 def test_an_example_by_hand() -> None:
-    """A round takes 6 minutes: 4 cases with 4 + 4 requests (warm-up, measured), 4 at once, of 30 s or 15 s.
+    """A round takes 6 minutes: 4 cases x 8 requests / 4 at once x (30 s + 15 s), both variants.
 
-    There are 2 to 4 rounds. Loading takes 64.8 s (62.4 s with the smaller draft) and 1 minute.
+    Half of the requests are warm-up. There are 2 to 4 rounds. Loading takes 64.8 s (62.4 s with the
+    smaller draft) and 1 minute.
     """
     first = run()
     spans = first.unlimited.best.spans
