@@ -1,12 +1,12 @@
 """Manifests of compiled graphs, and the check of mounted graphs against them.
 
-In the artifacts bucket:
+In the artifacts bucket, by artifact key (a hash of all that changes the graphs):
 
     KEY/_ARTIFACTS.json         the manifest, written last and once: the upload is complete
     KEY/<upload id>/...         the files; every upload has its own folder
 
-Two pods that compile the same key upload into two folders and never mix files; the manifest names
-the folder of the pod that finished first. A folder that no manifest names is not used.
+Two pods that compile the graphs of one key upload them into two folders and never mix files; the
+manifest names the folder of the pod that finished first. A folder that no manifest names is unused.
 """
 
 import contextlib

@@ -288,7 +288,7 @@ class BlockResult(Checked):
 
     @property
     def stem(self) -> str:
-        """The file name without suffix: unique in the run, sorted in the order of measuring."""
+        """The block's file name without suffix, unique in its run; names sort as blocks ran."""
         return (
             f"{self.block:04d}-{self.prompt_class}-{self.case}-{self.load.label}-{self.variant}"
             f"-r{self.round}"
