@@ -14,7 +14,8 @@ from typing import Literal
 from draftworth.records.codec import RecordError, load_record
 from draftworth.untrusted import MIB, one_line
 
-# Twice the size of a profile of 32 drafts in three prompt classes with all windows to 15.
+# The largest profile that is read: twice the size of one that has 32 drafts, three prompt classes
+# and all windows from 1 to 15.
 LIMIT_BYTES = 4 * MIB
 # Names of targets, drafts and classes go into tables, YAML and messages of one line.
 _LONGEST_NAME = 500
@@ -26,7 +27,10 @@ _OF_AN_ESTIMATE = (
 
 
 def name_of(text: str) -> str:
-    """Return a text as a name that a profile may have: on one line, printable, and not too long."""
+    """Return a text as one printable line of at most 500 characters, as names in a profile must be.
+
+    The result is `not known` if the text has no printable characters.
+    """
     return one_line(text, characters=_LONGEST_NAME) or "not known"
 
 
@@ -42,7 +46,7 @@ def _check_names(key: str, *names: object) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A figure with its 95% interval over prompts; None: the interval is not known."""
+    """A figure with its 95% interval over prompts; `low` and `high` are None if it is not known."""
 
     value: float
     low: float | None = None
@@ -56,8 +60,9 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowAcceptance:
-    """The tokens that steps yield in one prompt class, each with at most `drafts_checked` drafts.
+    """How many output tokens a decoding step yields in one prompt class, for one draft length.
 
+    drafts_checked: the largest number of drafted tokens that the target checks in one step.
     tokens_per_step: mean output tokens of a step, the target's own token included.
     accepted: the share of all steps that accept at least 1 drafted token, then at least 2, and so
         on; empty: not known. The sum is `tokens_per_step` - 1, unless a last step was cut off.
@@ -99,9 +104,11 @@ Windows = tuple[WindowAcceptance, ...]
 class DraftAcceptance:
     """How many tokens of one draft the target accepts.
 
-    method: the drafting method, as the catalogue calls it; `not known` if the source lacks it.
-    draft: hub id or folder; for n-gram drafting, a text with the number of looked up tokens.
-    classes: by prompt class, the tokens that steps yield for each number of checked drafted tokens.
+    method: the drafting method by its name in the catalogue of releases, such as `eagle3`;
+        `not known` if the source lacks it.
+    draft: Hugging Face id or folder of the draft model; n-gram drafting has none, so the text says
+        how many tokens it looks up.
+    classes: by prompt class, one entry for each number of drafted tokens that a step may check.
     """
 
     method: str
@@ -119,7 +126,8 @@ class DraftAcceptance:
 class AcceptanceProfile:
     """How many tokens of one or more drafts a target accepts.
 
-    target: hub id or folder of the target. source: where the figures are from, in words.
+    target: Hugging Face id or folder of the target model.
+    source: where the figures are from, in words.
     temperature: the temperature at which the target's outputs were made; None: not known.
     text_sha256: the hash of these outputs' texts (`text_hash`); None: not known.
     target_token_included: always true: tokens per step include the target's own token.
@@ -145,7 +153,7 @@ def text_hash(output_hashes: Iterable[str]) -> str:
 
 
 def load_profile(data: bytes) -> AcceptanceProfile:
-    """Read a profile; RecordError: the data is wrong, or is the JSON of an estimate."""
+    """Parse a profile; raise RecordError if it is wrong, or is the output of `estimate --json`."""
     if b'"draft_folder"' in data:
         raise RecordError(_OF_AN_ESTIMATE)
     return load_record(AcceptanceProfile, data)

@@ -11,7 +11,7 @@ from draftworth.untrusted import one_line
 
 ROLES = ("system", "user", "assistant", "tool")
 TOOL_CHOICES = ("none", "auto", "required")
-# Types of content parts that are not text, and the `kind` of their NotSendableError.
+# For each type of content part that is not text: the `kind` of the NotSendableError it causes.
 _MEDIA = {
     **dict.fromkeys(("image_url", "input_image", "image"), "with images"),
     **dict.fromkeys(("input_audio", "audio_url", "audio"), "with audio"),
@@ -28,7 +28,7 @@ Message = Mapping[str, Any]
 class NotSendableError(ValueError):
     """A part of a request cannot be sent; the message never contains the user's text.
 
-    kind: the reason, in words that can follow a number, as in "3 with images".
+    kind: the reason, in words that can follow a number of requests, as in "3 with images".
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -92,7 +92,10 @@ def texts_of(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def check_plain(value: object, where: str) -> None:
-    """Raise NotSendableError for the character NUL in a text, or for too many nested levels."""
+    """Raise NotSendableError if a JSON value contains the character NUL or is nested too deep.
+
+    where: the value's place in the request, such as `messages`, for the error's message.
+    """
     levels = [value]
     for _ in range(_MAX_DEPTH):
         if any(isinstance(item, str) and "\x00" in item for item in levels):

@@ -1,8 +1,8 @@
 """Staged checkpoints: their files, their markers and the fingerprints of their tokenizers.
 
-In the checkpoints bucket:
+To stage a checkpoint is to copy it from Hugging Face to S3. In the checkpoints bucket:
 
-    MODEL/REVISION/FILE           the checkpoint's files, as the hub has them
+    MODEL/REVISION/FILE           the checkpoint's files, as Hugging Face has them
     MODEL/REVISION/_STAGING.json  the commit that is staged; a resumed staging uses the same commit
     MODEL/REVISION/_READY.json    the list of staged files, written last: the model is complete
     MODEL/REVISION/_FAILED.json   the error of the newest staging Job that failed
@@ -25,9 +25,10 @@ SERVED_WEIGHTS = ("safetensors", "bin", "pt", "pth")
 
 @dataclass(frozen=True, kw_only=True)
 class StoredFile(Checked):
-    """One file, whose `path` is relative to its folder and cannot leave the folder.
+    """One file of a checkpoint or of compiled graphs.
 
-    Programs use this path to open files and to delete objects.
+    path: relative to the folder that holds all these files. A path that leaves this folder is
+        refused with ValueError, because programs open files and delete objects by it.
     """
 
     path: str
@@ -60,14 +61,16 @@ def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's content in hexadecimal."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        # hashlib.file_digest needs Python 3.11; this module runs in images of others too.
+        # hashlib.file_digest needs Python 3.11, and some container images that are not built by
+        # this project, in which this module runs too, have an older one.
         while block := file.read(_BLOCK_BYTES):
             digest.update(block)
     return digest.hexdigest()
 
 
 # Kubernetes writes the number of the Job's failed pods into this annotation of each pod, and the
-# variable passes it to the program. If the number is the Job's retry limit, this pod is the last.
+# pod's environment variable FAILURES_VARIABLE passes the number to the staging program. If it
+# equals the Job's retry limit, Kubernetes starts no further pod.
 FAILURES_ANNOTATION = "batch.kubernetes.io/job-index-failure-count"
 FAILURES_VARIABLE = "DRAFTWORTH_EARLIER_FAILURES"
 
@@ -77,13 +80,13 @@ FAILED_MARKER = "_FAILED.json"
 
 
 def has_marker_name(path: str) -> bool:
-    """Return whether a file or folder in a path has the name of a marker, in the same capitals."""
+    """Return whether any part of a path is exactly a marker's name, such as `_READY.json`."""
     return not {READY_MARKER, PLAN_MARKER, FAILED_MARKER}.isdisjoint(PurePosixPath(path).parts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadyModel:
-    """`_READY.json`: all files were in the bucket and checked before this file was written.
+    """`_READY.json`: a model's files were all in the bucket and checked before this was written.
 
     revision: the branch, tag or commit in the experiment. commit: the commit that the revision
         named when staging began; a branch that has moved since is not staged again.
@@ -137,7 +140,10 @@ M = TypeVar("M", ReadyModel, StagingPlan, FailedModel)
 
 
 def load_marker(kind: type[M], data: bytes, model: str, revision: str) -> M:
-    """Read a marker of a checkpoint; RecordError: it is damaged, or is another checkpoint's."""
+    """Parse a checkpoint's marker, such as `_READY.json`, and check that it names the checkpoint.
+
+    RecordError is raised if the marker is damaged or belongs to another model or revision.
+    """
     marker = load_record(kind, data)
     if (marker.model, marker.revision) != (model, revision):
         raise RecordError(
@@ -153,12 +159,12 @@ def checkpoint_prefix(model: str, revision: str) -> str:
 
 
 def ready_key(model: str, revision: str) -> str:
-    """Return the object key of `_READY.json`."""
+    """Return the object key of a checkpoint's `_READY.json`."""
     return f"{checkpoint_prefix(model, revision)}/{READY_MARKER}"
 
 
 def failed_key(model: str, revision: str) -> str:
-    """Return the object key of `_FAILED.json`."""
+    """Return the object key of a checkpoint's `_FAILED.json`."""
     return f"{checkpoint_prefix(model, revision)}/{FAILED_MARKER}"
 
 
@@ -193,7 +199,10 @@ Pair = tuple[str, int]
 
 
 def _tokenizer_pairs(tokenizer: dict[str, Any]) -> Iterator[Pair]:
-    """Read Hugging Face's `tokenizer.json`; `vocab` is a list for Unigram, else a mapping."""
+    """Yield the (token, id) pairs of a parsed `tokenizer.json` of Hugging Face.
+
+    `model.vocab` is a list of tokens for Unigram tokenizers, and maps tokens to ids for all others.
+    """
     model = tokenizer.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if isinstance(vocabulary, dict):

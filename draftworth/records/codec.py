@@ -116,7 +116,10 @@ def dump_json(value: object, *, indent: int | None = None) -> bytes:
 
 
 def load_record(kind: type[T], data: bytes | str) -> T:
-    """Read a record of type `kind`; RecordError: wrong data; OtherVersionError: another schema."""
+    """Parse a record of type `kind`; raise RecordError if the data is not such a record.
+
+    The error is an OtherVersionError if the data has another `schema` than `kind`.
+    """
     return cast(T, _convert_record(kind, load_object(data, keys_once=True), ""))
 
 
@@ -133,7 +136,10 @@ def load_object(data: bytes | str, *, keys_once: bool = False) -> dict[str, Any]
 
 
 def load_value(data: bytes | str, *, keys_once: bool = False) -> Any:
-    """Read any value of strict JSON; raise RecordError for other bytes; see `load_object`."""
+    """Parse any value of strict JSON; raise RecordError for anything else.
+
+    keys_once: refuse an object that has a key twice.
+    """
     hook = _once if keys_once else None
     try:
         text = data.decode() if isinstance(data, bytes) else data
@@ -238,7 +244,7 @@ def _convert_list(kinds: Sequence[Any], value: Any, where: str) -> tuple[Any, ..
 
 
 def _convert_fixed(kinds: Sequence[Any], value: Any, where: str) -> tuple[Any, ...]:
-    """Convert a list that has one item of each kind, in this order."""
+    """Convert a list to a tuple that has one item of each type in `kinds`, in this order."""
     good = isinstance(value, list) and len(value) == len(kinds)
     _checked(good, value, where, f"a list of {len(kinds)}")
     return tuple(

@@ -1,7 +1,7 @@
 """The capacity controller's state, `control/capacity.json`, which `draftworth stop` reads too.
 
-It is kept between two heartbeats: the deployments with what their nodes cost, the last decision,
-and mails that are not sent yet.
+The controller, a Lambda function, keeps it between two invocations: the deployments with the cost
+of their nodes, the last decision, and mails that are not sent yet.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UnixSeconds = Annotated[float, Between(0, 4_102_444_800)]  # 1970 to 2099
 
 @dataclass(frozen=True, kw_only=True)
 class NodeTime(Checked):
-    """The node time paid until the last observation, and the number of instances at that time."""
+    """The node-seconds paid until the last observation, and the number of instances seen then."""
 
     node_seconds: Annotated[float, Between(0)]
     instances: Annotated[int, Between(0)]
@@ -30,12 +30,12 @@ class NodeTime(Checked):
     def observed(
         self, instances: int | None, *, were_desired: bool, now: float, unseen: int = 0
     ) -> NodeTime:
-        """Return the node time with the time from the last observation until `now` added.
+        """Return the node time after one more observation, made at `now` in Unix seconds.
 
-        This time is paid for the old or the new number of instances, whichever is higher. It is not
-        paid if there was no instance and `were_desired` is False.
-        instances: the new number; None: it could not be observed. Then the old number is kept.
-        unseen: without an observed number, the time is paid for at least this many instances.
+        The seconds since the last observation are paid for the old or the new number of instances,
+        whichever is higher. They are not paid if there was no instance and no node was desired.
+        instances: the new number; None: it could not be observed, so the old number is kept.
+        unseen: if `instances` is None, the seconds are paid for at least this many instances.
         were_desired: whether nodes were desired since the last observation.
         """
         paid = max(self.instances, unseen) if instances is None else instances
@@ -53,7 +53,7 @@ class NodeTime(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerWait(Checked):
-    """The time from which nodes are paid for without a ready server.
+    """How long nodes have been paid for without a ready server, and whether one was given up.
 
     from_node_seconds: the `NodeTime.node_seconds` at the time when a server was last ready, a node
         was last lost or nodes were last requested; servers must start within a limit from then on.
@@ -71,7 +71,7 @@ class ServerWait(Checked):
 class Deployment(Checked):
     """One measuring Job's deployment; its deadline counts from `deployed_at_unix_s`.
 
-    block_node_seconds: node time of the whole Capacity Block; None until the block was observed.
+    block_node_seconds: node-seconds of the whole Capacity Block; None until the block was observed.
     """
 
     plan: CapacityPlan
@@ -142,7 +142,7 @@ class Notification:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """Everything that is kept between two invocations.
+    """Everything that the capacity controller keeps between two of its invocations.
 
     written_by: a random id, by which a writer recognizes its own write.
     current: name of the deployed Job; None before the first deployment.
@@ -174,7 +174,10 @@ class State:
         return None if self.current is None else self.deployments[self.current]
 
     def with_deployment(self, deployment: Deployment) -> State:
-        """Return a state with this deployment as the current one; the oldest others are dropped."""
+        """Return a state with this deployment as the current one.
+
+        Of the other deployments, only the newest `MAX_OTHER_DEPLOYMENTS` are kept.
+        """
         name = deployment.plan.job_name
         earlier = [(job, old) for job, old in self.deployments.items() if job != name]
         kept = dict(earlier[-MAX_OTHER_DEPLOYMENTS:])

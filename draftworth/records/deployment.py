@@ -39,14 +39,15 @@ def canary_key(job_name: str, variant: str) -> str:
     return f"{CANARIES_FOLDER}{job_name}/{variant}.json"
 
 
-# The controller's state: deployments, their cost and the last decision.
+# The capacity controller's state: deployments, their cost and the last decision.
 STATE_KEY = f"{CONTROL_PREFIX}capacity.json"
 # This object names the unreadable state that was reported by mail, so that there is only one mail.
 UNREADABLE_STATE_KEY = f"{CONTROL_PREFIX}unreadable-state.txt"
 # While an object of this name exists, the accelerator nodes stay at zero.
 STOP_KEY = f"{CONTROL_PREFIX}stop"
 
-# The controller's interval: a month of invocations costs less than a minute of accelerator time.
+# How often the capacity controller is invoked: a month of its invocations costs less than a minute
+# of accelerator time.
 HEARTBEAT_MINUTES = 2
 # The name of the EventBridge schedule that invokes the controller at the deadline.
 DEADLINE_SCHEDULE = "deadline"
@@ -58,14 +59,15 @@ BLOCK_MARGIN_SECONDS = 40 * 60
 # A longer deadline has no use: a run takes hours, and a week of a node costs thousands of dollars.
 MAX_DEADLINE_MINUTES = 7 * 24 * 60
 
-# own: the draft must have a tokenizer, equal to the target's; own_or_none: or no tokenizer at all.
+# `own`: the draft must have a tokenizer, which must equal the target's. `own_or_none`: it may also
+# have no tokenizer.
 DraftTokenizer = Literal["own", "own_or_none"]
 CapacityKind = Literal["on_demand", "spot", "capacity_block"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRef:
-    """A checkpoint: hub id and revision, as the experiment names them."""
+    """A checkpoint: its Hugging Face id and revision, as the experiment names them."""
 
     model: str
     revision: str
@@ -75,7 +77,8 @@ class ModelRef:
 class DraftRef:
     """A draft model or EAGLE head.
 
-    vocabulary: `own`: its tokenizer must equal the target's; `own_or_none`: or it may have none.
+    vocabulary: with `own`, it must have a tokenizer that equals the target's; with `own_or_none`,
+        it may also have no tokenizer.
     """
 
     checkpoint: ModelRef

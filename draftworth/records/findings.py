@@ -1,6 +1,6 @@
-"""The findings of a complete run, `verdict.json`: its comparisons and claims, with the judgements.
+"""A complete run's findings: `verdict.json`, and answers on whether published claims are true.
 
-The file is written before `run.json`; the capacity controller quotes it in its mail.
+`verdict.json` is written before `run.json`; the capacity controller quotes it in its mail.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Finding:
     sentence: the finding in words.
     noise_floor_low, noise_floor_high: the 95% interval of the control's cost ratio (two servers
         without speculation); None if it was not measured.
-    clears_noise_floor: whether the interval of `cost_ratio` is outside the noise floor; None: the
-        two were not compared.
+    clears_noise_floor: whether the interval of `cost_ratio` is outside the noise floor; None: these
+        two intervals were not compared.
     """
 
     traffic: str
@@ -55,7 +55,10 @@ ClaimAnswer = Literal["reproduced", "not reproduced", "inconclusive", "not compa
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimFinding:
-    """Whether a run reproduces the claim named `claim`; docs/claims.md explains each answer."""
+    """Whether a run reproduces the published claim whose name is `claim`, such as a speed-up.
+
+    docs/claims.md explains each answer. sentence: the answer and its reason in words.
+    """
 
     claim: str
     answer: ClaimAnswer

@@ -1,12 +1,12 @@
 """Manifests of compiled graphs, and the check of mounted graphs against them.
 
-In the artifacts bucket:
+In the artifacts bucket, by artifact key (a hash of all that changes the graphs):
 
     KEY/_ARTIFACTS.json         the manifest, written last and once: the upload is complete
     KEY/<upload id>/...         the files; every upload has its own folder
 
-Two pods that compile the same key upload into two folders and never mix files; the manifest names
-the folder of the pod that finished first. A folder that no manifest names is not used.
+Two pods that compile the graphs of one key upload them into two folders and never mix files; the
+manifest names the folder of the pod that finished first. A folder that no manifest names is unused.
 """
 
 import contextlib
@@ -64,12 +64,12 @@ class ArtifactManifest:
 
 
 def manifest_key(key: str) -> str:
-    """Return the manifest's object key, which is also its path below the mounted bucket."""
+    """Return the object key of an artifact key's manifest; it is also the path in the mount."""
     return f"{key}/{MANIFEST_NAME}"
 
 
 def upload_folder(key: str, upload_id: str) -> str:
-    """Return the folder of one upload's files, without a trailing slash."""
+    """Return the folder in the bucket of one upload's files, without a trailing slash."""
     return f"{key}/{upload_id}"
 
 
@@ -127,17 +127,17 @@ NEXT = (
 
 
 class RefusedGraphsError(DraftworthError):
-    """The bucket has graphs under the key, but they must not be served."""
+    """The bucket has compiled graphs under the artifact key, but they must not be served."""
 
 
 def checked_manifest(
     artifacts: Path, key: str, inputs: Mapping[str, Any], commits: Mapping[str, str]
 ) -> ArtifactManifest | None:
-    """Return a key's manifest, compared with `inputs` and `commits`; None if none exists.
+    """Return an artifact key's manifest after a check of it and its files; None if none exists.
 
     artifacts: the mounted bucket. inputs: the values that the key is a hash of. commits: the known
     commits of the mounted checkpoints, by role. RefusedGraphsError is raised if the graphs were
-    compiled for another server, or are incomplete; OSError is raised if a retry may succeed.
+    compiled for other inputs or commits, or are incomplete; OSError if a retry may succeed.
     """
     path = artifacts / manifest_key(key)
     try:
@@ -162,7 +162,10 @@ def checked_manifest(
 
 
 def mounted_commits(checkpoints: Mapping[str, Path]) -> dict[str, str]:
-    """Return the commit of each mounted checkpoint whose `_READY.json` is readable, by role."""
+    """Return the commit of each mounted checkpoint whose `_READY.json` is readable, by role.
+
+    checkpoints: the mounted folders by role (`target`, `draft`).
+    """
     commits = {}
     for role, folder in checkpoints.items():
         with contextlib.suppress(OSError, RecordError, TooLargeError):

@@ -4,14 +4,17 @@ from enum import StrEnum
 
 
 class Judgement(StrEnum):
-    """What is judged of a variant; the text stands in files. The members are in order of rank.
+    """The outcome of comparing a variant with the baseline; the files of a run contain its text.
 
-    A headline is about the comparison whose judgement has the lowest `rank`: a user may choose the
-    best variant, and one that is not decided may be the best.
+    The members are in the order of `rank`, from 0. The headline of a report is about the comparison
+    whose judgement has the lowest rank. So an undecided comparison comes before a lost one, because
+    its variant may still be the best.
 
-    is_decided: whether it names a server to keep: the variant if it is cheaper, else the baseline.
-    serves_variant: whether a service should be served by the variant.
-    is_on_cost: whether it is about the cost of a token. tone: `good`, `bad`, or `open` for neither.
+    is_decided: whether the comparison settles which of the two to serve: the variant if it is
+        cheaper, else the baseline.
+    serves_variant: whether the variant is the one to serve.
+    is_on_cost: whether the judgement is about the cost of a token, not about limits.
+    tone: `good`, `bad`, or `open` for neither.
     """
 
     is_decided: bool
@@ -42,7 +45,7 @@ class Judgement(StrEnum):
 
     @classmethod
     def earlier_texts(cls) -> "dict[str, Judgement]":
-        """Return the texts of files of earlier versions: until 2026-11-23, `dearer`."""
+        """Return judgements by texts that only earlier versions wrote: `dearer`, to 2026-11-23."""
         return {"dearer": cls.MORE_EXPENSIVE}
 
     @classmethod

@@ -29,7 +29,8 @@ class Likelihood:
 
     deviation: the outputs' log-likelihood minus the mean log-likelihood of outputs that the target
         itself samples, in standard errors.
-    per_token: the same difference in nats per token; below 0: less likely than expected.
+    per_token: the difference that `deviation` gives in standard errors, here in nats per token;
+        below 0: the outputs are less likely than expected.
     """
 
     kind: Literal["sampled_by_target"] = "sampled_by_target"
@@ -46,7 +47,7 @@ class GreedyLikelihood:
 
     beyond: number of outputs that have a token whose log-likelihood is more than NEAR_TIE_NATS
         below that of the target's most likely token at the same position.
-    farthest: the largest difference of this kind in all outputs, in nats.
+    farthest: the largest such difference at any position of any output, in nats.
     chance: probability that a correct server has this value of `beyond`, or a larger one.
     """
 
@@ -93,7 +94,7 @@ class Likelihoods:
 
 
 def read_likelihoods(folder: Path, run_id: str) -> tuple[ModelsCheck, ...]:
-    """Return a run's likelihoods, empty without a file; raise UserInputError for a wrong file."""
+    """Return the run's likelihoods, () if it has no file; raise UserInputError for a wrong file."""
     record = read_beside(Likelihoods, folder / LIKELIHOODS_FILE, run_id, what="likelihoods")
     return record.likelihoods if record else ()
 
@@ -135,6 +136,6 @@ class Predictions:
 
 
 def read_predictions(folder: Path, run_id: str) -> tuple[Prediction, ...]:
-    """Return a run's predictions, empty without a file; raise UserInputError for a wrong file."""
+    """Return the run's predictions, () if it has no file; raise UserInputError for a wrong file."""
     record = read_beside(Predictions, folder / PREDICTIONS_FILE, run_id, what="predictions")
     return record.predictions if record else ()

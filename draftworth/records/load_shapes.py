@@ -15,7 +15,8 @@ from draftworth.records.codec import Between, Checked
 # The sender of requests: one asyncio process, or llmperf's library on Ray.
 LoadGenerator = Literal["asyncio", "llmperf"]
 # llmperf starts a process for each request in flight, with about 50 MiB of memory and half a second
-# of two cores; Ray itself needs 400 MiB. This many processes fit into half of the pod's memory.
+# of two cores; Ray itself needs 400 MiB. At most this many requests may be in flight, because so
+# many processes fit into half of the measuring pod's memory.
 MAX_LLMPERF_IN_FLIGHT = 32
 
 
@@ -58,7 +59,7 @@ class ConcurrencyLoad(Checked):
 
     @property
     def arrivals_per_second(self) -> None:
-        """None, because requests are sent as fast as others end."""
+        """None, because a request is sent whenever another ends, at no fixed rate."""
 
     @property
     def has_cost_per_token(self) -> bool:
@@ -91,7 +92,10 @@ class ConcurrencyLoad(Checked):
         return first + (1.0,) * (wanted - self.concurrency)
 
     def due_seconds(self, seed: int) -> Iterator[float]:  # noqa: ARG002 (nothing is drawn)
-        """Yield endlessly the earliest time to send each request, in seconds from the start."""
+        """Yield, without end, how many seconds after the start each request may be sent: always 0.
+
+        A request waits only until another one ends. seed: not used here.
+        """
         return repeat(0.0)
 
     def sending_seconds(
@@ -169,7 +173,11 @@ class PoissonLoad(Checked):
     def sending_seconds(
         self, requests: int, *, warmup: int, request_seconds: float, seats: int
     ) -> float:
-        """Estimate the seconds until all requests have arrived and are decoded, `seats` at once."""
+        """Estimate the seconds of a block on a server that decodes `seats` requests at once.
+
+        The block ends when all requests, `warmup` and measured ones, have arrived and are decoded;
+        each takes `request_seconds`.
+        """
         sent = warmup + requests
         arriving_seconds = sent / self.requests_per_second + request_seconds
         return max(arriving_seconds, math.ceil(sent / seats) * request_seconds)

@@ -24,8 +24,8 @@ from draftworth.records.codec import Between, Checked, RecordError, load_object,
 from draftworth.untrusted import MIB, one_line, open_file
 
 CASE_SUFFIX = ".jsonl"
-# The limit for all prompts of an experiment as JSON: the measuring Job holds them several times in
-# memory while it reads them.
+# The largest size of all prompts of an experiment together, as JSON. It is limited because the
+# measuring Job has several copies of them in memory while it reads them.
 MAX_PROMPT_BYTES = 128 * MIB
 _EXAMPLE = 'a line is {"id": "count-01", "prompt": "Count from 1 to 200."}'
 # One line can hold a conversation of a million tokens.
@@ -45,7 +45,8 @@ _CHAT_KEYS: Mapping[str, Callable[[object], Any]] = {
     "tool_choice": chat.checked_tool_choice,
     "response_format": chat.checked_response_format,
 }
-# This is more than any model's context; an experiment file has the same limit.
+# The largest `max_tokens` of a prompt, which is more than any model's context. The output length in
+# an experiment file has the same limit.
 _MOST_TOKENS = 10_000_000
 
 
@@ -91,7 +92,7 @@ class Case:
 def load_case(path: Path, *, prompt_class: str, most_tokens: int | None = None) -> Case:
     """Read one prompt file; raise PromptSetError if the file or a line is wrong.
 
-    most_tokens: the highest `max_tokens` that a line may have; None: the limit of this module.
+    most_tokens: the highest `max_tokens` that a line may have; None: 10 million.
     """
     _check_names(path, prompt_class)
     try:
@@ -161,7 +162,11 @@ def _parse_line(line: bytes, where: str, most_tokens: int | None) -> Prompt:
 
 
 def prompt_of(value: Mapping[str, Any], *, most_tokens: int | None = None) -> Prompt:
-    """Return the prompt in a line's JSON; raise NotSendableError if the prompt is not allowed."""
+    """Return the prompt in the JSON object of one line of a prompt file.
+
+    NotSendableError is raised if the object has wrong keys, or the prompt cannot be sent.
+    most_tokens: the highest `max_tokens` that the line may have; None: 10 million.
+    """
     _check_keys(value)
     prompt_id = value["id"]
     if not (isinstance(prompt_id, str) and prompt_id.isprintable() and 0 < len(prompt_id) <= 200):
@@ -234,12 +239,16 @@ class LoggedAnswer:
 
 
 def answers_path(case: Path) -> Path:
-    """Return the file of the answers to a case's prompts."""
+    """Return the path of the answers to a case's prompts. case: the path of its prompt file."""
     return case.parent / ANSWERS_FOLDER / case.name
 
 
 def load_answers(path: Path, prompt_ids: Iterable[str]) -> Mapping[str, str]:
-    """Read a file's answers by prompt id; raise PromptSetError if the file or a line is wrong."""
+    """Return the texts in a file of logged answers, by prompt id.
+
+    PromptSetError is raised if the file or a line is wrong, or if an answer's id is not one of
+    `prompt_ids`, the ids in the prompt file.
+    """
     expected_ids = {*prompt_ids}
     texts: dict[str, str] = {}
     try:

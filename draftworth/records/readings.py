@@ -17,7 +17,7 @@ from draftworth.speculation import steps_of
 class Output:
     """One output of the target, with its prompt.
 
-    id: unique among the outputs of one pass.
+    id: unique among all outputs that a model reads in one pass.
     asked: the prompt: `messages` (and `tools`) for the chat template, or the text `prompt`.
     token_ids: the output's token ids; None: unknown, so the text is tokenized again.
     """
@@ -90,9 +90,11 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class PassSettings:
-    """The settings of a pass: the first line of the input of `estimate.teacher_forcing`.
+    """The settings of a model's pass over outputs, as `estimate/teacher_forcing.py` reads them.
 
-    model: folder of the model that reads. target: folder with the tokenizer of the outputs' model.
+    They are the first line of that program's input.
+    model: folder of the model whose predictions are read off (the target or a draft).
+    target: folder with the tokenizer of the target, whose outputs they are.
     folder: the folder for files of readings.
     precision: type of the model's weights, as PyTorch calls it; "auto": that of the checkpoint.
     temperature: divides the model's logits. enable_thinking: a variable of the chat template.
@@ -110,7 +112,7 @@ class PassSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenLimits:
-    """Limits of the process that makes token ids.
+    """Limits of the process that turns prompts and outputs into token ids.
 
     A tokenizer of 150,000 tokens is loaded in 1 s and 0.5 GiB, and makes a million token ids in a
     few seconds. A line of a prompt file cannot reach the limit `tokens`: it has fewer bytes.
@@ -133,7 +135,7 @@ class TokenLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizingSettings:
-    """The first line of the input of `estimate.tokenizing`; lines with outputs follow.
+    """The first input line of `draftworth/estimate/tokenizing.py`; lines with outputs follow.
 
     target: folder with the tokenizer. enable_thinking: a variable of the chat template.
     """
@@ -145,7 +147,7 @@ class TokenizingSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenIds:
-    """An output and its prompt as token ids: a line that `estimate.tokenizing` prints."""
+    """An output and its prompt as token ids: a line that `estimate/tokenizing.py` prints."""
 
     prompt_ids: tuple[int, ...]
     output_ids: tuple[int, ...]

@@ -44,7 +44,7 @@ LLMPERF_RESPONSES_SUFFIX = "_individual_responses.json"
 LLMPERF_SUMMARY_SUFFIX = "_summary.json"
 BLOCKS_FOLDER = "blocks"
 INTERRUPTED_FOLDER = "interrupted"
-# Not RESULT_SUFFIX, because files with that suffix are published.
+# Not RESULT_SUFFIX, because files with that suffix are published as metrics.
 INTERRUPTED_SUFFIX = ".block.json"
 RUN_FILE = "run.json"
 SPECIFICATION_FILE = "run_specification.json"
@@ -55,25 +55,28 @@ PUBLISHED_FILES = (
 )
 # EventBridge's name for the event of a new S3 object.
 OBJECT_CREATED = "Object Created"
-# Claims say how much of each result file is in CloudWatch. They lie outside of RUNS_FOLDER, so that
-# they raise no event.
+# The publisher's claims: for each result file, an object that says how much of the file is in
+# CloudWatch. They lie outside of RUNS_FOLDER, so that they raise no event.
 CLAIMS_FOLDER = "published"
-# An event goes to the dead-letter queue after this many deliveries. It is delivered again if its
-# file is claimed, or if AWS throttles the publisher; five deliveries are enough for both.
+# An event goes to the dead-letter queue after this many deliveries. It is delivered again if
+# another invocation is publishing its file, or if AWS throttles the publisher; five deliveries are
+# enough for both.
 MAX_RECEIVE_COUNT = 5
 
 # A larger block would make a file that exceeds the publisher's memory: 11.25 MiB of JSON become up
 # to 285 MiB of objects. A request has 600 bytes of JSON, a failed request usually at most 1 KiB.
 MAX_REQUESTS_PER_BLOCK = 10_000
 RESULT_LIMIT_BYTES = 45 * MIB // 4
-# Two names show that more than one model answered; a server may send another name per answer.
+# Two names already show that more than one model answered. There is a limit because a server could
+# send another name with each answer.
 MAX_ANSWERING_MODELS = 3
 # The variant without speculation and with the engine's own defaults, as a buyer would run it. The
 # baseline, in contrast, has the settings that the speculative variants need.
 AS_SHIPPED: Final = "baseline-as-shipped"
-# The baseline on a second server, in another slot. Neither of these two servers speculates.
+# The baseline once more, on a second server with other devices. As neither of the two servers
+# speculates, their difference shows by how much equal servers differ.
 CONTROL: Final = "control"
-# Names that no other server may have.
+# Names of servers that a user cannot give to a variant.
 RESERVED_NAMES: Final = (AS_SHIPPED, CONTROL)
 # There is a limit because each variant needs its own server and makes a report slower.
 MAX_VARIANTS = 100
@@ -120,7 +123,8 @@ class RequestRecord(Checked):
     tokens_per_step: output tokens after the first / verification steps; if the server counts no
         steps, output tokens after the first chunk / chunks after the first.
     first_chunk_tokens: output tokens in the first chunk; 1 if the server does not count by chunk.
-    chunks: number of chunks with output. usage_source: which chunks carry the server's counts.
+    chunks: number of streamed chunks that contain output.
+    usage_source: which chunks carry the server's token counts.
     run_queue_wait_s: how long the client was ready to run but had no core during this request.
     excluded: why the timing cannot be trusted; None if it can.
     llmperf_inter_token_latency_s: inter-token latency by llmperf's definition, for comparison only.
@@ -232,7 +236,10 @@ class ServerTimings:
 
 @dataclass(frozen=True, kw_only=True)
 class OtherRequests(Checked):
-    """Sums over warm-up and filler requests, which the server's histograms include too."""
+    """Sums over a block's unmeasured requests, which the server's histograms include too.
+
+    These are the warm-up, and fillers, which keep up the load while the last measured requests run.
+    """
 
     inter_token_latency_sum_s: Amount = 0.0
     inter_token_latency_count: Count = 0
@@ -247,7 +254,8 @@ class BlockResult(Checked):
     started_at_unix_s: the start of the warm-up.
     warmup_requests: number of requests that were sent before the measured requests.
     fillers: number of requests that kept the load complete while the last measured requests ran.
-    others: sums over warm-up and fillers, for the cross-check with the server's histograms.
+    others: sums over warm-up and fillers, with which the client's times are checked against the
+        server's histograms.
     max_tokens_per_step: the most tokens that a step can yield, 1 without speculation; None:
         unknown. `run.json` has this value too.
     speculation, server: the server's counts during the block; None: no usable counts.
@@ -280,7 +288,7 @@ class BlockResult(Checked):
 
     @property
     def stem(self) -> str:
-        """The file name without suffix: unique in the run, sorted in the order of measuring."""
+        """The block's file name without suffix, unique in its run; names sort as blocks ran."""
         return (
             f"{self.block:04d}-{self.prompt_class}-{self.case}-{self.load.label}-{self.variant}"
             f"-r{self.round}"
@@ -337,6 +345,7 @@ class Price(Checked):
     """The price of a node, and each variant's share of a node.
 
     as_of: the day on which the price was looked up, YYYY-MM-DD. source: where it was looked up.
+    node_shares: the share of a node that each variant's server has, 1 for a whole node.
     nodes: number of accelerator nodes, which are all billed while the run lasts.
     """
 
@@ -404,7 +413,7 @@ class ServerStart(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class PassedGate(Checked):
-    """A gate that a run passed: a check before the measuring, in which a server answers a prompt.
+    """A check (gate) that a run passed before it measured: a server had to answer a prompt.
 
     gate: what had to work (`draftworth/measuring/gates.py`). variant: the server that answered.
     seconds: how long the answer took. tokens: output tokens of the answer; None if not counted.
@@ -430,13 +439,15 @@ class RunResult(Checked):
     temperature: 0 means greedy, so that variant and baseline should give the same outputs.
     class_weights: each prompt class's part of the traffic (sum: 1); empty without an experiment.
     scheduling: the Linux scheduling class of the client's process, in words.
-    repetitions: how many the experiment has. shortened: why a complete run ended before the end of
-        its plan; empty if it did not.
-    server_starts: what servers report of their last start, by variant; missing: nothing reported.
+    repetitions: how many repetitions the experiment has; all servers are started again between two.
+    shortened: why a complete run ended before everything planned was measured; empty if it did not.
+    server_starts: the values that servers report of their last start, by variant; a variant is
+        missing if its server reported none.
     self_tests: the self-test of each server's newest pod, by the server's name.
     serving: the engine, target and devices; None if the servers at the endpoints are not known.
     gates: passed gates in the order of time; servers pass a gate again after they were changed.
-    draftworth_version: the version that wrote the file, for the error if `schema` is not known.
+    draftworth_version: the version that wrote the file; the error that a reader raises for an
+        unknown `schema` names it.
     """
 
     schema: str = "draftworth.run/8"

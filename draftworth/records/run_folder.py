@@ -30,8 +30,8 @@ class Run:
     unlisted: result files in the folder that `run.json` does not list; they are not read.
     likelihoods: likelihoods of the outputs under models; empty if they were not computed.
     search: the result of the run's search; None if the run had no search.
-    class_weights: each class's part of the output tokens (sum: 1), if the run is judged with other
-        weights than those of its experiment; empty: with `RunResult.class_weights`.
+    class_weights: each prompt class's share of the output tokens (sum: 1), where the run is to be
+        judged for another traffic than its experiment's; empty: `RunResult.class_weights` is used.
     """
 
     result: results.RunResult
@@ -70,7 +70,10 @@ def read_run(folder: Path) -> Run:
 
 
 def read_end(folder: Path) -> results.RunResult:
-    """Read only `run.json`; UserInputError: it is missing or wrong, or it names unsafe files."""
+    """Read only a run's `run.json`, which is written when the run ends.
+
+    UserInputError is raised if the file is missing or wrong, or lists blocks by unsafe file names.
+    """
     file = folder / results.RUN_FILE
     if not os.path.isfile(file):  # Path.is_file() raises for a path that is too long
         runs = folder.glob(f"*/{results.RUN_FILE}") if os.path.isdir(folder) else ()

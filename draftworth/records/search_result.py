@@ -40,8 +40,10 @@ class Search:
 
     drafts_read_text: the drafts are models whose only input is text, so a pass over the baseline's
         outputs predicts their tokens per step. (Heads need the target's hidden states.)
-    step_cost_per_draft: lowest and highest published cost of a drafted token, in baseline steps.
-    within: a candidate is measured only if it may be cheaper than the best by more than this share.
+    step_cost_per_draft: lowest and highest published time that each drafted token adds to a step,
+        divided by the time of a baseline step.
+    within: a candidate is measured only if it may be cheaper than the cheapest measured variant
+        (the baseline included) by more than this share.
     forecast: expected tokens per step by candidate and prompt class; empty without an estimate.
     hours, usd: limits of the whole run, after which no further candidate begins; None: no limit.
     tokens_per_day: output tokens of future traffic, which lasts `days`; None: not known. A
@@ -75,7 +77,7 @@ class Search:
 
 @dataclass(frozen=True, kw_only=True)
 class CostInterval:
-    """A cost with its 95% interval."""
+    """A cost, divided by the baseline's, with its 95% interval."""
 
     value: float
     low: float
@@ -90,7 +92,8 @@ class CandidateResult(Checked):
         estimated from the blocks of all candidates, also for a candidate without own blocks.
     measured: the cost from the candidate's own blocks alone; None: it was not measured.
     predicted: the cost that was expected when the candidate was chosen; None: without a forecast.
-    step_cost: time of a step in baseline steps. tokens_per_step: tokens per step by prompt class.
+    step_cost: time of a step divided by the time of a baseline step.
+    tokens_per_step: tokens per step by prompt class.
     chance: probability that the candidate is cheaper than the best measured one, or than the
         baseline if that is cheaper, by more than `Search.within`; 0 if it was measured.
     """
@@ -154,5 +157,5 @@ class SearchResult(Checked):
 
 
 def read_search(folder: Path, run_id: str) -> SearchResult | None:
-    """Return a run's search result, None without a file; raise UserInputError for a wrong file."""
+    """Return a run's search result, None if it has no file; UserInputError: the file is wrong."""
     return read_beside(SearchResult, folder / SEARCH_FILE, run_id, what="a search")

@@ -2,7 +2,8 @@
 
 The program that starts vLLM writes the server's state into the results bucket after every change;
 the capacity controller and the measuring pod learn from it that a server will not become healthy.
-This module is not a part of `deployment`, because the serving pods' ConfigMap has a size limit.
+The serving pods get this module's source in a ConfigMap, whose size is limited; so `deployment.py`,
+which they do not need, is another module.
 """
 
 from collections.abc import Mapping
@@ -20,15 +21,17 @@ CONTROL_PREFIX = "control/"
 class Decoding:
     """How one variant decodes; the method `none` has no window and no draft.
 
-    draft: hub id or folder of the draft; None also for n-gram drafting. draft_revision: the draft's
-        commit, branch or tag on the hub; None: a folder, or a run of an earlier version.
+    draft: Hugging Face id or folder of the draft; None also for n-gram drafting.
+    draft_revision: the draft's commit, branch or tag on Hugging Face; None: the draft is a folder,
+        or an earlier version measured the run.
     artifact_key: the key of the variant's compiled graphs; None without Neuron devices.
     """
 
     method: str
     window: int | None = None
     draft: str | None = None
-    # Not compared: a step-cost card can be used with another revision, and graphs of another key.
+    # `==` ignores these two fields, because a step-cost card is also valid for another revision of
+    # the draft, and for compiled graphs with another artifact key.
     draft_revision: str | None = field(default=None, compare=False)
     artifact_key: str | None = field(default=None, compare=False)
 
@@ -37,8 +40,9 @@ class Decoding:
 class ServingFacts:
     """Everything that the time of a step depends on, except the load.
 
-    image: None if the engine does not run in a container. target_model: hub id or folder.
-    target_revision: commit, branch or tag on the hub; None: a folder, or not recorded.
+    image: None if the engine does not run in a container.
+    target_model: Hugging Face id or folder of the target.
+    target_revision: commit, branch or tag on Hugging Face; None: a folder, or not recorded.
     lnc: physical cores in a logical NeuronCore. slot_devices: number of devices of a slot.
     instance_type, tensor_parallel_size, lnc, slot_devices: None without Neuron devices.
     decoding: method, window and draft, by variant.
@@ -64,24 +68,27 @@ SERVERS_FOLDER = f"{CONTROL_PREFIX}serving/"
 VARIANT_VARIABLE = "DRAFTWORTH_VARIANT"
 SERVER_VARIABLE = "DRAFTWORTH_SERVER"
 POD_VARIABLE = "DRAFTWORTH_POD"
-# The longest self-test of a pod; it takes seconds if all is well.
+# A pod's self-test may take at most this long; it takes seconds if all is well.
 SELF_TEST_LIMIT_MINUTES = 11
-# Limits of the time from a pod's self-test until its server is healthy, with compiled graphs and
-# without. Later it is not started again. `plan` assumes at most 10 minutes for loading; with 10
-# minutes for the node's start, a server that never becomes healthy costs half an hour.
+# How long a server may take from the end of its pod's self-test until it is healthy: the first
+# limit is for a server that loads compiled graphs, the second for one that must compile. A server
+# that is not healthy by then is ended and not started again. `plan` assumes at most 10 minutes for
+# loading; with 10 minutes for the node's start, a server that never becomes healthy costs half an
+# hour of the node.
 LOAD_LIMIT_MINUTES = 20
 COMPILE_LIMIT_MINUTES = 120
 # How long to wait for a server's first answer: the longer limit, and 10 minutes in which a node
 # joins the cluster and pulls the image.
 START_ALLOWANCE_MINUTES = COMPILE_LIMIT_MINUTES + 10
 
-# More than any instance has.
+# A limit for the list of devices in a self-test: more devices than any instance has.
 MAX_DEVICES = 1000
 
 # This many last lines of a log contain the traceback of the error that ended the server.
 LAST_LINES = 50
 
-# testing: the pod tests its devices; with a `self_test`, it has done so and prepares its graphs.
+# testing: the pod tests its devices; if `self_test` is not None, it has tested them and fetches its
+# compiled graphs.
 # starting: vLLM runs and has not answered yet. healthy: vLLM has answered. ended: the process has
 # ended and is started again. given_up: it is not started again, and the nodes may be released.
 ServerPhase = Literal["testing", "starting", "healthy", "ended", "given_up"]
@@ -116,7 +123,7 @@ class SelfTest(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # `run.json` takes this from a pod, and its size is limited.
+        # A pod's self-test becomes a part of `run.json`, whose size is limited.
         texts = max(map(len, (self.driver, self.runtime, self.failed)))
         if len(self.devices) > MAX_DEVICES or texts > REASON_CHARACTERS:
             raise ValueError(
@@ -128,7 +135,8 @@ class SelfTest(Checked):
 class ServerState(Checked):
     """`control/serving/SERVER.json`: the state of one server after its last change.
 
-    server: the name of the server's Deployment; a variant has two servers if servers swap slots.
+    server: the name of the server's Deployment. A variant has two of them if the variants swap
+        their slots (the devices that each uses) during the run.
     pod: the name of the server's pod.
     start: how often the server was started in this pod, this time included.
     phase: `ended` also if the server was stopped on purpose; a killed pod leaves its last phase.

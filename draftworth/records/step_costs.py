@@ -69,13 +69,19 @@ class StepCostCard:
 
 
 def _sha256_of_content(data: bytes) -> str:
-    """Hash a card without its own hash; keys that this version does not know are included."""
+    """Return the SHA-256 of a card's JSON without its own hash, in hexadecimal.
+
+    Keys that this version does not know are a part of what is hashed.
+    """
     content = {**load_object(data), "content_sha256": ""}
     return hashlib.sha256(dump_json(content)).hexdigest()
 
 
 def read_step_costs(path: Path) -> StepCostCard:
-    """Read a card from its file or a run's folder; UserInputError: it is missing or was changed."""
+    """Read a step-cost card. path: its file, or the folder of its run.
+
+    UserInputError is raised if the card is missing or wrong, or was changed after it was written.
+    """
     file = path / STEP_COSTS_FILE if path.is_dir() else path
     printed_path = one_line(str(file))
     try:

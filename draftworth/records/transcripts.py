@@ -13,7 +13,7 @@ from draftworth.records.codec import RecordError, dump_record, load_record
 from draftworth.records.results import BLOCKS_FOLDER, TRANSCRIPT_SUFFIX, BlockResult
 from draftworth.untrusted import MIB, TooLargeError, one_line, open_file, without_secrets
 
-# A compressed block of MAX_REQUESTS_PER_BLOCK requests with 6,000 chunks each is smaller.
+# The compressed transcripts of MAX_REQUESTS_PER_BLOCK requests with 6,000 chunks each are smaller.
 FILE_LIMIT_BYTES = 256 * MIB
 # The line of a request with 100,000 chunks has 2 MiB.
 LINE_LIMIT_BYTES = 4 * MIB
@@ -78,12 +78,15 @@ def _with_secrets_replaced(transcript: Transcript) -> Transcript:
     text = without_secrets(transcript.text)
     if text == transcript.text:
         return transcript
-    # The ids of its tokens are the secret in another form.
+    # The token ids would give the secret away too.
     return replace(transcript, text=text, token_ids=None)
 
 
 def read_transcripts(folder: Path, blocks: tuple[BlockResult, ...]) -> Transcripts:
-    """Read the transcripts of blocks that have a file; raise UserInputError for a wrong file."""
+    """Return the transcripts of blocks by request id; raise UserInputError for a wrong file.
+
+    folder: the run's folder. A block without a transcript file is left out.
+    """
     transcripts: dict[str, Transcript] = {}
     for block in blocks:
         path = folder / BLOCKS_FOLDER / f"{block.stem}{TRANSCRIPT_SUFFIX}"

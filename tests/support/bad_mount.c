@@ -1,5 +1,6 @@
-/* Preloaded, it makes a mounted checkpoint bad as MOUNT says: `slow` gives a byte a second of a
-   file, `gone` refuses its files as a FUSE mount does whose process has ended. */
+/* A library for LD_PRELOAD, which makes the mounted checkpoint `target` fail. The environment
+   variable MOUNT says how: with `slow`, reading a file yields one byte per second; with `gone`,
+   opening a file fails as on a FUSE mount whose process has ended (ENOTCONN). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -13,7 +13,7 @@ SECONDS_PER_REQUEST = 2.0
 
 
 def make_record(index: int = 0, **overrides: Any) -> results.RequestRecord:
-    """Return a request that neither failed nor is excluded; `index` varies start and figures."""
+    """Return the record of a good request; each `index` gives another start and other figures."""
     fields: dict[str, Any] = {
         "error_code": None,
         "error_msg": "",
@@ -41,7 +41,7 @@ def make_record(index: int = 0, **overrides: Any) -> results.RequestRecord:
 
 
 def make_failed_record(index: int = 0, **overrides: Any) -> results.RequestRecord:
-    """Return a request that ended in an error and has no figures."""
+    """Return the record of a request that failed with status 500 and so has no figures."""
     fields: dict[str, Any] = {
         "error_code": 500,
         "error_msg": "the server answered 500",
@@ -56,7 +56,7 @@ def make_failed_record(index: int = 0, **overrides: Any) -> results.RequestRecor
 
 
 def make_block(*, request_count: int = 3, **overrides: Any) -> results.BlockResult:
-    """Return a block of requests of `make_record`, which start `SECONDS_PER_REQUEST` apart."""
+    """Return the result of a block of good requests, which start `SECONDS_PER_REQUEST` apart."""
     requests = tuple(make_record(index) for index in range(request_count))
     fields: dict[str, Any] = {
         "run_id": "20261120-100000-a1b2c3",
@@ -81,7 +81,7 @@ def make_block(*, request_count: int = 3, **overrides: Any) -> results.BlockResu
 
 
 def make_run(*blocks: results.BlockResult, **overrides: Any) -> results.RunResult:
-    """Return the result of a complete run with these blocks, of a baseline and one variant."""
+    """Return the result of a complete run of a baseline and one variant, which lists `blocks`."""
     fields: dict[str, Any] = {
         "run_id": "20261120-100000-a1b2c3",
         "experiment": "qwen3-32b",
@@ -105,7 +105,7 @@ def make_run(*blocks: results.BlockResult, **overrides: Any) -> results.RunResul
 
 
 def make_price(**overrides: Any) -> results.Price:
-    """Return the price of a node of 10 USD per hour; baseline and variant have a quarter each."""
+    """Return a price of 10 USD per node-hour; `baseline` and `k7` each use a quarter of a node."""
     fields: dict[str, Any] = {
         "usd_per_node_hour": 10.0,
         "as_of": "2026-03-15",

@@ -9,7 +9,11 @@ from tests.support.snapshot import UPDATE_VARIABLE
 
 
 def assert_block(document: Path, name: str, expected: str) -> None:
-    """Assert that `expected` is between `<!-- NAME: ... -->` and `<!-- end of NAME -->`."""
+    """Assert that a document has `expected` between its comments NAME and `end of NAME`.
+
+    These are `<!-- NAME: ... -->` and `<!-- end of NAME -->`. While snapshots are updated, the text
+    between them is replaced by `expected`, and the test fails so that somebody reads the change.
+    """
     text = document.read_text(encoding="utf-8")
     before, begin, rest = text.partition(f"<!-- {name}:")
     comment, arrow, rest = rest.partition("-->\n")

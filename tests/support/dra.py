@@ -1,7 +1,8 @@
 """Allocates one node's devices to resource claims, as the Kubernetes scheduler does (DRA).
 
-It has enough of resource.k8s.io/v1 for claims with one exact request: device classes, CEL
-selectors, match attributes, counts. It refuses all else, so that no claim passes unchecked.
+It knows as much of the API resource.k8s.io/v1 as a claim with one exact request needs: device
+classes, CEL selectors, match attributes and counts. It refuses any claim that has something else,
+so that no claim passes unchecked.
 """
 
 from collections import defaultdict
@@ -30,7 +31,7 @@ class UnsupportedClaimError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """One device of a ResourceSlice; attributes by domain, then by name."""
+    """One device of a ResourceSlice; `attributes` are by domain, then by name in the domain."""
 
     name: str
     driver: str
@@ -61,11 +62,13 @@ def allocate(
     *,
     classes: Mapping[str, str] = NEURON_CLASSES,
 ) -> tuple[Device, ...]:
-    """Return devices for one claim, from the free devices.
+    """Return the devices that one claim gets, out of the free devices.
+
+    classes: for each known device class, the CEL expression that its devices must fulfil.
 
     Raises:
-        UnallocatableError: no free devices fit.
-        UnsupportedClaimError: the claim cannot be judged here.
+        UnallocatableError: too few free devices fit.
+        UnsupportedClaimError: the claim has something that this allocator does not know.
     """
     devices = claim_spec["devices"]
     request = _only_request(devices)
@@ -86,7 +89,10 @@ def allocate(
 def allocate_all(
     claim_specs: Iterable[Mapping[str, Any]], devices: Sequence[Device]
 ) -> list[tuple[Device, ...]]:
-    """Return the devices for each claim, allocated one after the other on one node."""
+    """Return the devices of each claim; the claims get them one after another on one node.
+
+    UnallocatableError is raised if no free devices are left that fit a claim.
+    """
     free = list(devices)
     allocations = []
     for claim_spec in claim_specs:
@@ -107,7 +113,10 @@ def _only_request(devices: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _match_attributes(devices: Mapping[str, Any], request: str) -> list[str]:
-    """Return attributes that must be equal; a constraint without `requests` is for all."""
+    """Return the attributes in which all devices of the request `request` must be equal.
+
+    A constraint without `requests` applies to every request of the claim.
+    """
     return [
         constraint["matchAttribute"]
         for constraint in devices.get("constraints", [])
@@ -126,7 +135,10 @@ def _connected(devices: Iterable[Device], attributes: Sequence[str]) -> list[lis
 
 
 def _selects(expression: str, device: Device) -> bool:
-    """Evaluate a CEL selector; raise its error, because the scheduler stops at an error too."""
+    """Return whether a CEL expression selects the device.
+
+    An error of the expression is raised, because the scheduler too gives up at such an error.
+    """
     value = {"driver": device.driver, "attributes": device.attributes}
     result = _program(expression).evaluate({"device": json_to_cel(value)})
     if isinstance(result, Exception):

@@ -16,10 +16,10 @@ from botocore.hooks import EventAliaser, HierarchicalEmitter
 
 @contextmanager
 def service_models_read_once() -> Iterator[None]:
-    """Have all botocore sessions of the process share what each would make from service models.
+    """Make all botocore sessions of this process share what they compute from service models.
 
-    That is the loader, which parses each model once, the class of a service's clients, and an
-    event's other names. Sessions only read them.
+    This is the loader, which then parses each service's model only once; the client class of each
+    service; and the aliases of event names. It is safe because sessions never change them.
     """
     classes: dict[str, Any] = {}
     creator_class: Any = ClientCreator
@@ -63,7 +63,10 @@ def _made_signing_key() -> Any:
 
 
 def emulated_account() -> str:
-    """Return the endpoint of an empty account: one server for each process, reset at each call."""
+    """Return the URL of an emulated, empty AWS account.
+
+    Each process has one server (moto), and each call deletes all that the server holds.
+    """
     from moto.moto_api._internal.models import moto_api_backend
 
     url = _server()
@@ -76,7 +79,7 @@ def _server() -> str:
     from moto import backends
     from moto.server import ThreadedMotoServer
 
-    # moto's server would search the folders of all services twice for each request.
+    # Without this list, moto's server would search the folders of all services twice per request.
     services = tuple(backends.list_of_moto_modules())
     backends.list_of_moto_modules = lambda: services
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it logs each request
@@ -89,7 +92,10 @@ def _server() -> str:
 
 @contextmanager
 def small_parts() -> Iterator[None]:
-    """Allow uploads in parts of any size; the smallest part that S3 accepts has 5 MiB."""
+    """Allow multipart uploads with parts of any size, though S3 refuses parts below 5 MiB.
+
+    Tests can then upload a small object in several parts.
+    """
     adjuster = functools.partial(s3transfer.utils.ChunksizeAdjuster, min_size=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("s3transfer.upload.ChunksizeAdjuster", adjuster)

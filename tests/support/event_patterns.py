@@ -6,7 +6,10 @@ from typing import Any
 
 
 def matches(pattern: Any, value: Any) -> bool:
-    """Return whether the value fits: names, lists of values, prefixes, suffixes and wildcards."""
+    """Return whether an event, or a value in it, matches an EventBridge pattern.
+
+    The pattern may have keys, lists of values, and the filters `prefix`, `suffix` and `wildcard`.
+    """
     if isinstance(pattern, Mapping):
         return isinstance(value, Mapping) and all(
             key in value and matches(wanted, value[key]) for key, wanted in pattern.items()

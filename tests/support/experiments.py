@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 Edit = Callable[[dict[str, Any]], object]
 
 
-# The published experiment's workload in tests: rounds of 8 at one load.
+# The workload that tests give to the experiment qwen3-32b: rounds of 8 requests at one load.
 ROUNDS = {
     "classes": [{"name": "structured"}, {"name": "open_ended"}],
     "concurrency": 4,
@@ -30,8 +30,10 @@ ROUNDS = {
 
 
 def shipped(name: str) -> dict[str, Any]:
-    """Return the data of a shipped experiment file with absolute paths; the published one has
-    `ROUNDS` in tests."""
+    """Return the data of the experiment file `name`.yaml of this repository, with absolute paths.
+
+    `qwen3-32b` gets the smaller workload `ROUNDS` and one repetition.
+    """
     return copy.deepcopy(_shipped_once(name))
 
 
@@ -50,7 +52,7 @@ def _shipped_once(name: str) -> dict[str, Any]:
 
 
 def write_experiment(folder: Path, edit: Edit, *, base: str = "qwen3-32b") -> Path:
-    """Write a copy of a shipped experiment, changed by `edit`, to a file; return its path."""
+    """Write a copy of the shipped experiment `base`, changed by `edit`; return the file's path."""
     data = shipped(base)
     edit(data)
     path = folder / "experiment.yaml"
@@ -86,7 +88,8 @@ def both(*edits: Edit) -> Edit:
     return edit
 
 
-# Changes the shipped EAGLE3 experiment to Llama 3.1 8B with a DFlash head on one device.
+# Changes the shipped experiment with an EAGLE3 head for Llama 3.1 8B: its variant has a DFlash head
+# instead.
 DFLASH_HEAD = "z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat"
 DFLASH = both(
     put("release", value="neuron-2.33.0"),
@@ -103,7 +106,8 @@ DFLASH = both(
 )
 
 
-# DFlash on Llama 3.1 8B: a search over drafts, each with its own window.
+# Changes the shipped search over draft models to one over DFlash heads of Llama 3.1 8B. A head
+# works only with the window that it was trained for, so there is one candidate per head.
 OF_HEADS = both(
     put("release", value="neuron-2.33.0"),
     put("target", "model", value="meta-llama/Llama-3.1-8B-Instruct"),
@@ -112,25 +116,25 @@ OF_HEADS = both(
 
 
 def load_spec(path: Path) -> Experiment:
-    """Return the checked experiment of a file, not resolved."""
+    """Return the checked content of an experiment file, without the plan derived from it."""
     return load_experiment(path).spec
 
 
 @cache
 def resolved(name: str = "qwen3-32b") -> ResolvedNeuron:
-    """Return a shipped experiment that runs on AWS, resolved."""
+    """Return a shipped experiment that runs on AWS, with its placement, commands and keys."""
     return load_neuron(ROOT / "experiments" / f"{name}.yaml")
 
 
 @cache
 def with_rounds() -> ResolvedNeuron:
-    """Return the published experiment with `ROUNDS`, resolved."""
+    """Return the resolved experiment qwen3-32b with the smaller workload `ROUNDS`."""
     with tempfile.TemporaryDirectory() as folder:
         return load_neuron(write_experiment(Path(folder), lambda _: None))
 
 
 def changed(experiment: ResolvedNeuron, **values: Any) -> ResolvedNeuron:
-    """Return the experiment with other values at the top level of its file, resolved again."""
+    """Return an experiment with these top-level values of its file replaced, resolved again."""
     spec = experiment.spec.model_copy(update=values)
     again = resolve(LoadedExperiment(spec=spec, path=experiment.path, cases=experiment.cases))
     assert isinstance(again, ResolvedNeuron)
@@ -138,13 +142,13 @@ def changed(experiment: ResolvedNeuron, **values: Any) -> ResolvedNeuron:
 
 
 def changed_in(experiment: ResolvedNeuron, section: str, **values: Any) -> ResolvedNeuron:
-    """Return the experiment with other values in one section, resolved again."""
+    """Return an experiment with these values in one section of its file replaced."""
     part = getattr(experiment.spec, section).model_copy(update=values)
     return changed(experiment, **{section: part})
 
 
 def with_third_variant(experiment: ResolvedNeuron) -> ResolvedNeuron:
-    """Return the experiment with a third variant, which has the same draft and window 5."""
+    """Return an experiment of two variants with a third: the second's draft, but window 5."""
     _, drafted = experiment.spec.variants
     third = drafted.model_copy(update={"name": "k5", "window": 5})
     return changed(experiment, variants=(*experiment.spec.variants, third))
@@ -167,8 +171,10 @@ def on_small_nodes(experiment: ResolvedNeuron) -> ResolvedNeuron:
 
 
 def changed_aws(experiment: ResolvedNeuron, **values: Any) -> ResolvedNeuron:
-    """Return the experiment with other values in its AWS section, checked and resolved again."""
-    # Checked, because a changed experiment must be one that a file could have.
+    """Return an experiment with these values of its AWS section replaced.
+
+    pydantic's ValidationError is raised if no experiment file could have the new section.
+    """
     data = experiment.spec.aws.model_dump() | {
         key: value.model_dump() if hasattr(value, "model_dump") else value
         for key, value in values.items()

@@ -1,14 +1,15 @@
-"""A small model hub over real HTTP, which answers the hub's own client as huggingface.co does.
+"""A small stand-in for the Hugging Face Hub, which answers `huggingface_hub` over real HTTP.
 
-It has two servers on loopback, because there are two hosts in reality: the hub, which knows
-accounts, and its storage, which accepts signed URLs and must never receive a token.
+It has two servers on loopback, because Hugging Face has two hosts: the hub, which knows accounts,
+and its storage, which accepts signed URLs and must never receive a token.
 
-    GET  /api/models/ID/revision/REV?blobs=true   commit, files, sizes, git and LFS hashes
-    HEAD /ID/resolve/REV/PATH     large file: 302 to the storage, with X-Linked-Size and -Etag;
-    GET                           others: 307 to another URL of the hub, then the file
-    GET  storage/COMMIT/PATH?...  the bytes, with Range
+    GET  hub /api/models/ID/revision/REV?blobs=true   commit, files, sizes, git and LFS hashes
+    HEAD hub /ID/resolve/REV/PATH     a large file: status 302 and the file's URL in the storage,
+    GET                               with the headers X-Linked-Size and X-Linked-Etag;
+                                      a small file: status 307 and another URL of the hub
+    GET  storage /storage/ID/COMMIT/PATH?...          the bytes of a large file, with Range
 
-Refusals have the headers that the client reads (X-Error-Code, X-Error-Message). A test sets the
+An error has the headers that the client reads (X-Error-Code, X-Error-Message). A test sets the
 failures that it wants in `Trouble`.
 """
 
@@ -37,34 +38,37 @@ class Repo:
     gated: bool = False
     private: bool = False
     lfs_from_bytes: int = 1024
-    """Files of this size are in large file storage."""
+    """Files of at least this size are in git's large file storage (LFS)."""
 
 
 @dataclass
 class Trouble:
-    """The failures that a test wants; most stop when their list or number is used up."""
+    """The failures that a test wants from the servers.
+
+    Those in a list, in `corrupt` or in `cut_after_bytes` stop when they are used up.
+    """
 
     statuses: list[int] = field(default_factory=list)
-    """Answers to the next requests to the hub, instead of the right ones."""
+    """The hub answers its next requests with these HTTP statuses, one per request."""
     info: bytes | None = None
-    """What the hub says of any model, instead of what is so."""
+    """If set, the hub's answer to a question about any model, instead of the true JSON."""
     storage_statuses: list[int] = field(default_factory=list)
-    """The same of the storage."""
+    """The storage answers its next requests with these HTTP statuses, one per request."""
     corrupt: dict[str, int] = field(default_factory=dict)
-    """Path: how many times more its bytes come altered, as many as they should be."""
+    """By path: how many of the next downloads have wrong bytes, though the right number of them."""
     cut_after_bytes: dict[str, int] = field(default_factory=dict)
-    """Path: the connection ends after so many bytes, once."""
+    """By path: after how many bytes the connection of the next download ends."""
     held: dict[str, threading.Event] = field(default_factory=dict)
-    """Path: the second half comes when the event is set."""
+    """By path: the second half of a download is sent only after this event was set."""
     endless: dict[str, bytes] = field(default_factory=dict)
-    """Path, or LISTING: what its body repeats for ever, without a length."""
+    """By path, or by LISTING: the bytes that the answer repeats for ever, without a length."""
     compressed: set[str] = field(default_factory=set)
-    """Paths that come compressed, whatever was asked for."""
+    """The paths whose downloads are compressed with gzip, even if the client does not accept it."""
 
 
 @dataclass(frozen=True)
 class HubRequest:
-    """A request that reached one of the two servers."""
+    """A request that reached one of the two servers, `hub` or `storage`."""
 
     server: str
     method: str
@@ -75,7 +79,11 @@ class HubRequest:
 
 @dataclass
 class LocalHub:
-    """The running hub. tokens: for each token, the gated and private models that it may read."""
+    """The running stand-in; a test may change its models, tokens and failures at any time.
+
+    repos: the models by their ids. requests: all requests so far, in order.
+    tokens: for each access token, the ids of gated and private models that it may read.
+    """
 
     url: str
     storage_url: str
@@ -99,7 +107,7 @@ def git_blob_sha1(data: bytes) -> str:
 
 
 def lfs_pointer(data: bytes) -> bytes:
-    """Return the pointer that git has instead of a file in large file storage."""
+    """Return the small text that git stores instead of a file in large file storage (LFS)."""
     sha256 = hashlib.sha256(data).hexdigest()
     return (
         f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {len(data)}\n"
@@ -108,7 +116,10 @@ def lfs_pointer(data: bytes) -> bytes:
 
 @contextmanager
 def local_hub(repos: Mapping[str, Repo], *, address: str = "127.0.0.1") -> Iterator[LocalHub]:
-    """Run a hub with these models. address: an IP address of this machine."""
+    """Run a stand-in for the Hugging Face Hub with these models, until the `with` block ends.
+
+    repos: the models by their ids. address: an IP address of this machine.
+    """
     servers = [_Server((address, 0), handler) for handler in (_HubHandler, _StorageHandler)]
     urls = [f"http://{address}:{server.server_address[1]}" for server in servers]
     hub = LocalHub(url=urls[0], storage_url=urls[1], repos=dict(repos))
@@ -193,7 +204,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def send_file(self, path: str, data: bytes, headers: Mapping[str, str]) -> None:
-        """Send a file, whole or from `Range: bytes=N-`, with the failures that `Trouble` has."""
+        """Send a file, or its part from `Range: bytes=N-`, with the failures set in `Trouble`."""
         trouble, start = self.hub.trouble, self._range_start()
         if self.command == "GET" and path in trouble.endless:
             self.send_for_ever(trouble.endless[path])
@@ -214,7 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._write(path, data[start:])
 
     def send_for_ever(self, piece: bytes) -> NoReturn:
-        """Send a body without an end, until the client goes."""
+        """Send a body that repeats `piece` until the client closes the connection."""
         self.send_response(200)
         self.send_header("Connection", "close")
         self.end_headers()
@@ -256,7 +267,7 @@ class _HubHandler(_Handler):
             raise _Refusal(404, None, "Sorry, we can't find the page you are looking for.")
 
     def _repo(self, model: str) -> Repo:
-        """Return a model that the caller may see; refuse a private model as if it was missing."""
+        """Return a model that the request's token may see; refuse a private one as if missing."""
         readable = self._readable()
         repo = self.hub.repos.get(model)
         if repo and not (repo.private and model not in readable):
@@ -282,7 +293,10 @@ class _HubHandler(_Handler):
         return commit
 
     def _info(self, model: str, revision: str) -> None:
-        """Answer for gated models too, as in reality: the list of their files is public."""
+        """Answer with a model's commit and list of files.
+
+        For a gated model, too, this needs no token: as on huggingface.co, its list is public.
+        """
         repo = self._repo(model)
         commit = self._commit(repo, revision)
         blobs = parse_qs(urlsplit(self.path).query).get("blobs") in (["true"], ["True"])

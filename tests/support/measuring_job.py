@@ -17,7 +17,8 @@ IN_A_JOB = {
 }
 RUN_OF_THE_JOB = "llmperf-test-01234567-89abcdef"
 
-# Takes a specification, arguments and environment; gives the exit code and what was logged.
+# The type of a function that runs the measuring program in a test. It takes the specification,
+# arguments and environment variables, and returns the exit code and the log.
 Program = Callable[..., tuple[int, str]]
 
 CASE = Case(

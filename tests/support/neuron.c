@@ -1,5 +1,6 @@
-/* Stands in for the Neuron runtime's library. What nrt_init does is in STAND_IN_NRT_INIT: it
-   returns that number (0 without one), or does `hang` or `crash`. */
+/* A stand-in for the Neuron runtime's library, libnrt. The environment variable STAND_IN_NRT_INIT
+   says what nrt_init does: it returns this number (0 if the variable is not set), never returns
+   (`hang`), or aborts the process (`crash`). */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-"""A stand-in for what a node with Neuron devices shows a container: driver, devices, runtime."""
+"""Makes folders that stand in for a Neuron node's driver, devices and runtime library."""
 
 import shutil
 import subprocess
@@ -20,9 +20,14 @@ def put_node(
     runtime: str = RUNTIME,
     first: int = 0,
 ) -> Path:
-    """Make `sys`, `dev` and `lib` (the runtime, if there is a compiler); return the folder.
+    """Make in `folder` what a container sees of a Neuron node in /sys and /dev; return `folder`.
 
-    driver: empty for a node without one; a version that is there stays.
+    `sys` and `dev` hold the driver's version and the devices. `lib` holds a stand-in for the
+    runtime library, if this machine has a C compiler.
+    devices: number of devices, which are numbered from `first`.
+    driver: the driver's version, empty for a node without a driver. If an earlier call has written
+        a version, that one is kept.
+    runtime: the version in the runtime library's file name, empty if the name has none.
     """
     module = folder / "sys" / "module" / "neuron"
     for path in (module, folder / "dev", folder / "lib"):
@@ -45,7 +50,10 @@ def has_compiler() -> bool:
 
 @cache
 def compiled(name: str) -> bytes:
-    """Return a shared library, compiled from a C file of this folder; skip without a compiler."""
+    """Return the bytes of a shared library that is compiled from the C file `name` in this folder.
+
+    The test is skipped if this machine has no C compiler.
+    """
     if not has_compiler():
         pytest.skip("no C compiler `cc` here, and the stand-in is a shared library")
     with TemporaryDirectory() as folder:

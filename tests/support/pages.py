@@ -1,4 +1,4 @@
-"""Pages of HTML as a test reads them."""
+"""Lists the elements of an HTML page for tests, and has a text that must be escaped in a page."""
 
 from html.parser import HTMLParser
 
@@ -6,7 +6,7 @@ HOSTILE = '<script>alert("x")</script> $\\frac$ | `k7` _[a](http://b)'
 
 
 class Tags(HTMLParser):
-    """Elements and attributes of a page."""
+    """The elements of an HTML page in order, as (name, attributes), in `elements`."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Predictions of a draft's steps, with defaults for what a test does not set."""
+"""Makes predictions of tokens per step, with defaults for what a test does not set."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Ends a process and all that it started, as the end of a container does."""
+"""Kills a process and all processes that it started, as the end of a container does."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ def end_family(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None
     """Kill the process and all its descendants, even those in sessions of their own."""
     if process.poll() is not None:
         return
-    process.send_signal(signal.SIGSTOP)  # it starts no more processes
+    process.send_signal(signal.SIGSTOP)  # so that it cannot start processes that are not found
     for pid in [*descendants(process.pid), process.pid]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Acceptance profiles of the shipped search."""
+"""Makes acceptance profiles for the shipped search `qwen3-32b-search`."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,11 @@ CLASSES = ("structured", "open_ended")
 
 
 def draft_of(folder: str) -> dict[str, Any]:
-    """Return a draft's acceptance for windows 3 to 15: each checked draft token yields 0.25."""
+    """Return a draft's part of a profile: each drafted token that is checked adds 0.25 tokens.
+
+    It has an entry for each number of checked tokens from 2 to 14, as windows from 3 to 15 need.
+    folder: the name of the draft in the profile.
+    """
     windows = [
         {"drafts_checked": checked, "tokens_per_step": {"value": 1 + 0.25 * checked}}
         for checked in range(2, 15)
@@ -19,6 +23,6 @@ def draft_of(folder: str) -> dict[str, Any]:
 
 
 def write_profile_of(folder: Path, *drafts: dict[str, Any], **changes: object) -> None:
-    """Write the profile of these drafts to `profile.json`."""
+    """Write a profile of these drafts to `profile.json`; `changes` are other top-level keys."""
     profile = {"schema": "draftworth.acceptance/1", "target": TARGET, "source": "a test", **changes}
     (folder / "profile.json").write_text(json.dumps({**profile, "drafts": drafts}))

@@ -1,4 +1,4 @@
-"""Makes readings and outputs, with defaults for the fields that a test does not set."""
+"""Makes outputs, and readings of how well a model predicts their tokens, with default values."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,10 @@ def make_output(**fields: Any) -> Output:
 
 
 def make_reading(hits: str, *, of: Output | None = None, **fields: Any) -> Reading:
-    """Return the reading of an output; `fields` replace the default values."""
+    """Return a reading of the output `of`; `fields` replace the default values.
+
+    hits: for each output token after the first, `1` if the model would have chosen it, else `0`.
+    """
     output = of or make_output()
     places = {name: getattr(output, name) for name in ("id", "prompt_class", "case", "prompt_id")}
     scores = {"log_likelihood": -1.0, "entropy": 1.0, "variance": 1.0}
@@ -28,7 +31,7 @@ def make_reading(hits: str, *, of: Output | None = None, **fields: Any) -> Readi
 
 
 class HalfRight(Reader):
-    """Reads nothing: of ten tokens the draft would have said all but the fifth."""
+    """A Reader that runs no model: in its readings, each draft predicts all but the fifth token."""
 
     def readings(self, model: Path, outputs: Sequence[Output], **_: Any) -> list[Reading]:
         assert model.is_dir()

@@ -6,7 +6,7 @@ A test's limit of CPU time is a multiple of that time, so that the test passes o
 import time
 
 ADDITIONS = 20_000_000
-_SHARE = 100  # only short parts of the loop are run; the median part gives the whole time
+_SHARE = 100  # each part that is run has 1/100 of the additions; the median part is scaled up
 _PARTS = 5
 
 

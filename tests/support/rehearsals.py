@@ -7,7 +7,10 @@ from tests.support.experiments import Edit, both, put, write_experiment
 
 
 def short_rehearsal(folder: Path, *edits: Edit, requests: int = 1, rounds: int = 1) -> Path:
-    """The shipped rehearsal, shorter: a case a class; requests: of each case, in all rounds."""
+    """Write the shipped rehearsal with one case per class and short outputs; return its path.
+
+    requests: number of requests per case in all rounds together, a multiple of `rounds`.
+    """
     return write_experiment(
         folder,
         both(

@@ -1,4 +1,4 @@
-"""Makes runners for tests: each test states only the values that it needs."""
+"""Makes the runners that measure runs; each test states only the values that it needs."""
 
 from typing import Any
 
@@ -17,7 +17,11 @@ def make_runner(
     history: History | None = None,
     **environment: Any,
 ) -> Runner:
-    """Return a runner that reports no progress and checks often whether its servers are ready."""
+    """Return a runner that reports no progress and checks often whether its servers are ready.
+
+    history: the files of an unfinished run, which the runner continues; None: it begins a new run.
+    environment: values of `Environment` that replace the defaults.
+    """
     fields: dict[str, Any] = {
         "progress": lambda line: None,
         "scheduling": "ordinary",

@@ -1,4 +1,4 @@
-"""Makes samples and estimates by hand, for tests of an estimate's error."""
+"""Makes samples from tables and estimates from intervals, for tests of statistics."""
 
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.statistics import Estimate
@@ -20,7 +20,10 @@ def estimate_between(
     prompts_width: float | None = None,
     repetitions_width: float = 0.0,
 ) -> Estimate:
-    """Return an estimate of a ratio of 1, from eight prompts in four repetitions."""
+    """Return an estimate of a ratio with the value 1 and an interval; None: it has no such end.
+
+    The estimate is from eight prompts in four repetitions.
+    """
     return Estimate(
         value=1.0,
         low=low,

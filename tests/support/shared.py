@@ -1,8 +1,8 @@
-"""Shares what one process of a test run makes with all others, such as a CDK synthesis.
+"""Makes a slow result, such as a CDK synthesis, once for all processes of a test run.
 
-Each pytest-xdist worker is a process. The first one that asks makes the result in a folder of the
-run; the others wait and read it. The folder is in pytest's base folder, which is new for each run,
-so nothing of an older run is read; pytest removes all base folders but the last three.
+Each pytest-xdist worker is a process. The first one that needs a result writes it to a folder; the
+others wait and read it. The folder is in pytest's base folder, which is new for each run, so no
+result of an older run is read; pytest removes all base folders but the last three.
 """
 
 import fcntl
@@ -19,19 +19,19 @@ _run: list[Path] = []
 
 
 def begin(factory: pytest.TempPathFactory) -> None:
-    """Set this run's folder; `tests/conftest.py` calls this before the first test."""
+    """Set the folder of this test run's results; `tests/conftest.py` calls it before any test."""
     base = factory.getbasetemp()
     # A worker's base folder is in the base folder of the process that started the run.
     _run[:] = [(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"]
 
 
 def shared_folder(name: str, make: Callable[[Path], object]) -> Path:
-    """Return the folder of this name, which `make` fills once in a test run.
+    """Return the folder `name`, which `make` fills once in a test run for all its processes.
 
     Args:
         name: a file name, the same in all processes for the same content.
         make: fills the empty folder that it is given. If it fails, its folder is removed, and the
-            next process that asks makes it again.
+            next process that asks for it tries again.
     """
     (run,) = _run
     run.mkdir(exist_ok=True)
@@ -47,6 +47,6 @@ def shared_folder(name: str, make: Callable[[Path], object]) -> Path:
 
 
 def shared_json(name: str, make: Callable[[], Any]) -> Any:
-    """Return the JSON value of this name, which `make` computes once in a test run."""
+    """Return the JSON value `name`, which `make` computes once in a test run for all processes."""
     folder = shared_folder(name, lambda path: (path / "value.json").write_text(json.dumps(make())))
     return json.loads((folder / "value.json").read_text())

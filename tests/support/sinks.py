@@ -1,4 +1,4 @@
-"""Sinks for a run's files that fail on purpose."""
+"""A sink (a place for a run's files) that refuses some of the files on purpose."""
 
 from pathlib import Path
 
@@ -6,7 +6,10 @@ from draftworth.measuring.result_files import FolderSink, SinkError
 
 
 class RefusingSink(FolderSink):
-    """Refuses files whose name has an ending in `refused`; `written` lists the others in order."""
+    """Raises SinkError for files whose name ends with one of `refused`, and writes all others.
+
+    written: the names of the files that were written, in order.
+    """
 
     def __init__(self, folder: Path, *refused: str) -> None:
         super().__init__(folder)

@@ -31,7 +31,10 @@ def _mask(text: str) -> str:
 
 
 def assert_snapshot(actual: str | object, path: Path) -> None:
-    """Compare with the file; objects are written as sorted YAML with asset hashes masked."""
+    """Fail the test unless the snapshot file `path` has `actual` as its text.
+
+    An `actual` that is not text is compared as sorted YAML with asset hashes masked.
+    """
     text = actual if isinstance(actual, str) else _as_yaml(actual)
     if os.environ.get(UPDATE_VARIABLE):
         _update(text, path)

@@ -1,4 +1,4 @@
-"""Run specifications: each test states only what it cares about."""
+"""Makes run specifications and their parts: each test states only the values that it needs."""
 
 from typing import Any
 
@@ -9,7 +9,10 @@ from draftworth.records.results import Price
 
 
 def endpoint(variant: str, slot: int, **overrides: Any) -> Endpoint:
-    """A variant's server in a slot."""
+    """Return the endpoint of a variant's server on the devices number `slot`.
+
+    The baseline yields one token per step, any other variant up to 8.
+    """
     fields: dict[str, Any] = {
         "variant": variant,
         "base_url": f"http://{variant}-{slot}",
@@ -22,14 +25,14 @@ def endpoint(variant: str, slot: int, **overrides: Any) -> Endpoint:
 
 
 def case(prompt_class: str, *, prompts: int = 8) -> Case:
-    """One case of a class."""
+    """Return a case of a prompt class, whose prompts have the class's name as text."""
     message = {"role": "user", "content": prompt_class}
     made = (Prompt(id=f"{prompt_class}-{i}", messages=(message,)) for i in range(prompts))
     return Case(prompt_class=prompt_class, name="case", prompts=tuple(made))
 
 
 def sampling(**overrides: Any) -> Sampling:
-    """Rounds of four requests: two at least, four at most."""
+    """Return settings for two to four rounds of four requests each, without warm-up."""
     fields: dict[str, Any] = {
         "requests_per_round": 4,
         "min_requests": 8,
@@ -41,7 +44,7 @@ def sampling(**overrides: Any) -> Sampling:
 
 
 def shape(**overrides: Any) -> RequestShape:
-    """Short greedy outputs of a fixed length."""
+    """Return the shape of requests for greedy outputs of exactly four tokens."""
     fields: dict[str, Any] = {
         "model": "tiny",
         "output_tokens": 4,
@@ -55,7 +58,7 @@ def shape(**overrides: Any) -> RequestShape:
 
 
 def specification(endpoints: tuple[Endpoint, ...], **overrides: Any) -> RunSpec:
-    """One class at one load."""
+    """Return a run specification for these endpoints, with one prompt class at one load."""
     fields: dict[str, Any] = {
         "experiment": "x",
         "endpoints": endpoints,
@@ -72,7 +75,7 @@ def specification(endpoints: tuple[Endpoint, ...], **overrides: Any) -> RunSpec:
     return RunSpec(**{**fields, **overrides})
 
 
-# 36 USD an hour of a node, of which the baseline has half: 0.005 USD per second.
+# A node costs 36 USD per hour, and the baseline has half of it: 0.005 USD per second.
 PRICE = Price(
     usd_per_node_hour=36.0,
     as_of="2026-11-01",

@@ -1,4 +1,4 @@
-"""Runs of short experiments against stand-in servers of one machine."""
+"""Runs short experiments against stand-in servers on this machine."""
 
 import asyncio
 import functools
@@ -25,7 +25,11 @@ vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="0"}} 3.
 
 
 def server(*chunk_tokens: int, counters: str | None = None, gap_seconds: float = 0.0) -> Script:
-    """A healthy server whose completions are chunks of so many tokens."""
+    """Return the script of a healthy server, whose answers have one chunk per `chunk_tokens`.
+
+    chunk_tokens: number of tokens in each chunk. gap_seconds: time between two chunks.
+    counters: the text of `/metrics`, with places for the counts; None: `/metrics` is not found.
+    """
     asked = 0
 
     def script(request: Request) -> Iterable[Step]:
@@ -94,7 +98,8 @@ def run(run_spec: RunSpec, folder: Path, sink: Sink | None = None) -> RunResult:
     runner = make_runner(
         run_spec,
         sink or FolderSink(folder),
-        # The test's machine may be busy; excluded samples have tests of their own.
+        # Without times of waiting for a core, no request is excluded, however busy the machine of
+        # the test is. Excluded requests have tests of their own.
         make_client=functools.partial(Client, read_wait=lambda: None),
     )
     return asyncio.run(runner.run())

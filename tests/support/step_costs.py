@@ -1,4 +1,4 @@
-"""Step costs as a run measures them."""
+"""Makes step costs like those that a run measures: step latencies of a variant at one load."""
 
 from typing import Any
 

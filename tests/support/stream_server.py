@@ -1,4 +1,4 @@
-"""A real HTTP server that streams what a test's script says, including protocol errors.
+"""A real HTTP server that sends what a test's script says, including protocol errors.
 
 It runs in a thread of its own on loopback, writes raw bytes, and records the time of each write by
 the client's clock, so that a test can compare the client's figures with what happened.
@@ -29,7 +29,7 @@ class Sleep:
 
 @dataclass(frozen=True)
 class Reset:
-    """Reset the connection (TCP RST)."""
+    """A step of a script: the server resets the connection (TCP RST)."""
 
 
 Step = Write | Sleep | Reset
@@ -50,7 +50,10 @@ class Request:
 
 @dataclass
 class StreamServer:
-    """A running server: its URL, the requests that it received, and the times of its writes."""
+    """A running server: its URL, the requests that it received, and the times of its writes.
+
+    write_times_ns: values of `time.perf_counter_ns`, one for each `Write`, in order.
+    """
 
     base_url: str
     requests: list[Request] = field(default_factory=list)
@@ -67,7 +70,11 @@ def event(
     token_ids: object = None,
     **delta: object,
 ) -> bytes:
-    """Return a server-sent event as vLLM writes it. tokens: the total number until this event."""
+    """Return a server-sent event of a chat completion as vLLM writes it.
+
+    tokens: the number of output tokens so far, this event's included; None: the event has no usage.
+    delta: further fields of the event's delta.
+    """
     fields: dict[str, Any] = {**delta}
     if role:
         fields["role"] = role
@@ -83,12 +90,12 @@ def event(
 
 
 def event_of(value: object) -> bytes:
-    """Return a server-sent event with this JSON."""
+    """Return a server-sent event whose data is this value as JSON."""
     return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 
 def usage_event(tokens: int, *, prompt_tokens: int = 11) -> bytes:
-    """Return the last event of a stream, which has the total tokens and no choices."""
+    """Return the event at the end of a stream that has the token counts and no choices."""
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": tokens}
     return event_of({"choices": [], "usage": usage})
 
@@ -99,7 +106,11 @@ DONE = b"data: [DONE]\n\n"
 def completion(
     *chunk_tokens: int, gap_seconds: float = 0.0, ttft_seconds: float = 0.0
 ) -> list[Step]:
-    """Return a stream without errors: an event with only a role, then one chunk for each number."""
+    """Return the steps of a good stream: an event with only a role, then one chunk per argument.
+
+    chunk_tokens: the number of tokens in each chunk. gap_seconds: the pause between two chunks.
+    ttft_seconds: the pause before the first chunk.
+    """
     steps: list[Step] = [Write(HEADERS), Write(event("", tokens=0, role="assistant"))]
     total = 0
     for index, tokens in enumerate(chunk_tokens):
@@ -120,7 +131,10 @@ def plain(status: str, body: bytes, content_type: str = "application/json") -> l
 
 @contextmanager
 def stream_server(script: Script, *, tls: ssl.SSLContext | None = None) -> Iterator[StreamServer]:
-    """Serve `script(request)` to every connection, each in a thread, until the block ends."""
+    """Run a server that plays `script(request)` for each connection, until the `with` block ends.
+
+    Each connection has its own thread and one request. tls: serve HTTPS with this context.
+    """
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
     scheme, port = "https" if tls else "http", listener.getsockname()[1]
     server = StreamServer(base_url=f"{scheme}://127.0.0.1:{port}")

@@ -1,4 +1,4 @@
-"""A terminal for output."""
+"""An output stream in memory that says that it is a terminal."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Checks the test allocator, an assumption about Kubernetes, where the claims of charts do not."""
+"""Tests the stand-in for Kubernetes' device allocation (DRA) on claims that no chart makes."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ GROUP = "resource.aws.com/devicegroup2_id"
 
 
 def a_node(groups: str) -> tuple[dra.Device, ...]:
-    """Return one device for each letter; equal letters are connected devices."""
+    """Return a node's devices: one for each letter of `groups`; equal letters are connected."""
     devices = []
     for index, group in enumerate(groups):
         attributes = {"instanceType": {"string": "trn2.48xlarge"}, GROUP: {"string": group}}

@@ -1,3 +1,3 @@
-"""How long a test waits: only a program that hangs takes so long, even on a busy machine."""
+"""The time after which a test stops waiting: on a busy machine, too, only a hang takes so long."""
 
 HANGS_AFTER_SECONDS = 300.0
