@@ -82,8 +82,8 @@ def expected_tokens_per_step(acceptance: float, *, checked: int, fall: float = 1
 def explained_acceptance(tokens_per_step: float | None, *, most: int | None) -> float | None:
     """Return the share of checked drafted tokens that were accepted, from 0 to 1.
 
-    None: an argument is None, a step checks no drafted token (`most` 1), or the share is not from
-    0 to 1, so that accepted drafts alone do not explain `tokens_per_step`.
+    The result is None if an argument is None, if a step checks no drafted token (`most` is 1), or
+    if accepted drafts cannot explain `tokens_per_step`: the share would be below 0 or above 1.
     most: the most tokens that a step can yield; None: not known.
     """
     accepted = None if tokens_per_step is None else tokens_per_step - 1

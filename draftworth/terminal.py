@@ -34,7 +34,7 @@ class TextOnly(io.TextIOBase):
 
 @contextmanager
 def text_only() -> Iterator[None]:
-    """Escape all text for standard output and error, which may be closed (`>&-`), in a `with`."""
+    """Within a `with`, escape all text for standard output and error, even if they are closed."""
     out, err = (TextOnly(stream or io.StringIO()) for stream in (sys.stdout, sys.stderr))
     with redirect_stdout(out), redirect_stderr(err):
         yield

@@ -156,7 +156,8 @@ def one_line(text: str, *, characters: int = REASON_CHARACTERS) -> str:
     """
     # Secrets are replaced before the text is cut, because half a secret might not be found.
     line = printable(" ".join(without_secrets(text)[: 4 * characters].split()))
-    # A printable ASCII character takes at most two in JSON, so a short line need not be counted.
+    # This saves time: a printable ASCII character takes at most two characters in JSON, so a short
+    # line fits in any case.
     if 2 * len(line) <= characters and line.isascii():
         return line
     if len(line) <= characters and _json_characters(line) <= characters:

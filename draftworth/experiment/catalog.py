@@ -36,7 +36,7 @@ class Method(StrictModel):
 
     @property
     def refuses_estimate(self) -> str:
-        """The reason why tokens per step cannot be predicted from text alone; empty if they can."""
+        """Why the method's tokens per step cannot be predicted from text alone; empty: they can."""
         if self.draft is None:
             return "no model drafts"
         heads = "its drafts read the target's hidden states, which no text holds"
@@ -135,9 +135,9 @@ class ModelFacts(StrictModel):
     kind: ModelKind
     checkpoint_gib: float | None = None
     gated: bool = False
-    """True: the hub wants a token, of an account that has accepted the model's licence."""
+    """True: Hugging Face wants a token, of an account that has accepted the model's licence."""
     trained_for: str | None = None
-    """The hub id of the target for which a head was trained; None: the model is no head."""
+    """The Hugging Face id of the target for which a head was trained; None: it is no head."""
     window: int | None = None
     """The one window for which a head was trained; None: the model has no such window."""
     served_by: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ class ModelFacts(StrictModel):
 
 
 class Accelerator(StrictModel):
-    """One accelerator instance type."""
+    """What is known about one EC2 instance type with accelerators."""
 
     devices: int
     physical_cores_per_device: int

@@ -34,7 +34,7 @@ def read_prompt_sets(experiment: Experiment, path: Path) -> Iterator[Case | Prob
     """
     work = experiment.workload
     root = beside(path, work.prompts_dir)
-    # os.path.isdir is used because Path.is_dir() raises for a name that is too long.
+    # Not Path.is_dir(), which raises for a name that is too long.
     if not os.path.isdir(root):
         yield Problem(
             key=("workload", "prompts_dir"),

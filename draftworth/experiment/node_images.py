@@ -1,4 +1,4 @@
-"""Whether the Neuron driver of a node image works with the Neuron runtime of a serving image."""
+"""Judges whether a node image's Neuron driver works with a serving image's Neuron runtime."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment
 from draftworth.neuron_versions import why_unfit
 
-# Words for whether a driver and a runtime work together.
+# The judgements on a Neuron driver and a Neuron runtime, in words for users.
 FITS: Final = "they fit"
 DOES_NOT_FIT: Final = "they do not fit"
 NOT_KNOWN: Final = "it is not known whether they fit"

@@ -32,7 +32,7 @@ class LoggedPrompt:
     """A prompt of a log, and its answer if the log has it.
 
     number: that of its record in the log. line: as in a prompt file, without an id.
-    size_bytes: what prompt and answer take in the written files, with their ids.
+    size_bytes: the bytes that prompt and answer take in the written files, with their ids.
     """
 
     number: int

@@ -33,7 +33,7 @@ class PaidBlock:
 
     @classmethod
     def of(cls, experiment: ResolvedNeuron) -> PaidBlock | None:
-        """Return the block of an experiment; None if it buys other capacity or has no price."""
+        """Return an experiment's block; None if it buys other capacity or its price is unknown."""
         capacity, nodes = experiment.spec.aws.capacity, experiment.placement.nodes
         if not capacity.is_block or experiment.spec.aws.price is None:
             return None
@@ -54,7 +54,7 @@ class PaidBlock:
         return self.hours * 60 - BLOCK_MARGIN_SECONDS / 60
 
     def idle_share(self, minutes: Bounds) -> Bounds:
-        """Return which share of the paid time (0 to 1) is not used if each node runs `minutes`."""
+        """Return the share of the paid time, 0 to 1, that is unused if each node runs `minutes`."""
         used = minutes.times(self.nodes / (self.hours * 60 * self.instances))
         return Bounds(max(0.0, 1 - used.best), max(0.0, 1 - used.worst))
 

@@ -158,7 +158,7 @@ class ResolvedLocal(ResolvedExperiment):
 
     @property
     def reads_outputs(self) -> bool:
-        """True if outputs are greedy: for sampled ones a draft's hits do not give the steps."""
+        """True if outputs are greedy: which drafts a sampling target accepts cannot be computed."""
         return self.spec.workload.temperature == 0
 
     @property

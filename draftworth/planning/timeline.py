@@ -17,7 +17,7 @@ STAGE = "stage checkpoints"
 SCALE_UP = "scale up"
 NODE_START = "node start"
 IMAGE_PULL = "image pull"
-# The phase of a search in which the candidates are measured that need not be measured in every run.
+# The phase in which a search measures candidates that it does not measure in every run.
 FURTHER_CANDIDATES = "other candidates"
 TEARDOWN = "nodes to zero"
 
@@ -223,7 +223,7 @@ def forecast(
 
 @dataclass(kw_only=True)
 class _Plan:
-    """Collects the phases of a run in one case (the best or the worst), in order of their begin."""
+    """Collects the phases of a run in one case (best or worst), in the order of their start."""
 
     durations: Durations
     compiled: Collection[str]

@@ -1,4 +1,4 @@
-"""Runs the command line of draftworth in the test's own process."""
+"""A fixture that runs the command line of draftworth in the test's own process."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import pytest
 
 from draftworth.cli import main
 
-# Runs a command, asserts that its exit code is `code`, and returns its stdout and stderr.
+# `ran(*words, code=0)` runs the command, asserts its exit code, and returns stdout + stderr.
 Ran = Callable[..., str]
 
 

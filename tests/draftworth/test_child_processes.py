@@ -1,4 +1,4 @@
-"""Programs that start a server or an engine are killed: real processes, and nothing may be left."""
+"""No child process is left when the program that started it is killed; with real processes."""
 
 import os
 import select
@@ -15,8 +15,9 @@ from draftworth.child_processes import ending_with_parent
 from tests.conftest import ROOT
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
-# Stands for a server or an engine, and for the interpreter that runs one: it holds a FIFO open for
-# as long as it runs. `WORKER`: so does a process that it starts, as vLLM starts its engine core.
+# This program takes the place of a server or an engine, or of the interpreter that runs one. It
+# holds a FIFO open as long as it runs. With the argument "ignores SIGTERM" it also starts a worker,
+# as vLLM starts its engine core, which holds the FIFO open too.
 CHILD = """#!{python} -IS
 import os, signal, subprocess, sys, time
 kept = os.open({fifo!r}, os.O_WRONLY)
@@ -30,7 +31,7 @@ time.sleep(100_000)
 """
 SYSTEM = "import sys; from pathlib import Path; child, folder = sys.argv[1], Path(sys.argv[2])\n"
 AS_INTERPRETER = SYSTEM + "sys.executable = child\n"
-# Programs of ours that start a child, by what they start.
+# Source of programs that start a child process as this project does, by what they start.
 PARENTS = {
     "vLLM in a pod": SYSTEM
     + """
@@ -79,7 +80,7 @@ process_guard.main(["0.1", child, "ignores SIGTERM"])
 
 
 def can_be_read(fifo: int) -> bool:
-    """Wait until the FIFO has bytes or has ended; False: it never does."""
+    """Wait until the FIFO has bytes or all its writers have ended; False: neither happens."""
     return bool(select.select([fifo], [], [], HANGS_AFTER_SECONDS)[0])
 
 
@@ -93,7 +94,7 @@ def children(tmp_path: Path) -> Iterator["Children"]:
 
 
 class Children:
-    """The program that stands for a child, and the processes that run it."""
+    """A program that takes the place of a child, its FIFO, and the ids of its processes."""
 
     def __init__(self, folder: Path) -> None:
         self.fifo, self.program, self.ids = folder / "fifo", folder / "child", list[int]()
@@ -102,7 +103,10 @@ class Children:
         self.program.chmod(0o755)
 
     def wait_until_they_run(self) -> int:
-        """Wait until all have said so; return the FIFO, which ends when the last of them ends."""
+        """Wait until all processes of the program run; return the descriptor of their FIFO.
+
+        The FIFO can be read to its end when the last of the processes has ended.
+        """
         fifo = os.open(self.fifo, os.O_RDONLY | os.O_NONBLOCK)
         lines = b""
         while not lines.endswith(b"all run\n"):
@@ -124,7 +128,8 @@ def test_a_killed_parent_leaves_no_child(source: str, children: Children, tmp_pa
         finally:
             parent.kill()
             parent.wait()
-        # Its standard input stays open: its end would end a guard's engine in any case.
+        # The parent's standard input is still open here: a process guard ends its engine when that
+        # ends, which this test must not depend on.
         assert can_be_read(fifo), "the child goes on"
     assert children.ids
     assert os.read(fifo, 1) == b""

@@ -14,7 +14,7 @@ from tests.draftworth.conftest import Ran
 from tests.support.experiments import put, write_experiment
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
 
-# What a server answers to a request.
+# Returns what a test's server answers to a request.
 Answer = Callable[[Request], Sequence[Step]]
 
 
@@ -24,7 +24,7 @@ def healthy(request: Request) -> Sequence[Step]:
 
 @pytest.fixture
 def measured(ran: Ran, tmp_path: Path) -> Ran:
-    """What `measure` says of a server that answers as it is told to."""
+    """A function that runs `measure` on a server whose answers a test gives; returns the output."""
 
     def run(answer: Answer, *more: str, path: str = "", code: int = 0) -> str:
         prompts = ROOT / "prompts" / "structured" / "count.jsonl"
@@ -110,7 +110,7 @@ def test_a_users_mistake_is_a_sentence_with_2(argv: list[object], message: str, 
     assert message in ran(*argv, code=2)
 
 
-# Where nobody can write, not even root.
+# A folder in which nobody can write, not even root.
 NO_FILES = Path("/proc/self")
 
 
@@ -150,7 +150,7 @@ def test_manifests_find_the_environments_own_node(
 
 
 def test_a_command_names_its_missing_library(monkeypatch: pytest.MonkeyPatch, ran: Ran) -> None:
-    """A deployer's environment has no emulated AWS, which the rehearsal takes."""
+    """The package moto emulates AWS in a rehearsal; an environment for deploys lacks it."""
 
     def without_moto(name: str) -> None:
         raise ModuleNotFoundError(name="moto.server")

@@ -1,4 +1,4 @@
-"""Steps of every window, from what the draft would have said."""
+"""The steps that any window would give, computed from where the draft predicts the output."""
 
 import random
 from statistics import fmean
@@ -31,10 +31,10 @@ def test_a_step_yields_accepted_tokens_and_one_more(
 
 
 def test_conventions_differ_by_the_drafts_checked() -> None:
-    """Window 3: NxD Inference checks 2 of its drafts, upstream vLLM all 3."""
+    """With a window of 3, NxD Inference checks 2 of its 3 drafts, and upstream vLLM all 3."""
     hits = flags("1110" * 100)
 
-    assert fmean(speculation.steps_of(hits, checked=2)) == 2.0  # 3 and 1
+    assert fmean(speculation.steps_of(hits, checked=2)) == 2.0  # steps of 3 and 1 tokens in turn
     assert fmean(speculation.steps_of(hits, checked=3)) == 4.0
 
 

@@ -1,4 +1,4 @@
-"""How tables look in the terminal."""
+"""Tables, colours and hostile text in the terminal."""
 
 import io
 import subprocess
@@ -17,7 +17,7 @@ from tests.draftworth.report.runs import make_run, write_run
 from tests.hostile.fuzzing import TEXTS
 from tests.support.terminal import Terminal
 
-# What a terminal takes for a command, or shows in another order than it stands.
+# Characters that a terminal reads as commands, or that change the order in which it shows text.
 COMMANDS = "\x1b[2J\x1b]0;title\x07\x9b31m\u202eback\u2066\r\b\x00\ud800"
 
 
@@ -105,7 +105,7 @@ def test_errors_about_hostile_arguments_are_text(
     argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
-        # What the system hands over: bytes that are no UTF-8 are \udc80 to \udcff.
+        # Python gives a program the bytes of its arguments that are not UTF-8 as \udc80 to \udcff.
         code = main([*argv, COMMANDS.replace("\x00", "").replace("\ud800", "\udcff")])
     except SystemExit as usage:
         code = int(usage.code or 0)

@@ -1,4 +1,4 @@
-"""What comes from outside: bounded, printable."""
+"""Untrusted data is read up to a limit, and its text becomes printable and free of secrets."""
 
 import base64
 import html
@@ -16,14 +16,14 @@ from tests.hostile.fuzzing import bounded
 
 
 class Dribble(io.BytesIO):
-    """Gives at most three bytes at a time, as a socket may."""
+    """A stream whose `read` returns at most three bytes at a time, as a socket's may."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         return super().read(min(size or 0, 3))
 
 
 class Endless:
-    """Never ends; counts what was taken from it."""
+    """A stream that never ends; `taken` counts the bytes that were read from it."""
 
     taken = 0
 
@@ -97,7 +97,7 @@ def _hidden() -> None:
         (f"?k={quote(SECRET, safe='')}&x", "?k=[KEY]&x"),
         (f"/{quote(SECRET)}/x", "/[KEY]/x"),
         (f"<b>{html.escape(SECRET)}</b>", "<b>[KEY]</b>"),
-        # Parts, as where a text was cut.
+        # Texts with only parts of the secret, as after a cut.
         (f"cut: {SECRET[:12]}", "cut: [KEY]"),
         (f"cut: {SECRET[-12:]} end", "cut: [KEY] end"),
         (f"{SECRET[3:20]}...{SECRET[-14:]}", "[KEY]...[KEY]"),
@@ -128,7 +128,7 @@ def test_secrets_are_replaced_before_a_line_is_cut() -> None:
 
 
 def test_a_short_secret_is_none() -> None:
-    """Or each `e` of a text would be one."""
+    """If short secrets were replaced, the secret `e` would change nearly every text."""
     for secret in ("", "e", "EMPTY", "ollama", "1234567"):
         untrusted.hide_secret("KEY", secret)
         assert untrusted.without_secrets(f"the {secret} text") == f"the {secret} text"
@@ -146,7 +146,7 @@ def test_a_short_secret_is_none() -> None:
         (SECRET, SECRET[:6] * 100_000),
         (SECRET, (SECRET + " ") * 20_000),
         (SECRET, "x" * 10**6),
-        # A secret that repeats itself is in such a text at each offset.
+        # A part of a secret that repeats itself begins at nearly every offset of such a text.
         ("sk-" + "0" * 40, "0" * 10**6),
         ("ab" * 200, ("ab" * 199 + " ") * 500),
     ],

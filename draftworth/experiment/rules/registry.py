@@ -16,7 +16,7 @@ from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExper
 from draftworth.experiment.search import Search
 from draftworth.records.prompts import Case
 
-# The kinds of rules, which differ in the arguments of their functions. `Path` is that of the file.
+# The kinds of rules, by the arguments of their functions; the `Path` is the experiment file's.
 ExperimentRule = Callable[[Experiment], Iterator[Problem]]
 NeuronRule = Callable[[NeuronExperiment], Iterator[Problem]]
 LocalRule = Callable[[LocalExperiment, Path], Iterator[Problem]]

@@ -120,7 +120,8 @@ def _limit_ends_run(limit: _Limit) -> Iterator[Note]:
 
 
 def _stop_leaves_out_a_candidate(run: RunForecast) -> Iterator[Note]:
-    # `search.stop` never leaves out the first candidate, so a single certain one gets no note.
+    # `search.stop` never leaves out the first candidate, so a search that measures only one for
+    # certain gets no note.
     if run.search is None or len(run.search.extent.certain) < 2:
         return
     spans, last = run.unlimited.worst.spans, run.search.extent.certain[-1].variant

@@ -1,4 +1,4 @@
-"""Changes of a shipped experiment file, as rows of YAML files write them."""
+"""Makes the changes of a shipped experiment file that a test's YAML file describes."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.experiments import Edit, drop, put
 
-# What is changed, by key as problems name it (`variants[1].window`); GONE removes a key.
+# The new value by key path, as messages write it (`variants[1].window`); GONE removes the key.
 Changes = dict[str, Any]
 
 
@@ -24,7 +24,7 @@ def changed(changes: Mapping[str, Any]) -> Edit:
 
 
 def each_of(changes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each change, where a range of indices stands for one change per index."""
+    """Yield (key path, value) of each change; `variants[2..5]` becomes one change per index."""
     for name, value in changes.items():
         if indices := re.fullmatch(r"variants\[(\d+)\.\.(\d+)\]", name):
             for index in range(int(indices[1]), int(indices[2]) + 1):

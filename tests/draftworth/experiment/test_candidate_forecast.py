@@ -1,4 +1,4 @@
-"""The forecast that a search names: what is read of it, and what is refused."""
+"""The acceptance profile that `search.forecast` names: what is read, and which are refused."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,7 +43,7 @@ def assert_refused(path: Path, reason: str) -> None:
 
 
 def test_each_candidate_has_its_tokens_per_step(tmp_path: Path) -> None:
-    """NxD Inference checks one draft less than the window."""
+    """The search's release (NxD Inference) checks one drafted token fewer than the window."""
     write_profile_of(tmp_path, {**draft_of(LARGE), "remark": "mine"})
     forecast = load_experiment(searched(tmp_path)).forecast
     assert [*forecast] == [f"qwen3-1.7b-k{window}" for window in range(3, 16)]
@@ -118,7 +118,7 @@ def test_another_kind_of_file_is_refused(tmp_path: Path, content: str, reason: s
 
 
 def with_tokens(tokens: float) -> Callable[[dict[str, Any]], None]:
-    """The first window yields these."""
+    """An edit of a draft's acceptance: its only window yields this many tokens per step."""
     window = {"drafts_checked": 2, "tokens_per_step": {"value": tokens}}
     return lambda draft: draft["classes"].update(structured=[window])
 
@@ -152,6 +152,6 @@ def test_a_profile_of_another_target_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_file_is_read_after_all_other_checks(tmp_path: Path) -> None:
-    """What it should tell of follows from the rest of the experiment."""
+    """Other mistakes come first: they decide which candidates the file must have."""
     path = searched(tmp_path, put("search", "method", value="guesswork"))
     assert refused(path).dotted_key == "search.method"

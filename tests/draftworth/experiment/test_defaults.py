@@ -30,7 +30,8 @@ def smallest(folder: Path, changes: Changes) -> ResolvedNeuron:
     def edit(data: dict[str, Any]) -> None:
         data.clear()
         data.update(copy.deepcopy(SMALLEST), serving={})
-        data["workload"]["prompts_dir"] = str(ROOT / "prompts")  # the file lies elsewhere
+        # The default is relative to the experiment file, which a test writes elsewhere.
+        data["workload"]["prompts_dir"] = str(ROOT / "prompts")
         changed(changes)(data)
 
     return load_neuron(write_experiment(folder, edit))

@@ -36,7 +36,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_every_release_that_is_rented_refuses_to_sample() -> None:
-    """Until a source says that one samples with a draft as without: then this list changes."""
+    """No source says yet that a release samples the same with a draft as without one."""
     releases = catalog().releases.items()
     assert {name for name, r in releases if not r.refuses_sampling} == {"cpu-vllm-0.32.0"}
 

@@ -23,12 +23,14 @@ EARLIER, LATER = "1.35.2-20260304", "1.35.6-20261112"
 @pytest.mark.parametrize(
     ("node_release", "judgements"),
     [
-        # Of runtimes 2.28.23 and 2.30.51, of 2.33.10 to 2.35.30, and of one that is not known.
+        # Judgements for runtimes 2.28.23 and 2.30.51, for 2.33.10 to 2.35.30, and for an image
+        # whose runtime is not known.
         ("1.35.5-20260610", (FITS, FITS, NOT_KNOWN)),
         ("1.35.6-20260618", (FITS, FITS, NOT_KNOWN)),
         (OLD, (FITS, FITS, NOT_KNOWN)),
         (NEW, (DOES_NOT_FIT, FITS, NOT_KNOWN)),
-        # These have no entry. A later release has no older driver, an earlier one may have any.
+        # The catalogue does not know the drivers of these releases. A later release than it knows
+        # has no older driver; an earlier one may have any.
         (LATER, (DOES_NOT_FIT, NOT_KNOWN, NOT_KNOWN)),
         (None, (DOES_NOT_FIT, NOT_KNOWN, NOT_KNOWN)),
         (EARLIER, (NOT_KNOWN, NOT_KNOWN, NOT_KNOWN)),

@@ -1,4 +1,4 @@
-"""Slots onto nodes."""
+"""Which slots (the devices of one server) variants get, and on which nodes."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def test_nodes_needed(tmp_path: Path, variants: int, slot_devices: int, nodes: i
 
 
 def numbers(repetitions: int, *, control: bool, variants: int = 2) -> dict[str, list[int]]:
-    """The slots of each variant, its home first."""
+    """Return the numbers of each variant's slots; the one in which it starts comes first."""
     experiment = experiments.resolved()
     experiment = experiments.with_third_variant(experiment) if variants == 3 else experiment
     made = experiments.changed(experiment, repetitions=repetitions, control=control)

@@ -1,4 +1,4 @@
-"""YAML that no experiment uses, each with its line and reason; and what is read of plain YAML."""
+"""Forms of YAML that experiment files may not use are refused by line; plain YAML is read."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def source(text: str) -> ExperimentSource:
 
 BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in ("ab", "bc", "cd"))
 
-# line, text
+# Pairs of the line that the message must name and the text that is refused.
 REFUSED: list[tuple[int | None, str]] = [
     (2, BOMB),
     (1, "a: &a [*a]"),
@@ -68,7 +68,7 @@ def assert_words(problems: list[Problem], name: str) -> None:
 
 def test_depth_and_size_are_allowed_to_the_limit() -> None:
     assert source("[" * MAX_DEPTH + "]" * MAX_DEPTH).data
-    entries = MAX_VALUES - 1  # the list is a value too
+    entries = MAX_VALUES - 1  # the list itself counts as a value
     assert len(source("- a\n" * entries).data) == entries
 
 

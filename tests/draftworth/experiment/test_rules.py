@@ -1,12 +1,13 @@
 """Wrong experiment files: which rule refuses each, at which key, and in which words.
 
-`wrong_files/TOPIC.yaml` has the files, as changes of shipped ones: by the file that is changed and
-the rule that refuses it. A row is what is changed, in order: GONE removes a key, and the index
-after the last variant adds one; `variants[2..5]` adds one at each index, with the index in the
-place of INDEX. The last key of a row is the one that is refused, unless `refused` names another.
+`wrong_files/TOPIC.yaml` describes the wrong files: below the name of a shipped file and the code of
+the rule that refuses the changed file, each row maps key paths to new values. GONE removes a key;
+the index after the last variant adds a variant; `variants[2..5]` adds one at each index, with the
+index in the place of INDEX. The last key of a row is the one that is refused, unless the row's
+`refused` names another.
 
-`wrong_files/TOPIC.txt` has the words: every problem of every file, in the same order, read by
-people in a diff.
+`wrong_files/TOPIC.txt` is the snapshot of all messages, in the order of the rows, so that people
+read changed words in a diff.
 """
 
 import json
@@ -34,7 +35,7 @@ TOPICS = sorted(
 
 
 def read_changes(*names: str) -> dict[str, Any]:
-    """Read YAML files of the folder as one, in which a later one has the anchors of an earlier."""
+    """Read several YAML files of `wrong_files` as one text, so that they can share anchors."""
     text = "".join((WRONG_FILES / f"{name}.yaml").read_text(encoding="utf-8") for name in names)
     read: dict[str, Any] = yaml.safe_load(
         text.replace("TINY_PAIR", str(ROOT / "rehearsal" / "tiny_pair"))
@@ -44,7 +45,7 @@ def read_changes(*names: str) -> dict[str, Any]:
 
 ALLOWED: dict[str, Changes] = read_changes("allowed")
 TOOL = {"type": "function", "function": {"name": "weather"}}
-# The prompt classes of the rows, one line each.
+# Prompt classes that rows refer to: the name, and the one prompt of its only case.
 PROMPTS: dict[str, dict[str, object]] = {
     "long": {"prompt": "word " * 200_000},
     "no-prompt": {},
@@ -59,7 +60,11 @@ PROMPTS: dict[str, dict[str, object]] = {
 
 
 class Row(NamedTuple):
-    """A wrong file: where its changes stand, which rule refuses it, and at which key."""
+    """A wrong file: where its changes stand, which rule must refuse it, and at which key.
+
+    topic: the YAML file that describes it. base: the shipped file that it changes.
+    number: of the row among those of the same file and rule, from 1.
+    """
 
     topic: str
     base: str
@@ -82,7 +87,7 @@ def rows() -> Iterator[tuple[Row, Edit]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where the rows' files lie, with their prompts; a measuring Job holds 1 MB here."""
+    """A folder for the wrong files, with their prompts; prompts are limited to 1 MB here."""
     root = tmp_path_factory.mktemp("experiments")
     good: dict[str, object] = {"prompt": "x"}
     for name, line in {**PROMPTS, "misnamed": good, "empty": good}.items():
@@ -129,7 +134,7 @@ def test_the_words_of_every_problem(
 
 
 def words(problem: Problem) -> str:
-    """A problem as people read it, without its place."""
+    """Return a problem's message without the path of the file and the line."""
     return problem.render(Path()).partition(": ")[2] + "\n"
 
 
@@ -140,7 +145,7 @@ def test_every_rule_has_a_file_that_breaks_it() -> None:
 
 def test_every_code_that_a_page_shows_exists() -> None:
     pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
-    # The first line of a problem, as `mine.yaml:27: variants[1].method (reserved-name)`.
+    # The first line of a message, such as `mine.yaml:27: variants[1].method (reserved-name)`.
     first_line = re.compile(r"^\S+\.yaml:\d+: \S+ \(([a-z-]+)\)$", re.MULTILINE)
     codes = {
         code for page in pages for code in first_line.findall(page.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The JSON Schema that editors read, and what is said of a key by it."""
+"""The JSON Schema that editors read, and what messages take from it about a key."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def test_the_json_schema_refuses_what_the_loader_refuses() -> None:
 
 
 def test_the_published_schema_file_is_the_models_schema() -> None:
-    """`make schema` writes it; editors find it beside the experiments."""
+    """`make schema` writes the file; editors find it beside the experiment files."""
     published = json.loads((ROOT / "experiments" / "experiment.schema.json").read_text())
     assert published == SCHEMA
 
@@ -70,5 +70,5 @@ def test_an_entry_is_described_by_its_container() -> None:
     described = description(NeuronExperiment, ("aws", "pins", "add_ons", "vpc-cni"))
     assert described == description(NeuronExperiment, ("aws", "pins", "add_ons"))
     assert "EKS add-on to its version" in described
-    # A key that nobody describes is not told in the words of the section around it.
+    # An unknown key does not get the description of the section around it.
     assert description(NeuronExperiment, ("aws", "nonsense")) == ""

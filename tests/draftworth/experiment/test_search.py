@@ -1,4 +1,4 @@
-"""A search: what it expands to, and what it may not ask for."""
+"""A search: the candidates that it expands to, and keys that may not be combined with it."""
 
 from pathlib import Path
 
@@ -119,7 +119,7 @@ def test_candidates_share_one_slot_beside_the_baseline() -> None:
 
 
 def test_no_published_prior_refuses_a_draft_by_itself() -> None:
-    """The least step costs leave every window that speculates to be measured."""
+    """With the lowest published cost, every window could still pay, so it must be measured."""
     served = [
         (method, facts)
         for release in catalog().releases.values()

@@ -1,4 +1,4 @@
-"""A variant answers for its method."""
+"""No module asks for the class of a variant: all classes have the same properties."""
 
 import re
 

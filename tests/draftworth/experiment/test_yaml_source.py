@@ -1,4 +1,4 @@
-"""Files that cannot be read, each told in one sentence at once; and how problems read."""
+"""Files that cannot be read are refused quickly, in one sentence; and the form of messages."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Reading logs: lines, arrays and folders of any size; what is no JSON is told with its place."""
+"""Reading logs as lines, arrays and folders of any size; entries that are no JSON are reported."""
 
 import json
 from pathlib import Path

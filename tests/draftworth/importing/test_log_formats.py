@@ -1,4 +1,4 @@
-"""What each form of log means: what was asked, what was answered, what cannot be used."""
+"""Converting records of each log format: requests, answers, and records that cannot be used."""
 
 import base64
 import json

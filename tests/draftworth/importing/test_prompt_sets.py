@@ -1,4 +1,4 @@
-"""From a log to the files of a class, which are read again as any others."""
+"""An import from a log to the prompt files of a class, which can be read as any prompt files."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""Samples: of different prompts, the same each time, fair, and all accounted for."""
+"""Samples have no prompt twice, are reproducible and fair, and account for every request."""
 
 import random
 from collections import Counter
@@ -45,8 +45,8 @@ def test_every_request_is_drawn_repeated_or_not_drawn() -> None:
 
 
 def test_every_different_prompt_has_the_same_chance() -> None:
-    """Of 40 prompts, of which one comes 40 times, 10 are drawn 400 times: 100 times each."""
+    """Of 40 prompts, one is in the log 41 times; 400 samples of 10 have each about 100 times."""
     log = [f"p{n}" for n in range(40)] + ["p0"] * 40
     times = Counter(name for seed in range(400) for name in names(sample_of(log, 10, seed=seed)))
-    # Five standard deviations of a binomial distribution: 43.
+    # 43 is five standard deviations of the binomial distribution (400 samples, probability 1/4).
     assert all(abs(times[f"p{n}"] - 100) < 43 for n in range(40))

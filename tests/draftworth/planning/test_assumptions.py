@@ -1,4 +1,4 @@
-"""Assumptions: strict data, each with its source, and a user's values instead."""
+"""Assumptions are checked, documented with their sources, and may be replaced by a user's."""
 
 from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import files
@@ -36,7 +36,7 @@ def edited(edit: Callable[[dict[str, Any]], object]) -> str:
 
 
 def ends(assumed: Assumptions, name: str) -> tuple[float, ...]:
-    """Its values in the best and in the worst case."""
+    """Return the values (best case, worst case) of the assumption with this name."""
     return tuple(assumed[name].at(case) for case in CASES)
 
 
@@ -89,7 +89,7 @@ def test_a_name_ends_in_its_unit() -> None:
 
 
 def test_the_time_line_reads_every_assumption() -> None:
-    """Another name would be given with `--assume` in vain."""
+    """If no code read an assumption, `--assume` would accept its name without any effect."""
     files = (ROOT / "draftworth" / "planning").glob("*.py")
     source = "".join(file.read_text(encoding="utf-8") for file in files)
     assert [n for n in assumption_data().assumptions if f'"{n}"' not in source] == []
@@ -166,7 +166,7 @@ def test_the_document_shows_what_a_metric_costs() -> None:
     words = " ".join(DOCUMENT.read_text(encoding="utf-8").split())
     of_sides = [len(charged(speculates=speculates)) for speculates in (True, False)]
     assert "sends {} with speculation and {} without".format(*of_sides) in words
-    # Two classes, and their mix, at five loads.
+    # At five loads, variants have metrics for two prompt classes, and findings also for their mix.
     count = sum(of_sides) * 2 * 5 + len(FINDING_METRICS) * 3 * 5
     month_usd = count * price.usd_per_month
     assert f"has {count} with a baseline" in words

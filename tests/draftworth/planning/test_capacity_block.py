@@ -1,4 +1,4 @@
-"""A Capacity Block as it is billed: by hand, and at the edges."""
+"""What a Capacity Block costs, how much of it is idle, and what fits into it, computed by hand."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_block_without_hours_is_a_whole_day() -> None:
     block = block_of(QWEN)
     assert (block.hours, block.instances) == (24, 1)
     assert block.usd == pytest.approx(24 * 15.09)
-    # The rest of a day, as it is sold too: 16:00 to 11:30.
+    # AWS also sells the rest of the current day: here 16:00 to 11:30.
     assert block_of(QWEN, 19.5).usd == pytest.approx(19.5 * 15.09)
 
 
@@ -51,18 +51,18 @@ def test_a_block_has_one_two_four_eight_instances(
 
 def test_the_idle_part_counts_unused_hours_and_instances() -> None:
     day = PaidBlock(hours=24, instances=4, nodes=3, usd_per_instance_hour=1)
-    # Three of four nodes for a third of the day; for all of it; for longer than there is.
+    # Three of the four nodes run for a third of the day, for the whole day, and for longer than it.
     used = (480, 1440, 9999)
     idle = [day.idle_share(Bounds(minutes, minutes)).best for minutes in used]
     assert idle == pytest.approx([0.75, 0.25, 0])
 
 
 def test_what_else_fits_by_hand() -> None:
-    """The first run needs 82.08 minutes of a node; each later one counts from its deploy on."""
+    """The first run uses its node for 82.08 minutes; of later runs the deploy counts too."""
     first, second = forecast(QWEN, BY_HAND), forecast(QWEN, BY_HAND, second=True)
     long = max(span.end for span in second.unlimited.best.spans.values())
     more = block_of(QWEN).further_runs(first, second)
-    # 24 hours less 40 minutes.
+    # EKS removes the nodes 40 minutes before the block of 24 hours ends, so 1,400 are usable.
     assert more.best == (1400 - 82.08) // long
     assert more.worst < more.best
     none = block_of(QWEN, 1).further_runs(first, second)

@@ -1,4 +1,4 @@
-"""How long requests take: hand-computed."""
+"""How long transfers, blocks and rounds last, computed by hand."""
 
 from pathlib import Path
 
@@ -23,9 +23,10 @@ def durations(assumed: Assumptions, of: ResolvedNeuron = QWEN, case: Case = "bes
 @pytest.mark.parametrize(
     ("load", "expected"),
     [
-        # 2 s + 600 x 5 ms = 5 s a request; four streams of 1 warm-up and 2 measured ones each.
+        # A request takes 2 s + 600 x 5 ms = 5 s. Each of the four streams sends 1 warm-up request
+        # and 2 measured ones, so 15 s.
         (ConcurrencyLoad(concurrency=4), 15),
-        # They arrive in 6 s, twelve take three waves.
+        # The 12 requests arrive within 6 s, but only 4 run at once: three waves of 5 s.
         (PoissonLoad(requests_per_second=2), 15),
     ],
 )
@@ -55,7 +56,8 @@ def test_a_checkpoint_outside_the_catalogue_has_assumed_size() -> None:
 @pytest.mark.parametrize(
     ("parallel", "expected"),
     [
-        # Three requests a stream, of 30 s and of 15 s, 6 s on top: 96 + 51 s, 8 cases.
+        # Each stream sends three requests, of 30 s (baseline) or 15 s. With 6 s of overhead the
+        # blocks of a case take 96 s + 51 s. There are 8 cases.
         (False, 8 * (96 + 51) / 60),
         (True, 8 * 96 / 60),
     ],

@@ -1,4 +1,4 @@
-"""Each rule of the notes: a setting of which it warns, and one beside it of which it does not."""
+"""Each rule of the notes, with a setting that gets the note and a similar one that does not."""
 
 from copy import deepcopy
 from datetime import date, timedelta
@@ -19,7 +19,7 @@ AS_IT_IS = both()
 
 
 def aws(**values: Any) -> Edit:
-    """Room for every run, and the values of the section `aws` that a test gives."""
+    """An edit that sets keys of the section `aws`; by default no deadline or budget ends a run."""
     room: dict[str, Any] = {"deadline_minutes": 9_000, "accelerator_budget_usd": 2_000.0}
     return both(*(put("aws", key, value=value) for key, value in (room | values).items()))
 
@@ -47,7 +47,7 @@ def price_of(day: date) -> Edit:
 
 
 def stop_after(hours: float) -> Edit:
-    """A stop, and two candidates that are certain: one of each draft."""
+    """An edit that limits a search's hours, and makes it measure one candidate per draft first."""
 
     def edit(data: dict[str, Any]) -> None:
         data["search"]["stop"] = {"last_start_hours": hours}
@@ -145,7 +145,7 @@ def test_every_code_has_a_case() -> None:
 
 
 def test_a_note_is_given_once(tmp_path: Path) -> None:
-    """Of a head that two variants have, with two windows, a release says one thing."""
+    """Two variants share a head: the note on the head is given once, that on windows for each."""
 
     def with_two_windows(data: dict[str, Any]) -> None:
         UNKNOWN_DFLASH(data)

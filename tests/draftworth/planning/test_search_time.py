@@ -1,4 +1,4 @@
-"""The time line of a search: one example by hand, its stop, and what a run after it finds."""
+"""The time line of a search: one example by hand, `search.stop`, and a second run."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -22,12 +22,12 @@ FORECAST = {v.name: {"structured": 2.0, "open_ended": 2.0} for v in SHIPPED.vari
 
 
 def by_hand(*names: str) -> ResolvedNeuron:
-    """The shipped search with some of its candidates among the variants by hand: all certain."""
+    """The shipped search, with some of its candidates listed as variants, so certainly measured."""
     specs = (variant.spec for variant in SHIPPED.variants if variant.name in names)
     return changed(SHIPPED, variants=(*SHIPPED.spec.variants, *specs))
 
 
-# Of the same 26 candidates two are certain.
+# This search has the same 26 candidates as the shipped one; two are certainly measured.
 SEARCH = by_hand(FIRST, SECOND)
 ALL = [variant.name for variant in SEARCH.variants]
 
@@ -45,13 +45,17 @@ def run(
 
 
 def test_an_example_by_hand() -> None:
-    """A round of 4 cases: 8 / 4 at once x (30 s + 15 s), so 6 minutes; 2 to 4 rounds. To load:
-    64.8 s and a minute, with the smaller draft 62.4 s."""
+    """A round takes 6 minutes: 4 cases x 8 requests / 4 at once x (30 s + 15 s), both variants.
+
+    Half of the requests are warm-up. There are 2 to 4 rounds. Loading takes 64.8 s (62.4 s with the
+    smaller draft) and 1 minute.
+    """
     first = run()
     spans = first.unlimited.best.spans
     starts = {name: round(span.start, 2) for name, span in [*spans.items()][3:]}
     assert starts == {
-        "node start": 33.1,  # 1.4 GiB more to stage than the published pair
+        # Staging takes 1.4 s longer than in `test_timeline`, because the second draft has 1.4 GiB.
+        "node start": 33.1,
         "image pull": 38.1,
         "compile baseline": 42.1,
         "compile qwen3-1.7b-k8": 42.1,
@@ -65,10 +69,11 @@ def test_an_example_by_hand() -> None:
         "other candidates": 130.22,
         "nodes to zero": 130.22,
     }
-    # 5 + 4 + 30 + 2.08 + 12, then 30 + 2.04 + 12, then 5; at worst 24 minutes of measuring each.
+    # Node start 5, image 4, then compile, load and measure: 30 + 2.08 + 12 for the first candidate,
+    # 30 + 2.04 + 12 for the second; teardown 5. In the worst case each is measured for 24 minutes.
     certain = first.minutes_of(2)
     assert (certain.best, certain.worst) == pytest.approx((102.12, 126.12))
-    # Each of the others: 30 + 2.08 + 12 to 24.
+    # Each of the other 24 candidates takes 30 + 2.08 + 12 (best case) or 24 (worst case).
     every = first.minutes_of(26)
     assert (every.best, every.worst) == pytest.approx((102.12 + 24 * 44.08, 126.12 + 24 * 56.08))
 
@@ -86,7 +91,10 @@ def test_an_example_by_hand() -> None:
 def test_a_forecast_reduces_what_is_certainly_measured(
     experiment: ResolvedNeuron, certain: list[str]
 ) -> None:
-    """5 + 4 + 30 + 2.08 + 12 to 24, then 5; 44.04 to 56.04 more for the second."""
+    """With one candidate a run takes 5 + 4 + 30 + 2.08 + (12 to 24) + 5 minutes of a node.
+
+    A second one takes 44.04 to 56.04 minutes more.
+    """
     first = run(experiment)
     assert experiment.extent
     assert [candidate.variant for candidate in experiment.extent.certain] == certain
@@ -103,20 +111,23 @@ def test_a_forecast_reduces_what_is_certainly_measured(
 
 
 def test_the_last_candidate_is_measured_despite_a_stop() -> None:
-    """Two hours; by 60.08 minutes of them the first candidate is known, by 116.12 the second."""
+    """In the worst case the first is measured 60.08 minutes after the start, the second 116.12.
+
+    So before the stop, at 120 minutes, a third candidate begins.
+    """
     first = run(stopped(last_start_hours=2))
-    # At 92.12 or 116.12 minutes one more begins, and no other.
+    # The third begins at 92.12 (best case) or 116.12 minutes, and ends after the stop.
     assert present(first.search).begun_in_all(first.searched_minutes) == Bounds(3, 3)
     assert first.unlimited.worst.spans[FURTHER_CANDIDATES].minutes == pytest.approx(
         120 + 56.08 - 116.12
     )
-    # 5 of node start, two hours, the last candidate, 5 of teardown.
+    # Node start takes 5 minutes, the search two hours and one more candidate, and teardown 5.
     assert first.billed_minutes.worst == pytest.approx(5 + 120 + 56.08 + 5)
     assert first.billed_minutes.best == run().billed_minutes.best
 
 
 def test_a_stop_after_certain_candidates_allows_no_other() -> None:
-    """The first is known after 60.08 minutes at best, the second after 92.12."""
+    """The stop is at 90 minutes; even at best the second candidate is measured only at 92.12."""
     first = run(stopped(last_start_hours=1.5))
     assert present(first.search).begun_in_all(first.searched_minutes).best == 2
     assert first.needed_minutes.worst == pytest.approx(126.12)
@@ -141,7 +152,7 @@ def test_without_a_stop_all_candidates_are_measured() -> None:
     second = run(stopped(), second=True)
     assert not [name for name in second.unlimited.best.spans if name.startswith("compile")]
     assert second.minutes_of(2).best == pytest.approx(102.12 - 60)
-    # The others may be new: each is compiled.
+    # The first run need not have measured the other 24, so each is compiled.
     assert second.minutes_of(26).worst == pytest.approx(126.12 - 60 + 24 * 56.08)
     every = run(stopped(), compiled=ALL)
     assert every.minutes_of(26).worst == pytest.approx(126.12 - 60 + 24 * 26.08)

@@ -1,4 +1,4 @@
-"""The time line: one example by hand, and what holds for all of them."""
+"""The time line of a run: examples computed by hand, and properties of all time lines."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -30,7 +30,7 @@ def limited(
 
 
 def work(max_requests: int) -> Workload:
-    """At c1 and c4, one round each at least."""
+    """A workload with concurrency 1 and 4 (`c1`, `c4`), and at least one round at each."""
     least = {"concurrency": (1, 4), "min_requests": 8, "max_requests": max_requests}
     return QWEN.spec.workload.model_copy(update=least)
 
@@ -46,7 +46,10 @@ def run(
 
 
 def test_an_example_by_hand() -> None:
-    """Qwen3-32B (61.0 GiB) with a draft of 3.8 GiB, 600 tokens, 4 at once, 8 cases, 15.09 USD/h."""
+    """Qwen3-32B (61.0 GiB) and a draft (3.8 GiB), 8 cases, 4 requests at once of 600 tokens each.
+
+    A node costs 15.09 USD per hour.
+    """
     first = run()
 
     spans = first.limited.best.spans
@@ -54,19 +57,21 @@ def test_an_example_by_hand() -> None:
     assert starts == {
         "deploy": 0,
         "stage checkpoints": 30,
-        "scale up": 32.08,  # 1 + 64.8 s
+        "scale up": 32.08,  # staging takes 1 minute to start and 64.8 s to copy 64.8 GiB
         "node start": 33.08,
         "image pull": 38.08,
         "compile baseline": 42.08,
         "compile qwen3-1.7b-k7": 42.08,
         "load baseline": 72.08,
         "load qwen3-1.7b-k7": 72.08,
-        "measure c4": 74.16,  # the slower one: 64.8 s + 1
-        # 30 s and 15 s a request, three a stream: 135 s a case; 8 cases 18 minutes, two rounds 36.
+        "measure c4": 74.16,  # the slower server loads 64.8 GiB in 64.8 s and warms up for 1 minute
+        # Requests take 30 s (baseline) or 15 s, and each of the 4 streams sends three per variant:
+        # 135 s per case, 18 minutes per round of 8 cases, and 36 for the two rounds that are sure.
         "measure further": 110.16,  # at most six more rounds
         "nodes to zero": 110.16,
     }
-    # 5 + 4 + 30 + 2.08 + 36 + 5; at most eight rounds: 144 instead of 36.
+    # Node start 5, image 4, compile 30, load 2.08, measure 36, teardown 5. In the worst case all
+    # eight rounds are measured, for 144 minutes instead of 36.
     assert first.billed_minutes.best == pytest.approx(82.08)
     assert first.billed_minutes.worst == pytest.approx(190.08)
     assert first.usd(first.billed_minutes).best == pytest.approx(82.08 / 60 * 15.09)
@@ -94,7 +99,8 @@ def test_one_compiled_graph_saves_nothing_while_another_compiles() -> None:
 def test_the_deadline_counts_from_deploy_and_ends_billing() -> None:
     first = run(limited(QWEN, deadline_minutes=100))
 
-    # 2.08 + 1 minutes of it pass before the launch, 5 follow it.
+    # Staging and scale-up take 2.08 + 1 of the 100 minutes, before nodes are launched; their
+    # teardown takes 5 more.
     assert first.limited.worst.ended_by == timeline.DEADLINE
     assert first.billed_minutes.worst == pytest.approx(100 - 3.08 + 5)
     assert first.limited.best.ended_by is None
@@ -104,17 +110,20 @@ def test_the_deadline_counts_from_deploy_and_ends_billing() -> None:
 def test_the_budget_counts_from_the_launch() -> None:
     first = run(limited(QWEN, budget_usd=15.09 * 2))
 
-    # Two hours, and 5 minutes until the node is gone.
+    # The budget pays for two hours; then it takes 5 minutes until the node is gone.
     assert first.limited.worst.ended_by == timeline.BUDGET
     assert first.billed_minutes.worst == pytest.approx(120 + 5)
-    # It may be noticed late.
+    # The controller may notice late that the budget is spent.
     late = replaced(BY_HAND, ["budget_delay_minutes=0..3"])
     first = run(limited(QWEN, budget_usd=15.09 * 2), assumed=late)
     assert first.billed_minutes.worst == pytest.approx(120 + 5 + 3)
 
 
 def test_repetitions_loads_and_a_divided_budget_by_hand() -> None:
-    """c1 and c4 at 30 s and 15 s a request, 4 of warm-up and 8 measured: 72 and 18 minutes."""
+    """A round takes 72 minutes at concurrency 1 (c1) and 18 at 4 (c4), all 8 cases together.
+
+    A block has 4 warm-up and 8 measured requests, each of 30 s (baseline) or 15 s.
+    """
     experiment = changed(QWEN, repetitions=2, workload=work(max_requests=48))
     first = run(experiment)
 
@@ -123,8 +132,8 @@ def test_repetitions_loads_and_a_divided_budget_by_hand() -> None:
         for name, span in first.unlimited.best.spans.items()
         if name.startswith(("measure", "load again"))
     }
-    # Six rounds: one of each load in each repetition, and in each at most one further at c1. In the
-    # first one it is needed: one round of a load has no interval.
+    # `max_requests` allows six rounds: in each repetition one at each load and a further one at c1.
+    # In the first repetition this one is needed: one round of a load gives no interval.
     assert minutes == {
         "measure c1, repetition 1": (72, 72),
         "measure c4, repetition 1": (18, 18),
@@ -142,7 +151,7 @@ def test_first_rounds_precede_second_ones_of_every_load() -> None:
     experiment = changed(QWEN, workload=work(max_requests=64))
     first = run(experiment).unlimited
 
-    # Best, one more at c1 and c4; worst, six more at c1.
+    # In the best case there is one more round at c1 and at c4, in the worst case six more at c1.
     assert first.best.spans["measure further"].minutes == pytest.approx(90)
     assert first.worst.spans["measure further"].minutes == pytest.approx(432)
 
@@ -152,7 +161,8 @@ def test_a_control_measures_the_baseline_twice() -> None:
     spans = run(experiment).unlimited.best.spans
 
     for number in (1, 2):
-        # 61.0 s + 1 minute; a round is 96 or 24 minutes with 30 s a request on both sides.
+        # The target loads in 61.0 s and warms up for 1 minute. As requests of both baseline servers
+        # take 30 s, a round takes 96 minutes at c1 and 24 at c4.
         assert spans[f"load control, repetition {number}"].minutes == pytest.approx(121 / 60)
         assert spans[f"measure control, repetition {number}"].minutes == pytest.approx(120)
 
@@ -165,13 +175,13 @@ def test_several_nodes_cost_several_times_as_much() -> None:
     assert run(two).billed_minutes == run().billed_minutes
     minutes = Bounds(60, 120)
     assert run(two).usd(minutes) == Bounds(2 * 15.09, 4 * 15.09)
-    # Two hours of two nodes.
+    # This budget pays for two nodes for two hours.
     assert run(limited(two, budget_usd=15.09 * 4)).billed_minutes.worst == pytest.approx(120 + 5)
 
 
 @st.composite
 def assumptions(draw: st.DrawFn) -> Assumptions:
-    """Any values, best to worst, in place of the shipped ones."""
+    """Draw any values, with `low` not above `high`, in place of the shipped assumptions' values."""
     numbers = st.floats(min_value=0.1, max_value=200)
 
     def drawn(row: Assumption) -> Assumption:
@@ -236,7 +246,7 @@ def test_compiled_graphs_never_make_a_run_dearer(
     assert with_more.worst <= without.worst + 1e-6
 
 
-# Minutes in which tokens are measured, best and worst case.
+# (best case, worst case) minutes in which requests are measured, by experiment.
 MEASURED = {
     "qwen3-32b": (97, 189),
     "qwen3-32b-search": (20, 62),
@@ -248,10 +258,12 @@ MEASURED = {
 
 
 def test_shipped_experiments_fit_their_limits_at_worst(experiments: Path) -> None:
-    """The last deploy spends the whole request budget at the slowest load; the account was empty.
-    The first deploy fits in the best case: it costs little, whatever happens."""
+    """No limit ends a shipped experiment's first run, even if it sends all requests that it may.
+
+    Only `smoke` may be ended in the worst case: its limits are low, so that a first try is cheap.
+    """
     for path in sorted(experiments.glob("*.yaml")):
-        # The rehearsals with trained models load only once those are fetched.
+        # Rehearsals with trained models can be loaded only after these models were downloaded.
         loaded = None if "../.models" in path.read_text() else load(path)
         if isinstance(loaded, ResolvedNeuron):
             first = timeline.forecast(loaded)
@@ -289,7 +301,7 @@ def test_a_limit_cuts_a_phase_and_releases_nodes() -> None:
     assert run.spans["work"] == timeline.Span(start=17, end=27, measured=True, cut=True)
     assert run.spans[timeline.TEARDOWN] == timeline.Span(start=27, end=28)
     assert run.billed_minutes == 2 + 5 + 10 + 1
-    # The first limit wins.
+    # Of two limits, the earlier one counts.
     assert RUN.until([(30, "late"), (27, "deadline")]) == run
     for minute in (37, 37.5, 38, 100):
         assert cut_at(minute) == RUN, "the work is done"
@@ -298,12 +310,12 @@ def test_a_limit_cuts_a_phase_and_releases_nodes() -> None:
 @pytest.mark.parametrize(
     ("minute", "phases", "cut", "billed"),
     [
-        # Before the launch there is no node.
+        # Before nodes are launched, nothing is billed or torn down.
         (4, ["prepare"], ["prepare"], 0),
         (10, ["prepare"], [], 0),
         # A phase that ends at the limit is complete, and nothing follows it.
         (12, ["prepare", "node", timeline.TEARDOWN], [], 2 + 1),
-        # In the middle of parallel phases nothing new starts.
+        # Two parallel phases (`a` and `b`) are both cut, and no later phase begins.
         (14, ["prepare", "node", "a", "b", timeline.TEARDOWN], ["a", "b"], 2 + 2 + 1),
     ],
 )
