@@ -13,13 +13,6 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
-if __name__ == "__main__":
-    # Without garbage collection this process of about 4 s takes 0.4 s less. Half of that is saved
-    # at exit, where Python would collect once more without `gc.freeze`.
-    gc.disable()
-    # One V8 helper thread instead of four saves 0.6 s of CPU time and 0.2 s of wall-clock time.
-    os.environ.setdefault("NODE_OPTIONS", "--v8-pool-size=1")
-
 try:
     import aws_cdk as cdk
     from aws_cdk.cloud_assembly_schema import Manifest
@@ -101,6 +94,7 @@ def check_cli(environment: Mapping[str, str]) -> None:
 
 
 if __name__ == "__main__":
+    gc.disable()  # what it saves: `python -m benchmarks.synth --garbage-collection`
     exit_code = main()
-    gc.freeze()
+    gc.freeze()  # at exit Python would collect once more
     sys.exit(exit_code)

@@ -10,20 +10,21 @@ from typing import cast
 from aws_cdk import (
     Annotations,
     Aspects,
+    CfnOutput,
     DefaultStackSynthesizer,
     Environment,
     IAspect,
     Stack,
     Tags,
 )
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from draftworth.planning.notes import notes
 from draftworth.planning.prices import with_prohibitive_price
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import forecast
 from stacks.aspects import PART_OF_WHAT_CDK_ADDS, OwnedFunctionLogs, RawResourceTags
-from stacks.base import stands_on
+from stacks.base import StackPart, stands_on
 from stacks.benchmark import Benchmark
 from stacks.cluster import Cluster
 from stacks.network import Network
@@ -59,9 +60,19 @@ def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
     # Each of the four parts has tags of its own, which replace these on its resources.
     for key, value in names.tags(PART_OF_WHAT_CDK_ADDS).items():
         Tags.of(stack).add(key, value)
-    for aspect in (RawResourceTags(names), OwnedFunctionLogs()):
-        Aspects.of(stack).add(cast(IAspect, aspect))
+    for construct in (*_added_by_cdk(stack), cluster.cluster):
+        for aspect in (RawResourceTags(names), OwnedFunctionLogs()):
+            Aspects.of(construct).add(cast(IAspect, aspect))
     return stack
+
+
+def _added_by_cdk(stack: Stack) -> list[IConstruct]:
+    """Return the constructs directly below the stack that are neither a part of it nor an output.
+
+    The aspects need not visit the parts, whose resources have log groups and tags already; each
+    visit is a call from Node.js, and all together took a tenth of a synthesis.
+    """
+    return [c for c in stack.node.children if not isinstance(c, StackPart | CfnOutput)]
 
 
 def build_priced_application(scope: Construct, *, experiment: ResolvedNeuron) -> None:
