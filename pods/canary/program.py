@@ -1,8 +1,9 @@
 """The canary Job's program tests a variant's mounts and permissions before accelerators start.
 
-It waits until the checkpoints are staged, which it reads from S3, because the mount may show old
-listings. Each step may fail for some minutes, because AWS refuses a role that was just created.
-Each report replaces the previous report (`draftworth/records/deployment.py`).
+First it waits until the checkpoints are complete in the bucket. It asks S3 itself, because a mount
+may show old listings. A step that fails is repeated for some minutes, because AWS refuses a role
+that was just created. Each report replaces the variant's previous report in the results bucket
+(`draftworth/records/deployment.py`).
 
 Exit codes: 0 all was read and written, 1 a step failed; the report says which.
 """
@@ -85,8 +86,10 @@ def read_artifacts(
 ) -> str:
     """Read the artifacts bucket, mounted at `folder`, and return a line about it for the log.
 
-    It raises RefusedGraphsError if the bucket has graphs that the server would refuse.
+    It raises RefusedGraphsError if the bucket has graphs that the server would refuse, and
+    DraftworthError if the mount cannot be read.
     key, inputs: the artifact key of the graphs that the server needs, and the key's inputs.
+    models: the mounted checkpoints, by role (`target` or `draft`).
     """
     try:
         with os.scandir(folder) as entries:
@@ -118,7 +121,11 @@ def _probe(folder: Path, file: checkpoints.StoredFile) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
-    """One run of the test. arguments: the command line. models: the mounted models by role."""
+    """Tests the mounts and permissions of one variant's server, once, and reports the result.
+
+    client: writes the report and looks for checkpoints. arguments: the parsed command line.
+    models: the mounted checkpoints, by role (`target` or `draft`). log: the lines of the report.
+    """
 
     client: S3Client
     arguments: argparse.Namespace
@@ -126,7 +133,10 @@ class Canary:
     log: list[str] = field(default_factory=list)
 
     def run(self) -> bool:
-        """Run the test; return whether all was read. If the report fails, raise boto3's error."""
+        """Test the mounts and write a report; return whether all was read.
+
+        It raises boto3's error if the report cannot be written.
+        """
         try:
             self._wait_until_staged()
             self._patiently(self._read)

@@ -1,1 +1,1 @@
-"""Copies one model from the hub into the checkpoints bucket; READY means that it is complete."""
+"""Copies one model from Hugging Face to S3, and marks a complete copy with `_READY.json`."""

@@ -1,4 +1,4 @@
-"""Reads what the checkpoints bucket has of a model, and uploads the missing files."""
+"""Finds which files of a model the checkpoints bucket has, and uploads and reads single files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from pods.checkpoint_stager.model_files import HubFile
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# Metadata of every staged object, so that a later try can compare it without a download.
+# Names of the metadata of every uploaded object: the hash that the hub lists, and the SHA-256. With
+# them, a later pod compares an object with the hub's file without a download.
 CONTENT_ID = "hub-content-id"
 SHA256 = "sha256"
 
@@ -33,7 +34,8 @@ TRANSFER = TransferConfig(
     multipart_chunksize=PART_BYTES,
     max_concurrency=PARTS_AT_ONCE,
 )
-# Enough for a whole reason, because the text after `next:` at its end must not be cut off.
+# The longest reason in `_FAILED.json`. It ends with what the user must do next, so it must not be
+# cut off.
 _REASON_CHARACTERS = 1000
 
 M = TypeVar("M", checkpoints.ReadyModel, checkpoints.StagingPlan)
@@ -49,7 +51,11 @@ class MissingError(StoreError):
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """The folder of one model in the checkpoints bucket. The S3 client repeats failed requests."""
+    """The folder of one model in the checkpoints bucket.
+
+    The S3 client repeats failed requests; if S3 still fails, a method raises StoreError.
+    transfer: boto3's settings for files that are sent in parts.
+    """
 
     client: S3Client
     bucket: str
@@ -71,7 +77,10 @@ class Store:
             return None
 
     def planned_commit(self) -> str | None:
-        """Return the commit that an earlier try began to stage; None if there was no try."""
+        """Return the commit that an earlier pod began to copy; None if there was no such pod.
+
+        It raises UserInputError if the file that names the commit is invalid.
+        """
         try:
             plan = self._read(checkpoints.StagingPlan, checkpoints.PLAN_MARKER)
         except (RecordError, TooLargeError) as error:
@@ -82,7 +91,7 @@ class Store:
         return plan.commit if plan else None
 
     def plan(self, commit: str) -> str:
-        """Record the commit to stage, unless one is recorded; return the recorded commit."""
+        """Record which commit is copied, unless one is recorded; return the recorded commit."""
         plan = checkpoints.StagingPlan(model=self.model, revision=self.revision, commit=commit)
         try:
             self._put(checkpoints.PLAN_MARKER, plan, IfNoneMatch="*")
@@ -95,7 +104,7 @@ class Store:
         return commit
 
     def staged(self, file: HubFile) -> checkpoints.StoredFile | None:
-        """Return the file if the bucket has it with the hub's content; else None."""
+        """Return the stored file if its size and hash are those that the hub lists; else None."""
         try:
             with self._failures_of("look for", file.path):
                 head = self.client.head_object(Bucket=self.bucket, Key=self._key(file.path))
@@ -108,9 +117,9 @@ class Store:
         return _staged(file, sha256) if sha256 else None
 
     def upload(self, path: Path, file: HubFile, sha256: str) -> checkpoints.StoredFile:
-        """Upload a checked file, large ones in parts. S3 checks each part's SHA-256.
+        """Upload a file whose hash was checked, in parts if it is large; return the stored file.
 
-        The object exists only after its last part was uploaded.
+        S3 checks each part's SHA-256. The object exists only after its last part was uploaded.
         """
         metadata = {CONTENT_ID: file.content_id, SHA256: sha256}
         with self._failures_of("write", file.path):
@@ -130,7 +139,7 @@ class Store:
             )
 
     def put_ready(self, ready: checkpoints.ReadyModel) -> None:
-        """Write `_READY.json`: the model is complete. This must be the last write."""
+        """Write `_READY.json`, which says that the model is complete. Call this last."""
         self._put(checkpoints.READY_MARKER, ready, ContentType="application/json")
 
     def put_failed(self, reason: str) -> None:
@@ -156,7 +165,10 @@ class Store:
         return f"{checkpoints.checkpoint_prefix(self.model, self.revision)}/{path}"
 
     def _read(self, kind: type[M], path: str) -> M | None:
-        """Load a marker; None if missing. RecordError or TooLargeError: it is invalid."""
+        """Load a marker file of the model, such as `_READY.json`; return None if it is missing.
+
+        It raises RecordError or TooLargeError if the file is invalid.
+        """
         try:
             with self._failures_of("read", path):
                 answer = self.client.get_object(Bucket=self.bucket, Key=self._key(path))

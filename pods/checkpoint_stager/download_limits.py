@@ -1,4 +1,4 @@
-"""Limits the size and the duration of the answers of the hub and its storage.
+"""Limits the size and the duration of the HTTP answers of Hugging Face and of its storage.
 
 The hub's client has no such limit: it reads each answer to its end, into memory or onto the disk.
 """
@@ -16,21 +16,25 @@ from huggingface_hub.utils._http import default_client_factory
 from draftworth.errors import DraftworthError
 from draftworth.untrusted import MIB, one_line
 
-# A list of a hundred thousand files has this size. The limit of a smaller file is as high, because
-# the answer can be a page about an error instead of the file.
+# The limit of an answer that is not a file: a list of a hundred thousand files has this size. The
+# limit of a small file is as high, because the answer can be an error page instead of the file.
 ANSWER_LIMIT_BYTES = 32 * MIB
 ANSWER_LIMIT_SECONDS = 600.0
-# For a file there is more time: its size at the speed of the slowest connection worth waiting for.
+# A file gets more time: as long as its size takes at this speed. It is not worth waiting for a
+# slower connection.
 SLOWEST_BYTES_PER_SECOND = MIB / 4
 
 
 class AnswerError(DraftworthError):
-    """The answer is too large or took too long; the rest of it was not read."""
+    """The answer is too large, too slow or compressed; the rest of it was not read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """The limits of an answer: bytes, seconds, and `clock()` at the end of those seconds."""
+    """The most bytes of an answer, and the most seconds that it may take.
+
+    ends_at: the value of `clock()`, in seconds, when the time is over.
+    """
 
     size_bytes: int
     seconds: float
@@ -43,7 +47,11 @@ _limit: ContextVar[Limit] = ContextVar("limit")
 
 @contextmanager
 def limited(size_bytes: int, clock: Callable[[], float]) -> Iterator[None]:
-    """Limit the hub's answers to this thread, in the `with` block, to a file of `size_bytes`."""
+    """In the `with` block, limit the hub's answers to this thread by the size of the wanted file.
+
+    Reading an answer beyond its limits raises AnswerError.
+    size_bytes: 0 if the wanted answer is not a file. clock: returns seconds.
+    """
     _install()
     seconds = ANSWER_LIMIT_SECONDS + size_bytes / SLOWEST_BYTES_PER_SECOND
     limit = Limit(
@@ -73,7 +81,7 @@ def _client() -> httpx2.Client:
 
 
 def _ask_for_plain(request: httpx2.Request) -> None:
-    # A few bytes of a compressed answer can become gigabytes.
+    # Ask for an uncompressed answer, because a few compressed bytes can become gigabytes.
     request.headers["Accept-Encoding"] = "identity"
 
 

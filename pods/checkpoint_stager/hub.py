@@ -1,8 +1,8 @@
-"""Lists and downloads the files of a model at one commit, with the hub's own client.
+"""Lists and downloads the files of a model at one commit, with Hugging Face's own client.
 
-Downloads use plain HTTP, not the hub's chunk store (`HF_HUB_DISABLE_XET=1` in the Job): several
-plain downloads in parallel also use the node's whole bandwidth, and they need a bounded amount of
-memory and no cache.
+Downloads use plain HTTP and not Xet, the hub's store of deduplicated chunks: the Job sets
+`HF_HUB_DISABLE_XET=1`. Several plain downloads in parallel also use the node's whole bandwidth, and
+they need a bounded amount of memory and no cache.
 """
 
 import errno
@@ -25,7 +25,8 @@ from draftworth.untrusted import one_line
 from pods.checkpoint_stager.download_limits import AnswerError, limited
 from pods.checkpoint_stager.model_files import HubFile
 
-# Waits between tries; the client has waits of its own. If the hub is down longer, the Job retries.
+# Waits between the tries of one request, besides the client's own retries. If the hub is down for
+# longer, this pod fails, and the Job starts another one.
 RETRY_WAITS_SECONDS = (2.0, 10.0, 30.0)
 _TRANSIENT_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
 _OUR_DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO))
@@ -42,7 +43,8 @@ _NO_ANSWER = (
 _GIT_ID = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_FILE_BYTES = 2**50
-# The query of a URL of the hub's storage has a signature with which anybody can read the file.
+# The query of a URL of the hub's storage has a signature with which anybody can read the file, so
+# messages leave it out.
 _QUERY = re.compile(r"\?[^\s'\"]*")
 _REFUSALS = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text(encoding="utf-8"))
 
@@ -59,7 +61,7 @@ class NoSuchRevisionError(UserInputError):
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A model at one commit."""
+    """The files of a model at one commit. commit: its git hash, 40 hex digits."""
 
     commit: str
     files: tuple[HubFile, ...]
@@ -67,8 +69,10 @@ class Checkpoint:
 
 @dataclass
 class Hub:
-    """One model at the hub.
+    """One model on Hugging Face: lists and downloads its files.
 
+    If the hub or the network fails, a method raises HubUnreachableError, and another try may
+    succeed. If the hub refuses the model or the token, it raises UserInputError.
     token_source: where the token is stored, for messages; empty: there is no token.
     clock: returns seconds, for the time limit of an answer.
     """
@@ -79,7 +83,7 @@ class Hub:
     clock: Callable[[], float] = monotonic
 
     def describe(self, revision: str) -> Checkpoint:
-        """Return the commit that a revision stands for, and the files of that commit."""
+        """Return the commit of a revision (a branch, tag or commit), and the commit's files."""
         describe = partial(
             self.api.model_info,
             self.model,
@@ -101,7 +105,7 @@ class Hub:
         return Checkpoint(commit=info.sha, files=files)
 
     def download(self, path: str, commit: str, folder: Path, *, size_bytes: int) -> Path:
-        """Download one file into an empty folder, without a check of its content.
+        """Download one file into an empty folder, and return its path; its content is not checked.
 
         size_bytes: the size in the hub's list; a much larger file is not read to its end.
         """

@@ -1,4 +1,4 @@
-"""Reads the token for the hub from Secrets Manager."""
+"""Reads the access token for Hugging Face from AWS Secrets Manager."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ _NEXT = (
 
 
 def read_token(client: SecretsManagerClient, secret: str) -> str:
-    """Return the secret's text, or the only value in it if the AWS console wrote it as JSON.
+    """Return the token that a secret holds, alone or as the only value of a JSON object.
 
-    Another try may succeed after any error except UserInputError.
+    The AWS console writes such an object. Another try may succeed after any error except
+    UserInputError. secret: the secret's name.
     """
     try:
         text = client.get_secret_value(SecretId=secret).get("SecretString", "")
     except (ClientError, BotoCoreError) as error:
         raise _refusal(secret, error) from error
     token = _token_in(text.strip())
-    # The token goes into an HTTP header: printable ASCII without spaces.
+    # The token goes into an HTTP header, so it must be printable ASCII without spaces.
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise UserInputError(
             f"aws.hub_token_secret: {secret} holds no token; allowed: the token alone, or a JSON "

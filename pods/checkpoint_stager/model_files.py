@@ -1,4 +1,4 @@
-"""Selects the files of a model repository that are staged, and checks downloaded files.
+"""Selects the files of a model repository that are copied to S3, and checks downloaded files.
 
 Servers read one set of weights, the configuration and the tokenizer. Repositories hold more: the
 same weights in other formats, training state, pictures, and code, which no server may run.
@@ -23,14 +23,16 @@ PICTURES = frozenset(
     ("bmp", "gif", "jpeg", "jpg", "mov", "mp3", "mp4", "pdf", "png", "svg", "wav", "webm", "webp")
 )
 CONFIGURATION = "config.json"
-# Mistral's own format: one file with all weights, which other files have in parts.
+# Files whose names begin like this are in Mistral's own format. They hold the weights of the other
+# files once more.
 OTHER_LAYOUT = "consolidated"
-# With the model's folder, a name in any alphabet stays below the 1024 bytes of an S3 key.
+# The key of an S3 object has at most 1024 bytes. A name of this length fits into it together with
+# the model's folder, in any alphabet.
 MAX_NAME_CHARACTERS = 200
 
 
 class CorruptFileError(DraftworthError):
-    """A downloaded file is not what the hub says it is."""
+    """The size or the hash of a downloaded file is not the one that the hub lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +58,7 @@ def served_files(
 ) -> tuple[HubFile, ...]:
     """Return the files to stage, sorted by path; UserInputError: the model cannot be served.
 
-    model: the name for messages. allow_pickle: whether weights may be Python pickles.
+    model: the model's name in error messages. allow_pickle: whether weights may be Python pickles.
     """
     root = [file.path for file in files if "/" not in file.path]
     weights = next((kind for kind in SERVED_WEIGHTS if kind in map(_suffix, root)), None)
@@ -125,7 +127,10 @@ def _suffix(path: str) -> str:
 
 
 def checked_sha256(path: Path, file: HubFile) -> str:
-    """Return a downloaded file's SHA-256; raise CorruptFileError if it is not what the hub has."""
+    """Return a downloaded file's SHA-256, in hex digits.
+
+    It raises CorruptFileError if the file's size or hash is not the one that the hub lists.
+    """
     size = path.stat().st_size
     if size != file.size_bytes:
         raise CorruptFileError(
@@ -134,7 +139,8 @@ def checked_sha256(path: Path, file: HubFile) -> str:
     sha256 = sha256_of(path)
     actual_hash, hub_hash = sha256, file.sha256
     if hub_hash is None:
-        # Git's id of a small file is a SHA-1: it shows damage, but not a forgery by the hub.
+        # The hub lists only git's SHA-1 of a small file. That hash shows damage, but does not
+        # exclude a forgery by the hub.
         blob = b"blob %d\0" % size + path.read_bytes()
         actual_hash, hub_hash = hashlib.sha1(blob, usedforsecurity=False).hexdigest(), file.git_sha1
     if actual_hash != hub_hash:

@@ -1,4 +1,4 @@
-"""The stager Job's program copies one model from the hub into the checkpoints bucket.
+"""The stager Job's program copies one model from Hugging Face into the checkpoints bucket.
 
 Servers and the capacity controller read the result there: `_READY.json`, or `_FAILED.json` if no
 other pod of the Job will try again.
@@ -104,7 +104,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _hub(model: str, secret: str | None) -> Hub:
-    """Return a client of the hub at the address in `HF_ENDPOINT`, or else of huggingface.co."""
+    """Return a client of the hub at the address in `HF_ENDPOINT`, or else of huggingface.co.
+
+    secret: the name of the secret with the hub's token; None: the client has no token.
+    """
     if secret is None:
         # False: otherwise the client would use a token in the user's home folder.
         return Hub(HfApi(token=False), model)

@@ -56,7 +56,11 @@ class ScratchSpace:
 
 @dataclass(frozen=True, kw_only=True)
 class Staging:
-    """Copies one model from the hub into the checkpoints bucket."""
+    """Copies one model from Hugging Face into the checkpoints bucket.
+
+    parallel_files: how many files are copied at once. progress: writes a line to the log.
+    allow_pickle: whether weights may be Python pickles, which can run code.
+    """
 
     open_hub: Callable[[], Hub]
     store: Store
@@ -71,7 +75,7 @@ class Staging:
         return self.open_hub()
 
     def run(self) -> checkpoints.ReadyModel:
-        """Stage what is missing, and return the model's `_READY.json`.
+        """Copy the files that the bucket lacks, and return the content of `_READY.json`.
 
         Another try may succeed after any error except UserInputError.
         """
@@ -103,7 +107,7 @@ class Staging:
         return ready
 
     def _checkpoint(self) -> Checkpoint:
-        """Return the model at the commit that staging began with, even if the branch has moved."""
+        """Return the model at the commit that the first pod chose, even if the branch has moved."""
         earlier = self.store.planned_commit()
         checkpoint = self._planned(earlier) if earlier else self.hub.describe(self.store.revision)
         commit = earlier or self.store.plan(checkpoint.commit)
@@ -116,7 +120,8 @@ class Staging:
         try:
             return self.hub.describe(commit)
         except NoSuchRevisionError as error:
-            # The experiment may be right: the hub deletes commits when a branch is rewritten.
+            # The experiment's revision may be right, and only the recorded commit is gone: the hub
+            # deletes commits when a branch is rewritten.
             raise UserInputError(
                 f"{error}; that commit is where staging of {self.store.name} began: where it is "
                 f"another one by now, delete {self.store.address(checkpoints.PLAN_MARKER)} and "
@@ -151,7 +156,7 @@ class Staging:
         """Stage files in parallel, the largest first, so that no large file is left for the end."""
         order = sorted(wanted, key=lambda file: file.size_bytes, reverse=True)
         with ThreadPoolExecutor(self.parallel_files, thread_name_prefix="stage") as pool:
-            # After a failure, files that have not begun are cancelled.
+            # If one file fails, `map` cancels the files that have not begun.
             staged = list(pool.map(lambda file: self._stage(file, commit), order))
         return sorted(staged, key=lambda file: file.path)
 
@@ -186,7 +191,8 @@ class Staging:
 
     def _fingerprint(self, staged: Sequence[checkpoints.StoredFile]) -> str | None:
         """Return the fingerprint of the tokenizer in the bucket; None: the model has none."""
-        # The downloaded files are not enough: an earlier try may have staged the tokenizer.
+        # Read the tokenizer from the bucket: if an earlier pod has staged it, this pod has not
+        # downloaded it.
         wanted = [file for file in staged if file.path in checkpoints.TOKENIZER_FILES]
         with self.scratch.room_for(sum(file.size_bytes for file in wanted)) as folder:
             for file in wanted:

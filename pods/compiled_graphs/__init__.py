@@ -2,5 +2,5 @@
 
 `start` is the parent process of vLLM in vLLM's container. First it tests the node (`self_test`);
 for that, the program `runtime` starts the Neuron runtime once. `upload` is the program of a second
-container. A volume has these programs as a zip file; Python and boto3 are the Neuron image's.
+container. The programs are a zip file on a volume and run with the Neuron image's Python and boto3.
 """

@@ -35,7 +35,7 @@ class _Version(ctypes.Structure):
         ("numbers", ctypes.c_uint64 * 4),
         ("detail", ctypes.c_char * 128),
         ("git_hash", ctypes.c_char * 64),
-        ("more", ctypes.c_char * 1024),  # for a version of the library that writes more
+        ("more", ctypes.c_char * 1024),  # room for the fields of another version
     )
 
 
@@ -44,7 +44,7 @@ class RuntimeState:
     """The state of the Neuron runtime. Each step writes it to the file: the next step may hang.
 
     missing: why the library was not found; empty: it was found. version: the runtime's version.
-    unfit: why driver and runtime do not fit; empty: they fit, or a version is not known.
+    unfit: why driver and runtime do not fit each other; empty: they fit, or a version is unknown.
     has_begun: whether `nrt_init` was called. status: its return value; None: it has not returned.
     init_s: seconds that `nrt_init` took. logical_cores: how many the runtime has; None: unknown.
     """
@@ -59,7 +59,10 @@ class RuntimeState:
 
 
 def main(argv: list[str]) -> int:
-    """Write a `RuntimeState` to the file in argument 1; argument 2 is the driver's version."""
+    """Start the runtime, write a `RuntimeState` to a file after each step, and return 0.
+
+    argv: the path of the file, and the version of the node's Neuron driver.
+    """
     path, driver = Path(argv[0]), argv[1]
 
     def keep(state: RuntimeState) -> RuntimeState:
@@ -76,7 +79,7 @@ def main(argv: list[str]) -> int:
         unfit = why_unfit(driver=driver, runtime=state.version)
     except ValueError:  # One of the two versions is unknown.
         unfit = ""
-    init = library.nrt_init  # AttributeError: not the documented library
+    init = library.nrt_init  # raises AttributeError if this is another library
     state = keep(replace(state, unfit=unfit, has_begun=not unfit))
     if unfit:
         return 0

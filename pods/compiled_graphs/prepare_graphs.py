@@ -1,9 +1,10 @@
 """Finds compiled graphs for vLLM, or prepares an empty folder for new graphs.
 
-- If the bucket has the artifact key, its manifest is compared with the wanted inputs and with the
-  sizes of the mounted files. If they match, the graphs are used. Otherwise the start is
-  REFUSED with the differences: new graphs must not silently replace wrong ones.
-- If the bucket lacks the key, vLLM compiles onto the node's disk and serves at once; `upload`
+- If the bucket has graphs of the artifact key (a hash of all that determines the graphs), their
+  manifest is compared with the wanted inputs and with the sizes of the mounted files. If they
+  match, the graphs are used. Otherwise the start is REFUSED with the differences: new graphs must
+  not silently replace wrong ones.
+- If the bucket has none, vLLM compiles onto the node's disk and serves at once; `upload`
   copies the graphs to the bucket.
 """
 
@@ -35,7 +36,8 @@ class Order:
         to compile into the root, fails at the write, and ends: no stored graph is overwritten.
     proof: an environment variable; if it is set, the engine ends instead of compiling a graph that
         its cache lacks. None: the engine has no such variable.
-    artifacts: mount of the bucket. scratch: folder on the node's disk. checkpoints: mounts by role.
+    artifacts: mount of the bucket with graphs. scratch: folder on the node's disk.
+    checkpoints: mounts of the checkpoints, by role (`target` or `draft`).
     """
 
     key: str
@@ -50,12 +52,12 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """What vLLM is started with.
+    """How vLLM must be started, so that it finds its graphs or compiles them.
 
     environment: the environment variables that say where the graphs are.
     compiles: there are no graphs yet, so vLLM compiles them.
-    proof: more environment variables, with which vLLM ends if it does not find a restored graph;
-        empty if no graphs were restored, or if the engine has no such variable.
+    proof: more environment variables, with which vLLM ends if it lacks a graph in its cache;
+        empty if no graphs were copied from the bucket, or if the engine has no such variable.
     """
 
     environment: Mapping[str, str]
@@ -66,7 +68,8 @@ class Prepared:
 def prepare(order: Order) -> Prepared:
     """Find graphs on the disk or in the bucket, or prepare an empty folder for new graphs.
 
-    It raises OSError if the mount or the disk failed: another start may succeed.
+    It raises RefusedGraphsError if the bucket's graphs do not match the order, and OSError if the
+    mount or the disk failed: another start may then succeed.
     """
     root = order.scratch / scratch_records.GRAPHS_FOLDER / order.key
     before = scratch_records.read_record(order.scratch)
@@ -98,8 +101,8 @@ def prepare(order: Order) -> Prepared:
     )
 
 
-def compiles_after_all(order: Order) -> None:
-    """Record a second start, which compiles: the first one did not find the restored graphs."""
+def record_compiling_start(order: Order) -> None:
+    """Record a second start, which compiles: the first did not find the graphs from the bucket."""
     if record := scratch_records.read_record(order.scratch):
         scratch_records.write_record(order.scratch, replace(record, **_begun("compiled")))
 
@@ -118,7 +121,8 @@ def _take_over(order: Order, manifest: graph_manifests.ArtifactManifest, root: P
     for file in manifest.files:
         copy = partial / file.path
         copy.parent.mkdir(parents=True, exist_ok=True)
-        # A wrong copy may be the fault of the mount or the disk, so a second copy decides.
+        # A wrong copy may be the fault of the mount or the disk. Only if a second copy is wrong
+        # too, the bucket's graphs are refused.
         hashes = (_copied(mounted / file.path, copy) for _ in range(2))
         if file.sha256 not in hashes:
             raise graph_manifests.RefusedGraphsError(

@@ -1,10 +1,11 @@
-"""Records on the pod's scratch volume: the server's starts, and messages of `start` to `upload`.
+"""Records on a pod's scratch volume: its server's starts, and what the uploader must know of them.
 
 The volume is an emptyDir. It outlives the pod's containers and is deleted with the pod, so a record
 may be of an earlier container, and a new pod has no records.
 
-- `starts.json` counts the server's starts, and has the time of the first one since it was last
-  healthy, in seconds since the node's boot: all containers share this clock, and nobody sets it.
+- `starts.json` counts the server's starts, and has the time of the first start since the server was
+  last healthy, in seconds since the node's boot: all containers share this clock, and nobody can
+  set it.
 - `start.json` describes the current start and its graphs.
 - `compiled-whole.json` is written when the server is healthy: its compiled graphs are complete.
 """
@@ -35,14 +36,16 @@ Origin = Literal["bucket", "compiled"]
 
 @dataclass(frozen=True, kw_only=True)
 class Starts:
-    """How often one pod has started its server.
+    """How often one pod has started its server, and what it learned about later starts.
 
     number: the number of the current start, from 1.
     without_health: starts since the server was last healthy, including the current one. A start
         counts when it begins, so a start that was killed counts too.
-    first_at_seconds: when the first start that `without_health` counts began (after the self-test).
-    cache_missed: the engine did not find the restored graphs; later starts do not try them again.
-    given_up: why the server was given up; empty if it was not.
+    first_at_seconds: when the first start that `without_health` counts began (after the self-test),
+        in seconds since the node's boot.
+    cache_missed: whether the engine did not find the graphs that were copied from the bucket; later
+        starts then compile.
+    given_up: why the server is not started again; empty if it may be.
     self_test: what this pod's self-test found; None until it has ended.
     """
 
@@ -58,6 +61,7 @@ def begin(scratch: Path, clock: Callable[[], float] = time.monotonic) -> Starts:
     """Count a new start in `starts.json`, and return the record.
 
     A record that cannot be read is treated as missing.
+    clock: returns seconds since the node's boot.
     """
     now = clock()
     earlier = _read(Starts, scratch / STARTS_NAME)
@@ -93,6 +97,7 @@ def _read(kind: type[R], path: Path) -> R | None:
 class StartRecord:
     """One start of the server.
 
+    start_id: 12 random hex digits.
     key, inputs: the artifact key of the server's graphs, and the values that the key is a hash of.
     checkpoints: by role, the commit of each mounted checkpoint whose commit is known.
     origin: `bucket` if the bucket had the graphs, `compiled` if this pod compiled them.
@@ -110,7 +115,10 @@ class StartRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class WholeMark:
-    """Says that the compiled graphs of a start are complete. sizes: bytes by file path."""
+    """Says that the compiled graphs of one start are complete.
+
+    sizes: the size of each file in bytes, by its path in the folder with the graphs.
+    """
 
     start_id: str
     sizes: Mapping[str, int]
@@ -141,14 +149,17 @@ def compiled_files(graphs: Path) -> Iterator[tuple[str, Path]]:
 
 
 def links_in(graphs: Path) -> list[str]:
-    """Return the relative paths of all links, sorted; a link can name any file."""
+    """Return the relative paths of all symbolic links below a folder, sorted.
+
+    The caller must not upload them, because a link can name any file.
+    """
     return sorted(p.relative_to(graphs).as_posix() for p in graphs.rglob("*") if p.is_symlink())
 
 
 def graphs_below(scratch: Path, record: StartRecord) -> PurePath | None:
-    """Return the record's folder, relative to `scratch`; None: it is outside of the graphs' folder.
+    """Return the record's folder of graphs, relative to `scratch`; None: it is not below `graphs`.
 
-    The engine can write the record too, and could name a folder that it must not read.
+    vLLM can write the record too, and could name a folder that the uploader must not publish.
     """
     root, folder = scratch.resolve(), Path(record.graphs).resolve()
     return folder.relative_to(root) if folder.is_relative_to(root / GRAPHS_FOLDER) else None

@@ -1,8 +1,8 @@
 """Tests what a server needs on its node, in the server's own container, before the server starts.
 
-Driver, devices, runtime and the mounted checkpoint are tested in that order. A failed test ends the
-run (docs/operations.md lists the failures). A value that cannot be read is left out of the record,
-and is no failure.
+Driver, devices, runtime and the mounted checkpoint are tested in that order. If a test fails, the
+server does not start, and the measuring run ends (docs/operations.md lists the failures). A value
+that cannot be read is left out of the record, and is no failure.
 
 This takes seconds if all is well. The time limits are longer than a driver or a mount may need to
 recover: Neuron's driver waits up to 480 seconds for a Trainium2 device that resets, and the S3
@@ -31,18 +31,18 @@ from draftworth.untrusted import MIB, TooLargeError, one_line, open_file, read_f
 from pods.compiled_graphs.neuron_runtime import RuntimeState
 
 # The longest time of `nrt_init` and of reading. A process or a mount that hangs in the kernel
-# cannot be ended, so GRACE_SECONDS later the test fails without waiting for that step. All steps
-# together take at most `SELF_TEST_LIMIT_MINUTES`.
+# cannot be ended, so GRACE_SECONDS after that time the test fails without waiting for the step. All
+# steps together take at most `SELF_TEST_LIMIT_MINUTES`.
 INIT_SECONDS = 500.0
 READ_SECONDS = 60.0
 MOST_READ_BYTES = 4 * 1024 * MIB
 GRACE_SECONDS = 30.0
 _PIECE_BYTES = 8 * MIB
-# A server may read several files at once. A mount is too slow only if this many reads, each as fast
-# as this one, would not load the checkpoint in time.
+# The test reads one file, but a server may read several at once. So a mount is too slow only if
+# this many reads, each as fast as the test's, would not load the checkpoint in time.
 READS_AT_ONCE = 4
 _GIB = 1024 * MIB
-_PROGRAMS = str(Path(__file__).parents[2])  # a folder, or the zip file
+_PROGRAMS = str(Path(__file__).parents[2])  # the root of this project, or its zip file
 
 
 class FailedError(Exception):
@@ -51,10 +51,11 @@ class FailedError(Exception):
 
 @dataclass(kw_only=True)
 class SelfTester:
-    """The self-test of one pod.
+    """Tests once what the server of one pod needs.
 
-    devices: how many devices the pod's claim has. checkpoint: the target's mount.
+    devices: how many Neuron devices the pod claims. checkpoint: the target model's mount.
     scratch: a folder on the node's disk. root: the folder that has `dev`, `proc` and `sys`.
+    say: writes a line to the log.
     """
 
     devices: int
@@ -170,7 +171,7 @@ class SelfTester:
 
 
 def lines_of(test: SelfTest) -> Iterator[str]:
-    """Yield the record as lines for the container's log."""
+    """Yield the test's results as lines for the container's log."""
     unknown = "not known"
     yield f"driver {test.driver or unknown}, runtime {test.runtime or unknown}"
     yield _named(test.devices)
@@ -210,7 +211,7 @@ def _within(seconds: float, step: Callable[[], None]) -> None:
 
 
 def _file_sizes(checkpoint: Path) -> dict[Path, int]:
-    """Return the checkpoint's files with their sizes; raise OSError if it has no files."""
+    """Return the sizes of a checkpoint's files, in bytes; raise OSError if it has no files."""
     try:
         ready = load_record(ReadyModel, read_file(checkpoint / READY_MARKER))
         return {checkpoint / file.path: file.size_bytes for file in ready.files}

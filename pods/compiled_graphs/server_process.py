@@ -1,8 +1,8 @@
 """Runs vLLM as a child process, reads its log and health, and ends every process that it started.
 
-As process 1 of a container, this program is the parent of every orphaned process. If it is not
-process 1, it adopts its orphaned descendants (`PR_SET_CHILD_SUBREAPER`), with the same result, and
-vLLM ends with it if it is killed; with process 1 the kernel ends the whole container.
+Linux makes process 1 of a container the parent of every orphaned process. If this program is not
+process 1, it adopts its orphaned descendants (`PR_SET_CHILD_SUBREAPER`). If it is killed, Linux
+sends SIGTERM to vLLM; if it was process 1, the kernel ends all processes of the container.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ HEALTH_PERIOD_SECONDS = 5.0
 _HEALTH_TIMEOUT_SECONDS = 5.0
 # How long vLLM may take to end after SIGTERM.
 _GRACE_SECONDS = 30.0
-# The most bytes that are kept of a line without an end.
+# The most bytes that are kept of the last line while its newline has not arrived.
 _LINE_BYTES = 4096
 # neuronx-cc ends with exit code 70 at an internal error. With the same image and model, this can
 # happen on one node and not on another (aws-neuron-sdk, issue 1369). The pattern finds the messages
@@ -39,7 +39,8 @@ _COMPILER_FAILED = re.compile(
     rb"neuronx-cc\b[^\n]{0,2000}?"
     rb"(?:failed with|exit(?:ed with)?(?: status| code)?)(?: code)?[ :=]+70\b"
 )
-# vLLM Neuron's error at a graph that is not in its cache, if a variable makes that an error:
+# vLLM Neuron's error about a graph that its cache lacks, if an environment variable forbids to
+# compile it:
 # "RuntimeError: VLLM_NEURON_DISABLE_WARMUP_COMPILE: local compile cache miss for key ...".
 _GRAPH_MISSED = re.compile(
     rb"Error\b[^\n]{0,2000}?(?:DISABLE_WARMUP_COMPILE|compil\w{0,9} cache miss)"
@@ -79,7 +80,7 @@ class LogTail:
     def lines(self) -> tuple[str, ...]:
         with self._lock:
             kept = (*self._lines, *([self._rest] if self._rest else []))
-        # A progress bar overwrites its line many times: its last text is kept.
+        # A progress bar overwrites its line many times, so only its last text is kept.
         last_texts = (line.rstrip(b"\r").rpartition(b"\r")[2] for line in kept)
         return last_lines(tuple(line.decode("utf-8", "replace") for line in last_texts))
 
@@ -90,15 +91,16 @@ def adopt_orphans() -> None:
 
 
 class ServerProcess:
-    """One run of a command. The main thread calls `wait`, once."""
+    """One run of a command as a child process. The main thread must call `wait` once."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], tail: LogTail
     ) -> None:
         """Start the command as the leader of its own process group; raise OSError on failure.
 
-        The command ends when the thread of this call ends, so that is the main thread.
+        Call this in the main thread, because Linux ends the command when the calling thread ends.
         stdout and stderr go into one pipe, in order, as in a container's log.
+        tail: keeps the last lines of both.
         """
         self.ended = threading.Event()
         self._tail = tail
@@ -123,9 +125,10 @@ class ServerProcess:
         self._reader.start()
 
     def wait(self) -> int:
-        """Wait for the command, end its child processes; return its exit code, or 128 + signal.
+        """Wait until the command has ended, then kill the processes that it leaves behind.
 
-        During the wait, orphans are reaped and signal handlers run.
+        Return its exit code, or 128 + the number of the signal that ended it. During the wait,
+        orphaned processes are reaped and signal handlers run.
         """
         while True:
             pid, status = os.waitpid(-1, 0)
@@ -144,13 +147,16 @@ class ServerProcess:
             os.killpg(self._process.pid, number)
 
     def end(self, grace_seconds: float = _GRACE_SECONDS) -> None:
-        """Send SIGTERM, then SIGKILL if it still runs. Do not call this in the thread of `wait`."""
+        """Send SIGTERM, and SIGKILL if the command still runs `grace_seconds` later.
+
+        Another thread than this one must call `wait`, which finds out that the command has ended.
+        """
         self.signal(signal.SIGTERM)
         if not self.ended.wait(grace_seconds):
             self.signal(signal.SIGKILL)
 
     def _pass_on(self, reading: int) -> None:
-        """Copy the command's output to the tail and to stdout; if stdout fails, go on reading."""
+        """Copy the command's output to the `LogTail` and to stdout; go on if stdout fails."""
         while data := os.read(reading, _PIECE_BYTES):
             self._tail.feed(data)
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Reports of a container about its server: in its log, and as a state in the bucket."""
+"""Reports of vLLM's container about its server: log lines, and a state in the results bucket."""
 
 import threading
 import time
@@ -20,11 +20,12 @@ REASON_CHARACTERS = 1000
 
 @dataclass(kw_only=True)
 class Reports:
-    """The reports of one container.
+    """Reports what one container's server does: as log lines, and as states in the bucket.
 
     A thread of its own puts the newest state into the bucket, so that the server never waits, and
     tries again until that succeeds. A state that is replaced before it was put is skipped. Only
     the first failure is logged.
+    put: writes a state into the bucket. tail: the last log lines, which become part of a state.
     """
 
     server: str

@@ -24,7 +24,10 @@ _FORWARDED = (
 
 
 def main(argv: list[str]) -> int:
-    """Run the server (the command after `--`); return its exit code, or wait if it is given up."""
+    """Run the server (the command after `--`) and return its exit code.
+
+    If the server is given up, this waits for a signal and does not return.
+    """
     split = argv.index("--")
     arguments = _parser().parse_args(argv[:split])
     adopt_orphans()
@@ -64,7 +67,7 @@ def main(argv: list[str]) -> int:
 
 
 def _stay() -> NoReturn:
-    """Wait without a server for a signal: the kubelet would restart a container that ends."""
+    """Wait, without a server, for a signal: the kubelet would restart a container that ends."""
     while True:
         signal.pause()
 

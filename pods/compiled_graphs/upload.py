@@ -1,10 +1,12 @@
 """The uploader container beside vLLM uploads compiled graphs as soon as vLLM is healthy.
 
 It must not disturb the server: a container that ends or restarts makes its pod not ready. So every
-failure is logged, a failed upload is repeated a limited number of times, and the process stays.
+failure is logged, a failed upload is repeated a limited number of times, and the process goes on
+until SIGTERM.
 
-Each start uploads into its own folder and writes the manifest last, if there is none yet. So a
-manifest never names files that are missing, at whatever point an upload fails.
+The graphs of each start of vLLM get a folder of their own in the bucket. The manifest, which names
+their files, is written last, and only if the bucket has none yet. So a manifest never names files
+that are missing, at whatever point an upload fails.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ _LOG = logging.getLogger("compiled-graphs")
 
 
 class NothingToUploadError(Exception):
-    """This start left no graphs, or the server was started again and may compile other graphs."""
+    """The start has no graphs to upload, or the server was started again and may compile others."""
 
 
 class UnfinishedError(Exception):
@@ -84,14 +86,14 @@ class Uploader:
             _LOG.warning("links are not uploaded, as they may name any file: %s", names)
         manifest = _manifest_of(record)
         self._put_files(folder, manifest)
-        # If this record is still the newest one, no other start began during the upload.
+        # A start that began during the upload may have changed the files.
         if read_record(self.scratch) != record:
             raise NothingToUploadError(f"{record.start_id}: the server was started anew since")
         self._put_manifest(manifest)
         return self._settle(record) or "the manifest was written and is gone again"
 
     def _settle(self, record: StartRecord) -> str | None:
-        # If another pod uploaded the graphs first, ours are not needed and are removed.
+        # The manifest decides whose graphs count. If another pod's were first, ours are removed.
         key = graph_manifests.manifest_key(record.key)
         try:
             stored = self.client.get_object(Bucket=self.bucket, Key=key)
@@ -119,7 +121,8 @@ class Uploader:
             raise UnfinishedError(f"{folder} changed while it was uploaded")
 
     def _put_manifest(self, manifest: graph_manifests.ArtifactManifest) -> None:
-        # If S3's response is lost, botocore repeats the request and finds the object it wrote.
+        # S3 refuses a second manifest. That is no error: another pod may have been first, or
+        # botocore repeated a request whose response was lost. `_settle` finds out which.
         try:
             self.client.put_object(
                 Bucket=self.bucket,
@@ -173,7 +176,8 @@ def inventory(folder: Path) -> Iterator[StoredFile]:
 def _healthy_start(arguments: argparse.Namespace, stop: threading.Event) -> StartRecord | None:
     while not stop.is_set():
         before = read_record(arguments.scratch)
-        # The record is read again, because the server of an earlier start may have answered.
+        # The record is read before and after the health check. If it changed, the server of the
+        # earlier start may have answered the check.
         if before and is_healthy(arguments.health_url) and read_record(arguments.scratch) == before:
             return before
         stop.wait(arguments.health_period_seconds)
@@ -223,7 +227,7 @@ def _work(arguments: argparse.Namespace, stop: threading.Event) -> None:
         if record.origin == "bucket":
             _LOG.info("%s was loaded from the bucket: nothing to upload", record.key)
             return
-        # After this, a server that restarts in this pod uses the graphs on the disk.
+        # Mark the graphs first: a server that restarts in this pod then uses them from the disk.
         mark_whole(arguments.scratch, record)
         done = upload_with_retries(_uploader(arguments), record, stop)
         if done or read_record(arguments.scratch) == record:
@@ -231,7 +235,7 @@ def _work(arguments: argparse.Namespace, stop: threading.Event) -> None:
 
 
 def _uploader(arguments: argparse.Namespace) -> Uploader:
-    # Imported here, because a container without boto3 must keep running too.
+    # Imported here, because this container must go on even if its image has no boto3.
     import boto3
     from botocore.config import Config
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from draftworth.records.graph_manifests import RefusedGraphsError
 from draftworth.records.servers import SelfTest
-from pods.compiled_graphs.prepare_graphs import Order, Prepared, compiles_after_all, prepare
+from pods.compiled_graphs.prepare_graphs import Order, Prepared, prepare, record_compiling_start
 from pods.compiled_graphs.scratch_records import Starts, begin, keep
 from pods.compiled_graphs.server_process import ServerProcess, is_healthy
 from pods.compiled_graphs.server_reports import Reports
@@ -35,11 +35,13 @@ class GivenUpError(Exception):
 
 @dataclass(kw_only=True)
 class Parent:
-    """Runs and watches the server once, twice if restored graphs are not found; may give it up.
+    """Runs and watches vLLM, and once more if vLLM does not find the graphs from the bucket.
 
-    arguments: the command line of `start`. The limits in minutes count from
-        `Starts.first_at_seconds`.
+    It raises GivenUpError if another start would not help.
+    command: vLLM's command line. arguments: the parsed command line of `start`; its limits in
+        minutes count from `Starts.first_at_seconds`.
     self_test: a function that tests what the server needs; it is called once in a pod's life.
+    reports: writes log lines, and states into the results bucket.
     """
 
     command: Sequence[str]
@@ -68,7 +70,7 @@ class Parent:
         return self._serve(order, prepared)
 
     def forward(self, number: int) -> None:
-        """Pass a signal on to the server; end this process if no server runs."""
+        """Send the signal `number` to the server; end this process if no server runs."""
         if self._server is None or self._server.ended.is_set():
             sys.exit(128 + number)
         self._got_end_signal |= number in (signal.SIGTERM, signal.SIGINT)
@@ -77,11 +79,11 @@ class Parent:
     def _test(self) -> None:
         self.reports.report("testing", self.starts)
         test = self.self_test()
-        # The server's own time begins after the test.
+        # The server's time limit begins after the test.
         self._keep(replace(self.starts, self_test=test, first_at_seconds=time.monotonic()))
         if test.failed:
             raise GivenUpError(f"self-test: {test.failed}")
-        # Copying stored graphs, which follows, may take minutes.
+        # Report the test's result now: copying stored graphs, which follows, may take minutes.
         self.reports.report("testing", self.starts)
 
     def _serve(self, order: Order, prepared: Prepared) -> int:
@@ -98,7 +100,7 @@ class Parent:
                 "and compiles; next: `draftworth artifacts` shows what is stored"
             )
             self._keep(replace(self.starts, cache_missed=True))
-            compiles_after_all(order)
+            record_compiling_start(order)
         compiles = prepared.compiles or self.starts.cache_missed
         return self._ended(self._attempt(environment, compiles=compiles))
 
@@ -137,7 +139,11 @@ class Parent:
                 return
 
     def _ended(self, code: int) -> int:
-        """Return `code`: the kubelet restarts the server. GivenUpError: it ended too often."""
+        """Report that the server ended, and return its exit code, `code`, for this process.
+
+        The kubelet then starts the container again. It raises GivenUpError if the server ended too
+        often without being healthy.
+        """
         starts, failed = self.starts, self.reports.tail.compiler_failed
         allowed = self.arguments.starts_with_compiler_failure if failed else MAX_STARTS
         if starts.without_health >= allowed and not self._got_end_signal:

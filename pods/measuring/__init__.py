@@ -1,1 +1,1 @@
-"""The program of the measuring Job."""
+"""The measuring Job's program: sends requests to the servers and stores what was measured."""

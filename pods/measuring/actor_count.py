@@ -9,6 +9,7 @@ def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
 
     A Poisson load can, but rarely does, have a whole block in flight, so on one machine it gets at
     most `MAX_LLMPERF_IN_FLIGHT` actors. The engine reports how many requests waited for an actor.
+    ray_address: the address of a Ray cluster; None: the actors are on this machine.
     """
     at_once = len(spec.endpoints) if spec.parallel else 1
     block = spec.sampling.requests_per_round + spec.sampling.warmup_requests

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HOST_VARIABLE, PORT_VARIABLE = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
-# All tries and pauses last two minutes; a control plane is rarely unreachable for longer.
+# Together, the tries and pauses last two minutes; a control plane rarely is unreachable for longer.
 TRIES = 8
 LONGEST_PAUSE_SECONDS = 30.0
 _TIMEOUT = Timeout(connect=10.0, read=30.0)
-# Passing errors, after which a request is sent again: conflicts, rate limits, server errors.
+# HTTP statuses after which a request is sent again: conflicts, rate limits, server errors.
 _PASSING = (409, 429, 500, 502, 503, 504)
 _WORDS_BYTES = 16 * 1024
 
@@ -67,7 +67,10 @@ class KubernetesApi:
         return cls(url=f"https://{in_url}:{port}", folder=POD_FOLDER)
 
     def scale(self, deployment: str, replicas: int) -> int:
-        """Set a Deployment's number of replicas; return how many pods it has now."""
+        """Set a Deployment's number of replicas; return how many pods it has now.
+
+        It raises ServersError if Kubernetes refuses the change or cannot be reached.
+        """
         namespace, token = self._read("namespace"), self._read("token")
         hide_secret("Kubernetes token", token)
         path = f"apis/apps/v1/namespaces/{namespace}/deployments/{deployment}/scale"
@@ -102,7 +105,7 @@ class KubernetesApi:
 
     @cached_property
     def _pool(self) -> urllib3.PoolManager:
-        # The same change may be made twice without harm, so a request that got lost is sent again.
+        # Scaling to a number twice does no harm, so a request whose answer got lost is sent again.
         retries = Retry(
             total=TRIES - 1,
             redirect=False,
@@ -122,7 +125,8 @@ class KubernetesApi:
 class KubernetesServers:
     """The servers of a run: Deployments with the names in `Endpoint.server`.
 
-    names: the names of all servers.
+    names: the names of all servers of the run.
+    stopped_poll_seconds: the time between two looks at a stopped Deployment's number of pods.
     stopped_within_seconds: the longest wait until a stopped Deployment has no pods. That takes
         seconds, because a pod that has begun to terminate is not counted.
     """
@@ -134,8 +138,11 @@ class KubernetesServers:
     stopped_within_seconds: float = 120.0
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """Run only the servers of `endpoints` (see `Servers`). If the run is cancelled, this still
-        goes on to its end, because Kubernetes starts the Job's next pod only if a server runs."""
+        """Start the servers of `endpoints` and stop all others.
+
+        If the run is cancelled, this still goes on to its end, because Kubernetes starts the Job's
+        next pod only if a server runs. restart: also stop the servers of `endpoints` first.
+        """
         wanted = tuple(endpoint.server for endpoint in endpoints)
         await in_thread(self._run_only, wanted, restart=restart)
 
@@ -148,8 +155,8 @@ class KubernetesServers:
             self.api.scale(name, 1)
 
     def _stop(self, names: Iterable[str]) -> None:
-        # Wait for 0 pods: a Deployment that is scaled to 0 and at once to 1 may keep its pod. A pod
-        # that still terminates is not counted, but keeps its devices until it has ended.
+        # Wait until the number of pods is 0, because a Deployment that is scaled to 0 and at once
+        # to 1 may keep its pod. The number leaves out pods that still terminate and hold devices.
         running = list(names)
         give_up_at_seconds = time.monotonic() + self.stopped_within_seconds
         while running := [name for name in running if self.api.scale(name, 0)]:
@@ -165,8 +172,11 @@ class KubernetesServers:
 def servers_of(
     spec: RunSpec, environment: Mapping[str, str], log: Callable[[str], None]
 ) -> Servers:
-    """Return the `Servers` of a run; raises ServersError if the run has to start and stop servers
-    and this is not a pod of a cluster."""
+    """Return the object that starts and stops the servers of a run, or that leaves them running.
+
+    It raises ServersError if the run has to start and stop servers and this is not a pod of a
+    cluster.
+    """
     if not spec.changes_servers:
         return FixedServers()
     names = tuple(dict.fromkeys(endpoint.server for endpoint in spec.endpoints))
@@ -174,9 +184,10 @@ def servers_of(
 
 
 async def run_deployed_servers(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -> None:
-    """Run only the servers that run after a deploy, because the next Job begins with them.
+    """Start the servers that a new deployment would start, and stop all others.
 
-    A failure is only logged, because the run is over.
+    The next Job expects these servers at its start. A failure is only logged, because the run is
+    over.
     """
     try:
         await servers.run_only(first_stage(spec).running, restart=False)

@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         _end_on_signal()
         result = _measure(arguments, run_id)
-        _end_on_signal()  # the run's event loop has removed its handlers
+        _end_on_signal()  # the run's event loop has removed all handlers
         add_report(_store(arguments.results), result.run_id, log_line)
     except SinkError as error:
         log_line(f"{error}; another pod may succeed")
@@ -86,10 +86,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _end_on_signal() -> None:
-    """Exit on SIGTERM before and after the run has its own handlers: without a handler, a process
-    with the id 1 ignores SIGTERM.
+    """From now on, exit on SIGTERM. The run itself has other handlers while it lasts.
 
-    When Ray starts, it replaces this handler by its own, which exits too.
+    Without a handler, process 1 of a container ignores SIGTERM. When Ray starts, it replaces this
+    handler by its own, which exits too.
     """
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
 
@@ -122,7 +122,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
             result = asyncio.run(_until_signal(runner))
     except SinkError:
         raise
-    except DraftworthError as error:  # the engine's errors; the run's are in its result
+    except DraftworthError as error:  # of the load engine; a failed run returns a result
         if history is None:
             raise
         return make(environment).fail(str(error))
@@ -139,7 +139,10 @@ async def _until_signal(runner: Runner) -> RunResult:
 
 
 def _record_failure(arguments: argparse.Namespace, run_id: str, reason: str) -> bool:
-    """Write `run.json` of a run that could not begin; return False if the next pod must retry."""
+    """Write `run.json` of a run that could not begin.
+
+    Return False if the write failed and the Job's next pod must try again.
+    """
     now = unix_clock()
     result = RunResult(
         run_id=run_id,
@@ -200,9 +203,11 @@ def _s3() -> S3Client:
 
 
 def _deadline(path: Path | None) -> Callable[[], float | None]:
-    """Return a function that reads the run's time limit, in seconds, at each call. If a read fails,
-    the function returns the last limit; if `path` is None, it returns None. Raises UserInputError
-    if the limit cannot be read now."""
+    """Return a function that reads the run's time limit from a file, in seconds, at each call.
+
+    If a later read fails, that function returns the last limit; if `path` is None, it returns None.
+    It raises UserInputError if the limit cannot be read now.
+    """
     if path is None:
         return lambda: None
     last_seconds = _read_deadline(path)

@@ -26,11 +26,13 @@ from draftworth.measuring.server_lifecycle import Progress
 from draftworth.measuring.streamed_request import Client, Measured, max_tokens_of
 from pods.measuring.ray_engine import RayEngine, lost_request
 
-# The smallest size that Ray accepts; results are a few kilobytes, and replies contain them.
+# The smallest size that Ray accepts. It is enough: results are a few kilobytes, which Ray sends in
+# its replies and not through this store.
 OBJECT_STORE_BYTES: Final = 80 * 1024 * 1024
 # Ray keeps an idle process for each of its CPUs; local actors ask for no CPU.
 LOCAL_CPUS: Final = 1
-# More than 0, so that a cluster's autoscaler sees a demand; a client nearly always sleeps.
+# More than 0, so that a cluster's autoscaler sees a demand, but little, because an actor nearly
+# always waits for its server.
 CLUSTER_ACTOR_CPUS: Final = 0.1
 START_DEADLINE_SECONDS: Final = 300.0
 RESTART_DEADLINE_SECONDS: Final = 60.0
@@ -46,7 +48,7 @@ _CONTROL = "control"
 
 
 class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
-    """An actor that measures each request with the client that is sent with the request.
+    """A Ray actor that measures each request with the HTTP client that is sent with the request.
 
     One thread measures, and another thread runs `cancel` for the request that is being measured.
     """
@@ -93,8 +95,10 @@ class LaunchedActor:
         self._launcher = RequestsLauncher([handle])
 
     def measure(self, client: Client, request: Planned) -> Measured | None:
-        """Send the request and wait for its end. Return its record, also if the actor was lost;
-        None: the request was cancelled."""
+        """Send the request, wait for its end and return its record, or None if it was cancelled.
+
+        If the actor was lost, the record says so.
+        """
         started_at_unix_s = client.wall_clock()
         # llmperf's launcher needs the first three fields; our client reads only `metadata`.
         config = RequestConfig(
@@ -121,8 +125,11 @@ class LaunchedActor:
 def ray_engine(
     count: int, address: str | None, progress: Progress
 ) -> Iterator[tuple[RayEngine, Sequence[LaunchedActor], str]]:
-    """Start Ray here, or connect to the cluster at `address`; when all actors are ready, yield the
-    engine, the actors, and the scheduling class of their requests."""
+    """Start Ray here, or connect to the cluster at `address`, and create `count` actors.
+
+    When all actors are ready, yield the engine, the actors, and the scheduling class of the threads
+    that send requests. It raises DraftworthError if Ray or the actors cannot be used.
+    """
     where = address or "this machine"
     with ExitStack() as ends:
         ends.callback(ray.shutdown)
@@ -140,7 +147,8 @@ def ray_engine(
             ) from error
         actors = _create(count, CLUSTER_ACTOR_CPUS if address else 0)
         engine = RayEngine(actors, progress)
-        # Run in reverse order: a thread that calls an actor after `shutdown` starts another Ray.
+        # These run in reverse order, so that no thread calls an actor after `ray.shutdown`: that
+        # call would start Ray again.
         ends.callback(engine.close)
         ends.callback(_end, actors)
         yield engine, actors, _ready_scheduling(actors, where)

@@ -1,8 +1,8 @@
 """The load engine that drives llmperf's own library on Ray.
 
-One actor measures one request at a time, as in llmperf itself. The engine keeps a load as the
-asyncio engine does, with actors instead of sockets: requests, times and records are the same. This
-module does not need Ray; `pods/measuring/ray_actors.py` does.
+One actor measures one request at a time, as in llmperf itself. The engine decides with the asyncio
+engine's code when to send which request, and returns the same records; it only sends from actors
+instead of from its own process. This module does not need Ray; `pods/measuring/ray_actors.py` does.
 """
 
 import asyncio
@@ -30,8 +30,10 @@ class Actor(Protocol):
     """Measures one request at a time, in a process of its own."""
 
     def measure(self, client: Client, request: Planned) -> Measured | None:
-        """Block until the request has ended; return its record, also if it failed, or None if it
-        was cancelled."""
+        """Wait until the request has ended; return its record, or None if it was cancelled.
+
+        A request that failed has a record too.
+        """
 
     def cancel(self, request: Planned) -> None:
         """Make `measure` return soon, if it still measures this request; this does not block."""
@@ -39,7 +41,7 @@ class Actor(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class _ThroughActors:
-    """Measures requests in idle actors, and records how long each request waited for one.
+    """Measures requests in idle actors, and records how long each request waited for an actor.
 
     cancelled: the calls of `Actor.measure` for cancelled requests; they may still run.
     """
@@ -71,8 +73,10 @@ class _ThroughActors:
         return measured
 
     async def last_answers(self) -> list[Measured]:
-        """Wait until the calls for cancelled requests have returned; return the records of those
-        requests that ended before the actor could cancel them."""
+        """Wait until the calls for cancelled requests have returned.
+
+        Return the records of those requests that ended before the actor could cancel them.
+        """
         answers = await asyncio.gather(*self.cancelled, return_exceptions=True)
         return [answer for answer in answers if isinstance(answer, Measured)]
 
@@ -90,7 +94,10 @@ class RayEngine:
             self._idle.put_nowait(actor)
 
     async def send(self, client: Client, batch: Batch, load: Load, *, seed: int) -> SentBatch:
-        """Send a batch as the asyncio engine does, and return when every actor is idle again."""
+        """Send a batch of requests under a load, and return when every actor is idle again.
+
+        It raises ValueError if the load has more requests in flight than there are actors.
+        """
         in_flight = load.in_flight or 1
         if in_flight > self._count:
             raise ValueError(f"{in_flight} requests in flight need as many actors: {self._count}")
@@ -99,7 +106,7 @@ class RayEngine:
             outcome = await keep_load(through.measure, batch, load, seed=seed)
             late = await through.last_answers()
         except asyncio.CancelledError:
-            # The run is over: do not wait for the threads, which have no loop to report to.
+            # The run is over: do not wait for the threads, whose event loop is about to end.
             for carried in through.cancelled:
                 carried.cancel()
             raise

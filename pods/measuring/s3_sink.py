@@ -24,10 +24,11 @@ class S3Sink:
         self.prefix = prefix.strip("/")
 
     def write(self, name: str, data: bytes) -> None:
-        """Put one object; S3 refuses it if the name exists (`If-None-Match: *`).
+        """Write one object; raise SinkError if S3 has the name with other bytes, or if S3 fails.
 
-        If the answer to a PUT is lost, botocore sends the PUT again, and S3 refuses it because our
-        own object exists. So an existing object with the same bytes counts as written.
+        S3 refuses a name that exists (`If-None-Match: *`). If the answer to a PUT is lost, botocore
+        sends the PUT again, and S3 refuses it because our own object exists. So an existing object
+        with the same bytes counts as written.
         """
         key = self._key(name)
         try:

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class ServerStates:
-    """Reads the states that servers reported. A failure is logged once, and the run goes on.
+    """Reads the states that servers reported into the results bucket.
 
-    S3 answers `AccessDenied` for a missing object, because the Job's role may not list the folder.
+    If reading a server's state fails, that is logged once, and the run goes on. S3 answers
+    `AccessDenied` for a missing object, because the Job's role may not list the folder.
     """
 
     client: S3Client

@@ -21,8 +21,8 @@ from draftworth.records.transcripts import FILE_LIMIT_BYTES, read_transcripts
 from draftworth.untrusted import MIB
 
 _PARALLEL_FILES = 8
-# The limit of all transcripts, compressed: in memory they need thirty times as much, and the pod
-# has 4 GiB. A pod that ran out of memory would be replaced by another one with the same problem.
+# The limit of all compressed transcripts of a run: in memory they need thirty times as much, and
+# the pod has 4 GiB. A pod that ran out of memory would be replaced by one with the same problem.
 MAX_TRANSCRIPT_BYTES = 48 * MIB
 
 

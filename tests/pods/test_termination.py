@@ -1,4 +1,4 @@
-"""SIGTERM ends a program whatever its main thread waits for."""
+"""After `end_at_sigterm`, SIGTERM ends a program whatever its main thread waits for."""
 
 import signal
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 from tests.conftest import ROOT
 
-# Longer than any test waits.
+# A test fails if the program has not ended by then.
 PATIENCE_SECONDS = 60.0
 LOCKED = "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()"
 

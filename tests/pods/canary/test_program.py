@@ -47,7 +47,7 @@ def staged(model: str = MODEL, revision: str = REVISION) -> ReadyModel:
 
 @dataclass
 class Place:
-    """The mounts as folders, the buckets, and the program."""
+    """Folders that stand for the mounts, emulated buckets, and functions that run the canary."""
 
     root: Path
     endpoint: str
@@ -63,7 +63,7 @@ class Place:
         self.artifacts.mkdir()
 
     def stage(self, ready: ReadyModel | None = None) -> None:
-        """Write the checkpoint into the bucket and into the mount."""
+        """Write the checkpoint's marker into the bucket, and all its files into the mount."""
         marker = dump_record(ready or staged())
         (self.model / READY_MARKER).write_bytes(marker)
         (self.model / "config.json").write_bytes(b"{}")
@@ -117,7 +117,7 @@ class Place:
         return load_record(CanaryReport, body.read())
 
     def failure(self, *more: str) -> str:
-        """Return the text of the report of a try that fails."""
+        """Run the program, which must fail; return the text of its report."""
         code, log = self.run(*more)
         report = self.report()
         assert code == 1, log
@@ -230,7 +230,7 @@ def test_a_later_try_writes_over_the_one_before(place: Place) -> None:
 
 
 def test_early_failures_have_time_to_be_repaired(place: Place) -> None:
-    """AWS refuses a role for some time after its creation."""
+    """AWS refuses a role for some time after its creation, so the canary tries again."""
     place.stage()
     hidden = place.model.rename(place.root / "hidden")
     place.patch.setattr("pods.canary.program.time.sleep", lambda _: hidden.rename(place.model))

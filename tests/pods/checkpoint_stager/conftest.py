@@ -1,4 +1,4 @@
-"""Fixtures for staging: a hub, a bucket and a model."""
+"""Fixtures for copying a model to S3: a local stand-in for Hugging Face, a bucket and a model."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def weights(size_bytes: int, seed: int) -> bytes:
 
 
 def model_files() -> dict[str, bytes]:
-    """Return files that serving needs, one of them larger than an upload part, and other files."""
+    """Return files that serving needs (one is uploaded in two parts) and other files, by name."""
     return {
         ".gitattributes": b"*.safetensors filter=lfs",
         "config.json": b'{"architectures": ["Qwen3ForCausalLM"]}',

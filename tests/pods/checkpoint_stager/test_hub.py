@@ -18,7 +18,7 @@ WEIGHTS = "model-00002-of-00002.safetensors"
 
 @pytest.fixture(autouse=True)
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The waits between tries, without the client's own waits."""
+    """The seconds that `Hub` waited between tries; neither it nor the hub's client really waits."""
     waits: list[float] = []
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
     monkeypatch.setattr("pods.checkpoint_stager.hub.sleep", waits.append)
@@ -123,7 +123,7 @@ def test_an_unreachable_hub_is_reported(bench: Bench) -> None:
 
 
 def test_an_expired_storage_address_is_requested_again(bench: Bench) -> None:
-    """The storage knows no accounts, so this is not a refusal."""
+    """The storage knows no accounts, so its status 403 does not mean that the token is refused."""
     bench.hub.trouble.storage_statuses = [403]
     read(bench)
     assert (bench.scratch / WEIGHTS).read_bytes() == model_files()[WEIGHTS]

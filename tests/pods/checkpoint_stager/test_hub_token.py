@@ -1,4 +1,4 @@
-"""The hub token from Secrets Manager."""
+"""The access token for Hugging Face, read from Secrets Manager."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_missing_secret_is_reported_with_its_remedy(
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "InternalServiceError"])
 def test_a_refusal_may_be_tried_again(client: SecretsManagerClient, code: str) -> None:
-    """AWS refuses a role for some seconds after its creation."""
+    """The role may just have been created: AWS refuses it for some seconds."""
     with Stubber(client) as stubber:
         stubber.add_client_error("get_secret_value", service_error_code=code)
         with pytest.raises(DraftworthError, match=code) as failed:

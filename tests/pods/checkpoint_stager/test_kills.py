@@ -1,7 +1,7 @@
 """The stager is killed between any two requests to S3, and the next one finishes its work.
 
-What the bucket holds changes by these requests only. From the kill on nothing more reaches it, no
-clean-up either, as after SIGKILL. A process that ends as suddenly is in `test_program`.
+The bucket changes only by these requests, so all moments of a kill are covered. As after SIGKILL, a
+killed stager sends no further request, not even to clean up. `test_program` kills a real process.
 """
 
 import threading
@@ -27,7 +27,7 @@ class KilledError(Exception):
 
 @dataclass
 class Stager:
-    """A stager that is killed before its n-th request (None: it is not killed)."""
+    """Kills a stager before its request number `killed_at`; None: it is not killed."""
 
     killed_at: int | None
     requests: int = 0
@@ -53,7 +53,7 @@ def run_stager(bench: Bench, killed_at: int | None, *, parallel_files: int = 1) 
 
 
 def whole(objects: dict[str, bytes]) -> set[str]:
-    """Return the files that the bucket has with the hub's content."""
+    """Return the names of the files that the bucket has with the right content."""
     return {name for name in FILES if objects.get(name) == FILES[name]}
 
 

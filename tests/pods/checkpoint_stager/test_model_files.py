@@ -137,7 +137,7 @@ def test_a_markers_name_is_not_staged_anywhere(name: str, folder: str) -> None:
 
 
 def test_a_folder_named_like_a_marker_is_skipped() -> None:
-    """The mount would show the folder instead of the marker of the same name."""
+    """If S3 has a folder and a marker of one name, the mount shows only the folder."""
     needed = ["config.json", "model.safetensors"]
     assert kept(*needed, "_READY.json/a.json", "a/_FAILED.json/b/c.json") == needed
 

@@ -1,4 +1,4 @@
-"""The Job's program: in this process, and as a process from the image's files."""
+"""The stager Job's program: in this process, and as a process from the image's files."""
 
 import functools
 import os
@@ -45,7 +45,7 @@ def command(scratch: Path, *arguments: str) -> list[str]:
 
 
 class Pods:
-    """Starts stagers with one hub and one bucket, from a folder with the image's files."""
+    """Starts stagers as processes, from a folder with the image's files, for one hub and bucket."""
 
     def __init__(self, hub: LocalHub, folder: Path) -> None:
         self.hub, self.scratch, self.image = hub, folder / "scratch", folder / "app"
@@ -108,7 +108,7 @@ Main = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def main(bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Main:
-    """Run the program in this process; return its exit code and its log."""
+    """A function that runs the program in this process; it returns the exit code and the log."""
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     monkeypatch.setattr(program, "HfApi", functools.partial(HfApi, endpoint=bench.hub.url))
     monkeypatch.setattr(program, "end_at_sigterm", lambda: None)
@@ -243,7 +243,7 @@ def test_missing_credentials_end_with_one(main: Main, monkeypatch: pytest.Monkey
 
 
 def test_the_hubs_client_reads_the_jobs_settings() -> None:
-    """The client ignores a misspelt variable, and no other test would notice."""
+    """The hub's client ignores a misspelt variable, and no other test would notice."""
     folder = Path(constants.__file__).parent
     source = "".join(p.read_text() for p in (folder / "constants.py", *folder.glob("utils/*.py")))
     names = set(re.findall(r"\bHF_[A-Z_]+\b", source))

@@ -1,4 +1,4 @@
-"""One model from a hub into a bucket: the real client of the hub, real boto3 calls."""
+"""One model is copied from a local hub to S3, with the hub's real client and real boto3 calls."""
 
 import base64
 import hashlib
@@ -54,7 +54,7 @@ def test_a_model_is_staged_and_ready(bench: Bench) -> None:
 
 
 def test_s3_gets_a_sha256_of_each_object(bench: Bench) -> None:
-    """It is the SHA-256 of the object, or of the SHA-256s of its parts."""
+    """For a file that is uploaded in parts, it is the SHA-256 of the parts' SHA-256s."""
     bench.staging().run()
     files = model_files()
     parts = [files[LARGE][:PART_BYTES], files[LARGE][PART_BYTES:]]
@@ -102,7 +102,7 @@ def test_a_marker_of_another_model_is_none(bench: Bench) -> None:
 
 @pytest.mark.parametrize("revision", [REVISION, "v2"])
 def test_another_models_plan_is_refused(bench: Bench, revision: str) -> None:
-    """Otherwise the commit of another model's plan would be staged."""
+    """Otherwise the commit that another model's `_STAGING.json` names would be copied."""
     model = MODEL if revision != REVISION else "acme/other"
     plan = StagingPlan(model=model, revision=revision, commit=NEWER_COMMIT)
     bench.put("_STAGING.json", dump_record(plan))
@@ -112,7 +112,7 @@ def test_another_models_plan_is_refused(bench: Bench, revision: str) -> None:
 
 
 def test_a_repositorys_markers_are_not_staged_but_named(bench: Bench) -> None:
-    """A marker before the weights would start nodes, even if staging failed later."""
+    """A forged `_READY.json` would start nodes before the weights are complete."""
     files = bench.hub.repos[MODEL].commits[COMMIT]
     forged = ReadyModel(
         model=MODEL,
@@ -142,7 +142,7 @@ def test_a_repositorys_markers_are_not_staged_but_named(bench: Bench) -> None:
 
 
 def test_a_file_with_other_content_is_staged_again(bench: Bench) -> None:
-    """It has the same name and size, but another writer or commit."""
+    """The object in the bucket has the file's name and size, but other bytes."""
     bench.put(SMALL, weights(2000, 99))
     bench.staging().run()
     assert bench.objects()[SMALL] == model_files()[SMALL]
@@ -163,7 +163,7 @@ def test_a_moved_branch_is_resumed_at_its_commit(bench: Bench) -> None:
 
 
 def test_of_two_stagers_the_first_plan_counts(bench: Bench) -> None:
-    """Neither saw a plan, and the branch moved between their requests to the hub."""
+    """Both begin without a plan, and the branch moves between their requests to the hub."""
     assert bench.store().plan(COMMIT) == COMMIT
     assert bench.store().plan(NEWER_COMMIT) == COMMIT
     assert load_record(StagingPlan, bench.objects()["_STAGING.json"]).commit == COMMIT
@@ -232,7 +232,7 @@ def test_scratch_holds_only_what_fits(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_unused_room_in_scratch_is_freed(tmp_path: Path) -> None:
-    """Otherwise the other files would wait for that room for ever."""
+    """Otherwise other files would wait for ever for room on the scratch disk."""
     folder = tmp_path / "scratch"
     scratch = ScratchSpace(folder, 10)
     with pytest.raises(FileNotFoundError), scratch.room_for(10):
@@ -268,7 +268,7 @@ def test_a_file_larger_than_scratch_is_refused_first(bench: Bench) -> None:
     ],
 )
 def test_two_stagers_at_once_are_harmless(bench: Bench, operation: str, number: int) -> None:
-    """One runs completely before the other's n-th request of this kind."""
+    """The second runs completely just before the first one's request `number` of an operation."""
     requests, second = itertools.count(1), []
 
     def run_the_second(model: Any, **_: object) -> None:

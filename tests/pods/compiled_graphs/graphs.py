@@ -7,12 +7,12 @@ from pods.compiled_graphs.scratch_records import StartRecord, write_record
 from tests.pods.compiled_graphs import pods
 
 PART_BYTES = 1000
-# One file needs two parts of an upload.
+# The first file is so large that it is uploaded in two parts.
 GRAPH_FILES = {"model.pt": b"g" * (PART_BYTES + 1), "weights/tp0": b"w"}
 
 
 def make_compiled_graph(scratch: Path, start_id: str) -> StartRecord:
-    """Write the graph and its start record, as a server that compiled it; return the record."""
+    """Write what a server leaves on the scratch volume that compiled; return its start record."""
     folder = scratch / "graphs"
     for name, content in GRAPH_FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A serving pod as two processes: `start`, the parent of a stand-in vLLM, and `upload`."""
+"""A serving pod as two processes: `start`, which runs a stand-in for vLLM, and `upload`."""
 
 import json
 import os
@@ -35,7 +35,10 @@ COMMAND = ("serve", "--speculative-config={}", "--port")
 
 
 def make_order(root: Path, **overrides: Any) -> Order:
-    """Return an order of graphs in one folder, for a server with checkpoints without commits."""
+    """Return an order of a server whose engine has no cache and whose checkpoints have no commits.
+
+    overrides: values of the order's fields.
+    """
     order = Order(
         key=KEY,
         inputs=INPUTS,
@@ -51,8 +54,10 @@ def make_order(root: Path, **overrides: Any) -> Order:
 class Pod:
     """Files and processes of one pod.
 
-    mounted: what Mountpoint shows of the artifacts bucket.
-    aws: variables with which a program finds an account; by default its objects are files.
+    mounted: the folder that stands for the mounted artifacts bucket.
+    aws: environment variables with which the programs reach S3; by default a stand-in for boto3
+        writes objects as files.
+    port: where vLLM answers.
     """
 
     root: Path
@@ -77,7 +82,7 @@ class Pod:
 
     @contextmanager
     def server(self, **environment: str) -> Iterator[subprocess.Popen[str]]:
-        """Run one container of the pod; `TROUBLE` says how vLLM fails."""
+        """Run vLLM's container once. The variable `TROUBLE` says how vLLM fails."""
         stand_in = HERE / "stand_in_vllm.py"
         self.vllm.write_text(f'#!/bin/sh\nexec {sys.executable} -PS {stand_in} "$@"\n')
         self.vllm.chmod(0o755)
@@ -113,7 +118,7 @@ class Pod:
     def _process(
         self, arguments: list[str], environment: Mapping[str, str]
     ) -> Iterator[subprocess.Popen[str]]:
-        # Without pip's packages, so that the stand-in for boto3 is imported.
+        # -S leaves out installed packages, so that the stand-in for boto3 is imported.
         python = [sys.executable, *(["-S"] if "PYTHONPATH" in self.aws else [])]
         path = {"PATH": f"{self.vllm.parent}:{os.environ['PATH']}"}
         with self.log.open("a") as log:
@@ -143,7 +148,7 @@ class Pod:
         eventually(lambda: text in self.log.read_text())
 
     def what_vllm_did(self) -> str:
-        """Return `compiled FOLDER` or `loaded FOLDER`."""
+        """Wait until vLLM is healthy; return `compiled FOLDER` or `loaded FOLDER`."""
         eventually(self.healthy)
         return self.start_notes.read_text().splitlines()[0]
 
@@ -152,7 +157,7 @@ class Pod:
         return load_record(ServerState, path.read_bytes()) if path.exists() else None
 
     def phase(self, wanted: str) -> ServerState:
-        """Wait for a state of this phase, and return it."""
+        """Wait until the server reports a state of the wanted phase, and return that state."""
         state = eventually(lambda: (now := self.state()) and now.phase == wanted and now)
         assert isinstance(state, ServerState)
         return state
@@ -192,7 +197,7 @@ def eventually(
     seconds: float = HANGS_AFTER_SECONDS,
     every_seconds: float = 0.05,
 ) -> Any:
-    """Return the first true answer; fail if there is none in time."""
+    """Call `condition` until its answer is true, and return that; raise AssertionError if late."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if answer := condition():
@@ -220,7 +225,10 @@ def manifest_in(objects: Mapping[str, bytes]) -> ArtifactManifest | None:
 
 
 def what_is_not_whole(objects: Mapping[str, bytes]) -> list[str]:
-    """Return the files of a manifest that the bucket lacks or has in another form."""
+    """Return the manifest's files that the bucket lacks or has with another size.
+
+    objects: the objects of the bucket, by key.
+    """
     manifest = manifest_in(objects)
     if manifest is None:
         return []

@@ -1,9 +1,9 @@
 """Stands in for vLLM: compiles slowly into the folder it is told, or loads from it, then serves.
 
-As the engines do: an artifact folder that holds a graph is loaded whatever the flags say, and what
-it holds has to be whole; a cache is looked through entry by entry. Behaviour by environment:
-`SECONDS_A_FILE` a compiled file takes, `CRASH_AFTER` so many files the process dies. What it does
-instead of serving well is in `TROUBLE`.
+It has one graph of three files. Like the real engines, it loads the graph from a folder that has
+one, and fails if the graph is not complete. Environment variables say how it behaves:
+`SECONDS_A_FILE` is how long compiling a file takes, after `CRASH_AFTER` files the process dies, and
+`TROUBLE` names the function below that it runs instead of serving.
 """
 
 import os
@@ -72,7 +72,7 @@ def flood() -> None:
 
 
 def daemon() -> None:
-    """Leave a grandchild in its own session, which holds the log's pipe open."""
+    """End, but leave a child process in its own session, which keeps the log's pipe open."""
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     child = subprocess.Popen(sleeper, start_new_session=True)
     Path(os.environ["SAID"]).write_text(f"{child.pid}\n")
@@ -80,7 +80,7 @@ def daemon() -> None:
 
 
 def orphans() -> None:
-    """Start children whose own children outlive them and then end."""
+    """Serve, after leaving grandchildren whose parents have ended and who end soon themselves."""
     for _ in range(3):
         subprocess.run(["sh", "-c", "sleep 0.05 &"], check=True)
     serve()

@@ -60,7 +60,8 @@ def test_the_first_pod_compiles_and_later_starts_load(tmp_path: Path, s3: Any) -
     assert pods.what_is_not_whole(uploaded) == []
     assert {*pods.stored(s3, pods.RESULTS)} == {server_state_key(pods.SERVER)}
 
-    # Another container of the pod, then another pod.
+    # A second container with the pod's scratch volume loads from there; a second pod loads from the
+    # bucket.
     again = pods.Pod(root=tmp_path / "again")
     again.scratch.rmdir()
     again.scratch = first.scratch
@@ -75,7 +76,7 @@ def test_the_first_pod_compiles_and_later_starts_load(tmp_path: Path, s3: Any) -
 
 
 def ends(pod: pods.Pod, **environment: str) -> int:
-    """Run one container to its end; return its exit code."""
+    """Run vLLM's container once, to its end; return its exit code."""
     with pod.server(**environment) as process:
         return process.wait(timeout=HANGS_AFTER_SECONDS)
 
@@ -105,7 +106,7 @@ def test_a_given_up_servers_container_keeps_waiting(pod: pods.Pod) -> None:
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=HANGS_AFTER_SECONDS) == ENDED_BY_SIGTERM
-    # Another container in this pod starts no server, and changes nothing.
+    # The pod's next container starts no server and reports no new state.
     with pod.server(TROUBLE="crash") as process:
         pod.says("given up by an earlier container")
         assert process.poll() is None
@@ -129,7 +130,7 @@ def vllm_of(process: subprocess.Popen[str]) -> int:
 
 
 def children(process: subprocess.Popen[str]) -> list[int]:
-    """Return the child processes, also those that have ended and are not reaped."""
+    """Return the ids of a process's children, also of zombies."""
     text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     return [int(pid) for pid in text.split()]
 
@@ -137,7 +138,7 @@ def children(process: subprocess.Popen[str]) -> list[int]:
 def test_a_killed_healthy_server_ends_its_container(pod: pods.Pod) -> None:
     with pod.server(TROUBLE="orphans") as process:
         pod.phase("healthy")
-        # The orphans were reaped.
+        # Only vLLM is left: the orphaned processes were reaped.
         pods.eventually(lambda: len(children(process)) == 1)
         os.kill(vllm_of(process), signal.SIGKILL)
         assert process.wait(timeout=HANGS_AFTER_SECONDS) == 128 + signal.SIGKILL

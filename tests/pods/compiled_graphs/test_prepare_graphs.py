@@ -1,4 +1,4 @@
-"""The graphs that are prepared for a start; inputs and commits are compared."""
+"""Which graphs a start of vLLM gets, and when they are refused."""
 
 import shutil
 from dataclasses import replace
@@ -41,7 +41,7 @@ def an_order(root: Path, *, commit: str | None = COMMIT) -> Order:
 
 
 def put_graphs(order: Order, *, commit: str | None = COMMIT, **more: Any) -> Path:
-    """Put a graph into the mounted bucket."""
+    """Put a graph into the mounted bucket; return its path. commit: the target model's commit."""
     checkpoints = {"target": commit} if commit else {}
     files = {"model.pt": b"graph"}
     manifest = pods.put_graphs(order.artifacts, files, checkpoints=checkpoints, **more)
@@ -49,7 +49,7 @@ def put_graphs(order: Order, *, commit: str | None = COMMIT, **more: Any) -> Pat
 
 
 def started(order: Order) -> scratch_records.StartRecord:
-    """Return the record of the prepared start."""
+    """Prepare a start, and return its record."""
     prepare(order)
     record = scratch_records.read_record(order.scratch)
     assert record is not None
@@ -105,7 +105,7 @@ def test_a_graph_with_a_damaged_file_is_refused(
 
 
 def test_a_copy_unlike_the_upload_is_refused(order: Order) -> None:
-    """Its length is the same, so only its hash shows the difference."""
+    """The graph in the bucket has the uploaded length but other bytes, so only a hash shows it."""
     put_graphs(order).write_bytes(b"other")
     assert prepare(order).compiles is False
     with pytest.raises(RefusedGraphsError, match="its content is not what was uploaded"):
@@ -154,7 +154,7 @@ def test_an_interrupted_start_leaves_only_the_count(order: Order) -> None:
 
 
 def compiled(order: Order) -> tuple[scratch_records.StartRecord, Path]:
-    """A start with its graph, which is not yet marked as complete."""
+    """Prepare a start and write its graph, which is not yet marked as complete; return both."""
     record = started(order)
     graph = Path(record.graphs) / "model.pt"
     graph.parent.mkdir(parents=True)
@@ -214,7 +214,7 @@ def test_only_a_restored_cache_gets_a_proof(order: Order) -> None:
 
 @pytest.mark.parametrize("name", CACHES)
 def test_a_cache_is_restored_to_the_engines_folder(name: str, order: Order) -> None:
-    """Also one that is kept complete, with the traces beside the graphs."""
+    """Some engines keep only graphs in their cache, others also the traces beside them."""
     cache = CACHES[name]
     order = replace(order, variable=cache.variable, cache=cache.folder)
     looked_for = "neuron/compile_cache/hash/graph.neff"

@@ -1,4 +1,4 @@
-"""The self-test with a real library, processes and files, and each of its failures."""
+"""The self-test of a pod with a real library, processes and files, and each of its failures."""
 
 import threading
 from collections.abc import Callable
@@ -26,7 +26,7 @@ Examine = Callable[..., tuple[SelfTest, str]]
 
 @pytest.fixture
 def examine(tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> Examine:
-    """Run a pod's self-test on a node; return its record and its log."""
+    """A function that makes a node and runs the self-test on it; it returns record and log."""
     monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
 
     def on_node(**node: Any) -> tuple[SelfTest, str]:
@@ -49,7 +49,7 @@ def examine(tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> Ex
 
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
-    """A checkpoint without the stager's marker."""
+    """The folder of a checkpoint that lacks `_READY.json`."""
     folder = tmp_path / "target"
     folder.mkdir()
     (folder / "model-1.safetensors").write_bytes(b"1" * MIB)
@@ -116,7 +116,7 @@ def test_a_device_that_cannot_work_fails(
 
 
 def test_unknown_values_fail_nothing(examine: Examine, tmp_path: Path) -> None:
-    """A driver without a version, and a file that is no library."""
+    """The driver's version is unknown, and the runtime's library is an empty file."""
     (tmp_path / "node" / "lib").mkdir(parents=True)
     (tmp_path / "node" / "lib" / "libnrt.so.1").write_bytes(b"")
     test, log = examine(driver="", runtime="")

@@ -31,11 +31,12 @@ from tests.support.emulator import small_parts
 
 pytestmark = pytest.mark.emulator
 
-# In this thread, so that a kill ends the upload at once.
+# boto3 uploads in the calling thread, so that the exception `Killed` ends the upload at once.
 TRANSFER = TransferConfig(
     multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
 )
-# GET of the manifest, two files (one in two parts), the manifest, GET of the manifest.
+# The requests of one upload to S3: GET of the manifest, five for the two files (one of which has
+# two parts), PUT of the manifest, and GET of the manifest.
 REQUESTS = 8
 MANIFEST_REQUEST = REQUESTS - 2
 
@@ -46,7 +47,12 @@ class Killed(BaseException):
 
 @dataclass
 class S3:
-    """Empty buckets, and a client that fails before or after a request."""
+    """Empty buckets, and a client of which one request can fail.
+
+    requests: the requests so far. at: the number, from 0, of the request that fails.
+    raises: the error of that request; None: it does not fail.
+    after: whether it fails after S3 has carried it out.
+    """
 
     client: Any
     requests: list[str] = field(default_factory=list)
@@ -56,7 +62,8 @@ class S3:
 
     def __post_init__(self) -> None:
         pods.make_buckets(self.client)
-        # The emulator answers in a handler of this event, between the two handlers here.
+        # moto carries out a request in its own handler of this event. Of the two handlers here, one
+        # runs before moto's and one after it.
         self.client.meta.events.register_first("before-send.s3", self._before)
         self.client.meta.events.register_last("before-send.s3", self._after)
 
@@ -81,7 +88,7 @@ class S3:
 
 @pytest.fixture
 def s3(request: pytest.FixtureRequest) -> Iterator[S3]:
-    """Empty buckets in this process. Parameter: how often a request is tried."""
+    """Empty buckets of moto. The fixture's parameter says how often boto3 tries a request."""
     config = Config(
         retries={"mode": "standard", "total_max_attempts": getattr(request, "param", 1)}
     )
@@ -100,7 +107,7 @@ def late(tmp_path: Path) -> StartRecord:
 
 
 def test_an_upload_is_so_many_requests(s3: S3, compiled: StartRecord) -> None:
-    """The tests below make each of these requests fail. S3 compared each file's checksum."""
+    """The number must be right, because other tests make each of these requests fail."""
     s3.uploader(compiled).upload(compiled)
     assert len(s3.requests) == REQUESTS
     assert "_ARTIFACTS.json" in s3.requests[MANIFEST_REQUEST]
@@ -118,7 +125,7 @@ def test_an_upload_is_so_many_requests(s3: S3, compiled: StartRecord) -> None:
 def test_links_are_named_and_not_uploaded(
     s3: S3, compiled: StartRecord, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The engine writes the folder, and may not read what the uploader may."""
+    """vLLM writes the folder: a link could make the uploader publish what vLLM may not read."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "token").write_text("secret")
@@ -139,7 +146,7 @@ def test_links_are_named_and_not_uploaded(
 def test_a_record_names_no_folder_outside_the_graphs(
     s3: S3, compiled: StartRecord, tmp_path: Path, graphs: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The engine can write the record too. Last row: the folder of graphs is a link."""
+    """vLLM can write the record too. In the last case, the folder of graphs is a link."""
     folder, scratch = tmp_path / "secrets", Path(compiled.graphs).parent
     folder.mkdir()
     (folder / "token").write_text("secret")
@@ -180,7 +187,7 @@ def test_a_link_made_after_the_listing_is_refused(
 def test_a_killed_upload_is_completed_by_the_next(
     s3: S3, compiled: StartRecord, number: int
 ) -> None:
-    """A kill before a request equals a kill after the request before it."""
+    """All moments of a kill are tested: after one request is the same as before the next one."""
     s3.at, s3.raises = number, Killed()
     with pytest.raises(Killed):
         s3.uploader(compiled).upload(compiled)
@@ -195,7 +202,7 @@ def test_a_killed_upload_is_completed_by_the_next(
 @pytest.mark.parametrize("after", [False, True], ids=["not done", "done, answer lost"])
 @pytest.mark.parametrize(
     ("number", "s3"),
-    # boto3's own second try finds the manifest that its first one wrote.
+    # In the last case, boto3 itself repeats the PUT of the manifest, and finds that it exists.
     [*((number, 1) for number in range(REQUESTS)), (MANIFEST_REQUEST, 3)],
     indirect=["s3"],
 )
@@ -223,7 +230,7 @@ def test_an_existing_manifest_ends_an_upload(
 def test_the_second_uploader_removes_only_its_files(
     s3: S3, compiled: StartRecord, late: StartRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other upload ends after this one looked for a manifest."""
+    """Another pod's upload ends after this one looked for a manifest, and before it writes one."""
     send = Uploader._put_manifest
 
     def overtaken(uploader: Uploader, manifest: ArtifactManifest) -> None:
@@ -253,7 +260,7 @@ def test_files_that_change_during_upload_get_no_manifest(
 
 
 def test_graphs_of_an_earlier_start_get_no_manifest(s3: S3, compiled: StartRecord) -> None:
-    """The new start may be compiling into the same folder."""
+    """The newer start may be compiling into the folder of the earlier start."""
     graphs = Path(compiled.graphs)
     write_record(graphs.parent, replace(compiled, start_id="newer"))
     (graphs / "model.pt").unlink()
@@ -331,7 +338,7 @@ def test_locks_are_not_uploaded(compiled: StartRecord) -> None:
 
 
 def tried(stop: threading.Event, compiled: StartRecord, *outcomes: BaseException | str) -> int:
-    """Return how many uploads were tried, with these outcomes."""
+    """Return how many uploads are tried, if the first has the first outcome, and so on."""
     uploader = Mock(upload=Mock(side_effect=outcomes))
     upload_with_retries(uploader, compiled, stop, [0, 0])
     return int(uploader.upload.call_count)

@@ -1,4 +1,4 @@
-"""The parent of vLLM decides whether a server is restarted; test_pod_starts has real processes."""
+"""When the parent of vLLM starts it again or gives it up; real processes are in test_pod_starts."""
 
 import signal
 import threading
@@ -43,10 +43,11 @@ FAULTS = {
 
 
 class Life:
-    """One life of a container, whose server is a stand-in in this process.
+    """One container, from its start to its end, with a stand-in for vLLM in this process.
 
-    The server does what its command says, up to its exit code: `crash`, `compiler`, `hang` until it
-    is told to end, `serve` until it was healthy and is killed, `unhit`, or one of `FAULTS`.
+    The stand-in's command says what it does: `crash`, fail in the `compiler`, `hang` until it is
+    told to end, `serve` until it was healthy and is killed, `unhit` (a graph is not in the cache),
+    or fail with one of `FAULTS`.
     """
 
     def __init__(self, scratch: Path) -> None:
@@ -61,7 +62,10 @@ class Life:
         self.reports.report = self._report  # type: ignore[method-assign]
 
     def run(self, does: str, order: Order, **limits: Any) -> int | str:
-        """Run the container; return its exit code, or why the server was given up."""
+        """Run the container; return its exit code, or why the server was given up.
+
+        does: what the server does. limits: values on the command line.
+        """
         self.parent = vllm_parent.Parent(
             command=[does],
             self_test=lambda: self.tests.pop(),
@@ -135,7 +139,7 @@ def order(tmp_path: Path) -> Order:
 
 @pytest.fixture
 def lives() -> list[Life]:
-    """All lives of the container, the newest last."""
+    """The containers that a pod has had, the newest last."""
     return []
 
 
@@ -229,7 +233,7 @@ def test_an_unused_restored_cache_leads_to_compiling(
     record = read_record(order.scratch)
     assert record
     assert record.origin == "compiled", "once healthy, its graphs are this pod's to keep"
-    # The restored cache is not tried again in this pod.
+    # The graphs from the bucket are not tried again in this pod.
     assert live("unhit", order) == 137
     assert [PROOF in environment for environment in lives[1].started] == [False]
 
@@ -239,7 +243,7 @@ def test_an_unused_restored_cache_leads_to_compiling(
 def test_other_faults_do_not_blame_the_graphs(
     live: LiveOnce, lives: list[Life], order: Order, fault: str, cache: bool
 ) -> None:
-    """The next start loads the same graphs, from the bucket or in the pod."""
+    """After such a fault, the next start loads the bucket's graphs again and compiles none."""
     order = cached(order) if cache else replace(cached(order), cache=None, proof=None)
     stored = contents(order.artifacts)
     if fault == "hang":
@@ -280,7 +284,7 @@ def test_a_server_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch
     assert process._process.wait(HANGS_AFTER_SECONDS) == -signal.SIGKILL
 
 
-# The count
+# The record that counts the starts
 
 
 def test_a_count_that_cannot_be_read_begins_anew(tmp_path: Path) -> None:
@@ -309,7 +313,7 @@ def test_a_count_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
     assert begin(tmp_path / "file" / "scratch").number == 1
 
 
-# The log's end
+# The last lines of the log
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The measuring Job's program, for the tests of this folder."""
+"""A fixture that runs the measuring Job's program in the process of the tests."""
 
 import signal
 from collections.abc import Iterator
@@ -16,7 +16,10 @@ from tests.support.measuring_job import Program
 def program(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Iterator[Program]:
-    """The program in this process, where neither the image nor its own process id matters."""
+    """A function that runs the program in this process; it returns the exit code and the log.
+
+    The program gets a run specification, more arguments, and environment variables.
+    """
     monkeypatch.setattr("pods.measuring.engine_choice.raise_scheduling_class", lambda: "ordinary")
     handler = signal.getsignal(signal.SIGTERM)
 

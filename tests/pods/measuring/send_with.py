@@ -1,7 +1,8 @@
-"""Send scenarios with one engine and print what was measured: run where llmperf and Ray are.
+"""Sends requests with one load engine, for a test that compares the engines' records.
 
-`python -m tests.pods.measuring.send_with ray|asyncio`, a JSON list of scenarios on standard
-input, a JSON list of their records on a line of standard output.
+`test_both_engines` runs it with an interpreter that has llmperf and Ray: `python -m
+tests.pods.measuring.send_with ray|asyncio`. It reads a JSON list of scenarios (a load and prompts)
+from standard input, and writes one line with a JSON list of their records to standard output.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ACTORS = 4
 
 
 def main(kind: str) -> None:
-    """Send every scenario, one after the other."""
+    """Send the requests of all scenarios, one scenario after the other. kind: ray or asyncio."""
     scenarios = json.load(sys.stdin)
     with opened(kind) as (engine, handles):
         measured = []

@@ -1,4 +1,4 @@
-"""An API server that knows Deployments and Jobs, over TLS, and may misbehave."""
+"""A stand-in for the Kubernetes API server: it scales Deployments, over TLS, and can fail."""
 
 import json
 import threading
@@ -15,7 +15,8 @@ NAMESPACE = "draftworth"
 TOKEN = "a-token"
 _MERGE = "application/merge-patch+json"
 
-# An error status with a body; `DROPPED`: a closed connection; None: no failure.
+# How one request fails: a status and a body; None: it does not fail. `DROPPED` stands for a
+# connection that is closed without an answer.
 Trouble = tuple[int, bytes] | None
 DROPPED: Trouble = (0, b"")
 
@@ -24,8 +25,10 @@ DROPPED: Trouble = (0, b"")
 class StandInKubernetes:
     """Deployments by name, with their numbers of replicas.
 
-    slow: to so many questions one that was stopped still says that it has a pod. trouble: asked at
-        each change of a scale, with its number from 1. asked: every one of them, in its order.
+    slow: how many answers still say that a Deployment has a pod after it was stopped.
+    trouble: returns how a request fails. It is called with the request's number, from 1.
+    requests: the name and the wanted replicas of each request so far, in order.
+    folder: the files that a pod with access has mounted. url: the server's address.
     """
 
     replicas: dict[str, int]
@@ -37,7 +40,7 @@ class StandInKubernetes:
     _ending: dict[str, int] = field(default_factory=dict)
 
     def scale(self, name: str, replicas: int) -> dict[str, Any]:
-        """Return the answer of Kubernetes: the pods that exist, not those that are wanted."""
+        """Set a Deployment's replicas; return the answer, which has the pods that still exist."""
         if self.replicas[name] and not replicas:
             self._ending[name] = self.slow
         pods = self.replicas[name] if replicas else int(self._ending.get(name, 0) > 0)
@@ -50,7 +53,7 @@ class StandInKubernetes:
 
 @contextmanager
 def stand_in_kubernetes(folder: Path, api: StandInKubernetes) -> Iterator[StandInKubernetes]:
-    """Serve the API; `folder` gets the files that a pod with access has mounted."""
+    """Serve the API, and write into `folder` the files that a pod with access has mounted."""
     authority, context = new_authority(folder)
     authority.rename(folder / "ca.crt")
     (folder / "token").write_text(f"{TOKEN}\n")
@@ -104,5 +107,5 @@ def _handler(api: StandInKubernetes) -> type[BaseHTTPRequestHandler]:
 
 
 def status_of(message: str) -> bytes:
-    """Return a refusal of Kubernetes."""
+    """Return the body with which Kubernetes refuses a request."""
     return json.dumps({"kind": "Status", "status": "Failure", "message": message}).encode()

@@ -1,6 +1,6 @@
 """llmperf on Ray and asyncio give the same records of the same token timelines.
 
-Needs an interpreter with Ray and llmperf: `make test-llmperf`.
+These tests need an interpreter with Ray and llmperf: `make test-llmperf`.
 """
 
 import itertools
@@ -52,12 +52,12 @@ FOUR = ConcurrencyLoad(concurrency=4)
 POISSON = PoissonLoad(requests_per_second=20.0)
 
 TTFT_SECONDS, GAP_SECONDS = 0.06, 0.04
-# Tokens of each chunk, by prompt.
+# How many tokens each streamed chunk of an answer has, by prompt.
 TIMELINES = {"plain": (1,) * 8, "window": (1, 4, 3), "one chunk": (8,), "long": (2,) * 24}
 FAILURES = ("refused", "cut", "reset", "garbage", "stalls", "compressed", "counts", "endless")
 MIXED = tuple(TIMELINES) + FAILURES
 
-# Fields that depend on a clock; all others must be equal.
+# Fields of a record that depend on a clock. All others must be equal for both engines.
 CLOCKED = {
     "inter_token_latency_s",
     "ttft_s",
@@ -113,7 +113,7 @@ def dying_server() -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """One engine's results and the server's requests, by scenario."""
+    """What one engine recorded, and the bodies of the requests that servers got, by scenario."""
 
     records: Mapping[str, Sequence[Any]]
     bodies: Mapping[str, Sequence[bytes]]
@@ -178,7 +178,7 @@ def on_ray() -> Sent:
 
 @pytest.fixture(scope="module")
 def with_a_killed_actor() -> Sequence[Any]:
-    """Send eight long requests, four at once; kill the process of one after half a second."""
+    """Send eight long requests, four at once, and kill one actor's process after half a second."""
     with stream_server(timeline_or_failure) as server:
         killing = {
             **scenario(server.base_url, FOUR, ("long",) * 8),
@@ -195,12 +195,12 @@ def on_asyncio() -> Sent:
 
 
 def unclocked(measured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what must be equal: everything but times, which must only be present."""
+    """Return what both engines must record equally: all values but times, and which times exist."""
     record = measured["record"]
     return {
         **{k: v for k, v in record.items() if k not in CLOCKED},
         **{k: record[k] is not None for k in CLOCKED - {"excluded"}},
-        # An error names the port, and each engine had servers of its own.
+        # An error message names the server's port, and each engine had servers of its own.
         "error_msg": re.sub(r"\b\d{4,5}\b", "PORT", record["error_msg"]),
         "text": measured["transcript"]["text"],
         "chunk_tokens": measured["transcript"]["chunk_tokens"],
@@ -220,7 +220,7 @@ def test_both_engines_make_the_same_records(on_ray: Sent, on_asyncio: Sent, name
 def test_cancelled_fillers_leave_the_next_block_whole(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    """A filler that went on would be recorded, with its time-out."""
+    """Fillers keep the load until the measured requests end. One that went on would time out."""
     sent: Sent = request.getfixturevalue(f"on_{kind}")
 
     assert [m["record"]["request_id"] for m in sent.records["filled"]] == ["r0", "r1", "r2", "r3"]
@@ -232,7 +232,7 @@ def test_both_engines_send_the_same_bytes(on_ray: Sent, on_asyncio: Sent, name: 
     ours, theirs = on_asyncio.bodies[name], on_ray.bodies[name]
 
     assert ours
-    if name == "four":  # at once: in any order
+    if name == "four":  # sent at once, so in any order
         ours, theirs = sorted(ours), sorted(theirs)
     assert theirs == ours
 

@@ -36,7 +36,7 @@ NAMES = (*HOMES, *SWAPPED)
 
 @pytest.fixture
 def kubernetes(tmp_path: Path) -> Iterator[StandInKubernetes]:
-    """The Deployments as a deploy leaves them."""
+    """A stand-in for Kubernetes whose Deployments are as a new deployment leaves them."""
     made = StandInKubernetes(replicas={**dict.fromkeys(HOMES, 1), **dict.fromkeys(SWAPPED, 0)})
     with stand_in_kubernetes(tmp_path, made):
         yield made
@@ -176,7 +176,7 @@ def test_an_unreachable_kubernetes_is_reported() -> None:
 
 
 def test_a_cancelled_run_leaves_its_servers_started(kubernetes: StandInKubernetes) -> None:
-    """The Job's next pod can be scheduled only where a server runs."""
+    """Otherwise the Job's next pod could not be scheduled, because it must run beside a server."""
     kubernetes.slow = 20
 
     async def cancelled() -> None:
@@ -209,7 +209,7 @@ def test_after_a_run_the_deployed_servers_run_again(
 def test_after_a_search_baseline_and_first_candidate_run(
     kubernetes: StandInKubernetes,
 ) -> None:
-    """A later candidate has no slot, and would start on a node that is paid for."""
+    """A later candidate has no devices of its own, and would occupy a node that costs money."""
     baseline, *candidates = endpoints(NAMES)
     second, first, third = (
         candidate(window, variant=e.variant, is_asked_for=window == 2)

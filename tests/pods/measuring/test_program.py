@@ -1,4 +1,4 @@
-"""The Job's program, also as the image runs it: from the files in the Dockerfile."""
+"""The measuring Job's program, also as the image runs it: from the files in the Dockerfile."""
 
 import dataclasses
 import itertools
@@ -44,7 +44,7 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 DOCKERFILE = ROOT / "pods" / "measuring" / "Dockerfile"
 # Packages that the image lacks, or that the program must not need.
 NOT_IN_THE_POD = ("pydantic", "yaml", "aws_cdk", "cdk8s", "moto", "ray", "llmperf")
-# Packages that only the report needs.
+# Packages that only the report needs, so that measuring must not import them.
 NOT_BEFORE_THE_REPORT = ("jinja2", "matplotlib", "rich")
 
 
@@ -60,7 +60,7 @@ def terminate(*_: object) -> None:
 
 
 def drained(request: Request) -> Sequence[Step]:
-    """Terminate the pod during the answer, which then does not end."""
+    """Return a server's answer that never ends; a POST also sends SIGTERM to the program."""
     if request.method == "POST":
         terminate()
     return stalled(request)
@@ -71,8 +71,10 @@ ON_RAY = spec_for("http://127.0.0.1:9", load_generator="llmperf")
 
 
 def test_the_image_alone_measures_and_ends_with_zero(tmp_path: Path) -> None:
-    """It holds what is copied into it and nothing else of the project, and loads neither what it
-    lacks nor Ray, even where that is installed."""
+    """The program runs from the files that the image gets, and from nothing else of the project.
+
+    It imports neither the packages that the image lacks nor Ray, even where Ray is installed.
+    """
     image = tmp_path / "app"
     lay_out(MEASURING_IMAGE, image)
     for name in NOT_IN_THE_POD:
@@ -110,7 +112,7 @@ def test_measuring_loads_nothing_of_the_report() -> None:
 def test_the_next_pod_finishes_a_report(
     program: Program, tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run is over before: nothing is measured again, and no node waits."""
+    """`run.json` exists before the report, so no node waits and nothing is measured again."""
     run = tmp_path / "out" / RUN_OF_THE_JOB
 
     def cut_off(*_: object) -> None:
@@ -142,8 +144,9 @@ def test_a_signal_ends_the_run_and_is_recorded(program: Program, tmp_path: Path)
 def test_a_terminated_pod_leaves_its_run_to_another(
     program: Program, tmp_path: Path, undrawn: None
 ) -> None:
-    """Terminated in its second block; the next pod measures that block, a third nothing."""
-    # The check before the run, the first block's warm-up and request, and the second block.
+    """A pod ends in its second block; the next one measures that block, and a third one nothing."""
+    # One answer for each POST request: the check before the run, the first block's warm-up and
+    # measured request, and the second block's first request, during which the pod ends.
     answers = itertools.chain([healthy] * 3, [drained], itertools.repeat(healthy))
 
     def script(request: Request) -> Sequence[Step]:
@@ -174,7 +177,7 @@ def test_a_terminated_pod_leaves_its_run_to_another(
 def test_a_signalled_process_leaves_a_readable_run(
     tmp_path: Path,
 ) -> None:
-    """As its own process, with its own signal handlers, threads and exit."""
+    """Here the program is a process of its own, with its own signal handlers, threads and exit."""
     pods: list[subprocess.Popen[str]] = []
 
     def signalled(request: Request) -> Sequence[Step]:
@@ -199,7 +202,7 @@ def test_a_signalled_process_leaves_a_readable_run(
 def test_a_signal_while_ray_starts_ends_the_process(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Linux ignores the signal for a container's first process without a handler."""
+    """Without a handler, Linux ignores the signal if the process is a container's first one."""
     monkeypatch.setattr("pods.measuring.engine_choice.why_not_llmperf", lambda *_: "")
     ray_actors = SimpleNamespace(ray_engine=terminate)
     monkeypatch.setitem(sys.modules, "pods.measuring.ray_actors", ray_actors)
@@ -223,7 +226,7 @@ def test_a_run_without_its_engine_ends_with_reason(program: Program, tmp_path: P
 def test_a_run_that_cannot_begin_ends_with_reason(
     program: Program, tmp_path: Path, broken: str
 ) -> None:
-    """The servers' nodes are paid for until a file says that the run is over."""
+    """The servers' nodes cost money until `run.json` says that the run is over."""
     (tmp_path / "deadline").write_text("nonsense" if broken == "deadline" else "1")
     if broken == "history":
         journal = tmp_path / "out" / RUN_OF_THE_JOB / "journal"
@@ -256,7 +259,7 @@ def test_an_early_defect_is_recorded_and_shown(
 def test_the_last_pod_records_earlier_ends(
     program: Program, tmp_path: Path, was_terminated: bool
 ) -> None:
-    """Terminated pods do not count, because the next pod continues."""
+    """Pods that were terminated do not count as failures, because the next pod continues."""
     run = tmp_path / "out" / RUN_OF_THE_JOB
     for attempt in range(1, run_specification.MAX_UNRECORDED_ENDS + 1):
         for number, kind in enumerate(("started", "ended") if was_terminated else ("started",)):
@@ -327,7 +330,7 @@ REQUIREMENTS = DOCKERFILE.parent / "requirements.txt"
 
 
 def what_may_change_in_the_image(dockerfile: str, requirements: str) -> list[str]:
-    """Return what another build from the same sources could install differently."""
+    """Return the lines of both files from which a later build could install something else."""
     commands = dockerfile.replace("\\\n", " ")
     bases = re.findall(r"^(?:FROM|ARG BASE=) *(\S+)", commands, re.MULTILINE)
     unpinned = [f"base {b}" for b in bases if not re.search(r"@sha256:[0-9a-f]{64}$|^\$", b)]

@@ -1,4 +1,4 @@
-"""The Ray engine without Ray, with threads as actors; the choice of an engine."""
+"""The Ray engine with fake actors, which are threads and need no Ray; the choice of an engine."""
 
 import asyncio
 import re
@@ -85,7 +85,10 @@ class Watch:
 
 @dataclass
 class FakeActor:
-    """An actor that waits, and loses every request whose number is in `loses`."""
+    """An actor that takes `seconds` for a request, and loses those whose id is in `loses`.
+
+    watch: counts how many actors work at once.
+    """
 
     watch: Watch
     seconds: float = 0.01
@@ -150,7 +153,7 @@ def test_a_load_with_too_few_actors_is_refused() -> None:
 
 @dataclass
 class InTurn(FakeActor):
-    """An actor that ends the second measured request once a long filler has begun."""
+    """An actor that does not begin the measured request `r1` before the long filler has begun."""
 
     begun: threading.Event = field(default_factory=threading.Event)
     filler_seconds: float = HANGS_AFTER_SECONDS
@@ -179,7 +182,7 @@ def test_cancelled_fillers_leave_no_actor_busy() -> None:
 def test_a_filler_that_ends_before_its_cancel_counts() -> None:
     class DeafActor(InTurn):
         def cancel(self, request: Planned) -> None:
-            """Do nothing: the answer comes before the cancel."""
+            """Do nothing, as if the request had ended before it could be cancelled."""
 
     begun = threading.Event()
     actors = [DeafActor(Watch(), begun=begun, filler_seconds=0.5) for _ in range(2)]

@@ -35,7 +35,7 @@ def test_only_this_servers_state_is_read(s3: Any) -> None:
 
 @pytest.mark.parametrize(("code", "log_lines"), [("AccessDenied", 0), ("SlowDown", 1)])
 def test_a_bucket_that_refuses_ends_nothing(code: str, log_lines: int) -> None:
-    """S3 answers "denied" for a missing object in a folder that may not be listed."""
+    """S3 answers `AccessDenied` for a missing object if the role may not list its folder."""
     log: list[str] = []
     client = boto3.client("s3", region_name="us-east-1")
     with Stubber(client) as stub:

@@ -31,7 +31,7 @@ BUCKET, KEY = "assets", "draftworth-x/0a.json"
 ADDRESS = f"s3://{BUCKET}/{KEY}"
 DATA = dump_record(spec_for("http://127.0.0.1:9"))
 OTHER_HASH = "0" * 64
-# Fewer of botocore's tries at an endpoint where nothing listens.
+# Lets botocore try only once, because nothing listens at the endpoint of the test.
 ONE_TRY = {"AWS_MAX_ATTEMPTS": "1"}
 
 
@@ -59,13 +59,13 @@ def test_s3_and_files_are_read_alike(s3: Any, tmp_path: Path) -> None:
     assert read(str(tmp_path / "spec.json"), sha256(DATA)) == read()
 
 
-# Contents whose hash is not the announced one.
+# Contents of the file whose SHA-256 is not the one on the command line.
 CHANGED = {
     "one byte more": DATA + b"\n",
     "another model": DATA.replace(b'"tiny"', b'"other"'),
     "nothing": b"",
 }
-# Contents with the right hash that are no run specification.
+# Contents of the file that have the wanted SHA-256 but are no run specification.
 HOSTILE = {
     "nothing": b"",
     "cut off": DATA[:-20],
@@ -75,7 +75,7 @@ HOSTILE = {
 
 
 def refusal(s3: Any, folder: Path, stored: bytes, announced: str) -> str:
-    """Return the refusal without the address: the same for an object and for a file."""
+    """Return why `stored` is refused, without the address; S3 and file must give one reason."""
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=stored)
     (folder / "spec.json").write_bytes(stored)
     words = set()

@@ -27,7 +27,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def added(store: FolderSink) -> list[str]:
-    """Add the report, and return the log lines."""
+    """Write the report of a run beside its files, and return the log lines."""
     lines = list[str]()
     add_report(store, RUN_ID, lines.append)
     return lines

@@ -1,4 +1,4 @@
-"""Stands in for boto3, whose import is slow: objects are files below `OBJECTS`."""
+"""Replaces boto3, whose import is slow: objects are files below the folder in `OBJECTS`."""
 
 import os
 import sys
