@@ -12,7 +12,8 @@ from draftworth.analysis.clustering import spread
 from draftworth.analysis.pairing import Pair, paired
 from draftworth.analysis.ratios import LogRatio, log_cost_ratio_by_class, share_ratio
 from draftworth.analysis.statistics import Estimate, ratio_estimate
-from draftworth.decision.verdict import INDIFFERENCE, Comparison, confidence_of_each
+from draftworth.decision.best_of_many import confidence_of_each
+from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.records.judgement import Judgement
 from draftworth.records.run_folder import Run
 
@@ -55,7 +56,7 @@ def by_class_of(
 
     mix: a comparison in the traffic mix. of_classes: the comparisons of its classes at the same
         load. count: how many comparisons `mix` was chosen from as the best; intervals are made
-        wider for that (`verdict.best_of_many`).
+        wider for that (`best_of_many`).
     """
     paying = {c.traffic.name for c in of_classes if c.judgement.serves_variant}
     losing = {c.traffic.name for c in of_classes if _loses(c)}

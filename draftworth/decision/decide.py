@@ -29,9 +29,10 @@ from draftworth.analysis.sensitivity import (
     cost_by_price,
     costs_by_share,
 )
+from draftworth.decision.best_of_many import best_of_many
 from draftworth.decision.by_class import ByClass, by_class_of
 from draftworth.decision.rates import RateComparison, rate_comparisons, served_by_rates
-from draftworth.decision.verdict import INDIFFERENCE, Comparison, best_of_many
+from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.records.results import AS_SHIPPED
 from draftworth.records.run_folder import Run
 

@@ -7,9 +7,8 @@ inter-token latencies. If a control (the baseline on a second server) was measur
 to differ from the baseline by more than the control does, which is the noise floor (`control`).
 """
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 
 from draftworth.analysis import rare, ratios, statistics
@@ -136,38 +135,6 @@ def _unchanged(ratio: statistics.Estimate | None) -> bool | None:
     """
     is_within = statistics.within(ratio, factor=1 + TTFT_MARGIN)
     return is_within and ratio is not None and ratio.prompts >= UNCHANGED_PROMPTS
-
-
-def confidence_of_each(count: int) -> float:
-    """Return the confidence that each of `count` intervals needs for all to hold in 95% of runs."""
-    return 1 - (1 - statistics.CONFIDENCE) / count
-
-
-def best_of_many(best: Comparison, count: int) -> Comparison:
-    """Judge a comparison anew, with a wider interval, because it was chosen as the best of `count`.
-
-    The best of many looks better than it is. If each of `count` intervals has a confidence of
-    1 - 5% / count, all of them hold in at least 95% of runs (Bonferroni). A comparison that is not
-    judged cheaper is returned unchanged, because a wider interval would not make it cheaper.
-    """
-    ratio = best.cost_ratio
-    if count < 2 or ratio is None or best.judgement != Judgement.CHEAPER:
-        return best
-    wide = statistics.ratio_estimate(
-        math.log(ratio.value),
-        best.error,
-        samples=ratio.samples,
-        confidence=confidence_of_each(count),
-    )
-    judgement, reason = judge(wide, LimitCheck(kept=True))
-    by_floor = hides_in_floor(judgement, wide, best.floor)
-    return replace(
-        best,
-        cost_ratio=wide,
-        judgement=Judgement.INCONCLUSIVE if by_floor else judgement,
-        reason=reason,
-        by_floor=by_floor,
-    )
 
 
 def judge(cost_ratio: statistics.Estimate | None, check: LimitCheck) -> tuple[Judgement, Reason]:

@@ -9,12 +9,8 @@ there is stopped. A control starts all servers anew.
 A round sends `requests_per_round` requests of each case to each variant at one load. In each
 repetition every load and class first gets its part of `min_requests`. Then each round goes to the
 load at which a cost ratio (a variant's cost per token / the baseline's) has the widest confidence
-interval, until all intervals were narrow enough after two rounds in a row or the repetition's part
-of the budget (`max_requests`) is spent. Two rounds are
-needed, because one narrow interval may be luck: in simulated runs that stop at their first narrow
-interval, only 91% of the intervals hold the true ratio, not 95%. Only the widths decide, not the
-ratios: a run that stopped as soon as a ratio looked good would find too many good ratios
-(`benchmarks/calibration.py`).
+interval, until all intervals are narrow enough (`precision`) or the repetition's part of the budget
+(`max_requests`) is spent.
 """
 
 from __future__ import annotations
@@ -26,21 +22,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from draftworth.analysis.pairing import Traffic, paired
-from draftworth.analysis.ratios import log_cost_ratio
-from draftworth.analysis.repetitions import Shortfall, more_rounds_help, shortfall
-from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group
+from draftworth.measuring.precision import Precision
 from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import CONTROL, BlockResult
 from draftworth.records.search_result import SearchResult
-from draftworth.report.sentences import shortfall_words
 from draftworth.searching.next_candidate import first_candidate
-
-# A group (a prompt class at a load) is measured precisely enough when its confidence intervals were
-# narrow after this many rounds in a row.
-NARROW_ROUNDS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,8 +241,11 @@ class Rounds(Plan):
     blocks: Sequence[BlockResult]
     stages: Sequence[Stage]
     numbers: Counter[Load] = field(default_factory=Counter)
+    precision: Precision = field(init=False)
     _measured: Counter[Group] = field(default_factory=Counter)
-    _narrow: Counter[Group] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.precision = Precision(spec=self.spec, progress=self.progress, blocks=self.blocks)
 
     def __iter__(self) -> Iterator[Round]:
         for stage in self.stages:
@@ -262,10 +253,10 @@ class Rounds(Plan):
             if not stage.is_control:
                 yield from self._more(stage)
         for group in self._groups:
-            if self._narrow[group] < NARROW_ROUNDS and not self._is_enough(
+            if not self.precision.is_reached(group) and not self._is_enough(
                 group, self.spec.repetitions
             ):
-                self.report_missing(group)
+                self.precision.report_missing(group)
 
     def has_answer(self, stage: Stage) -> bool:
         """Return whether a run that ends during `stage` has completed its first stage.
@@ -326,91 +317,9 @@ class Rounds(Plan):
         requests = self._measured[group] * sampling.requests_per_round
         if requests < sampling.min_requests * repetition / self.spec.repetitions:
             return False
-        return self.needs_no_more(group, requests=requests)
+        return self.precision.needs_no_more(group, requests=requests)
 
     def _widest(self, groups: Sequence[Group]) -> Group:
         if len({group.load for group in groups}) == 1:
             return groups[0]
-        return max(groups, key=lambda g: (self.width(g), -self._measured[g]))
-
-    def needs_no_more(self, group: Group, *, requests: int) -> bool:
-        """Return whether a group needs no further rounds; is called once after each of its rounds.
-
-        It needs none if its intervals were narrow enough at the last `NARROW_ROUNDS` calls, or if
-        further rounds would hardly narrow them.
-        requests: how many requests of each case and variant the group has measured.
-        """
-        target = self.spec.sampling.target_interval_width
-        missing = [
-            (ratio, shortfall(ratio, target_width=target)) for ratio in self._ratios(group).values()
-        ]
-        if not missing:
-            return True
-        if any(lacks is None or lacks for _, lacks in missing):
-            self._narrow[group] = 0
-            return self._is_at_its_best(group, missing, requests)
-        self._narrow[group] += 1
-        if self._narrow[group] < NARROW_ROUNDS:
-            return False
-        widths = [ratio.relative_width or 0.0 for ratio, _ in missing if ratio]
-        if widths:
-            self._say(group, f"the interval of the cost ratio is {max(widths):.1%} wide", requests)
-        return True
-
-    def width(self, group: Group) -> float:
-        """Return the width of the group's widest interval, as a share of its cost ratio.
-
-        Infinite if a ratio has no interval yet; 0 without any ratio.
-        """
-        widths = [ratio.relative_width if ratio else None for ratio in self._ratios(group).values()]
-        return max((math.inf if width is None else width for width in widths), default=0.0)
-
-    def report_missing(self, group: Group) -> None:
-        """Report the width of a group's intervals, and what is missing for the wanted width."""
-        target = self.spec.sampling.target_interval_width
-        for variant, ratio in self._ratios(group).items():
-            width = ratio.relative_width if ratio else None
-            width_words = (
-                "has no interval" if width is None else f"has an interval {width:.1%} wide"
-            )
-            lacks = shortfall(ratio, target_width=target)
-            more = f"; {shortfall_words(lacks, target)}" if lacks else ""
-            self.progress(f"{group.label}: the cost ratio of {variant} {width_words}{more}")
-
-    def _is_at_its_best(
-        self,
-        group: Group,
-        missing: Sequence[tuple[Estimate | None, Shortfall | None]],
-        requests: int,
-    ) -> bool:
-        """Return whether further rounds would hardly narrow a group's intervals.
-
-        Then the group needs more prompts or repetitions instead.
-        missing: each cost ratio, and what its interval lacks.
-        """
-        target = self.spec.sampling.target_interval_width
-        cases = [case for case in self.spec.cases if case.prompt_class == group.prompt_class]
-        if any(requests < len(case.prompts) for case in cases):
-            return False
-        wide = [(ratio, lacks) for ratio, lacks in missing if lacks is None or lacks]
-        if any(ratio is None or more_rounds_help(ratio, target_width=target) for ratio, _ in wide):
-            return False
-        words = next(shortfall_words(lacks, target) for _, lacks in wide if lacks)
-        self._say(group, f"more rounds would hardly narrow the interval; {words}", requests)
-        return True
-
-    def _say(self, group: Group, text: str, requests: int) -> None:
-        self.progress(f"{group.label}: {text} after {requests} requests a case and variant")
-
-    def _ratios(self, group: Group) -> Mapping[str, Estimate | None]:
-        traffic, baseline = Traffic.of(group), self.spec.baseline
-        log_ratios = {
-            endpoint.variant: log_cost_ratio(
-                paired(self.blocks, traffic, variant=endpoint.variant, baseline=baseline), traffic
-            )
-            for endpoint in self.spec.variants
-            if not endpoint.is_baseline
-        }
-        return {
-            variant: ratio.estimate() if ratio else None for variant, ratio in log_ratios.items()
-        }
+        return max(groups, key=lambda g: (self.precision.width(g), -self._measured[g]))

@@ -8,8 +8,9 @@ import pytest
 from benchmarks.planted import BASELINE, LOADS, VARIANT, Cell, planted_blocks
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate
+from draftworth.decision.best_of_many import best_of_many
 from draftworth.decision.decide import decide
-from draftworth.decision.verdict import Comparison, best_of_many, compare
+from draftworth.decision.verdict import Comparison, compare
 from draftworth.decision.winner import NoWinnerError
 from draftworth.records.results import BlockResult
 from draftworth.report.sentences import headline, rare_sentences, winner_to_export

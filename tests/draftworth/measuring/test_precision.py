@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.planted import GROUP, PlantedRun, planted_blocks, planted_spec
 from benchmarks.planted import Cell as Planted
+from draftworth.measuring.precision import Precision
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.measuring.schedule import Rounds, stages
 from draftworth.records.load_shapes import PoissonLoad
 from draftworth.records.results import BlockResult
 
@@ -22,21 +22,21 @@ def spec(*, width: float = 0.2, prompts: int = 8) -> RunSpec:
     return planted_spec(replace(cell, sampling=wanted))
 
 
-def rounds(of: RunSpec, blocks: list[BlockResult], lines: list[str] | None = None) -> Rounds:
+def precision(of: RunSpec, blocks: list[BlockResult], lines: list[str] | None = None) -> Precision:
     progress = lines if lines is not None else []
-    return Rounds(spec=of, progress=progress.append, blocks=blocks, stages=[*stages(of)])
+    return Precision(spec=of, progress=progress.append, blocks=blocks)
 
 
 def needs_no_more(
     blocks: list[BlockResult], *, of: RunSpec, requests: int, lines: list[str] | None = None
 ) -> bool:
-    return rounds(of, blocks, lines).needs_no_more(GROUP, requests=requests)
+    return precision(of, blocks, lines).needs_no_more(GROUP, requests=requests)
 
 
 @pytest.mark.parametrize(("width", "enough"), [(0.3, True), (0.001, False)])
 def test_rounds_continue_until_the_interval_is_narrow_twice(width: float, enough: bool) -> None:
     lines: list[str] = []
-    asking = rounds(spec(width=width), ALIKE, lines)
+    asking = precision(spec(width=width), ALIKE, lines)
     assert not asking.needs_no_more(GROUP, requests=24)
     assert asking.needs_no_more(GROUP, requests=24) is enough
     assert [line for line in lines if "of the cost ratio is" in line] == (lines if enough else [])
@@ -44,7 +44,7 @@ def test_rounds_continue_until_the_interval_is_narrow_twice(width: float, enough
 
 def test_a_wide_interval_restarts_the_count() -> None:
     blocks = [*ALIKE]
-    asking = rounds(spec(width=0.3), blocks)
+    asking = precision(spec(width=0.3), blocks)
     assert not asking.needs_no_more(GROUP, requests=24)
     blocks[:] = DIFFERING[: len(ALIKE)]
     assert not asking.needs_no_more(GROUP, requests=24)
@@ -69,12 +69,12 @@ def test_without_a_cost_every_round_is_measured() -> None:
     load = PoissonLoad(requests_per_second=1.0)
     blocks = [replace(block, load=load) for block in ALIKE]
     group = replace(GROUP, load=load)
-    assert not rounds(spec(width=0.9), blocks).needs_no_more(group, requests=24)
+    assert not precision(spec(width=0.9), blocks).needs_no_more(group, requests=24)
 
 
 def test_what_is_missing_at_the_end_is_told() -> None:
     lines: list[str] = []
-    rounds(spec(width=0.01), DIFFERING, lines).report_missing(GROUP)
+    precision(spec(width=0.01), DIFFERING, lines).report_missing(GROUP)
     (line,) = lines
     assert line.startswith("planted at c1: the cost ratio of variant has an interval ")
     assert "more prompts would make the interval 1% wide" in line

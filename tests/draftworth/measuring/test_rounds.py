@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from draftworth.analysis.summary import Group
 from draftworth.measuring import schedule
+from draftworth.measuring.precision import Precision
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.load_shapes import ConcurrencyLoad
 from tests.support.specifications import case, endpoint, sampling, specification
@@ -17,7 +19,8 @@ CLASS = frozenset({"structured"})
 PAIR = (endpoint("baseline", 0), endpoint("k7", 1), endpoint("baseline", 1), endpoint("k7", 0))
 
 
-class Told(schedule.Rounds):
+@dataclass(kw_only=True)
+class PlannedPrecision(Precision):
     """Widths that the test chooses, by class and load; they shrink with the rounds measured."""
 
     widths: dict[tuple[str, str], float]
@@ -36,9 +39,11 @@ def rounds_of(
     spec: RunSpec, widths: dict[tuple[str, str], float], progress_lines: list[str] | None = None
 ) -> list[schedule.Round]:
     lines: list[str] = [] if progress_lines is None else progress_lines
-    told_rounds = Told(spec=spec, progress=lines.append, blocks=[], stages=[*schedule.stages(spec)])
-    told_rounds.widths = widths
-    return list(told_rounds)
+    rounds = schedule.Rounds(
+        spec=spec, progress=lines.append, blocks=[], stages=[*schedule.stages(spec)]
+    )
+    rounds.precision = PlannedPrecision(spec=spec, progress=lines.append, blocks=[], widths=widths)
+    return list(rounds)
 
 
 def spec(**overrides: Any) -> RunSpec:
