@@ -1,6 +1,6 @@
-"""What comes from outside, at its worst: servers, experiment files, buckets, run folders.
+"""Tests of input at its worst: hostile servers, experiment files, buckets and run folders.
 
-Each file has a table of named rows, every one a failure that was found once, and a fuzzer that
-looks for the next. A fuzzer tries some hundreds in `make test` and thousands in `make fuzz`. To
-keep what it found: add a row (an `@example` of Hypothesis, or a line of the file's table).
+Each file has a table of named inputs that once caused a failure, and a Hypothesis test that looks
+for more. It tries some dozens or hundreds of random inputs in `make test`, and thousands in `make
+fuzz`. If it finds a failure, add its input to the table, or as an `@example` to the test.
 """

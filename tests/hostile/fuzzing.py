@@ -1,4 +1,4 @@
-"""How many examples are tried, what each may cost, and what is changed in a good document."""
+"""How many random inputs a test tries, what each may cost, and how a good document is changed."""
 
 import copy
 import functools
@@ -19,7 +19,7 @@ _KIB_PER_MIB = 1024
 
 
 def tries(full: int, *, few: int = 25) -> hypothesis.settings:
-    """Try `full` random examples in `make fuzz`; elsewhere `few`, always the same ones."""
+    """Return Hypothesis settings: `full` random examples in `make fuzz`, else `few` fixed ones."""
     default = hypothesis.settings.default
     assert default is not None
     return hypothesis.settings(
@@ -37,7 +37,7 @@ Place = tuple[Any, ...]
 
 
 def places(value: Any, above: Place = ()) -> Iterator[Place]:
-    """Yield the path of everything below a JSON value."""
+    """Yield the path (keys and indices) of each value inside a JSON value. above: put before it."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield (*above, key)
@@ -45,7 +45,7 @@ def places(value: Any, above: Place = ()) -> Iterator[Place]:
 
 
 def at(value: Any, place: Place) -> Any:
-    """Return what is at a path of a JSON value."""
+    """Return the value at a path (keys and indices) inside a JSON value."""
     for key in place:
         value = value[key]
     return value
@@ -53,16 +53,16 @@ def at(value: Any, place: Place) -> Any:
 
 @contextmanager
 def bounded(*, loops: float = MAX_LOOPS, mib: float = MAX_MIB) -> Iterator[None]:
-    """Fail where one try takes more CPU time or memory than it may.
+    """Fail if the `with` block takes more CPU time or memory than it may.
 
-    CPU time is counted in reference loops, so that neither a busy nor a slow machine fails. Memory
-    is what the peak of this process grows by.
+    loops: the most CPU time, as a multiple of the time of a reference loop, so that a busy or slow
+    machine does not fail. mib: the most MiB by which this process's peak memory may grow.
     """
     peak_before, cpu_before = _peak_mib(), time.process_time()
     yield
     cpu, grown = time.process_time() - cpu_before, _peak_mib() - peak_before
     taken = cpu / _reference_at_first()
-    if taken > loops:  # the machine may have become slower
+    if taken > loops:  # Measure the loop again: the machine may have become slower.
         taken = cpu / reference_loop_cpu_seconds()
     assert taken <= loops, f"took {taken:.1f} times the CPU time of the reference loop"
     assert grown <= mib, f"took {grown:.0f} MiB"
@@ -111,7 +111,7 @@ VALUES = st.recursive(
     ),
     max_leaves=8,
 )
-# Absurd numbers that readers accept.
+# Numbers that our readers accept, although some are absurd.
 TAKEN = st.sampled_from(
     [
         *(0, 1, 2, 7, 8, 64, 1_000, 10_080, 86_400, 10_000_000, 2**40, 2**62, 253_402_300_799),
@@ -129,7 +129,10 @@ def edit(
     values: st.SearchStrategy[Any] = VALUES,
     names: st.SearchStrategy[str] = TEXTS,
 ) -> None:
-    """Change one value of a document, mostly to another value of its type."""
+    """Change one value of a JSON document in place, mostly to another value of its type.
+
+    values: what replaces a value of any type. names: texts for values and keys.
+    """
     all_places = [*places(document)]
     if not all_places:
         return

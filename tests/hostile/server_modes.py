@@ -1,7 +1,7 @@
-"""What a server may answer: a row is a name, an answer, and what is expected of it.
+"""What a server may answer: each row of a table has a name, an answer, and the expected result.
 
-An answer is raw bytes; `forever` writes its last piece until the client goes away. To add a row:
-write down what the server sent, run the tests, and read what they say it became.
+An answer is raw bytes or steps; `Forever` repeats bytes until the client goes away. To add a row,
+write down what the server sent, run the tests, and take the result that they report.
 """
 
 import gzip
@@ -32,7 +32,7 @@ OK = "HTTP/1.1 200 OK\r\n"
 
 @dataclass(frozen=True)
 class Forever:
-    """Bytes, then other bytes again and again."""
+    """An answer without an end: the bytes `first`, then the bytes `again` over and over."""
 
     first: bytes
     again: bytes
@@ -51,28 +51,31 @@ def steps_of(answer: Answer) -> Iterable[Step]:
 
 
 def stalls(answer: Answer) -> bool:
-    """Return whether only the client's own time limit ends this answer."""
+    """Return whether the server stops sending, so that only the client's time limit ends this."""
     return isinstance(answer, list) and any(isinstance(step, Sleep) for step in answer)
 
 
 def data(value: object) -> bytes:
-    """Return an event with any JSON; text stays as it is."""
+    """Return a server-sent event with a value as JSON; bytes stay as they are."""
     return b"data: " + value + b"\n\n" if isinstance(value, bytes) else event_of(value)
 
 
 def chunk(delta: Any = None, *, usage: Any = None, finish: Any = None) -> bytes:
-    """Return a completion chunk with any fields."""
+    """Return a streamed chunk of a completion whose fields may have any value."""
     value = {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}], "usage": usage}
     return data(value)
 
 
 def raw_choice(choice: Any) -> bytes:
-    """Return a chunk with any value as its only choice."""
+    """Return a streamed chunk with any value as its only choice."""
     return data({"choices": [choice]})
 
 
 def named(text: str, *, tokens: int | None = None, **fields: Any) -> bytes:
-    """Return a chunk with these fields beside its choice, and the total tokens so far."""
+    """Return a streamed chunk with these fields beside its choice.
+
+    tokens: the count of output tokens so far; None: the chunk has no count.
+    """
     value: dict[str, Any] = {"choices": [{"index": 0, "delta": {"content": text}}], **fields}
     if tokens is not None:
         value["usage"] = {"completion_tokens": tokens, "prompt_tokens": 11}
@@ -80,13 +83,13 @@ def named(text: str, *, tokens: int | None = None, **fields: Any) -> bytes:
 
 
 def counted(tokens: Any, *, prompt_tokens: Any = 11, text: str = "x") -> bytes:
-    """Return a stream whose one chunk has this number of tokens."""
+    """Return a stream of one chunk; its counts of tokens may be any JSON value."""
     usage = {"completion_tokens": tokens, "prompt_tokens": prompt_tokens}
     return HEADERS + chunk({"content": text}, usage=usage, finish="stop") + DONE
 
 
 def content_chunk(text: bytes, *, finish: bytes = b'"stop"') -> bytes:
-    """Return a stream whose one chunk has this JSON text as content."""
+    """Return a stream of one chunk. text, finish: JSON for its content and its finish reason."""
     value = (
         b'{"choices":[{"delta":{"content":%s},"finish_reason":%s}],"usage":{"completion_tokens":1}}'
     )
@@ -94,18 +97,18 @@ def content_chunk(text: bytes, *, finish: bytes = b'"stop"') -> bytes:
 
 
 def headed(*lines: str, status: str = "200 OK", body: bytes = b"") -> bytes:
-    """Return a response with these header lines."""
+    """Return an HTTP response with these header lines."""
     return "".join(f"{line}\r\n" for line in (f"HTTP/1.1 {status}", *lines, "")).encode() + body
 
 
 def counted_nothing(counts: dict[str, Any]) -> bytes:
-    """Return a stream whose last event has no token count but counts of drafts."""
+    """Return a stream whose last event counts no output tokens. counts: more of its fields."""
     usage = {"completion_tokens": 0, "prompt_tokens": 11}
     return HEADERS + chunk({"content": "x"}) + data({"choices": [], "usage": usage} | counts) + DONE
 
 
 def whole(status: str, body: bytes = b"", content_type: str = "text/plain") -> bytes:
-    """Return an ordinary response."""
+    """Return an HTTP response whose headers fit its body."""
     (step,) = plain(status, body, content_type)
     assert isinstance(step, Write)
     return step.data
@@ -126,7 +129,8 @@ NAN, DIGITS = b"NaN", b"9" * 5_000
 COUNT_OF = b'{"usage":{"completion_tokens":%s}}'
 
 
-# Expected code (None: a good record) and words of the message; answers to the completion by name.
+# Answers to a completion request, by name. They are grouped by the error code (None: a good record)
+# and the words of the message that the client must record.
 STREAM_OUTCOMES: dict[tuple[int | None, str], dict[str, Answer]] = {
     (BAD, "completion_tokens: given"): {
         f"completion_tokens {json.dumps(n)[:20]}": counted(n) for n in NO_OUTPUT
@@ -403,8 +407,8 @@ STREAMS: Sequence[tuple[str, Answer, int | None, str]] = [
     for name, answer in answers.items()
 ]
 
-# What is said of it; answers to /health by name. What HTTP itself refuses is the same at every
-# address, and stands in the first table.
+# Answers to /health, by name, grouped by what the client must say about them. Answers that are not
+# valid HTTP are refused alike at every address, so they are in the table above only.
 HEALTH_OUTCOMES: dict[str, dict[str, Answer]] = {
     READY: {
         "ready": whole("200 OK"),
@@ -441,7 +445,7 @@ def metrics(text: str) -> bytes:
     return whole("200 OK", text.encode())
 
 
-# Answers to /metrics without any usable value, by name.
+# Answers to /metrics from which no value may be read, by name.
 NOT_READ: dict[str, Answer] = {
     **{
         f"the value {value[:12]!r}": metrics(f"{GOOD}{DRAFTS} {value}\n")
@@ -481,7 +485,7 @@ NOT_READ: dict[str, Answer] = {
     "a line of braces": whole("200 OK", DRAFTS.encode() + b"{" + b"} 1 " * 900_000 + b"x"),
     "a reset": [Write(headed()), Reset()],
 }
-# Name, answer to /metrics, the values that are read.
+# Answers to /metrics: a name, the answer, and the values that must be read from it.
 METRICS: Sequence[tuple[str, Answer, Mapping[str, float]]] = [
     ("a count", metrics(GOOD), {DRAFTS: 10.0}),
     ("a time stamp", metrics(f"{DRAFTS} 10 1795168800000\n"), {DRAFTS: 10.0}),

@@ -1,4 +1,4 @@
-"""Answers that do not come from AWS: a proxy's page, the log-in of a network, anything else."""
+"""Answers that are not from AWS, such as a proxy's page, end a command with one sentence."""
 
 import itertools
 import re
@@ -26,7 +26,7 @@ PAGE = b"<!DOCTYPE html>\n<html><body>Log in to the <b>network</b><br></body></h
 
 @dataclass(frozen=True)
 class Page:
-    """The answer to every request."""
+    """An HTTP answer that a network gives to every request. location: where it redirects."""
 
     status: int
     content_type: str
@@ -58,7 +58,7 @@ PAGES = {
 
 @dataclass
 class Network:
-    """A network whose every answer is `page`."""
+    """A network in which the answer to every request is `page`. requests: the paths so far."""
 
     url: str
     page: Page = PAGES["a page"]
@@ -126,7 +126,7 @@ Errors = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def errors(capsys: pytest.CaptureFixture[str]) -> Errors:
-    """Run a command; return its exit code and what it writes to standard error."""
+    """A function that runs a command; it returns the exit code and the standard error output."""
 
     def run(*arguments: str) -> tuple[int, str]:
         return cli.main(arguments), capsys.readouterr().err
@@ -134,7 +134,7 @@ def errors(capsys: pytest.CaptureFixture[str]) -> Errors:
     return run
 
 
-# Their first calls cover all forms of answers: XML, JSON, and S3's XML.
+# The first AWS calls of these commands cover all formats of answers: XML, JSON, and S3's XML.
 EVERY_PAGE = itertools.product(("stop", "logs", "report of a run"), PAGES)
 
 
@@ -172,7 +172,7 @@ def test_preflight_names_it_in_the_first_check(
 def test_no_price_is_kept_from_a_page(
     network: Network, errors: Errors, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Spot price comes as XML, the price list as JSON."""
+    """AWS sends a Spot price as XML and its price list as JSON, so both kinds are tested."""
     monkeypatch.chdir(tmp_path)
     unpriced = both(drop("aws", "price"), put("aws", "capacity", value={"kind": kind}))
     exit_code, text = errors("price", str(write_experiment(tmp_path, unpriced)))
@@ -231,7 +231,7 @@ def test_a_readable_page_is_not_an_empty_list(
 def test_a_page_for_a_role_is_one_sentence(
     network: Network, errors: Errors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here botocore makes the client itself."""
+    """The client that assumes the profile's role is made by botocore, not by our code."""
     config = tmp_path / "config"
     config.write_text(
         "[profile work]\nrole_arn = arn:aws:iam::111122223333:role/work\n"

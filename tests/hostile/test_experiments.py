@@ -1,6 +1,6 @@
 """Changed experiment and prompt files are planned, or refused in a few lines.
 
-A failure that was found once is a named row of the tests that mirror the tree:
+Inputs that once caused a failure are in the tests of the modules that read them:
 `tests/draftworth/experiment` and `tests/draftworth/records/test_prompts.py`.
 """
 
@@ -57,14 +57,15 @@ class Dumper(yaml.CSafeDumper):
 
 @st.composite
 def edited_files(draw: st.DrawFn) -> bytes:
-    """Draw a shipped experiment with one to three changes to its data."""
+    """Draw the YAML of one of the project's experiments with one to three changed values."""
     data = copy.deepcopy(SHIPPED[draw(st.sampled_from(NAMES))])
     for _ in range(draw(st.integers(1, 3))):
         edit(draw, data, values=values, names=names)
     return yaml.dump(data, Dumper=Dumper, sort_keys=False).encode()
 
 
-# Quantities with which the rules and the plan compute; a file may lack some.
+# The paths of numbers with which the rules and the plan compute. Not each experiment has all of
+# them.
 QUANTITIES = [
     *(
         place
@@ -84,10 +85,13 @@ quantities = st.one_of(
 
 @st.composite
 def tuned_files(draw: st.DrawFn) -> bytes:
-    """Draw a shipped experiment with other quantities: many of these can be planned."""
+    """Draw the YAML of one of the project's experiments with some other numbers.
+
+    Many of these files are valid, so that `plan` computes with the numbers.
+    """
     data = copy.deepcopy(SHIPPED[draw(st.sampled_from(NAMES))])
     for place in draw(st.lists(st.sampled_from(QUANTITIES), min_size=1, max_size=4)):
-        with suppress(LookupError, TypeError):  # of another file
+        with suppress(LookupError, TypeError):  # this experiment lacks the place
             parent = at(data, place[:-1])
             old = parent.get(place[-1], 1) if isinstance(parent, dict) else parent[place[-1]]
             if isinstance(old, int | float):
@@ -96,7 +100,7 @@ def tuned_files(draw: st.DrawFn) -> bytes:
 
 
 TEXT_OF = {name: yaml.dump(data, Dumper=Dumper, sort_keys=False) for name, data in SHIPPED.items()}
-# Characters with a meaning in YAML, and characters that no text has.
+# Pieces of YAML's syntax, and characters that YAML does not allow.
 SYNTAX = ["<<: *a", "&a ", "*a", "!!int ", "? ", "---\n", "%YAML 1.1\n---\n", "|2\n", "\\UFFFFFFFF"]
 DEPTH = ['"\\ud800"', "[" * 300, "{a: " * 300, "- " * 300]
 marks = st.sampled_from([*"&*!%@`{}[]:?-|>'\"#,~=\t\\\0\ufeff\x85\u2028\r", *SYNTAX, *DEPTH])
@@ -104,7 +108,7 @@ marks = st.sampled_from([*"&*!%@`{}[]:?-|>'\"#,~=\t\\\0\ufeff\x85\u2028\r", *SYN
 
 @st.composite
 def cut_files(draw: st.DrawFn) -> bytes:
-    """Draw a shipped experiment's text with lines lost, doubled or changed, and odd bytes."""
+    """Draw the text of an experiment with lines lost, doubled or changed, and with odd bytes."""
     lines = TEXT_OF[draw(st.sampled_from(NAMES))].splitlines()
     for _ in range(draw(st.integers(1, 3))):
         where = draw(st.integers(0, len(lines) - 1))
@@ -132,7 +136,7 @@ def cut_files(draw: st.DrawFn) -> bytes:
 
 
 def refused_well(error: UserInputError, path: Path) -> None:
-    """Check a refusal: few lines, the file's name, and the line of a wrong key."""
+    """Check a refusal: it is short and printable, and names the file and each wrong key's line."""
     message = str(error)
     assert message.startswith(str(path))
     assert message == printable(message)
@@ -185,7 +189,7 @@ TEXT = {"id": "b", "text_to_continue": "x", "max_tokens": 9}
 
 @st.composite
 def prompt_files(draw: st.DrawFn) -> bytes:
-    """Draw a shipped prompt file with values, lines and bytes changed."""
+    """Draw one of the project's prompt files with values, lines and bytes changed."""
     lines = list(LINES)
     for _ in range(draw(st.integers(1, 3))):
         where = draw(st.integers(0, len(lines) - 1))

@@ -1,4 +1,4 @@
-"""The limits of each try can really fail."""
+"""A try that exceeds the limits of CPU time or memory of `fuzzing.bounded` fails."""
 
 import time
 

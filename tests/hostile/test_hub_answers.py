@@ -1,4 +1,4 @@
-"""A hub's answer about a model is used, or is one clear error."""
+"""Any answer of Hugging Face about a model is used, or refused in one clear sentence."""
 
 import itertools
 import json
@@ -43,14 +43,14 @@ def file(**changed: Any) -> dict[str, Any]:
 
 
 def staged(hub: LocalHub, answer: bytes) -> tuple[HubFile, ...]:
-    """Return what would be staged of the model if the hub answers this."""
+    """Return the files that would be copied to S3 if the hub gave this answer about the model."""
     hub.trouble.info = answer
     client = Hub(HfApi(endpoint=hub.url, token=False), MODEL)
     return served_files(client.describe("main").files, MODEL)
 
 
 def test_a_right_answer_is_taken(hub: LocalHub) -> None:
-    """Without this, the other answers could be refused for another reason."""
+    """The unchanged answer is right, so a changed one is refused because of its change."""
     files = staged(hub, json.dumps(model()).encode())
     assert [(f.path, f.size_bytes) for f in files] == [("config.json", 9), (FILE["rfilename"], 9)]
 
@@ -101,7 +101,7 @@ def test_a_file_that_is_listed_twice_is_named(hub: LocalHub) -> None:
         staged(hub, twice)
 
 
-# Answers without an end
+# Answers that do not end, or whose size is limited
 
 
 ONE_FILE = Repo(commits={COMMIT: {"config.json": b"{}"}}, refs={"main": COMMIT})
@@ -109,7 +109,7 @@ ONE_FILE = Repo(commits={COMMIT: {"config.json": b"{}"}}, refs={"main": COMMIT})
 
 @pytest.fixture
 def small(hub: LocalHub) -> Iterator[LocalHub]:
-    """A hub with one small file in its model."""
+    """A stand-in for the hub whose model has one small file."""
     hub.trouble.info, hub.repos[MODEL] = None, ONE_FILE
     yield hub
     hub.trouble.endless.clear()
@@ -149,7 +149,7 @@ def assert_one_sentence(error: DraftworthError, hub: LocalHub) -> None:
 
 
 def test_a_file_that_comes_compressed_is_refused(small: LocalHub, tmp_path: Path) -> None:
-    """A few compressed bytes can become gigabytes; the client requests no compression."""
+    """A few compressed bytes could become gigabytes, so the client asks for no compression."""
     small.trouble.compressed.add("config.json")
     with pytest.raises(HubUnreachableError, match=r"compressed \(gzip\)") as failure:
         read(small, tmp_path)
@@ -178,7 +178,7 @@ def test_a_hub_that_says_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @st.composite
 def altered(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw an answer in which one or two values are replaced."""
+    """Draw an answer about a model in which one or two values are replaced."""
     answer: dict[str, Any] = json.loads(json.dumps(model()))
     config, weights = answer["siblings"]
     parts = st.sampled_from([answer, config, weights, weights["lfs"]])

@@ -1,7 +1,8 @@
 """Any model folder gives token ids, or one message that names the folder.
 
-Each row is a folder whose files let the command run for ever, take all memory, end by a signal or
-give a traceback, as long as its own process read them. Small limits show each end at once.
+Each row is a folder whose files once made the command run for ever, take all memory, end by a
+signal or print a traceback, because its own process read them. Now a child process with limits
+reads them. The limits here are small, so that it soon reaches them.
 """
 
 import json
@@ -38,7 +39,10 @@ OUTPUT = Output(
 
 
 def model_folder(folder: Path, template: Any = "{{ messages[0].content }}", **changed: Any) -> Path:
-    """The tiny target's tokenizer with this template, and with these keys of tokenizer.json."""
+    """Write a small tokenizer into the folder, and return the folder.
+
+    template: its chat template. changed: keys of tokenizer.json with other values.
+    """
     (folder / "tokenizer.json").write_text(json.dumps({**TOKENIZER, **changed}))
     (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
     return folder
@@ -120,7 +124,7 @@ OTHER_TEXT = {
     "pair": [],
     "special_tokens": {},
 }
-# Keys of tokenizer.json.
+# Per row: changed keys of tokenizer.json, the limits, the exit code, and words of the message.
 TOKENIZERS: dict[str, tuple[dict[str, Any], TokenLimits, int, str]] = {
     "a text that grows": (
         {"normalizer": GROWS},
@@ -152,7 +156,7 @@ def test_a_tokenizer_of_anybody_ends(
 
 
 def test_a_tokenizers_batch_settings_are_not_used(tmp_path: Path) -> None:
-    """Truncation with a large stride made the library panic, and padding made it abort."""
+    """A large stride of truncation made the tokenizer library panic, and padding made it abort."""
     padding = {
         "strategy": {"Fixed": 10**11},
         "direction": "Right",
@@ -188,7 +192,7 @@ FILES: dict[str, Callable[[Path], Any]] = {
     ],
 )
 def test_a_file_of_any_kind_is_refused(tmp_path: Path, name: str, kind: str) -> None:
-    """In this process: no such file is run, and only the allowed bytes are read."""
+    """This process may read such files: it runs nothing in them, and reads a limited size."""
     path = model_folder(tmp_path) / name
     path.unlink(missing_ok=True)
     FILES[kind](path)

@@ -27,7 +27,7 @@ def profile(**changed: Any) -> str:
 BOMB = "  b0: &b0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"  b{n}: &b{n} [{', '.join([f'*b{n - 1}'] * 10)}]\n" for n in range(1, 9)
 )
-# A file's name, its text, and words of the message about it.
+# Bad acceptance profiles: a file's name, its text, and words of the message about it.
 FILES: dict[str, tuple[str, str, str]] = {
     "a target of two lines": ("a.json", profile(target=BREAK), "target: given 'a\\nb: 9"),
     "a source of two lines": ("a.json", profile(source=BREAK), "source: given 'a\\nb: 9"),
@@ -95,7 +95,7 @@ def test_an_invalid_profile_is_refused_in_a_sentence(
     assert len(message) < 800
 
 
-# Unquoted words that YAML does not read as text.
+# Names that YAML does not read as text unless they are quoted.
 NAMES = (
     "a: b",
     "# a",

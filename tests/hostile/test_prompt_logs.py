@@ -1,4 +1,4 @@
-"""Any log becomes prompt files, or one message without text of the log."""
+"""Any log of requests is imported as prompt files, or refused without quoting its text."""
 
 import base64
 import contextlib
@@ -29,7 +29,7 @@ CANARY = "nobody may read this"
 
 
 def run(data: bytes, form: str) -> tuple[int, str]:
-    """Import these bytes; return the exit code and the output. Written files are read again."""
+    """Import a log with these bytes, read the written files again; return exit code and output."""
     folder = Path(tempfile.mkdtemp())
     try:
         (folder / "log.jsonl").write_bytes(data)
@@ -64,7 +64,7 @@ def deep(levels: int) -> dict[str, Any]:
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": deep(60)}}
 GOOD = json.dumps(ask("x")).encode()
-# Past failures: form, bytes, words of the message
+# Logs that once caused a failure: their format, their bytes, and words of the message.
 PAST_FAILURES: dict[str, tuple[str, bytes, str]] = {
     "a line without an end": ("openai-jsonl", b'{"a": "' + b"x" * (40 * MIB), "longer than 16 MiB"),
     "a huge line among others": (
@@ -121,7 +121,7 @@ def test_past_failures_stay_repaired(form: str, data: bytes, words: str) -> None
 
 
 def deep_folder(folder: Path) -> Path:
-    """Make a log below more folders than Python can recurse into."""
+    """Put a log below more folders than Python can recurse into; return the outermost one."""
     log = folder / "log"
     log.mkdir()
     with contextlib.chdir(log):

@@ -1,4 +1,4 @@
-"""The controller responds only to CloudFormation's host: the checked host is the contacted one."""
+"""The capacity controller sends its response to no other host than CloudFormation's."""
 
 from urllib.request import Request
 
@@ -10,7 +10,7 @@ from tests.hostile.fuzzing import SCALARS, tries
 from tests.lambdas.capacity_controller.conftest import RESPONSE_URL, STACK_ID
 
 HOST = "cloudformation-custom-resource-response-useast2.s3.us-east-2.amazonaws.com"
-# Characters about which parsers of URLs disagree.
+# Characters that different parsers of URLs interpret differently.
 DISPUTED = st.sampled_from(
     ["\n", "\t", "\r", "\\", "@", "#", "?", "/", "//", ":", ";", "%2f", "%00", "\x00", " ", "."]
 )
@@ -18,7 +18,7 @@ DISPUTED = st.sampled_from(
 
 @st.composite
 def altered(draw: st.DrawFn) -> str:
-    """Draw CloudFormation's URL with a few parts inserted or removed."""
+    """Draw CloudFormation's response URL with a few parts inserted or removed."""
     url = RESPONSE_URL
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, 100))
@@ -29,7 +29,7 @@ def altered(draw: st.DrawFn) -> str:
 
 
 def connected_to(url: str) -> str | None:
-    """Return the host that urllib would connect to; None if it refuses the URL."""
+    """Return the scheme and host to which urllib would connect; None if it refuses the URL."""
     try:
         request = Request(url)
     except ValueError:
@@ -51,6 +51,6 @@ def test_no_value_that_is_no_address_is_one(url: object, stack_id: str) -> None:
 
 
 def test_cloudformations_own_address_is_connected_to() -> None:
-    """Without this, the first test would prove nothing."""
+    """If the real URL were refused too, the test with altered URLs would prove nothing."""
     assert is_cloudformations(RESPONSE_URL, STACK_ID)
     assert connected_to(RESPONSE_URL) == f"https://{HOST}"

@@ -1,8 +1,8 @@
-"""Any run folder gives a report, or one message that names the file.
+"""`draftworth report` makes a report of any run folder, or one message that names the bad file.
 
 Each past failure is a row of `PAST_FAILURES`: a change to a good run (a path of keys into
-`run.json` or `blocks`), and words of the report about it. Values that a record refuses by itself
-are rows of `tests/draftworth/records`.
+`run.json` or `blocks`), and words of the message about it. Values that the record's own checks
+refuse are tested in `tests/draftworth/records`.
 """
 
 import contextlib
@@ -48,10 +48,12 @@ from tests.support.blocks import (
 )
 from tests.support.specifications import specification
 
-# A run as JSON: `run` is run.json, `blocks` its result files, `transcripts` one list for each.
+# The files of a run as JSON: `run` is run.json, `blocks` has its result files, and `transcripts`
+# one list of transcripts for each block.
 Parts = dict[str, Any]
 
-# Six prompts have intervals, two have none and are quicker.
+# How many prompts the runs have. With six, the report has confidence intervals; with two it has
+# none and is made faster.
 PROMPTS = (2, 2, 2, 6)
 
 
@@ -86,7 +88,7 @@ RUNS = {prompts: parts_of(prompts) for prompts in PROMPTS}
 
 
 def agree(parts: Parts) -> None:
-    """Make the files consistent again, as a forger would."""
+    """Give all files the run's id, experiment and block names again, as a forger would."""
     for block in parts["blocks"]:
         for name in ("run_id", "experiment"):
             if name in parts["run"] and isinstance(block, dict):
@@ -118,7 +120,7 @@ def write(parts: Parts, folder: Path) -> Path:
 
 
 def damaged(draw: Draw, data: bytes) -> bytes:
-    """Draw bytes with a part removed, inserted or replaced."""
+    """Draw the bytes of a file with a part removed, inserted or replaced."""
     start = draw(st.integers(0, len(data)))
     end = draw(st.integers(start, min(len(data), start + 200)))
     long = st.sampled_from([b"[" * 50_000, b"\x00", b"\xff", b"9" * 5000])
@@ -138,7 +140,7 @@ STAND_INS: dict[str, Callable[[Path], None]] = {
 
 
 def changed_run(draw: Draw, folder: Path) -> Path:
-    """Draw a good run that is changed in some places."""
+    """Write a good run with some drawn changes into the folder, and return the run's folder."""
     parts = copy.deepcopy(RUNS[draw(st.sampled_from(PROMPTS))])
     for _ in range(draw(st.integers(0, 3))):
         edit(draw, draw(st.sampled_from([parts["run"], *parts["blocks"], *parts["transcripts"]])))
@@ -157,7 +159,10 @@ def changed_run(draw: Draw, folder: Path) -> Path:
 
 
 def report(folder: Path, *, loops: float = fuzzing.MAX_LOOPS) -> tuple[int, str]:
-    """Run the command; return its exit code and output, which are checked as for any run."""
+    """Run `draftworth report`, check what must hold for any run, and return exit code and output.
+
+    loops: the most CPU time, as a multiple of that of a reference loop.
+    """
     out, errors = io.StringIO(), io.StringIO()
     with (
         bounded(loops=loops),
@@ -219,7 +224,8 @@ def test_the_runs_that_are_changed_are_good_ones(tmp_path: Path, undrawn: None) 
         assert report(write(parts, tmp_path / str(prompts)))[0] == 0
 
 
-# The place, its new value, and words of the message; empty: there is a report.
+# Changes to a good run: the changed place, its new value, and words of the message; if the words
+# are empty, there must be a report.
 PAST_FAILURES: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "no width asked for": (("run", "target_interval_width"), 0.0, ""),
     "a price that knows no variant": (("run", "price", "node_shares"), {}, ""),
@@ -247,7 +253,7 @@ def test_what_failed_once(name: str, tmp_path: Path) -> None:
     assert message in text
 
 
-# A file of a good run, and the key that is repeated in it with another value.
+# Files of a run in which a key is given twice: the file, and the added key with its value.
 TWICE = {
     "run.json": '"run_id":"another",',
     "blocks/*.result.json": '"requests":[],',
@@ -274,7 +280,7 @@ BUCKET = "results-111122223333"
 
 @pytest.fixture(scope="module")
 def publisher() -> Iterator[tuple[Publisher, list[dict[str, Any]]]]:
-    """The publisher; botocore checks its calls, which are kept."""
+    """The Lambda function that publishes metrics, and the list of metric data that it sends."""
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         patch.setenv("AWS_ACCESS_KEY_ID", "testing")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
@@ -335,7 +341,7 @@ def _key(body: bytes) -> str:
 
 
 def deliver(publisher: Publisher, key: str, body: bytes) -> dict[str, Any]:
-    """Deliver the file's event once; return the log line about it."""
+    """Store a result file, deliver S3's event about it, and return the function's log line."""
     publisher.s3.put_object(Bucket=BUCKET, Key=key, Body=body)
     publisher.s3.delete_object(Bucket=BUCKET, Key=results.claim_key(key))
     about = {"bucket": {"name": BUCKET}, "object": {"key": key}}
@@ -356,9 +362,11 @@ def _fits(datum: dict[str, Any]) -> bool:
     return good and 0 < len(values) <= MAX_VALUES_PER_DATUM
 
 
-# A run that did not end: its specification, its journal and its finished blocks, each as JSON.
 def unended(folder: Path) -> Path:
-    """A run of `compare` that was killed after its blocks were measured."""
+    """Write a run of `compare` that was killed after its blocks were measured; return its folder.
+
+    It has a specification, a journal and finished blocks, but no `run.json`.
+    """
     parts = copy.deepcopy(RUNS[6])
     parts["run"]["experiment"] = "compare"
     agree(parts)
@@ -416,7 +424,7 @@ def test_a_foreign_runs_words_are_no_next_step(
     key: str, value: object, message: str, is_finished: bool, tmp_path: Path
 ) -> None:
     run = unended(tmp_path / "run")
-    if not is_finished:  # the sentence on such a run has a command as its next step
+    if not is_finished:  # the message then names a command as the next step
         shutil.rmtree(run / results.BLOCKS_FOLDER)
     spec = json.loads((run / results.SPECIFICATION_FILE).read_bytes())
     (run / results.SPECIFICATION_FILE).write_text(json.dumps(spec | {key: value}))
@@ -442,7 +450,7 @@ def test_any_unfinished_run_gives_a_report_or_message(data: st.DataObject) -> No
         event(f"exit code {code}")
 
 
-# A name in somebody else's folder, and the file that the command writes there.
+# Files that `report` writes into a run's folder, and the options with which it writes them.
 WRITES: dict[str, tuple[str, ...]] = {
     "report/report.html": ("--out",),
     "report/report.md": ("--out",),
@@ -451,7 +459,7 @@ WRITES: dict[str, tuple[str, ...]] = {
 
 
 def run_and_precious(name: str, folder: Path) -> tuple[Path, Path]:
-    """Return a run in which the folder of `name` exists, and a file that must not change."""
+    """Return a run that has the folder of the file `name`, and a file that must not change."""
     run, precious = write(copy.deepcopy(RUNS[6]), folder / "run"), folder / "precious"
     precious.write_text("mine")
     (run / name).parent.mkdir(exist_ok=True)
@@ -488,7 +496,7 @@ def test_nothing_is_written_through_hard_links_or_pipes(name: str, tmp_path: Pat
 def test_a_folder_link_is_refused_in_one_sentence(
     name: str, is_named: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """is_named: whether the folder's own name is given; it lies in the run's folder."""
+    """is_named: whether `--out` names the report's folder, which is a link in the run's folder."""
     run = write(copy.deepcopy(RUNS[6]), tmp_path / "run")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -502,7 +510,8 @@ def test_a_folder_link_is_refused_in_one_sentence(
     assert list(elsewhere.iterdir()) == []
 
 
-# The working folder, RUN, and what --out names; nothing: beside the run. `alias` is a link to it.
+# Ways to name a run: the working folder, the argument RUN, and the folder after `--out`; without
+# one, the report is written into the run's folder. `alias` is a link to the run.
 SPELLINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "below": (".", "runs/run", ()),
     "below, twice": (".", "runs/run", ("runs/run/report",)),
@@ -570,7 +579,7 @@ def test_the_users_folder_may_be_a_link(tmp_path: Path) -> None:
     assert (run / "report" / "report.html").is_file()
 
 
-# What may replace a result file, and words of the message; empty: it is read.
+# What replaces a result file, and words of the message; if the words are empty, it is read.
 READS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
     "a link to a file that is no result": (
         lambda path, other: path.symlink_to(other),
@@ -596,6 +605,6 @@ def test_a_foreign_file_as_result_is_not_quoted(name: str, has_ended: bool, tmp_
     make(file, other)
     code, text = report(run)
     assert "secret" not in text
-    # In an unfinished run, only a file is a finished block.
+    # In an unfinished run, what is no regular file is not taken for a finished block.
     assert code == (2 if has_ended or "no result" in name else 0)
     assert (message in text) == (code == 2)

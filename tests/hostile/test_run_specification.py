@@ -1,4 +1,4 @@
-"""Prompts of any text arrive unchanged; anything else than a run specification is refused."""
+"""The measuring pod gets prompts of any text unchanged, and refuses a damaged specification."""
 
 import dataclasses
 import hashlib
@@ -22,7 +22,7 @@ WORDS = st.one_of(TEXTS, st.text(max_size=200))
 
 
 def read(folder: Path, data: bytes) -> RunSpec | None:
-    """Return the specification that the pod reads; None: it is refused in a few words."""
+    """Return the run specification that the pod reads from `data`; None if it is refused."""
     path = folder / "spec.json"
     path.write_bytes(data)
     try:

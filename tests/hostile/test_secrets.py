@@ -1,4 +1,4 @@
-"""No file or output has a secret that a server, a hub or Kubernetes echoes."""
+"""If a server, Hugging Face or Kubernetes echoes a secret, no file or output has it."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ from tests.support.stream_server import (
     usage_event,
 )
 
-# With characters that JSON, URLs, HTML and shells escape.
+# This key has characters that JSON, URLs, HTML and shells escape.
 KEY = 'sk-proj-Zq7/Wm+3"Vt9\\Lx2&Bn5=Rd8<Ky4Fh6Js1Pc0'
 HUB_TOKEN = "hf_ZqWmVtLxBnRdKyFhJsPcTgQwErUiOp"
-# This many characters of a secret do not disclose the rest.
+# Up to so many characters of a secret may be shown, because they do not disclose the rest.
 SHORT_CHARACTERS = 12
 OUTPUT_TOKENS = 4
 
 
 def parts_of(secret: str) -> set[str]:
-    """Return parts of the secret, plain and as JSON, URLs, HTML and base64 write them."""
+    """Return short parts of the secret, plain and as JSON, URLs, HTML and base64 write them."""
     forms = [
         secret,
         json.dumps(secret)[1:-1],
@@ -95,7 +95,7 @@ def streamed(*events: bytes) -> list[Step]:
 
 
 def answer_of(*texts: str) -> list[Step]:
-    """Return a good answer that has one token per text."""
+    """Return a valid streamed answer in which each text is one token."""
     events = [event(text, tokens=n, token_ids=[n]) for n, text in enumerate(texts, start=1)]
     end = event("", tokens=len(texts), finish="stop")
     return streamed(*events, end, usage_event(len(texts)))
@@ -142,12 +142,12 @@ ECHOES: dict[str, Callable[[str], Sequence[Step]]] = {
     ),
 }
 PROMPTS = [{"id": name, "prompt": name} for name in ECHOES]
-# The check before the run uses the last prompt.
+# The last prompt: the check before the run sends it, and its answer must have no secret.
 PLAIN = {"id": "plain", "prompt": "plain"}
 
 
 def echoes(request: Request) -> Sequence[Step]:
-    """Answer with the row of `ECHOES` that the prompt names."""
+    """Answer a request with the row of `ECHOES` that its prompt names."""
     if request.method == "GET":
         return refused(f"no {key_of(request)}", "404 Not Found")
     row = ECHOES.get(request.json["messages"][-1]["content"])
@@ -155,7 +155,7 @@ def echoes(request: Request) -> Sequence[Step]:
 
 
 def kept(folder: Path) -> dict[str, str]:
-    """Return the text of every file below a folder, by name."""
+    """Return the text of every file below a folder, by file name; gzip files are decompressed."""
     files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     plain_bytes = {
         name: gzip.decompress(data) if name.endswith(".gz") else data
@@ -171,7 +171,7 @@ def without(secret: str, *, out: Path, printed: str) -> None:
 
 @pytest.fixture
 def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Return the options of `measure` and `compare` for one request per row."""
+    """Options of `measure` and `compare` that send one request per row of `ECHOES`."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     (tmp_path / "mails").mkdir()
     file = tmp_path / "mails" / "inbox.jsonl"
@@ -199,7 +199,7 @@ def test_echoed_secrets_reach_no_file_of_measure(
     records = {record.prompt_id: record for record in run.blocks[0].requests}
     assert "[OPENAI_API_KEY]" in records["a body"].error_msg
     assert records["a count"].error_code == ERROR_BAD_STREAM
-    # The figures are the real ones; only the text is changed.
+    # The hash and the token count are of the real output; only the stored text is changed.
     output = records["an output"]
     true_text = f"Your key is {KEY}."
     assert output.output_sha256 == hashlib.sha256(true_text.encode()).hexdigest()
@@ -207,7 +207,7 @@ def test_echoed_secrets_reach_no_file_of_measure(
     transcripts = read_transcripts(folder, run.blocks)
     transcript = transcripts[output.request_id]
     assert transcript.text == "Your key is [OPENAI_API_KEY]."
-    # The token ids are another form of the secret.
+    # They are left out, because token ids are another form of the secret.
     assert transcript.token_ids is None
     assert transcript.chunk_tokens == (1, 1, 1)
 
@@ -232,7 +232,7 @@ def models_with(text: str) -> list[Step]:
     return plain("200 OK", json.dumps({"data": [{"id": text}]}).encode())
 
 
-# Answers to each request that prevent a run from beginning.
+# By name: what answers each request, so that a run cannot begin.
 REFUSALS: dict[str, Callable[[str], Sequence[Step]]] = {
     "each request": lambda key: refused(f"Incorrect API key provided: {key}"),
     "the list of models": lambda key: plain("200 OK", json.dumps({"data": [{"id": key}]}).encode()),
@@ -360,7 +360,7 @@ def test_what_kubernetes_echoes_is_in_no_reason(tmp_path: Path) -> None:
     assert leaks(KEY, str(failed.value)) == []
 
 
-# What a child process may do with the variables that it gets.
+# A server program that writes a secret from its environment and ends.
 SAYS = "import os, sys; sys.exit('Incorrect API key ' + os.environ['OPENAI_API_KEY'])"
 
 

@@ -1,4 +1,4 @@
-"""Each answer of a hostile server becomes one bounded record with a reason."""
+"""Each answer of a hostile server becomes one record of limited size, with a reason."""
 
 import asyncio
 import functools
@@ -51,14 +51,14 @@ from tests.support.stand_in_runs import case, server, spec
 from tests.support.stream_server import DONE, HEADERS, Request, Step, stream_server
 
 PROMPT = Prompt(id="p1", messages=({"role": "user", "content": "count"},))
-PATIENCE_SECONDS = 60.0  # more than a busy machine takes
+PATIENCE_SECONDS = 60.0  # more than a busy machine needs
 STALLED_SECONDS = 0.2
 
 T = TypeVar("T")
 
 
 def undisturbed(work: Coroutine[Any, Any, T]) -> T:
-    """Await within the limits of a try; asyncio must report no problem."""
+    """Run a coroutine within limits of CPU time and memory; asyncio must report no problem."""
     complaints: list[dict[str, Any]] = []
 
     async def run() -> T:
@@ -68,7 +68,7 @@ def undisturbed(work: Coroutine[Any, Any, T]) -> T:
             return await work
         finally:
             await asyncio.sleep(0)
-            gc.collect(1)  # exceptions that nobody retrieved
+            gc.collect(1)  # makes asyncio report exceptions that nobody retrieved
 
     with bounded():
         result = asyncio.run(run())
@@ -91,7 +91,11 @@ def measure(url: str, *, timeout_seconds: float = PATIENCE_SECONDS) -> Measured:
 
 
 def record_of(url: str, answer: Answer, code: int | None) -> RequestRecord:
-    """Measure one answer; one that stalls gets little time, on a busy machine more."""
+    """Measure one request to `url`, which gets this answer, and return its record.
+
+    An answer that stalls gets a short time limit first. A longer one follows if the error code is
+    not `code`, because the machine may be busy.
+    """
     if not stalls(answer):
         return measure(url).record
     seconds = STALLED_SECONDS
@@ -103,7 +107,7 @@ def record_of(url: str, answer: Answer, code: int | None) -> RequestRecord:
 
 
 def assert_read_back(measured: Measured) -> None:
-    """Check that our readers can read everything that is written of a request."""
+    """Check that all that is stored about a request can be read again."""
     record = measured.record
     block = make_block(requests=(record,))
     assert load_record(BlockResult, dump_record(block)) == block
@@ -143,7 +147,7 @@ def test_an_answer_is_a_record_with_its_reason(
 
 @pytest.fixture(scope="module")
 def trusted_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ssl.SSLContext]:
-    """A server's TLS context; this process trusts its authority during the tests."""
+    """The TLS context of a server whose certificate this process trusts during the tests."""
     authority, context = new_authority(tmp_path_factory.mktemp("tls"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(authority))
@@ -153,7 +157,7 @@ def trusted_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ssl.SSLCon
     tls_context.cache_clear()
 
 
-# One of each outcome.
+# One endless or stalling answer for each outcome.
 OVER_TLS = {row[2:]: row for row in STREAMS if not isinstance(row[1], bytes)}.values()
 
 
@@ -212,7 +216,7 @@ def test_counts_that_no_record_can_hold_are_nothing() -> None:
     )
 
 
-# Streams of events with any content, cut and mixed.
+# From here: streams of events with any content, cut and mixed.
 USAGE = st.one_of(
     VALUES, st.fixed_dictionaries({"completion_tokens": VALUES, "prompt_tokens": VALUES})
 )
@@ -261,7 +265,7 @@ HEADS = st.sampled_from(
 
 @pytest.fixture(scope="module")
 def played() -> Iterator[tuple[str, list[bytes]]]:
-    """Serve the pieces that a test puts into the list."""
+    """A server's address, and the list of pieces that it sends, which a test fills."""
     pieces: list[bytes] = []
     with stream_server(lambda _: [*steps_of(b"".join(pieces))]) as running:
         yield running.base_url, pieces
@@ -274,7 +278,7 @@ def test_any_bytes_are_a_record(
 ) -> None:
     url, to_play = played
     body = b"".join(pieces)
-    # Half of the streams are cut.
+    # About half of the streams are cut off.
     to_play[:] = [head, body if length % 2 else body[:length]]
 
     measure(url)
@@ -313,7 +317,10 @@ def is_huge(answer: Answer) -> bool:
 
 
 def turning_hostile(after: int) -> Any:
-    """Give good answers first, then every row of the tables that is short, in turn."""
+    """Return a server's script: `after` good answers, then the hostile rows of the tables in turn.
+
+    Rows that stall or are huge are left out, because they take long.
+    """
     good = server(1, 1, counters="".join(GOOD.replace("{", "{{").replace("}", "}}")))
     hostile, readings = (
         [row[1] for row in table if not stalls(row[1]) and not is_huge(row[1])]

@@ -1,8 +1,8 @@
 """The capacity controller, when everything that it reads is hostile or fails.
 
-The rule: whatever bytes stand at any key that the function reads, and whichever of its reads fail
-in whatever way, the desired size is zero after the deadline. One exception: a node group that
-cannot be shown to be the project's own is not touched, and that is notified.
+The rule: whatever bytes the objects hold that the function reads, and whichever of its reads fail,
+the desired size of the node group is zero after the deadline. The one exception: a node group that
+cannot be shown to be the project's own is not changed, and a mail says so.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ FAILURES: dict[str, Exception] = {
     "too deep": RecursionError("maximum recursion depth exceeded"),
     "no memory": MemoryError(),
 }
-# Reads that do not decide whether the nodes are the experiment's.
+# AWS operations that may fail in these tests: none decides whether the nodes are the experiment's.
 OPERATIONS = (
     "paginate",
     "describe_auto_scaling_groups",
@@ -69,7 +69,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
 class Endless(io.RawIOBase):
-    """An object without an end."""
+    """The body of an S3 object that has no end; it must be read with a limit."""
 
     def read(self, size: int = -1, /) -> bytes:
         assert size > 0, "read without a limit"
@@ -77,7 +77,7 @@ class Endless(io.RawIOBase):
 
 
 class BreaksOff(io.RawIOBase):
-    """An object whose transfer ends with an error."""
+    """The body of an S3 object whose transfer ends with an error."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -88,7 +88,12 @@ class BreaksOff(io.RawIOBase):
 
 @dataclass
 class Hostility:
-    """The faults: contents by key, failed reads by key, and failures by operation."""
+    """The faults of one test. An object has its name in `KEYS`, a failure its name in `FAILURES`.
+
+    contents: what objects hold. failing_keys: the failure of an object's GET.
+    breaking_off: the failure of an object's transfer. failing_operations: that of an AWS operation.
+    endless: the objects without an end. writes_fail: the failure of each write; empty: none.
+    """
 
     contents: dict[str, bytes] = field(default_factory=dict)
     failing_keys: dict[str, str] = field(default_factory=dict)
@@ -99,7 +104,7 @@ class Hostility:
 
 
 class HostileAws(FakeAws):
-    """The fake AWS, with faults that a test adds."""
+    """The fake AWS of the controller's tests, with faults that a test adds."""
 
     hostility = Hostility()
 
@@ -127,7 +132,7 @@ class HostileAws(FakeAws):
 
 
 def _failing(operation: str) -> Any:
-    """Return the fake's answer, unless the operation must fail."""
+    """Return a method that answers as the fake does, unless the test makes the operation fail."""
     real = getattr(FakeAws, operation)
 
     def answer(self: HostileAws, **request: Any) -> Any:
@@ -154,7 +159,7 @@ def with_nodes_up() -> HostileAws:
 
 
 def heartbeat(aws: FakeAws, *, after_seconds: float = 0.0) -> None:
-    """Invoke the function as the schedule does; Lambda counts its errors."""
+    """Invoke the function as the schedule does; as in Lambda, an error ends only this call."""
     aws.now += after_seconds
     event = {"trigger": "heartbeat", "plan": dump_text(plans.make_plan(nodes=2))}
     context = SimpleNamespace(
@@ -165,7 +170,7 @@ def heartbeat(aws: FakeAws, *, after_seconds: float = 0.0) -> None:
 
 
 def mutated(document: bytes) -> st.SearchStrategy[bytes]:
-    """Draw one of our documents with one value replaced or removed."""
+    """Draw a JSON document with one value replaced or removed."""
 
     def change(path: Place, new: Any, action: str) -> bytes:
         changed = json.loads(document)
@@ -281,7 +286,8 @@ def test_bytes_and_failures_alone_end_no_run(hostility: Hostility) -> None:
     hostility.breaking_off = {n: "timeout" for n in hostility.breaking_off if "run" not in n}
     hostility.failing_operations.pop("describe_capacity_reservations", None)
     aws = with_nodes_up()
-    # Another model's marker is a valid document: it means that the model is not staged.
+    # Leave out valid records: one of another model, for example, rightly means that the wanted
+    # model is not staged.
     hostility.contents = {n: c for n, c in hostility.contents.items() if not _is_record(c)}
     aws.make_hostile(hostility)
     if "stop" in hostility.endless | set(hostility.breaking_off):
@@ -335,7 +341,10 @@ def test_an_unreadable_verdict_keeps_no_node_or_mail(failure: str) -> None:
 
 
 def end_with_verdict(hostility: Hostility) -> None:
-    """Complete the run: no node stays, and the mail has a few printable lines of the verdict."""
+    """Complete the run, and check that no node stays and that the mail is short and printable.
+
+    hostility: the faults of the verdict's file, of which the mail has a few lines.
+    """
     aws = with_nodes_up()
     aws.make_hostile(hostility)
     aws.objects[KEYS["run"]] = (dump_record(plans.finished_run()), "etag")
@@ -390,7 +399,7 @@ def test_a_flickering_node_group_multiplies_no_mail() -> None:
 
 
 def test_a_node_group_without_tags_is_mailed_daily() -> None:
-    """Its nodes were this experiment's, and they are paid for."""
+    """The nodes were this experiment's and still cost money, so the user must hear of them."""
     aws = with_nodes_up()
     aws.sent.clear()
     aws.tags = FOREIGN_TAGS
