@@ -29,7 +29,7 @@ from draftworth.records.codec import dump_json
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM_SECONDS = 20
 
-# If one of these two checks fails, all later checks that call AWS are skipped.
+# If one of these two checks fails, all later checks that call AWS (`asks_aws`) are skipped.
 GATES: Sequence[Check] = (
     Check(name="credentials", run=check.credentials),
     Check(name="region", run=check.region_enabled),
@@ -90,7 +90,7 @@ def _regions(text: str) -> tuple[str, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the checks and print their results, or with `--find` look for nodes that are on sale."""
+    """Print the checks' results, or with `--find` nodes that are on sale; return the exit code."""
     experiment = prices.with_looked_up_price(resolved.load_neuron(arguments.experiment))
     if arguments.json and arguments.find:
         raise errors.UserInputError("--json: given with --find, allowed: one of the two")
@@ -116,7 +116,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def results(situation: Situation) -> Iterator[tuple[str, CheckResult]]:
-    """Yield each check's name and result; after a failed gate, checks that call AWS are skipped."""
+    """Run the checks one after another, and yield each one's name and result.
+
+    After a failed check of GATES (credentials, region), checks that call AWS are skipped.
+    """
     closed = ""
     for one in (*GATES, *CHECKS):
         skip = closed and one.asks_aws
@@ -137,7 +140,7 @@ def result_of(one: Check, situation: Situation) -> CheckResult:
 
 
 def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
-    """Yield the table of results, and how many have each status."""
+    """Yield the lines of a table of results, and a line with the number of each status."""
     answers = list(answers)
     alike: dict[tuple[str, str, str], list[str]] = {}  # skipped checks with one reason share a row
     for name, one in answers:
@@ -155,7 +158,7 @@ def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
 
 
 def json_text(answers: Iterable[tuple[str, CheckResult]]) -> str:
-    """Return the results as the JSON document `draftworth.preflight/1`."""
+    """Return the results as a JSON document of schema `draftworth.preflight/1` (docs/json.md)."""
     checks = [
         {"name": name, "status": one.status, "found": one.observation, "next_step": one.next_step}
         for name, one in answers
@@ -173,7 +176,10 @@ def paste_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
 
 
 def run_program(command: tuple[str, ...]) -> tuple[int, str] | None:
-    """Return exit code and output of a program; None if there is no such program."""
+    """Run a program and return its exit code and output; None if there is no such program.
+
+    The exit code is 1 if the program cannot be run, or has not ended after PROGRAM_SECONDS.
+    """
     try:
         done = subprocess.run(  # noqa: S603 - a fixed list of words, no shell
             command, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False

@@ -26,5 +26,5 @@ def duration_text(seconds: float) -> str:
 
 
 def utc_text(moment: datetime) -> str:
-    """Return a moment, which is in UTC, as `2026-03-01 10:20 UTC`."""
+    """Return a time as `2026-03-01 10:20 UTC`; `moment` must be in UTC already."""
     return f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -1,4 +1,4 @@
-"""Kinds of resources: how each is listed, recognised, priced and removed."""
+"""Kinds of AWS resources that an experiment leaves: how each is listed, recognised and priced."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -48,11 +48,13 @@ class Kind(strict_model.StrictModel):
     (its last part).
 
     lists: the service, boto3's name of the listing, and the JMESPath of the entries in its answer.
-    asks: the arguments of each call. filters: names in `FILTERS`, one per call, instead of `asks`.
+    asks: the arguments of the listing, one mapping per call. filters: names in `FILTERS` of EC2
+        filters, one per call, instead of `asks`.
     ours: name in `OURS` of the function that recognises the experiment's entries.
     tags: the operation that reads a resource's tags (for `Scope.owns`), its argument, and the
     entry's key with the argument's value. Without `ours` and `tags` every entry is recognised.
-    name: the text beside the id; if it is empty, the tag `Name`.
+    id, name: what is printed of a resource; if `name` is empty, its tag `Name` is printed.
+    remove: the command that removes a resource, or what to wait for.
     created: the entry's key with the time of creation.
     usd: the name of a price in `assumptions.yaml`.
     amount: the entry's key with the number by which the price is multiplied.
@@ -99,14 +101,15 @@ def monthly_usd(what: str, *, amount: float = 1) -> float | None:
 
 # A bucket with more objects than this is reported without a size.
 MOST_OBJECTS = 20_000
-# The price of a storage class, if it is not that of S3 Standard.
+# Names of prices in `assumptions.yaml` by storage class; all others have the price of S3 Standard.
 _PRICES = {"STANDARD_IA": "bucket_infrequent_gib"}
 LAMBDA_KEEPS = "wait: Lambda gives it back by itself, up to some tens of minutes after its function"
-# CloudFormation may shorten a stack's name in a generated name, to this many characters at least.
+# CloudFormation may cut a stack's name where it generates a resource's name from it, but keeps at
+# least this many characters.
 _LEAST_OF_A_CUT_NAME = 20
 _FUNCTION_LOGS = "/aws/lambda/"
 
-# The arguments of EC2's filters, by the filter's name in `Kind.filters`.
+# The names and values of EC2's `Filters`, by the name that `Kind.filters` uses for them.
 FILTERS: Mapping[str, Callable[[Scope], Mapping[str, Sequence[str]]]] = {
     "tagged": lambda scope: {f"tag:{naming.EXPERIMENT_TAG}": [scope.experiment.name]},
     "of cluster": lambda scope: {"tag-key": [f"kubernetes.io/cluster/{scope.names.cluster}"]},
@@ -122,7 +125,7 @@ def _is_tagged(scope: Scope, entry: Entry) -> bool:
 
 
 def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a schedule of the default schedule group by its name, any other by its group."""
+    """Recognise a schedule in the default schedule group by its name, any other by its group."""
     name, group = entry["Name"], entry["GroupName"]
     if group == "default":
         return of_stack(scope.names.stack, name)
@@ -132,14 +135,17 @@ def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a reservation that has not ended, by the file's `reservation_id` or by its tag."""
+    """Recognise a reservation that has not ended, by the experiment's tag or `reservation_id`."""
     named = scope.experiment.spec.aws.capacity.reservation_id
     is_ours = _is_tagged(scope, entry) or entry["CapacityReservationId"] == named
     return is_ours and entry["State"] in USABLE_STATES
 
 
 def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a log group by its name (perhaps cut), because services create it without tags."""
+    """Recognise a log group by its name, because services create log groups without tags.
+
+    For a function's log group, the name may contain a cut name of the stack.
+    """
     name = entry["logGroupName"]
     if not name.startswith(_FUNCTION_LOGS):
         return f"/{scope.names.cluster}/" in name
@@ -193,7 +199,10 @@ def _interface(_: Scope, entry: Entry, leftover: Leftover) -> Leftover:
 
 
 def _bucket(scope: Scope, entry: Entry, leftover: Leftover) -> Leftover:
-    """Add the bucket's size by listing its objects, because S3's own metric is a day late."""
+    """Add a bucket's size, its cost, and why it is kept.
+
+    The size is the sum over a listing of its objects, because S3's own metric is a day late.
+    """
     name = entry["Name"]
     leftover = replace(leftover, kept=_why_kept(scope, name))
     every_object = listed(scope.client("s3"), "list_objects_v2", "Contents", Bucket=name)
@@ -208,7 +217,7 @@ def _bucket(scope: Scope, entry: Entry, leftover: Leftover) -> Leftover:
 
 
 def _why_kept(scope: Scope, name: str) -> str:
-    """Return why a bucket stays on purpose, even without runs in it; empty if it should be gone."""
+    """Return why a bucket stays on purpose; empty if it should be gone."""
     s3, aws = scope.client("s3"), scope.experiment.spec.aws
     holds = tags_of_bucket(s3, name).get(naming.HOLDS_TAG)
     if holds == naming.CHECKPOINTS and aws.keep_checkpoints:

@@ -21,7 +21,8 @@ from draftworth.planning.resolved import load_neuron
 from draftworth.records import codec, results, run_folder
 
 MOST_RUNS = 1_000
-# At most this many pages of 1,000 names are read; some of the names may be files, not runs.
+# At most this many pages of 1,000 names each are listed; names of files count too, so even more
+# than MOST_RUNS names may hold few runs.
 _MOST_PAGES = 10
 _PARALLEL_READS = 8
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -31,10 +32,11 @@ _REASON_CHARACTERS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class ListedRun:
-    """A run's folder (`address`) and facts of its `run.json`.
+    """A run in a results bucket, with facts of its `run.json`.
 
+    address: the run's folder, as `s3://BUCKET/FOLDER`.
     begun: the run's start; if no `run.json` can be read, the time at which a file was stored.
-    blocks: number of result files; None: unknown. reason: why it has this status; may be empty.
+    blocks: number of result files; None: unknown. reason: why the run has this status, or empty.
     """
 
     address: str
@@ -46,7 +48,10 @@ class ListedRun:
 
 
 def lines_of_experiment(path: Path) -> Iterator[str]:
-    """Yield lines that list the runs in all results buckets of an experiment (of every deploy)."""
+    """Yield lines that list the runs in all results buckets of the experiment in file `path`.
+
+    Each deploy after a destroy has a bucket of its own. DraftworthError is raised if there is none.
+    """
     experiment = load_neuron(path)
     region = experiment.spec.aws.region
     s3 = client("s3", region)
@@ -77,7 +82,10 @@ def lines_of_address(url: str) -> Iterator[str] | None:
 
 
 def lines(s3: Any, bucket: str, folder: str) -> Iterator[str]:
-    """Yield lines that list a folder's runs, newest first; raise AwsError if S3 cannot be read."""
+    """Yield lines that list the runs in a bucket's folder, newest first.
+
+    folder: the prefix of the runs, with a trailing slash. AwsError: S3 cannot be read.
+    """
     address = f"s3://{bucket}/{folder}"
     with explained(f"read {address}"), ThreadPoolExecutor(_PARALLEL_READS) as pool:
         folders, complete = _folders(s3, bucket, folder)

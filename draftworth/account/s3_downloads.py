@@ -19,7 +19,7 @@ from draftworth.records.run_folder import is_file_name, parse_s3_url, read_end
 from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, one_line, read_at_most
 
 _PARALLEL_DOWNLOADS = 8
-# The largest allowed size of a file by suffix; the first suffix that its name ends with counts.
+# The largest allowed size of a file, by the end of its name; the first entry that fits counts.
 _LIMITS_BYTES = {
     results.RESULT_SUFFIX: results.RESULT_LIMIT_BYTES,
     results.TRANSCRIPT_SUFFIX: transcripts.FILE_LIMIT_BYTES,
@@ -30,8 +30,9 @@ _LIMITS_BYTES = {
 def download_run(url: str, folder: Path) -> None:
     """Download the run at `s3://BUCKET/PREFIX`: `run.json`, the files that it lists, `search.json`.
 
-    A result file that `run.json` does not list is made as an empty file, so that the report can
-    name it. Without `run.json` no file is made.
+    A result file that `run.json` does not list is not downloaded: an empty file of its name is
+    made, so that the report can mention it. Without `run.json`, no file is made.
+    UserInputError is raised for a file above its size limit, AwsError if S3 cannot be read.
     """
     bucket, prefix = parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
@@ -71,7 +72,8 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
 
 
 def _listed_names(folder: Path) -> set[str]:
-    """Return the names that `run.json` lists, and SEARCH_FILE; none if `run.json` is invalid."""
+    """Return the names of the files that `run.json` lists, and SEARCH_FILE; empty if it is invalid.
+    """
     try:
         stems = read_end(folder).blocks
     except UserInputError:
@@ -87,9 +89,10 @@ _FORM = "s3://BUCKET/MODEL/REVISION of a checkpoints bucket (s3://BUCKET/Qwen/Qw
 def download_checkpoint(
     url: str, folder: Path, *, needs_weights: bool, say: Callable[[str], None]
 ) -> Path:
-    """Download the checkpoint at `s3://BUCKET/MODEL/REVISION` and return its folder.
+    """Download the checkpoint at `s3://BUCKET/MODEL/REVISION` and return its folder in `folder`.
 
-    Files with weights are downloaded only if `needs_weights`; `say` gets each line of progress.
+    needs_weights: whether files with weights are downloaded too. say: gets each line of progress.
+    UserInputError is raised if no complete checkpoint is there, or if a file cannot be written.
     """
     bucket, prefix = parse_s3_url(url)
     start = prefix.strip("/")
@@ -182,8 +185,8 @@ def _download_checked(
     address = f"s3://{bucket}/{key}"
     partial = path.with_name(f".{path.name}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The path may be half a file of a download that was killed, or a link, which mode `x` does not
-    # follow. `write_file` is not used, because it needs all of a file in memory.
+    # There may be half a file here, of a download that was killed, or a link; mode `x` never
+    # follows a link. `write_file` is not used, because it needs the whole file in memory.
     partial.unlink(missing_ok=True)
     with clients.explained(f"read {address}"), partial.open("xb") as target:
         try:

@@ -1,4 +1,4 @@
-"""One experiment in one account and region, and how its resources are recognised."""
+"""One experiment in one AWS account and region, and how its resources are recognised."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,7 +12,8 @@ from draftworth.errors import DraftworthError
 from draftworth.experiment.naming import EXPERIMENT_TAG, PARTS, PROJECT, Names
 from draftworth.planning.resolved import ResolvedNeuron
 
-# Logical ids begin with the name of a part of the stack, or `Custom` for CDK's own function.
+# CloudFormation's logical ids begin with the name of a part of the stack, or with `Custom` for a
+# function that CDK adds.
 _LOGICAL_IDS = "|".join((*PARTS, "Custom"))
 
 
@@ -50,8 +51,8 @@ class Scope:
     def owns(self, name: str, tags: Callable[[], Mapping[str, str]]) -> bool:
         """Return whether a resource is this experiment's, by its tag; if it has none, by its name.
 
-        tags: reads the resource's tags. The tag comes first: CloudFormation cuts long stack names,
-        so the names of two experiments' resources may begin alike.
+        tags: a function that reads the resource's tags. The tag counts before the name, because
+        CloudFormation cuts long stack names: resources of two experiments may be named alike.
         """
         if not name.startswith(f"{PROJECT}-"):
             return False
@@ -61,16 +62,17 @@ class Scope:
 
 
 def of_stack(stack: str, name: str) -> bool:
-    """Return whether `name` is the name `stack`, or made from it as `STACK-LOGICALID-RANDOM`.
+    """Return whether `name` is the stack's name, or the name of a resource of the stack.
 
-    `draftworth-x-network-...` is of experiment `x-network`, not `x`: logical ids have no hyphens.
+    CloudFormation names resources `STACK-LOGICALID-RANDOM`. Logical ids have no hyphens, so
+    `draftworth-x-network-...` belongs to the experiment `x-network`, and not to `x`.
     """
     made = rf"{re.escape(stack)}(-({_LOGICAL_IDS})[a-z0-9]+-[a-z0-9]+)?"
     return re.fullmatch(made, name, re.IGNORECASE) is not None
 
 
 def stack_outputs(experiment: ResolvedNeuron) -> Mapping[str, str]:
-    """Return the stack's outputs by name; raises AwsError if the stack cannot be read."""
+    """Return the outputs of the experiment's stack by name; AwsError: it cannot be read."""
     region, stack = experiment.spec.aws.region, experiment.names.stack
     with explained(f"look up the outputs of the stack {stack}", region=region):
         answer = client("cloudformation", region).describe_stacks(StackName=stack)
@@ -79,13 +81,19 @@ def stack_outputs(experiment: ResolvedNeuron) -> Mapping[str, str]:
 
 
 def bucket_in(outputs: Mapping[str, str], name: str) -> str | None:
-    """Return BUCKET of the output `name`, as in `s3://BUCKET/FOLDER`; None if it is missing."""
+    """Return the bucket that the stack's output `name` states; None without such an output.
+
+    outputs: values such as `s3://BUCKET/FOLDER`, by name.
+    """
     location = outputs.get(name)
     return location.removeprefix("s3://").partition("/")[0] if location else None
 
 
 def bucket_of(experiment: ResolvedNeuron, name: str) -> str:
-    """Return the bucket in the stack's output `name`; raise DraftworthError if it is missing."""
+    """Return the bucket that output `name` of the experiment's stack states.
+
+    DraftworthError is raised if the stack has no such output, or cannot be read.
+    """
     bucket = bucket_in(stack_outputs(experiment), name)
     if bucket is None:
         raise DraftworthError(

@@ -28,7 +28,10 @@ _THEY_STAY_AWAY = (
 
 @dataclass(frozen=True, kw_only=True)
 class Nodes:
-    """How many accelerator nodes are desired (None: there is no node group), and how many exist."""
+    """How many accelerator nodes are desired and how many exist.
+
+    desired: the node group's desired size; None: there is no node group.
+    """
 
     desired: int | None
     instances: int
@@ -46,9 +49,10 @@ class Nodes:
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerNotes:
-    """The controller's last decision and spending, as `lines` to print.
+    """The capacity controller's last decision and what was spent, for a person to read.
 
     desired: the number of nodes that the controller decided; 0 if it left the number unchanged.
+    lines: the last decision and the spending, as lines to print.
     """
 
     desired: int = 0
@@ -69,7 +73,8 @@ def _notes_of(state: controller_state.State) -> ControllerNotes:
     return ControllerNotes(desired=desired, lines=tuple(lines))
 
 
-# Writing the object triggers the controller; a node then drains for at most 15 minutes.
+# The object `control/stop` triggers the controller at once. Then EKS drains a node for at most 15
+# minutes, and its instance has to end.
 DEFAULT_WAIT_MINUTES = 30
 MOST_WAIT_MINUTES = 120
 LOOK_SECONDS = 15.0
@@ -92,7 +97,10 @@ class Deployment:
         return f"s3://{self.bucket}/{deployment.STOP_KEY}"
 
     def ask(self, verb: str, operation: str, **arguments: bytes) -> Any:
-        """Return S3's answer to an operation on the object at `stop_url`; None if it is missing."""
+        """Call an S3 operation on the object at `stop_url`; None if the object does not exist.
+
+        verb: what the operation does, for the error message "could not VERB s3://...".
+        """
         doing, of_object = (
             f"{verb} {self.stop_url}",
             {"Bucket": self.bucket, "Key": deployment.STOP_KEY},
@@ -111,7 +119,10 @@ class Deployment:
         return Nodes(desired=desired, instances=_instances(self.region, scaling))
 
     def notes(self) -> ControllerNotes:
-        """Return the controller's notes: empty if none exist; one line if they are unreadable."""
+        """Return the last decision and the spending in the controller's state.
+
+        They are empty if it has no state, and one line that says so if the state is unreadable.
+        """
         url, arguments = (
             f"s3://{self.bucket}/{deployment.STATE_KEY}",
             {"Bucket": self.bucket, "Key": deployment.STATE_KEY},
@@ -166,7 +177,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def minutes(text: str, *, at_most: int = MOST_WAIT_MINUTES) -> int:
-    """Parse an argument that is a whole number of minutes, from 0 to `at_most`."""
+    """Parse a command-line argument that is a whole number of minutes, from 0 to `at_most`.
+
+    argparse.ArgumentTypeError is raised for any other text.
+    """
     if not (text.isdecimal() and int(text) <= at_most):
         allowed = f"a whole number, 0 to {at_most}"
         raise argparse.ArgumentTypeError(f"given {text!r}, allowed: {allowed}")

@@ -52,8 +52,9 @@ def _unlisted(names: Sequence[str]) -> Iterator[str]:
 def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
     """Yield the warnings about a variant.
 
-    read: whether a model has judged if the variant's outputs are the target's. Then a difference
-        between the outputs of variant and baseline causes no warning.
+    read: whether the target model's log-likelihoods have shown if the variant's outputs could be
+        the target's. Then a difference between the outputs of variant and baseline causes no
+        warning.
     """
     server, acceptance = variant.server, variant.acceptance
     if server and not server.agrees:

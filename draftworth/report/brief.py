@@ -75,8 +75,9 @@ class ByClassCosts:
     alone: of variant and baseline, the one that serves the whole mix at the lower cost.
     ratio_to_alone: the cost of a token of the mix if it is served so / if `alone` serves all, with
         the ends of its interval.
-    servers: if `alone` needs at least so many servers for the mix, the two pools of servers need no
-        more servers together; None: it is not shown that serving by class saves anything.
+    servers: serving by class needs two pools of servers, and each pool a whole number of them. If
+        `alone` needs at least this many servers for the mix, both pools together need no more.
+        None: it is not shown that serving by class saves anything.
     sentence: the figures in words.
     """
 

@@ -105,7 +105,8 @@ def variant_table(
 ) -> tuple[Table, ...]:
     """Return a table whose rows begin with class, load and variant; empty if there is no row.
 
-    more_names: the number of further columns with names.
+    more_names: how many columns after class, load and variant hold names too, not numbers; names
+        are aligned left.
     """
     named = (
         (v.summary.group.prompt_class, v.summary.group.load.label, v.name, *cells)

@@ -116,7 +116,10 @@ def _percent_more(ratio: float) -> float:
 
 
 def share_words(curve: CostByShare) -> str:
-    """Say at which shares of a class a token costs less, with the break-even share's interval."""
+    """Say how large a class's share of the traffic must be for the variant to cost less per token.
+
+    The break-even share is given with its interval.
+    """
     who, name = f"{short(curve.variant)} at {curve.traffic.load.label}", short(curve.prompt_class)
     if curve.equal is None:
         first = next(iter(curve.ratios.values()))

@@ -73,7 +73,10 @@ def _cost_words(ratio: Estimate) -> str:
 
 
 def _sure(end: float) -> str:
-    """Return a ratio's distance from 1 in whole per cent, rounded down so that `at least` holds."""
+    """Return how far a ratio is from 1, in whole per cent.
+
+    It is rounded down, so that a sentence can say `at least`.
+    """
     return f"{abs(math.trunc(100 * (Fraction(end) - 1)))}%"
 
 

@@ -247,7 +247,9 @@ def winner_to_export(facts: RunFacts) -> Winner:
 
 
 def findings(facts: RunFacts) -> Iterator[Finding]:
-    """Yield a finding for each comparison: of the mix, of each class, with the shipped baseline.
+    """Yield a finding for each comparison of a variant with a baseline.
+
+    First those in the traffic mix, then those in each class, then those with the shipped baseline.
 
     The shipped baseline (`AS_SHIPPED`) is the baseline with the engine's own defaults.
     """
@@ -299,7 +301,10 @@ def cost_sentence(c: Comparison) -> str:
 
 
 def floor_sentence(c: Comparison) -> str:
-    """Return a sentence on the noise floor; empty if there is none, or `reason_words` has it."""
+    """Return a sentence on the noise floor; empty if none was measured.
+
+    It is empty too if the reason for the judgement is the noise floor: `reason_words` says that.
+    """
     noise = interval_of(c.floor)
     if c.by_floor or noise is None:
         return ""

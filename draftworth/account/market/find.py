@@ -25,7 +25,7 @@ from draftworth.planning.resolved import ResolvedNeuron
 
 T = TypeVar("T")
 
-# A person waits, so a region that has not answered within this time is reported as unknown.
+# A person waits, so a region that has not answered after this many seconds is reported as unknown.
 SECONDS = 60
 _HEADINGS = ("", "USD in all\nbest", "\nworst", "\nbought", "\nzone", "USD/h\na node", "\nwhen")
 
@@ -40,7 +40,7 @@ class Unknown(NamedTuple):
 
 @dataclass(kw_only=True)
 class Market:
-    """The offers, the unanswered questions, and the regions that offer the instance type."""
+    """What was found: offers, unanswered questions, and regions that offer the instance type."""
 
     offers: list[Offer] = field(default_factory=list)
     unknown: list[Unknown] = field(default_factory=list)
@@ -58,7 +58,8 @@ class Market:
 
 
 def run(experiment: ResolvedNeuron, wanted: Collection[str]) -> int:
-    """Search the regions in `wanted` (empty: all regions of the account), and print the offers."""
+    """Print the offers in the regions `wanted` (empty: all of the account); return the exit code.
+    """
     need = Need.of(experiment)
     market = look(experiment, need, wanted, client)
     print_lines(market_lines(market, need))
@@ -68,7 +69,10 @@ def run(experiment: ResolvedNeuron, wanted: Collection[str]) -> int:
 def look(
     experiment: ResolvedNeuron, need: Need, wanted: Collection[str], clients: Clients
 ) -> Market:
-    """Return what the `wanted` (empty: all) regions offer; `unknown` names those not enabled."""
+    """Return what the regions `wanted` offer for `need`; empty: all regions of the account.
+
+    Regions that are not enabled for the account are not asked; `Market.unknown` names them.
+    """
     states = check.region_states(experiment.spec.aws.region, clients)
     enabled = {name for name, state in states.items() if state in check.OPEN}
     names = sorted(enabled & set(wanted) if wanted else enabled)
@@ -96,7 +100,11 @@ def find(
     *,
     seconds: float = SECONDS,
 ) -> Market:
-    """Ask all regions in parallel; those that do not answer within `seconds` are in `unknown`."""
+    """Ask all `regions` in parallel what they offer for `need`.
+
+    price_list: the region that is asked for the on-demand prices of all regions.
+    seconds: regions that have not answered by then are in `Market.unknown`.
+    """
     market, ends = Market(), time.monotonic() + seconds
     ask = partial(offers.on_demand_prices, price_list, need.instance_type, now.date())
     prices = market.attempt("all regions", "on-demand price", ask) or {}
@@ -131,7 +139,7 @@ def _answers(
 
 
 def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, Price]) -> Market:
-    """Return what one region offers; `prices`: the on-demand prices by region."""
+    """Return what one region offers for `need`; `prices`: the on-demand prices by region."""
     market = Market()
     kind = need.instance_type
     zones = market.attempt(region.name, "offerings", lambda: zones_that_offer(region, kind))
@@ -181,7 +189,8 @@ def _zone_problem(zone: str, ids: Mapping[str, str]) -> str:
 
 
 def market_lines(market: Market, need: Need) -> Iterator[str]:
-    """Yield the lines that show the offers."""
+    """Yield lines: offers by price, questions without an answer, and YAML of the cheapest offers.
+    """
     cheapest = sorted(market.offers, key=lambda offer: (offer.usd.worst, offer.usd.best))
     free = [offer for offer in cheapest if not offer.hindrance]
     hindered = [offer for offer in cheapest if offer.hindrance]

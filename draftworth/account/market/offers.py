@@ -1,4 +1,4 @@
-"""The nodes that the plan needs, and what AWS offers for them: Capacity Blocks, on demand, Spot."""
+"""The nodes that a run needs, and AWS's offers of them: Capacity Blocks, on demand and Spot."""
 
 import math
 import re
@@ -16,7 +16,7 @@ from draftworth.experiment.aws import Price
 from draftworth.planning import assumptions, resolved, timeline
 from draftworth.records import codec, deployment
 
-# The Price List has endpoints in few regions; this endpoint has the prices of all regions.
+# The AWS Price List API has endpoints in few regions; this one has the prices of all regions.
 PRICE_LIST_REGION = "us-east-1"
 SPOT_HISTORY_DAYS = 7
 ON_DEMAND_SOURCE = "AWS Price List, on demand, Linux"
@@ -33,7 +33,7 @@ def yaml_lines(below_aws: Mapping[str, Any]) -> Iterator[str]:
 
 
 def merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge several mappings into one, nested mappings too; the last value of a key counts."""
+    """Merge mappings into one, nested mappings too; of several values of a key, the last counts."""
     whole: dict[str, Any] = {}
     for part in parts:
         for key, value in part.items():
@@ -44,7 +44,10 @@ def merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """The nodes that the plan needs, and how many minutes a first run needs them."""
+    """The accelerator nodes that an experiment needs, and for how long.
+
+    vcpus: of all nodes together. minutes: how long a first run needs the nodes, at best and worst.
+    """
 
     instance_type: str
     vcpus: int
@@ -69,8 +72,9 @@ class Need:
 class Offer:
     """Nodes that AWS sells in a zone: by the hour (EC2 may lack capacity), or as a Capacity Block.
 
-    usd: what the plan costs with this offer.
-    use: how much of the paid time the plan uses, as text.
+    price: US dollars per node and hour. usd: what the nodes of a first run cost with this offer, at
+        best and at worst.
+    when: in words, when the nodes exist. use: in words, how much of the paid time a run uses.
     purchase: lines that say how to buy the block; empty for nodes that a deploy starts.
     capacity: the keys of `aws.capacity` in an experiment file, without `kind`.
     hindrance: why the offer cannot be bought or used now; empty if no reason is known.
@@ -98,13 +102,13 @@ class Offer:
 
 
 def hourly_offer(need: Need, price: Price, **offer: Any) -> Offer:
-    """Return an offer of nodes that are paid by the hour; `offer`: the other fields of `Offer`."""
+    """Return an offer of nodes that are paid by the hour; `offer`: further fields of `Offer`."""
     usd = need.hours.times(need.nodes * price.usd_per_hour)
     return Offer(usd=usd, price=price, **offer)
 
 
 def usd(text: Any) -> float:
-    """Return a price in US dollars from AWS's text; raise AwsError if the text is not a price."""
+    """Return a price in US dollars, which AWS gives as text; raise AwsError if it is no price."""
     try:
         price = round(float(text), 4)
     except (TypeError, ValueError):
@@ -117,7 +121,10 @@ def usd(text: Any) -> float:
 def on_demand_prices(
     price_list: Region, instance_type: str, today: date, **where: str
 ) -> dict[str, Price]:
-    """Return on-demand prices by region, for Linux; `where`: further filters."""
+    """Return by region the on-demand price of an instance type with Linux, in USD per hour.
+
+    price_list: the region whose Price List API is asked. where: further filters of that API.
+    """
     attributes = {
         "instanceType": instance_type,
         "operatingSystem": "Linux",
@@ -152,7 +159,10 @@ def _hourly(product: str) -> Iterator[tuple[str, float]]:
 def spot_prices(
     region: Region, instance_type: str, now: datetime, **where: str
 ) -> Mapping[str, Price]:
-    """Return the Spot price of each zone that has one; `where`: more arguments of the AWS call."""
+    """Return by zone the current Spot price of an instance type, in USD per hour.
+
+    Zones without a Spot price are missing. where: further arguments of the call to EC2.
+    """
     entries = region.list_all(
         f"read the Spot price of {instance_type}",
         "ec2",
@@ -179,8 +189,9 @@ def _spot_price(history: list[tuple[datetime, float]], today: date) -> Price:
     return Price(usd_per_hour=max(history)[1], as_of=today, source=source)
 
 
-# A Capacity Block lasts 1 to 14 days, or 3 to 26 whole weeks (Amazon EC2 User Guide); the numbers
-# of instances are the console's. Blocks end at 11:30 UTC, so one may be shorter than requested.
+# The lengths in days and the numbers of instances with which a Capacity Block can be bought: 1 to
+# 14 days, or 3 to 26 whole weeks (Amazon EC2 User Guide), and the sizes that EC2's console offers.
+# Blocks end at 11:30 UTC, so one may be shorter than requested.
 _DAYS = (*range(1, 15), *range(21, 183, 7))
 _SIZES = (1, 2, 4, 8, 16, 32, 64)
 
@@ -189,7 +200,10 @@ _ID = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
 def block_offerings(region: Region, need: Need, now: datetime) -> list[Mapping[str, Any]]:
-    """Return the Capacity Blocks on offer, of the shortest length that covers the worst case."""
+    """Return EC2's offerings of Capacity Blocks that are large and long enough for `need`.
+
+    Of the lengths and sizes that EC2 sells, the least is requested that covers the worst case.
+    """
     hours = (need.minutes.worst * 60 + deployment.BLOCK_MARGIN_SECONDS) / 3600
     days = next((days for days in _DAYS if 24 * days >= hours), _DAYS[-1])
     size = next((size for size in _SIZES if size >= need.nodes), need.nodes)
@@ -206,9 +220,12 @@ def block_offerings(region: Region, need: Need, now: datetime) -> list[Mapping[s
 
 
 def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datetime) -> Offer:
-    """Return an offering as an `Offer`; raise LookupError, ValueError, AwsError if it is wrong."""
+    """Return EC2's offering of a Capacity Block as an `Offer`.
+
+    LookupError, TypeError, ValueError or AwsError is raised if the offering cannot be read.
+    """
     start, end, fee = offering["StartDate"], offering["EndDate"], usd(offering["UpfrontFee"])
-    # The dates are used, because the offering's own number of hours leaves out minutes.
+    # Computed from the dates, because the offering states its length in whole hours.
     hours = (end - start).total_seconds() / 3600
     offer_id, currency = offering["CapacityBlockOfferingId"], offering.get("CurrencyCode", "USD")
     if not _ID.fullmatch(offer_id):
@@ -239,7 +256,7 @@ def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datet
 
 
 def _use_of_block(hours: float, need: assumptions.Bounds) -> str:
-    # The block's nodes are released before its end.
+    # EKS releases the nodes of a Capacity Block some time before the block ends.
     usable = hours - deployment.BLOCK_MARGIN_SECONDS / 3600
     used = assumptions.Bounds(min(need.best, usable), min(need.worst, usable))
     left = assumptions.Bounds(usable - used.worst, usable - used.best)
