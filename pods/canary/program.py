@@ -1,6 +1,6 @@
 """The canary Job's program tests a variant's mounts and permissions before accelerators start.
 
-It waits until the checkpoints are staged, which it reads from S3, because the mount may show old
+It waits until the checkpoints are staged, which it asks S3, because the mount may show old
 listings. Each step may fail for some minutes, because AWS refuses a role that was just created.
 Each report replaces the previous report (`draftworth/records/deployment.py`).
 
@@ -85,8 +85,10 @@ def read_artifacts(
 ) -> str:
     """Read the artifacts bucket, mounted at `folder`, and return a line about it for the log.
 
-    It raises RefusedGraphsError if the bucket has graphs that the server would refuse.
-    key, inputs: the artifact key of the graphs that the server needs, and the key's inputs.
+    Raise RefusedGraphsError if the bucket has graphs that the server would refuse, and
+    DraftworthError if the mount cannot be read.
+    key: the artifact key of the compiled graphs that the server needs. inputs: the values of which
+        this key is a hash. models: the mounted models by role.
     """
     try:
         with os.scandir(folder) as entries:
@@ -104,7 +106,7 @@ def read_artifacts(
 
 
 def _probe(folder: Path, file: checkpoints.StoredFile) -> None:
-    """Check a file's size and read both its ends; raise OSError if anything is wrong or missing."""
+    """Check a file's size and read both its ends; raise OSError if a byte is missing."""
     with open_file(folder / file.path) as opened:
         size_bytes = os.fstat(opened.fileno()).st_size
         if size_bytes != file.size_bytes:
@@ -118,7 +120,10 @@ def _probe(folder: Path, file: checkpoints.StoredFile) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
-    """One run of the test. arguments: the command line. models: the mounted models by role."""
+    """One run of the canary's test.
+
+    arguments: the parsed command line. models: the mounted models by role, `target` or `draft`.
+    """
 
     client: S3Client
     arguments: argparse.Namespace
@@ -126,7 +131,10 @@ class Canary:
     log: list[str] = field(default_factory=list)
 
     def run(self) -> bool:
-        """Run the test; return whether all was read. If the report fails, raise boto3's error."""
+        """Run the test and write its report to S3; return whether the test succeeded.
+
+        Raise boto3's error if the report cannot be written.
+        """
         try:
             self._wait_until_staged()
             self._patiently(self._read)

@@ -22,7 +22,7 @@ def open_engine(
 ) -> Iterator[tuple[LoadEngine, str]]:
     """Yield the engine of a run, and the scheduling class of the threads that send requests.
 
-    It raises UserInputError if that engine cannot be used on this machine.
+    It raises UserInputError if the experiment's engine cannot be used on this machine.
     ray_address: the address of a Ray cluster; None: Ray is started in this pod.
     """
     if spec.load_generator == "asyncio":

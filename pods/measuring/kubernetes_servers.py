@@ -36,7 +36,7 @@ HOST_VARIABLE, PORT_VARIABLE = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PO
 TRIES = 8
 LONGEST_PAUSE_SECONDS = 30.0
 _TIMEOUT = Timeout(connect=10.0, read=30.0)
-# Passing errors, after which a request is sent again: conflicts, rate limits, server errors.
+# HTTP status codes after which a request is sent again: conflicts, rate limits, server errors.
 _PASSING = (409, 429, 500, 502, 503, 504)
 _WORDS_BYTES = 16 * 1024
 
@@ -67,7 +67,10 @@ class KubernetesApi:
         return cls(url=f"https://{in_url}:{port}", folder=POD_FOLDER)
 
     def scale(self, deployment: str, replicas: int) -> int:
-        """Set a Deployment's number of replicas; return how many pods it has now."""
+        """Set a Deployment's number of replicas; return how many pods it still or already has.
+
+        Raise ServersError if the API server refuses the change or does not answer.
+        """
         namespace, token = self._read("namespace"), self._read("token")
         hide_secret("Kubernetes token", token)
         path = f"apis/apps/v1/namespaces/{namespace}/deployments/{deployment}/scale"
@@ -102,7 +105,8 @@ class KubernetesApi:
 
     @cached_property
     def _pool(self) -> urllib3.PoolManager:
-        # The same change may be made twice without harm, so a request that got lost is sent again.
+        # The same change may be made twice without harm, so a request without an answer is sent
+        # again.
         retries = Retry(
             total=TRIES - 1,
             redirect=False,
@@ -134,8 +138,12 @@ class KubernetesServers:
     stopped_within_seconds: float = 120.0
 
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
-        """Run only the servers of `endpoints` (see `Servers`). If the run is cancelled, this still
-        goes on to its end, because Kubernetes starts the Job's next pod only if a server runs."""
+        """Stop all other servers, and start those of `endpoints`; raise ServersError if that fails.
+
+        If the run is cancelled, this still goes on to its end, because Kubernetes starts the Job's
+        next pod only if a server runs.
+        restart: whether servers of `endpoints` that run are stopped first too.
+        """
         wanted = tuple(endpoint.server for endpoint in endpoints)
         await in_thread(self._run_only, wanted, restart=restart)
 
@@ -165,8 +173,11 @@ class KubernetesServers:
 def servers_of(
     spec: RunSpec, environment: Mapping[str, str], log: Callable[[str], None]
 ) -> Servers:
-    """Return the `Servers` of a run; raises ServersError if the run has to start and stop servers
-    and this is not a pod of a cluster."""
+    """Return what starts and stops the servers of a run.
+
+    Raise ServersError if the run needs servers started and stopped, and this is not a pod of a
+    Kubernetes cluster.
+    """
     if not spec.changes_servers:
         return FixedServers()
     names = tuple(dict.fromkeys(endpoint.server for endpoint in spec.endpoints))
@@ -174,7 +185,7 @@ def servers_of(
 
 
 async def run_deployed_servers(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -> None:
-    """Run only the servers that run after a deploy, because the next Job begins with them.
+    """Run only those servers that a deploy starts, because the next Job begins with them.
 
     A failure is only logged, because the run is over.
     """

@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         _end_on_signal()
         result = _measure(arguments, run_id)
-        _end_on_signal()  # the run's event loop has removed its handlers
+        _end_on_signal()  # again: the run's event loop has removed all handlers
         add_report(_store(arguments.results), result.run_id, log_line)
     except SinkError as error:
         log_line(f"{error}; another pod may succeed")
@@ -86,10 +86,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _end_on_signal() -> None:
-    """Exit on SIGTERM before and after the run has its own handlers: without a handler, a process
-    with the id 1 ignores SIGTERM.
+    """From now on, exit at SIGTERM; needed before and after the run, which has handlers of its own.
 
-    When Ray starts, it replaces this handler by its own, which exits too.
+    Without a handler, process 1 of a container ignores SIGTERM. When Ray starts, it replaces this
+    handler by its own, which exits too.
     """
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
 
@@ -114,7 +114,8 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         return make(environment).fail(
             f"{ends} pods ended and recorded no reason, as when they need more memory than they get"
         )
-    # Ray starts before the event loop, because both set signal handlers and the run's must be last.
+    # Ray starts before the event loop, because both set signal handlers, and those of the loop,
+    # which end the run in order, must be set last.
     opened = open_engine(arguments.ray_address, spec, log_line)
     try:
         with opened as (engine, scheduling):
@@ -122,7 +123,7 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
             result = asyncio.run(_until_signal(runner))
     except SinkError:
         raise
-    except DraftworthError as error:  # the engine's errors; the run's are in its result
+    except DraftworthError as error:  # an error of the engine; those of the run are in its result
         if history is None:
             raise
         return make(environment).fail(str(error))
@@ -200,9 +201,11 @@ def _s3() -> S3Client:
 
 
 def _deadline(path: Path | None) -> Callable[[], float | None]:
-    """Return a function that reads the run's time limit, in seconds, at each call. If a read fails,
-    the function returns the last limit; if `path` is None, it returns None. Raises UserInputError
-    if the limit cannot be read now."""
+    """Return a function that reads the run's time limit, in seconds, at each call.
+
+    If a read fails, the function returns the limit that was read last; if `path` is None, it
+    returns None. `_deadline` itself raises UserInputError if the limit cannot be read now.
+    """
     if path is None:
         return lambda: None
     last_seconds = _read_deadline(path)

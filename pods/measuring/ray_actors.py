@@ -1,8 +1,9 @@
-"""Runs our client in Ray actors, behind llmperf's interface; needs Ray and llmperf.
+"""Runs this project's HTTP client in Ray actors, behind llmperf's interface.
 
 llmperf's pool of actors returns results only when all its requests have ended (commit f1d6bed), and
 drops a request for which no actor is free. So every actor has a launcher of its own, as in
-llmperf's own benchmark, and gets its next request when its previous one has ended.
+llmperf's own benchmark, and gets its next request when its previous one has ended. To import this
+module, Ray and llmperf must be installed.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ _CONTROL = "control"
 
 
 class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
-    """An actor that measures each request with the client that is sent with the request.
+    """A Ray actor that measures each request with the `Client` object that comes with the request.
 
     One thread measures, and another thread runs `cancel` for the request that is being measured.
     """
@@ -93,8 +94,10 @@ class LaunchedActor:
         self._launcher = RequestsLauncher([handle])
 
     def measure(self, client: Client, request: Planned) -> Measured | None:
-        """Send the request and wait for its end. Return its record, also if the actor was lost;
-        None: the request was cancelled."""
+        """Send the request, wait for its end and return its record; None: it was cancelled.
+
+        If the actor was lost, the record is that of a failed request.
+        """
         started_at_unix_s = client.wall_clock()
         # llmperf's launcher needs the first three fields; our client reads only `metadata`.
         config = RequestConfig(
@@ -121,8 +124,11 @@ class LaunchedActor:
 def ray_engine(
     count: int, address: str | None, progress: Progress
 ) -> Iterator[tuple[RayEngine, Sequence[LaunchedActor], str]]:
-    """Start Ray here, or connect to the cluster at `address`; when all actors are ready, yield the
-    engine, the actors, and the scheduling class of their requests."""
+    """Start Ray with `count` actors; yield engine, actors and the scheduling class of their threads.
+
+    Raise DraftworthError if Ray or its actors do not start.
+    address: of a Ray cluster to connect to; None: Ray is started on this machine.
+    """
     where = address or "this machine"
     with ExitStack() as ends:
         ends.callback(ray.shutdown)
@@ -140,7 +146,8 @@ def ray_engine(
             ) from error
         actors = _create(count, CLUSTER_ACTOR_CPUS if address else 0)
         engine = RayEngine(actors, progress)
-        # Run in reverse order: a thread that calls an actor after `shutdown` starts another Ray.
+        # `ends` runs these in reverse order, and `shutdown` last: a thread that called an actor
+        # after it would start another Ray.
         ends.callback(engine.close)
         ends.callback(_end, actors)
         yield engine, actors, _ready_scheduling(actors, where)

@@ -1,8 +1,8 @@
 """The load engine that drives llmperf's own library on Ray.
 
-One actor measures one request at a time, as in llmperf itself. The engine keeps a load as the
-asyncio engine does, with actors instead of sockets: requests, times and records are the same. This
-module does not need Ray; `pods/measuring/ray_actors.py` does.
+One actor measures one request at a time, as in llmperf itself. The engine sends the same requests
+at the same times as the asyncio engine, from actors instead of sockets, and makes the same records.
+This module does not need Ray; `pods/measuring/ray_actors.py` does.
 """
 
 import asyncio
@@ -30,16 +30,15 @@ class Actor(Protocol):
     """Measures one request at a time, in a process of its own."""
 
     def measure(self, client: Client, request: Planned) -> Measured | None:
-        """Block until the request has ended; return its record, also if it failed, or None if it
-        was cancelled."""
+        """Block until the request has ended or failed; return its record; None: it was cancelled."""
 
     def cancel(self, request: Planned) -> None:
-        """Make `measure` return soon, if it still measures this request; this does not block."""
+        """Make `measure` return soon if it still measures this request; `cancel` does not block."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ThroughActors:
-    """Measures requests in idle actors, and records how long each request waited for one.
+    """Measures requests in idle actors, and records how long each request waited for an actor.
 
     cancelled: the calls of `Actor.measure` for cancelled requests; they may still run.
     """
@@ -71,8 +70,10 @@ class _ThroughActors:
         return measured
 
     async def last_answers(self) -> list[Measured]:
-        """Wait until the calls for cancelled requests have returned; return the records of those
-        requests that ended before the actor could cancel them."""
+        """Wait for the calls of cancelled requests; return the records of requests that ended first.
+
+        Such a request ended before its actor could cancel it.
+        """
         answers = await asyncio.gather(*self.cancelled, return_exceptions=True)
         return [answer for answer in answers if isinstance(answer, Measured)]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ServerStates:
-    """Reads the states that servers reported. A failure is logged once, and the run goes on.
+    """Reads the states that servers reported; a failed read is logged once per server.
 
     S3 answers `AccessDenied` for a missing object, because the Job's role may not list the folder.
     """
