@@ -1,1 +1,1 @@
-"""Copies one model from the hub into the checkpoints bucket; READY means that it is complete."""
+"""Stages one model: copies it from the Hugging Face hub into the checkpoints bucket."""

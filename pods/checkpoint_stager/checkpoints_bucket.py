@@ -22,7 +22,7 @@ from pods.checkpoint_stager.model_files import HubFile
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# Metadata of every staged object, so that a later try can compare it without a download.
+# Metadata keys of every staged object, with which a later try compares it without a download.
 CONTENT_ID = "hub-content-id"
 SHA256 = "sha256"
 
@@ -71,7 +71,10 @@ class Store:
             return None
 
     def planned_commit(self) -> str | None:
-        """Return the commit that an earlier try began to stage; None if there was no try."""
+        """Return the commit that an earlier try began to stage; None if there was no try.
+
+        Raise UserInputError if the record of that try is not valid.
+        """
         try:
             plan = self._read(checkpoints.StagingPlan, checkpoints.PLAN_MARKER)
         except (RecordError, TooLargeError) as error:
@@ -95,7 +98,7 @@ class Store:
         return commit
 
     def staged(self, file: HubFile) -> checkpoints.StoredFile | None:
-        """Return the file if the bucket has it with the hub's content; else None."""
+        """Return the record of a file if the bucket has it with the hub's content; else None."""
         try:
             with self._failures_of("look for", file.path):
                 head = self.client.head_object(Bucket=self.bucket, Key=self._key(file.path))

@@ -1,4 +1,4 @@
-"""Limits the size and the duration of the answers of the hub and its storage.
+"""Limits the size and the duration of the answers of the Hugging Face hub and its storage.
 
 The hub's client has no such limit: it reads each answer to its end, into memory or onto the disk.
 """
@@ -16,8 +16,8 @@ from huggingface_hub.utils._http import default_client_factory
 from draftworth.errors import DraftworthError
 from draftworth.untrusted import MIB, one_line
 
-# A list of a hundred thousand files has this size. The limit of a smaller file is as high, because
-# the answer can be a page about an error instead of the file.
+# The hub's list of a hundred thousand files has this size. The limit for a smaller file is as high,
+# because the answer can be a page about an error instead of the file.
 ANSWER_LIMIT_BYTES = 32 * MIB
 ANSWER_LIMIT_SECONDS = 600.0
 # For a file there is more time: its size at the speed of the slowest connection worth waiting for.
@@ -25,7 +25,7 @@ SLOWEST_BYTES_PER_SECOND = MIB / 4
 
 
 class AnswerError(DraftworthError):
-    """The answer is too large or took too long; the rest of it was not read."""
+    """An answer is too large, took too long or is compressed; the rest of it was not read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,11 @@ _limit: ContextVar[Limit] = ContextVar("limit")
 
 @contextmanager
 def limited(size_bytes: int, clock: Callable[[], float]) -> Iterator[None]:
-    """Limit the hub's answers to this thread, in the `with` block, to a file of `size_bytes`."""
+    """Limit the hub's answers to this thread in the `with` block; an answer may raise AnswerError.
+
+    size_bytes: the size of the requested file; the limits of size and time leave room for it.
+    clock: returns seconds.
+    """
     _install()
     seconds = ANSWER_LIMIT_SECONDS + size_bytes / SLOWEST_BYTES_PER_SECOND
     limit = Limit(

@@ -1,6 +1,6 @@
-"""Lists and downloads the files of a model at one commit, with the hub's own client.
+"""Lists and downloads the files of a model at one commit, with the Hugging Face hub's own client.
 
-Downloads use plain HTTP, not the hub's chunk store (`HF_HUB_DISABLE_XET=1` in the Job): several
+Downloads use plain HTTP, not the hub's chunk store Xet (`HF_HUB_DISABLE_XET=1` in the Job): several
 plain downloads in parallel also use the node's whole bandwidth, and they need a bounded amount of
 memory and no cache.
 """
@@ -25,7 +25,8 @@ from draftworth.untrusted import one_line
 from pods.checkpoint_stager.download_limits import AnswerError, limited
 from pods.checkpoint_stager.model_files import HubFile
 
-# Waits between tries; the client has waits of its own. If the hub is down longer, the Job retries.
+# Waits between tries, besides those of the hub's client. If the hub is down longer, the Job starts
+# another pod.
 RETRY_WAITS_SECONDS = (2.0, 10.0, 30.0)
 _TRANSIENT_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
 _OUR_DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO))
@@ -59,7 +60,7 @@ class NoSuchRevisionError(UserInputError):
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A model at one commit."""
+    """A model's files in the hub at one commit."""
 
     commit: str
     files: tuple[HubFile, ...]
@@ -67,7 +68,10 @@ class Checkpoint:
 
 @dataclass
 class Hub:
-    """One model at the hub.
+    """A client of the Hugging Face hub for one model.
+
+    Each method raises UserInputError if the hub refuses the model, revision or token, and
+    HubUnreachableError if another try may succeed.
 
     token_source: where the token is stored, for messages; empty: there is no token.
     clock: returns seconds, for the time limit of an answer.

@@ -1,4 +1,4 @@
-"""Reads the token for the hub from Secrets Manager."""
+"""Reads the token for the Hugging Face hub from Secrets Manager."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _NEXT = (
 
 
 def read_token(client: SecretsManagerClient, secret: str) -> str:
-    """Return the secret's text, or the only value in it if the AWS console wrote it as JSON.
+    """Return the token: the secret's text, or its only value if the AWS console wrote it as JSON.
 
-    Another try may succeed after any error except UserInputError.
+    Raise UserInputError if there is no such secret or no token in it, and DraftworthError after
+    other failures, after which another try may succeed.
     """
     try:
         text = client.get_secret_value(SecretId=secret).get("SecretString", "")

@@ -1,4 +1,4 @@
-"""The stager Job's program copies one model from the hub into the checkpoints bucket.
+"""The stager Job's program copies one model from Hugging Face into the checkpoints bucket.
 
 Servers and the capacity controller read the result there: `_READY.json`, or `_FAILED.json` if no
 other pod of the Job will try again.

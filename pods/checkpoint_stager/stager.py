@@ -29,7 +29,7 @@ _GIB = 2**30
 
 
 class ScratchSpace:
-    """A folder for files between download and upload, with room for `size_bytes` bytes."""
+    """A folder for files between download and upload, which threads share; it has `size_bytes`."""
 
     def __init__(self, folder: Path, size_bytes: int) -> None:
         self._folder = folder
@@ -56,7 +56,11 @@ class ScratchSpace:
 
 @dataclass(frozen=True, kw_only=True)
 class Staging:
-    """Copies one model from the hub into the checkpoints bucket."""
+    """Copies one model from the Hugging Face hub into the checkpoints bucket.
+
+    open_hub: makes the client of the hub. progress: takes lines for the log.
+    allow_pickle: whether weights may be Python pickles.
+    """
 
     open_hub: Callable[[], Hub]
     store: Store
@@ -67,11 +71,11 @@ class Staging:
 
     @cached_property
     def hub(self) -> Hub:
-        """The hub, opened at first use: a model that is READY needs neither hub nor token."""
+        """The hub's client, made at first use: a model that is staged needs no hub and no token."""
         return self.open_hub()
 
     def run(self) -> checkpoints.ReadyModel:
-        """Stage what is missing, and return the model's `_READY.json`.
+        """Stage the files that the bucket lacks; return the record that is in `_READY.json` then.
 
         Another try may succeed after any error except UserInputError.
         """

@@ -26,7 +26,7 @@ class Order:
     """The graphs and checkpoints that a server needs, and how its engine finds the graphs.
 
     key, inputs: the artifact key of the graphs, and the values whose hash is the key.
-    variable: the environment variable that tells the engine the root folder of its graphs.
+    variable: the environment variable with the root folder of the engine's graphs.
     cache: the folder, below the root, of the engine's own cache. The engine writes to it and locks
         it, so stored graphs are copied there from the bucket. The engine finds a graph by its own
         hash, and compiles a graph that it does not find.
@@ -53,9 +53,9 @@ class Prepared:
     """What vLLM is started with.
 
     environment: the environment variables that say where the graphs are.
-    compiles: there are no graphs yet, so vLLM compiles them.
-    proof: more environment variables, with which vLLM ends if it does not find a restored graph;
-        empty if no graphs were restored, or if the engine has no such variable.
+    compiles: whether vLLM has to compile, because there are no graphs yet.
+    proof: more environment variables, with which vLLM ends if it does not find a graph; empty if
+        the bucket has no graphs, or if the engine has no such variable.
     """
 
     environment: Mapping[str, str]
@@ -66,7 +66,8 @@ class Prepared:
 def prepare(order: Order) -> Prepared:
     """Find graphs on the disk or in the bucket, or prepare an empty folder for new graphs.
 
-    It raises OSError if the mount or the disk failed: another start may succeed.
+    Raise OSError if the mount or the disk failed, after which another start may succeed, and
+    RefusedGraphsError if the graphs in the bucket are not those that the server needs.
     """
     root = order.scratch / scratch_records.GRAPHS_FOLDER / order.key
     before = scratch_records.read_record(order.scratch)
@@ -99,7 +100,7 @@ def prepare(order: Order) -> Prepared:
 
 
 def compiles_after_all(order: Order) -> None:
-    """Record a second start, which compiles: the first one did not find the restored graphs."""
+    """Record a second start, which compiles, as the first did not find the bucket's graphs."""
     if record := scratch_records.read_record(order.scratch):
         scratch_records.write_record(order.scratch, replace(record, **_begun("compiled")))
 

@@ -1,4 +1,4 @@
-"""Records on the pod's scratch volume: the server's starts, and messages of `start` to `upload`.
+"""Records on the pod's scratch volume: the server's starts, and what `upload` needs to know.
 
 The volume is an emptyDir. It outlives the pod's containers and is deleted with the pod, so a record
 may be of an earlier container, and a new pod has no records.
@@ -41,7 +41,8 @@ class Starts:
     without_health: starts since the server was last healthy, including the current one. A start
         counts when it begins, so a start that was killed counts too.
     first_at_seconds: when the first start that `without_health` counts began (after the self-test).
-    cache_missed: the engine did not find the restored graphs; later starts do not try them again.
+    cache_missed: whether the engine did not find the graphs from the bucket; later starts do not
+        try these graphs again.
     given_up: why the server was given up; empty if it was not.
     self_test: what this pod's self-test found; None until it has ended.
     """
@@ -148,7 +149,7 @@ def links_in(graphs: Path) -> list[str]:
 def graphs_below(scratch: Path, record: StartRecord) -> PurePath | None:
     """Return the record's folder, relative to `scratch`; None: it is outside of the graphs' folder.
 
-    The engine can write the record too, and could name a folder that it must not read.
+    The engine can write the record too, and could name a folder that must not be uploaded.
     """
     root, folder = scratch.resolve(), Path(record.graphs).resolve()
     return folder.relative_to(root) if folder.is_relative_to(root / GRAPHS_FOLDER) else None

@@ -39,7 +39,7 @@ MOST_READ_BYTES = 4 * 1024 * MIB
 GRACE_SECONDS = 30.0
 _PIECE_BYTES = 8 * MIB
 # A server may read several files at once. A mount is too slow only if this many reads, each as fast
-# as this one, would not load the checkpoint in time.
+# as that of the test, would not load the checkpoint in time.
 READS_AT_ONCE = 4
 _GIB = 1024 * MIB
 _PROGRAMS = str(Path(__file__).parents[2])  # a folder, or the zip file

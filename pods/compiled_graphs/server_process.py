@@ -90,7 +90,7 @@ def adopt_orphans() -> None:
 
 
 class ServerProcess:
-    """One run of a command. The main thread calls `wait`, once."""
+    """One run of a command, vLLM, as a child process. The main thread calls `wait`, once."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], tail: LogTail
@@ -144,13 +144,16 @@ class ServerProcess:
             os.killpg(self._process.pid, number)
 
     def end(self, grace_seconds: float = _GRACE_SECONDS) -> None:
-        """Send SIGTERM, then SIGKILL if it still runs. Do not call this in the thread of `wait`."""
+        """Send SIGTERM, and SIGKILL if the command still runs `grace_seconds` later.
+
+        Do not call this in the thread that calls `wait`.
+        """
         self.signal(signal.SIGTERM)
         if not self.ended.wait(grace_seconds):
             self.signal(signal.SIGKILL)
 
     def _pass_on(self, reading: int) -> None:
-        """Copy the command's output to the tail and to stdout; if stdout fails, go on reading."""
+        """Copy the command's output to the log tail and to stdout; if stdout fails, go on."""
         while data := os.read(reading, _PIECE_BYTES):
             self._tail.feed(data)
             with suppress(OSError):

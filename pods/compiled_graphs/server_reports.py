@@ -1,4 +1,4 @@
-"""Reports of a container about its server: in its log, and as a state in the bucket."""
+"""Reports on a container's server: lines in the log, and a state in the results bucket."""
 
 import threading
 import time
@@ -20,11 +20,11 @@ REASON_CHARACTERS = 1000
 
 @dataclass(kw_only=True)
 class Reports:
-    """The reports of one container.
+    """Writes one container's reports on its server.
 
-    A thread of its own puts the newest state into the bucket, so that the server never waits, and
-    tries again until that succeeds. A state that is replaced before it was put is skipped. Only
-    the first failure is logged.
+    A thread of its own writes the newest state with `put`, so that the server never waits, and
+    tries again until that succeeds. A state that is replaced before it was written is skipped.
+    Only the first failure is logged. tail: the last lines of the log, which a state contains.
     """
 
     server: str
@@ -62,7 +62,7 @@ class Reports:
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> None:
-        """Wait at most `seconds` until one try to put the newest state has succeeded or failed."""
+        """Wait at most `seconds` until a try to write the newest state has succeeded or failed."""
         with self._changed:
             self._changed.wait_for(lambda: self._tried is self._newest, seconds)
 

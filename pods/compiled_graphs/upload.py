@@ -91,7 +91,10 @@ class Uploader:
         return self._settle(record) or "the manifest was written and is gone again"
 
     def _settle(self, record: StartRecord) -> str | None:
-        # If another pod uploaded the graphs first, ours are not needed and are removed.
+        """Return a sentence for the log if the bucket has the graphs, else None.
+
+        If another pod uploaded them first, those of this start are not needed and are removed.
+        """
         key = graph_manifests.manifest_key(record.key)
         try:
             stored = self.client.get_object(Bucket=self.bucket, Key=key)
@@ -119,7 +122,8 @@ class Uploader:
             raise UnfinishedError(f"{folder} changed while it was uploaded")
 
     def _put_manifest(self, manifest: graph_manifests.ArtifactManifest) -> None:
-        # If S3's response is lost, botocore repeats the request and finds the object it wrote.
+        # The manifest may exist: another pod was first, or S3's response was lost and botocore has
+        # sent the request again.
         try:
             self.client.put_object(
                 Bucket=self.bucket,
@@ -135,7 +139,7 @@ class Uploader:
 
     def _remove(self, folder: str) -> None:
         pages = self.client.get_paginator("list_objects_v2")
-        # A page has at most as many keys as one request may delete.
+        # A page of a listing has at most as many keys as one request may delete.
         for page in pages.paginate(Bucket=self.bucket, Prefix=f"{folder}/"):
             if not (objects := page.get("Contents")):
                 continue

@@ -35,9 +35,10 @@ class GivenUpError(Exception):
 
 @dataclass(kw_only=True)
 class Parent:
-    """Runs and watches the server once, twice if restored graphs are not found; may give it up.
+    """Runs and watches the server, a second time if it does not find the graphs from the bucket.
 
-    arguments: the command line of `start`. The limits in minutes count from
+    `run` returns the server's exit code, or raises GivenUpError.
+    arguments: the parsed command line of `start`. Its limits in minutes count from
         `Starts.first_at_seconds`.
     self_test: a function that tests what the server needs; it is called once in a pod's life.
     """
@@ -77,11 +78,11 @@ class Parent:
     def _test(self) -> None:
         self.reports.report("testing", self.starts)
         test = self.self_test()
-        # The server's own time begins after the test.
+        # The time limit of the server's start begins after the test.
         self._keep(replace(self.starts, self_test=test, first_at_seconds=time.monotonic()))
         if test.failed:
             raise GivenUpError(f"self-test: {test.failed}")
-        # Copying stored graphs, which follows, may take minutes.
+        # The result is reported now, because copying graphs from the bucket may take minutes.
         self.reports.report("testing", self.starts)
 
     def _serve(self, order: Order, prepared: Prepared) -> int:
@@ -137,7 +138,10 @@ class Parent:
                 return
 
     def _ended(self, code: int) -> int:
-        """Return `code`: the kubelet restarts the server. GivenUpError: it ended too often."""
+        """Report that the server ended, and return its exit code: the kubelet starts it again.
+
+        Raise GivenUpError if it ended too often without being healthy.
+        """
         starts, failed = self.starts, self.reports.tail.compiler_failed
         allowed = self.arguments.starts_with_compiler_failure if failed else MAX_STARTS
         if starts.without_health >= allowed and not self._got_end_signal:

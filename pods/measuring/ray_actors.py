@@ -124,7 +124,7 @@ class LaunchedActor:
 def ray_engine(
     count: int, address: str | None, progress: Progress
 ) -> Iterator[tuple[RayEngine, Sequence[LaunchedActor], str]]:
-    """Start Ray with `count` actors; yield engine, actors and the scheduling class of their threads.
+    """Start Ray with `count` actors; yield the engine, the actors and their scheduling class.
 
     Raise DraftworthError if Ray or its actors do not start.
     address: of a Ray cluster to connect to; None: Ray is started on this machine.

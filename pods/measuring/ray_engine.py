@@ -30,7 +30,7 @@ class Actor(Protocol):
     """Measures one request at a time, in a process of its own."""
 
     def measure(self, client: Client, request: Planned) -> Measured | None:
-        """Block until the request has ended or failed; return its record; None: it was cancelled."""
+        """Block until the request has ended or failed; return its record, None if cancelled."""
 
     def cancel(self, request: Planned) -> None:
         """Make `measure` return soon if it still measures this request; `cancel` does not block."""
@@ -70,9 +70,9 @@ class _ThroughActors:
         return measured
 
     async def last_answers(self) -> list[Measured]:
-        """Wait for the calls of cancelled requests; return the records of requests that ended first.
+        """Wait until the calls for cancelled requests have returned; return the records they made.
 
-        Such a request ended before its actor could cancel it.
+        A record is made if the request ended before its actor could cancel it.
         """
         answers = await asyncio.gather(*self.cancelled, return_exceptions=True)
         return [answer for answer in answers if isinstance(answer, Measured)]
