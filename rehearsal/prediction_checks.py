@@ -1,4 +1,4 @@
-"""Checks that greedy outputs have the baseline's token ids, and the predicted tokens per step."""
+"""Checks that greedy outputs have the baseline's token ids, and that they took predicted steps."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

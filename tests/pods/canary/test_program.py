@@ -47,7 +47,7 @@ def staged(model: str = MODEL, revision: str = REVISION) -> ReadyModel:
 
 @dataclass
 class Place:
-    """The mounts as folders, the buckets, and the program."""
+    """Where the canary runs: folders instead of mounts, the buckets, and its program."""
 
     root: Path
     endpoint: str
@@ -117,7 +117,7 @@ class Place:
         return load_record(CanaryReport, body.read())
 
     def failure(self, *more: str) -> str:
-        """Return the text of the report of a try that fails."""
+        """Run the program, which must fail, and return the text of its report."""
         code, log = self.run(*more)
         report = self.report()
         assert code == 1, log

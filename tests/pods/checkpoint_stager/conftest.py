@@ -1,4 +1,4 @@
-"""Fixtures for staging: a hub, a bucket and a model."""
+"""Fixtures for staging: a local Hugging Face hub, a bucket and a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The meaning of the hub's refusals and failures: its own client against real HTTP."""
+"""What refusals and failures of the Hugging Face hub become: its own client against real HTTP."""
 
 import errno
 from pathlib import Path
@@ -18,7 +18,7 @@ WEIGHTS = "model-00002-of-00002.safetensors"
 
 @pytest.fixture(autouse=True)
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The waits between tries, without the client's own waits."""
+    """Replace all waits; return the seconds of those between tries, without the client's own."""
     waits: list[float] = []
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
     monkeypatch.setattr("pods.checkpoint_stager.hub.sleep", waits.append)
@@ -123,7 +123,7 @@ def test_an_unreachable_hub_is_reported(bench: Bench) -> None:
 
 
 def test_an_expired_storage_address_is_requested_again(bench: Bench) -> None:
-    """The storage knows no accounts, so this is not a refusal."""
+    """The hub's storage knows no accounts, so its HTTP 403 does not refuse the user."""
     bench.hub.trouble.storage_statuses = [403]
     read(bench)
     assert (bench.scratch / WEIGHTS).read_bytes() == model_files()[WEIGHTS]

@@ -1,4 +1,4 @@
-"""The hub token from Secrets Manager."""
+"""The token for the Hugging Face hub is read from Secrets Manager."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The stager is killed between any two requests to S3, and the next one finishes its work.
 
-What the bucket holds changes by these requests only. From the kill on nothing more reaches it, no
-clean-up either, as after SIGKILL. A process that ends as suddenly is in `test_program`.
+The bucket's content changes by these requests only. After the kill no request reaches the bucket,
+not even of a clean-up, as after SIGKILL. `test_program` kills a real process.
 """
 
 import threading
@@ -14,7 +14,7 @@ import pytest
 from tests.pods.checkpoint_stager.conftest import COMMIT, MODEL, Bench, model_files
 
 pytestmark = pytest.mark.emulator
-# One file is uploaded in parts.
+# Few files, of which one is uploaded in parts.
 FILES = {
     name: model_files()[name]
     for name in ("config.json", "model-00001-of-00002.safetensors", "tokenizer.json")
@@ -53,7 +53,7 @@ def run_stager(bench: Bench, killed_at: int | None, *, parallel_files: int = 1) 
 
 
 def whole(objects: dict[str, bytes]) -> set[str]:
-    """Return the files that the bucket has with the hub's content."""
+    """Return the names of the files that the bucket has with the hub's content."""
     return {name for name in FILES if objects.get(name) == FILES[name]}
 
 

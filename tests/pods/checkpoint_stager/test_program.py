@@ -1,4 +1,4 @@
-"""The Job's program: in this process, and as a process from the image's files."""
+"""The stager Job's program: in this process, and as a process from the image's files."""
 
 import functools
 import os
@@ -45,7 +45,7 @@ def command(scratch: Path, *arguments: str) -> list[str]:
 
 
 class Pods:
-    """Starts stagers with one hub and one bucket, from a folder with the image's files."""
+    """Starts stager processes with one hub and one bucket, from a folder with the image's files."""
 
     def __init__(self, hub: LocalHub, folder: Path) -> None:
         self.hub, self.scratch, self.image = hub, folder / "scratch", folder / "app"

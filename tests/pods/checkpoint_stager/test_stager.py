@@ -1,4 +1,4 @@
-"""One model from a hub into a bucket: the real client of the hub, real boto3 calls."""
+"""Stages a model from a local hub into an emulated bucket, with the real clients of both."""
 
 import base64
 import hashlib
@@ -54,7 +54,7 @@ def test_a_model_is_staged_and_ready(bench: Bench) -> None:
 
 
 def test_s3_gets_a_sha256_of_each_object(bench: Bench) -> None:
-    """It is the SHA-256 of the object, or of the SHA-256s of its parts."""
+    """S3 checks the SHA-256 of the object, or, after an upload in parts, of its parts' SHA-256s."""
     bench.staging().run()
     files = model_files()
     parts = [files[LARGE][:PART_BYTES], files[LARGE][PART_BYTES:]]
@@ -142,7 +142,7 @@ def test_a_repositorys_markers_are_not_staged_but_named(bench: Bench) -> None:
 
 
 def test_a_file_with_other_content_is_staged_again(bench: Bench) -> None:
-    """It has the same name and size, but another writer or commit."""
+    """The file in the bucket has the same name and size, but another writer or commit."""
     bench.put(SMALL, weights(2000, 99))
     bench.staging().run()
     assert bench.objects()[SMALL] == model_files()[SMALL]
@@ -163,7 +163,7 @@ def test_a_moved_branch_is_resumed_at_its_commit(bench: Bench) -> None:
 
 
 def test_of_two_stagers_the_first_plan_counts(bench: Bench) -> None:
-    """Neither saw a plan, and the branch moved between their requests to the hub."""
+    """Neither stager saw a recorded commit, and the branch moved between their requests."""
     assert bench.store().plan(COMMIT) == COMMIT
     assert bench.store().plan(NEWER_COMMIT) == COMMIT
     assert load_record(StagingPlan, bench.objects()["_STAGING.json"]).commit == COMMIT
@@ -268,7 +268,7 @@ def test_a_file_larger_than_scratch_is_refused_first(bench: Bench) -> None:
     ],
 )
 def test_two_stagers_at_once_are_harmless(bench: Bench, operation: str, number: int) -> None:
-    """One runs completely before the other's n-th request of this kind."""
+    """One stager runs completely before the other's request number `number` of the operation."""
     requests, second = itertools.count(1), []
 
     def run_the_second(model: Any, **_: object) -> None:

@@ -1,4 +1,4 @@
-"""A compiled graph of a server, for the tests of its upload."""
+"""Makes a compiled graph, as a server leaves it, for the tests of its upload."""
 
 import time
 from pathlib import Path
@@ -7,7 +7,7 @@ from pods.compiled_graphs.scratch_records import StartRecord, write_record
 from tests.pods.compiled_graphs import pods
 
 PART_BYTES = 1000
-# One file needs two parts of an upload.
+# The first file is uploaded in two parts.
 GRAPH_FILES = {"model.pt": b"g" * (PART_BYTES + 1), "weights/tp0": b"w"}
 
 

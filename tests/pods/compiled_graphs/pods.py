@@ -35,7 +35,10 @@ COMMAND = ("serve", "--speculative-config={}", "--port")
 
 
 def make_order(root: Path, **overrides: Any) -> Order:
-    """Return an order of graphs in one folder, for a server with checkpoints without commits."""
+    """Return an order of compiled graphs, all of whose folders are in `root`.
+
+    The checkpoints have no known commit.
+    """
     order = Order(
         key=KEY,
         inputs=INPUTS,
@@ -51,8 +54,9 @@ def make_order(root: Path, **overrides: Any) -> Order:
 class Pod:
     """Files and processes of one pod.
 
-    mounted: what Mountpoint shows of the artifacts bucket.
-    aws: variables with which a program finds an account; by default its objects are files.
+    mounted: the folder that stands for the mounted artifacts bucket.
+    aws: environment variables with which a program finds AWS; by default the stand-in for boto3,
+        whose objects are files.
     """
 
     root: Path
@@ -113,7 +117,7 @@ class Pod:
     def _process(
         self, arguments: list[str], environment: Mapping[str, str]
     ) -> Iterator[subprocess.Popen[str]]:
-        # Without pip's packages, so that the stand-in for boto3 is imported.
+        # `-S` hides installed packages, so that the stand-in for boto3 is imported.
         python = [sys.executable, *(["-S"] if "PYTHONPATH" in self.aws else [])]
         path = {"PATH": f"{self.vllm.parent}:{os.environ['PATH']}"}
         with self.log.open("a") as log:
@@ -192,7 +196,7 @@ def eventually(
     seconds: float = HANGS_AFTER_SECONDS,
     every_seconds: float = 0.05,
 ) -> Any:
-    """Return the first true answer; fail if there is none in time."""
+    """Call `condition` until its result is true, and return it; fail after `seconds`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if answer := condition():
@@ -220,7 +224,7 @@ def manifest_in(objects: Mapping[str, bytes]) -> ArtifactManifest | None:
 
 
 def what_is_not_whole(objects: Mapping[str, bytes]) -> list[str]:
-    """Return the files of a manifest that the bucket lacks or has in another form."""
+    """Return the manifest's files that the bucket lacks, or has with other size or content."""
     manifest = manifest_in(objects)
     if manifest is None:
         return []

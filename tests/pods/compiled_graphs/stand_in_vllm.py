@@ -1,9 +1,8 @@
-"""Stands in for vLLM: compiles slowly into the folder it is told, or loads from it, then serves.
+"""Stands in for vLLM: compiles slowly into the folder in a variable, or loads from it; then serves.
 
-As the engines do: an artifact folder that holds a graph is loaded whatever the flags say, and what
-it holds has to be whole; a cache is looked through entry by entry. Behaviour by environment:
-`SECONDS_A_FILE` a compiled file takes, `CRASH_AFTER` so many files the process dies. What it does
-instead of serving well is in `TROUBLE`.
+As with the real engines, a folder that has a graph is loaded, and the graph has to be complete.
+Environment variables: `SECONDS_A_FILE`: the seconds that compiling one file takes. `CRASH_AFTER`:
+after so many files the process dies. `TROUBLE`: what it does instead of serving well.
 """
 
 import os
@@ -72,7 +71,7 @@ def flood() -> None:
 
 
 def daemon() -> None:
-    """Leave a grandchild in its own session, which holds the log's pipe open."""
+    """Leave a grandchild that has its own session and keeps the log's pipe open."""
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     child = subprocess.Popen(sleeper, start_new_session=True)
     Path(os.environ["SAID"]).write_text(f"{child.pid}\n")

@@ -1,4 +1,4 @@
-"""The graphs that are prepared for a start; inputs and commits are compared."""
+"""Which graphs are prepared for a start; the manifest's inputs and commits are compared."""
 
 import shutil
 from dataclasses import replace
@@ -49,7 +49,7 @@ def put_graphs(order: Order, *, commit: str | None = COMMIT, **more: Any) -> Pat
 
 
 def started(order: Order) -> scratch_records.StartRecord:
-    """Return the record of the prepared start."""
+    """Prepare a start, and return its record."""
     prepare(order)
     record = scratch_records.read_record(order.scratch)
     assert record is not None
@@ -105,7 +105,7 @@ def test_a_graph_with_a_damaged_file_is_refused(
 
 
 def test_a_copy_unlike_the_upload_is_refused(order: Order) -> None:
-    """Its length is the same, so only its hash shows the difference."""
+    """The copy has the right length, so only its hash shows the difference."""
     put_graphs(order).write_bytes(b"other")
     assert prepare(order).compiles is False
     with pytest.raises(RefusedGraphsError, match="its content is not what was uploaded"):
@@ -154,7 +154,7 @@ def test_an_interrupted_start_leaves_only_the_count(order: Order) -> None:
 
 
 def compiled(order: Order) -> tuple[scratch_records.StartRecord, Path]:
-    """A start with its graph, which is not yet marked as complete."""
+    """A start that compiled, and its graph, which is not yet marked as complete."""
     record = started(order)
     graph = Path(record.graphs) / "model.pt"
     graph.parent.mkdir(parents=True)
@@ -214,7 +214,7 @@ def test_only_a_restored_cache_gets_a_proof(order: Order) -> None:
 
 @pytest.mark.parametrize("name", CACHES)
 def test_a_cache_is_restored_to_the_engines_folder(name: str, order: Order) -> None:
-    """Also one that is kept complete, with the traces beside the graphs."""
+    """In each kind of cache the graph is where the engine looks for it."""
     cache = CACHES[name]
     order = replace(order, variable=cache.variable, cache=cache.folder)
     looked_for = "neuron/compile_cache/hash/graph.neff"

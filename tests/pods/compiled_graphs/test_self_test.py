@@ -116,7 +116,7 @@ def test_a_device_that_cannot_work_fails(
 
 
 def test_unknown_values_fail_nothing(examine: Examine, tmp_path: Path) -> None:
-    """A driver without a version, and a file that is no library."""
+    """The driver has no version, and the runtime's file is no library."""
     (tmp_path / "node" / "lib").mkdir(parents=True)
     (tmp_path / "node" / "lib" / "libnrt.so.1").write_bytes(b"")
     test, log = examine(driver="", runtime="")

@@ -31,11 +31,12 @@ from tests.support.emulator import small_parts
 
 pytestmark = pytest.mark.emulator
 
-# In this thread, so that a kill ends the upload at once.
+# Uploads run in this thread, so that a kill ends them at once.
 TRANSFER = TransferConfig(
     multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
 )
-# GET of the manifest, two files (one in two parts), the manifest, GET of the manifest.
+# An upload's requests: GET of the manifest, two files (one in two parts, which needs four
+# requests), PUT of the manifest, GET of the manifest.
 REQUESTS = 8
 MANIFEST_REQUEST = REQUESTS - 2
 
@@ -46,7 +47,7 @@ class Killed(BaseException):
 
 @dataclass
 class S3:
-    """Empty buckets, and a client that fails before or after a request."""
+    """Empty buckets, and a client with a failure before or after the request of a number."""
 
     client: Any
     requests: list[str] = field(default_factory=list)
@@ -56,7 +57,7 @@ class S3:
 
     def __post_init__(self) -> None:
         pods.make_buckets(self.client)
-        # The emulator answers in a handler of this event, between the two handlers here.
+        # moto answers in a handler of the same event, which runs between these two.
         self.client.meta.events.register_first("before-send.s3", self._before)
         self.client.meta.events.register_last("before-send.s3", self._after)
 
@@ -118,7 +119,7 @@ def test_an_upload_is_so_many_requests(s3: S3, compiled: StartRecord) -> None:
 def test_links_are_named_and_not_uploaded(
     s3: S3, compiled: StartRecord, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The engine writes the folder, and may not read what the uploader may."""
+    """The engine writes the folder, and could link to files that only the uploader may read."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "token").write_text("secret")
@@ -139,7 +140,7 @@ def test_links_are_named_and_not_uploaded(
 def test_a_record_names_no_folder_outside_the_graphs(
     s3: S3, compiled: StartRecord, tmp_path: Path, graphs: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The engine can write the record too. Last row: the folder of graphs is a link."""
+    """The engine can write the record too. In the last row the folder of graphs is a link."""
     folder, scratch = tmp_path / "secrets", Path(compiled.graphs).parent
     folder.mkdir()
     (folder / "token").write_text("secret")
@@ -180,7 +181,7 @@ def test_a_link_made_after_the_listing_is_refused(
 def test_a_killed_upload_is_completed_by_the_next(
     s3: S3, compiled: StartRecord, number: int
 ) -> None:
-    """A kill before a request equals a kill after the request before it."""
+    """The kills are before each request, which is the same as after the previous request."""
     s3.at, s3.raises = number, Killed()
     with pytest.raises(Killed):
         s3.uploader(compiled).upload(compiled)
@@ -195,7 +196,8 @@ def test_a_killed_upload_is_completed_by_the_next(
 @pytest.mark.parametrize("after", [False, True], ids=["not done", "done, answer lost"])
 @pytest.mark.parametrize(
     ("number", "s3"),
-    # boto3's own second try finds the manifest that its first one wrote.
+    # Each request fails once. In the last row boto3 itself tries three times, and its second try
+    # finds the manifest that the first wrote.
     [*((number, 1) for number in range(REQUESTS)), (MANIFEST_REQUEST, 3)],
     indirect=["s3"],
 )
@@ -331,7 +333,7 @@ def test_locks_are_not_uploaded(compiled: StartRecord) -> None:
 
 
 def tried(stop: threading.Event, compiled: StartRecord, *outcomes: BaseException | str) -> int:
-    """Return how many uploads were tried, with these outcomes."""
+    """Upload with retries, where the tries have these outcomes; return how many tries were made."""
     uploader = Mock(upload=Mock(side_effect=outcomes))
     upload_with_retries(uploader, compiled, stop, [0, 0])
     return int(uploader.upload.call_count)

@@ -43,10 +43,11 @@ FAULTS = {
 
 
 class Life:
-    """One life of a container, whose server is a stand-in in this process.
+    """One run of a container from start to end, whose server is a stand-in in this process.
 
-    The server does what its command says, up to its exit code: `crash`, `compiler`, `hang` until it
-    is told to end, `serve` until it was healthy and is killed, `unhit`, or one of `FAULTS`.
+    The command says what the server does before it ends: `crash`; `compiler`: the compiler fails;
+    `hang` until it gets a signal; `serve` until it was healthy and is killed; `unhit`: graphs are
+    not found; or one of `FAULTS`.
     """
 
     def __init__(self, scratch: Path) -> None:
@@ -135,7 +136,7 @@ def order(tmp_path: Path) -> Order:
 
 @pytest.fixture
 def lives() -> list[Life]:
-    """All lives of the container, the newest last."""
+    """All runs of the pod's container, the newest last."""
     return []
 
 
@@ -229,7 +230,7 @@ def test_an_unused_restored_cache_leads_to_compiling(
     record = read_record(order.scratch)
     assert record
     assert record.origin == "compiled", "once healthy, its graphs are this pod's to keep"
-    # The restored cache is not tried again in this pod.
+    # The cache from the bucket is not tried again in this pod.
     assert live("unhit", order) == 137
     assert [PROOF in environment for environment in lives[1].started] == [False]
 

@@ -16,7 +16,7 @@ from tests.support.measuring_job import Program
 def program(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Iterator[Program]:
-    """The program in this process, where neither the image nor its own process id matters."""
+    """The program in this process, for tests where neither image nor process id matters."""
     monkeypatch.setattr("pods.measuring.engine_choice.raise_scheduling_class", lambda: "ordinary")
     handler = signal.getsignal(signal.SIGTERM)
 

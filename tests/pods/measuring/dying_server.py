@@ -1,6 +1,6 @@
-"""A server that answers until it is asked `dies`: its process then ends in the middle of a stream.
+"""A server whose process ends in the middle of a stream when the prompt is `dies`.
 
-Prints its address on standard output.
+It prints its address on standard output.
 """
 
 import os
@@ -31,5 +31,5 @@ def answer(request: Request) -> Sequence[Step]:
 
 if __name__ == "__main__":
     with stream_server(answer) as server:
-        print(server.base_url, flush=True)  # noqa: T201 (the address is what it is asked for)
+        print(server.base_url, flush=True)  # noqa: T201 (the test reads the address)
         time.sleep(LIFETIME_SECONDS)

@@ -1,7 +1,8 @@
-"""Send scenarios with one engine and print what was measured: run where llmperf and Ray are.
+"""Sends scenarios with one load engine, and prints what was measured.
 
-`python -m tests.pods.measuring.send_with ray|asyncio`, a JSON list of scenarios on standard
-input, a JSON list of their records on a line of standard output.
+`python -m tests.pods.measuring.send_with ray|asyncio`, with an interpreter that has llmperf and
+Ray. Standard input is a JSON list of scenarios; one line of standard output is a JSON list of their
+records.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ACTORS = 4
 
 
 def main(kind: str) -> None:
-    """Send every scenario, one after the other."""
+    """Send every scenario, one after the other. kind: the engine, `ray` or `asyncio`."""
     scenarios = json.load(sys.stdin)
     with opened(kind) as (engine, handles):
         measured = []
@@ -36,7 +37,7 @@ def main(kind: str) -> None:
             if "kill_an_actor_after_seconds" in scenario:
                 kill_later(handles[0], scenario["kill_an_actor_after_seconds"])
             measured.append(send(engine, scenario))
-        # On a line of its own: Ray writes to standard output too.
+        # The JSON is on a line of its own, because Ray writes to standard output too.
         sys.stdout.write(f"\n{json.dumps(measured)}\n")
         sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""An API server that knows Deployments and Jobs, over TLS, and may misbehave."""
+"""A stand-in for the Kubernetes API server: it scales Deployments, over TLS, and may misbehave."""
 
 import json
 import threading
@@ -24,8 +24,9 @@ DROPPED: Trouble = (0, b"")
 class StandInKubernetes:
     """Deployments by name, with their numbers of replicas.
 
-    slow: to so many questions one that was stopped still says that it has a pod. trouble: asked at
-        each change of a scale, with its number from 1. asked: every one of them, in its order.
+    slow: how many answers about a stopped Deployment still say that it has a pod.
+    trouble: returns the failure of a request, from the request's number, which begins at 1.
+    requests: the name and the number of replicas of every request, in order.
     """
 
     replicas: dict[str, int]
@@ -37,7 +38,7 @@ class StandInKubernetes:
     _ending: dict[str, int] = field(default_factory=dict)
 
     def scale(self, name: str, replicas: int) -> dict[str, Any]:
-        """Return the answer of Kubernetes: the pods that exist, not those that are wanted."""
+        """Set the replicas; return Kubernetes' answer, with the number of pods that exist."""
         if self.replicas[name] and not replicas:
             self._ending[name] = self.slow
         pods = self.replicas[name] if replicas else int(self._ending.get(name, 0) > 0)

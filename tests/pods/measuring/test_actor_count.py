@@ -1,4 +1,4 @@
-"""How many actors a run needs."""
+"""How many Ray actors a run needs."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def concurrency(count: int) -> Load:
 
 
 def spec(*loads: Load, requests: int = 8, parallel: bool = False) -> RunSpec:
-    """A run of two servers, with one request to warm each up."""
+    """Return a run of two servers, with one warm-up request per block."""
     return specification(
         (endpoint("baseline", 0), endpoint("k7", 1)),
         loads=loads,

@@ -52,12 +52,12 @@ FOUR = ConcurrencyLoad(concurrency=4)
 POISSON = PoissonLoad(requests_per_second=20.0)
 
 TTFT_SECONDS, GAP_SECONDS = 0.06, 0.04
-# Tokens of each chunk, by prompt.
+# The numbers of tokens in the chunks of an answer, by prompt.
 TIMELINES = {"plain": (1,) * 8, "window": (1, 4, 3), "one chunk": (8,), "long": (2,) * 24}
 FAILURES = ("refused", "cut", "reset", "garbage", "stalls", "compressed", "counts", "endless")
 MIXED = tuple(TIMELINES) + FAILURES
 
-# Fields that depend on a clock; all others must be equal.
+# Fields of a record that depend on a clock; all others must be equal with both engines.
 CLOCKED = {
     "inter_token_latency_s",
     "ttft_s",
@@ -220,7 +220,7 @@ def test_both_engines_make_the_same_records(on_ray: Sent, on_asyncio: Sent, name
 def test_cancelled_fillers_leave_the_next_block_whole(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    """A filler that went on would be recorded, with its time-out."""
+    """A filler (a request that only keeps the load) that went on would be recorded as timed out."""
     sent: Sent = request.getfixturevalue(f"on_{kind}")
 
     assert [m["record"]["request_id"] for m in sent.records["filled"]] == ["r0", "r1", "r2", "r3"]

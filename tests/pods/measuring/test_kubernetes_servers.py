@@ -36,7 +36,7 @@ NAMES = (*HOMES, *SWAPPED)
 
 @pytest.fixture
 def kubernetes(tmp_path: Path) -> Iterator[StandInKubernetes]:
-    """The Deployments as a deploy leaves them."""
+    """A stand-in for Kubernetes, with the Deployments as a deploy leaves them."""
     made = StandInKubernetes(replicas={**dict.fromkeys(HOMES, 1), **dict.fromkeys(SWAPPED, 0)})
     with stand_in_kubernetes(tmp_path, made):
         yield made

@@ -1,4 +1,4 @@
-"""The Job's program, also as the image runs it: from the files in the Dockerfile."""
+"""The measuring Job's program, also as the image runs it: from the files in the Dockerfile."""
 
 import dataclasses
 import itertools
@@ -60,7 +60,7 @@ def terminate(*_: object) -> None:
 
 
 def drained(request: Request) -> Sequence[Step]:
-    """Terminate the pod during the answer, which then does not end."""
+    """Answer a request without an end, and terminate the pod meanwhile."""
     if request.method == "POST":
         terminate()
     return stalled(request)
@@ -71,8 +71,10 @@ ON_RAY = spec_for("http://127.0.0.1:9", load_generator="llmperf")
 
 
 def test_the_image_alone_measures_and_ends_with_zero(tmp_path: Path) -> None:
-    """It holds what is copied into it and nothing else of the project, and loads neither what it
-    lacks nor Ray, even where that is installed."""
+    """The image's files of this project are enough.
+
+    The program imports no package that the image lacks, and not Ray, even where it is installed.
+    """
     image = tmp_path / "app"
     lay_out(MEASURING_IMAGE, image)
     for name in NOT_IN_THE_POD:
@@ -110,7 +112,7 @@ def test_measuring_loads_nothing_of_the_report() -> None:
 def test_the_next_pod_finishes_a_report(
     program: Program, tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run is over before: nothing is measured again, and no node waits."""
+    """The first pod ends after `run.json` is written, so the second measures nothing again."""
     run = tmp_path / "out" / RUN_OF_THE_JOB
 
     def cut_off(*_: object) -> None:
@@ -142,8 +144,8 @@ def test_a_signal_ends_the_run_and_is_recorded(program: Program, tmp_path: Path)
 def test_a_terminated_pod_leaves_its_run_to_another(
     program: Program, tmp_path: Path, undrawn: None
 ) -> None:
-    """Terminated in its second block; the next pod measures that block, a third nothing."""
-    # The check before the run, the first block's warm-up and request, and the second block.
+    """The first pod ends in its second block; the second pod measures this, the third nothing."""
+    # Answers to the check before the run, the first block's warm-up and request, the second block.
     answers = itertools.chain([healthy] * 3, [drained], itertools.repeat(healthy))
 
     def script(request: Request) -> Sequence[Step]:
@@ -174,7 +176,7 @@ def test_a_terminated_pod_leaves_its_run_to_another(
 def test_a_signalled_process_leaves_a_readable_run(
     tmp_path: Path,
 ) -> None:
-    """As its own process, with its own signal handlers, threads and exit."""
+    """The program is a process of its own here, with its own signal handlers, threads and exit."""
     pods: list[subprocess.Popen[str]] = []
 
     def signalled(request: Request) -> Sequence[Step]:
@@ -199,7 +201,7 @@ def test_a_signalled_process_leaves_a_readable_run(
 def test_a_signal_while_ray_starts_ends_the_process(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Linux ignores the signal for a container's first process without a handler."""
+    """Without a handler, Linux ignores the signal for the first process of a container."""
     monkeypatch.setattr("pods.measuring.engine_choice.why_not_llmperf", lambda *_: "")
     ray_actors = SimpleNamespace(ray_engine=terminate)
     monkeypatch.setitem(sys.modules, "pods.measuring.ray_actors", ray_actors)
@@ -256,7 +258,7 @@ def test_an_early_defect_is_recorded_and_shown(
 def test_the_last_pod_records_earlier_ends(
     program: Program, tmp_path: Path, was_terminated: bool
 ) -> None:
-    """Terminated pods do not count, because the next pod continues."""
+    """Ends without a recorded reason are counted; those of terminated pods are recorded."""
     run = tmp_path / "out" / RUN_OF_THE_JOB
     for attempt in range(1, run_specification.MAX_UNRECORDED_ENDS + 1):
         for number, kind in enumerate(("started", "ended") if was_terminated else ("started",)):

@@ -1,4 +1,4 @@
-"""The Ray engine without Ray, with threads as actors; the choice of an engine."""
+"""The Ray engine without Ray, with threads as actors; and which load engine a run gets."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""The Job's program with llmperf on Ray. Needs an interpreter with both: `make test-llmperf`."""
+"""The measuring Job's program with llmperf on Ray; `make test-llmperf` has an interpreter for it."""
 
 import os
 import signal
@@ -61,12 +61,12 @@ def test_a_run_on_ray_leaves_no_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["gcs_server", "raylet", "request"])
 def test_a_terminated_pod_leaves_no_process_or_result(tmp_path: Path, moment: str) -> None:
-    """While Ray starts its processes, and during measuring."""
+    """moment: when the pod is terminated: while Ray starts its processes, or during measuring."""
     with stream_server(stalled) as server:
         process = start(tmp_path, spec_for(server.base_url, load_generator="llmperf"), **IN_A_JOB)
 
         def has_come() -> bool:
-            # If the start is too quick to be seen, the first request is as good a moment.
+            # If Ray's start is too quick to be seen, the moment of the first request will do.
             if process.poll() is not None or any(r.method == "POST" for r in server.requests):
                 return True
             lines = () if moment == "request" else processes_of(process.pid)
@@ -78,5 +78,5 @@ def test_a_terminated_pod_leaves_no_process_or_result(tmp_path: Path, moment: st
 
     assert process.returncode == EXIT_INTERRUPTED, log
     assert list((tmp_path / "out").glob("*/run.json")) == []
-    # Processes that Ray had just started end a little later; in a pod, with the container.
+    # Processes that Ray had just started end a little later; in a pod they end with the container.
     eventually(lambda: all("<defunct>" in line for line in processes_of(process.pid)))

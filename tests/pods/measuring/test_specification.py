@@ -1,4 +1,4 @@
-"""The run specification from S3 and from a file: bounded, compared with its hash, then decoded."""
+"""The run specification is read from S3 or a file: bounded, its hash checked, then decoded."""
 
 import gzip
 import hashlib
@@ -31,7 +31,7 @@ BUCKET, KEY = "assets", "draftworth-x/0a.json"
 ADDRESS = f"s3://{BUCKET}/{KEY}"
 DATA = dump_record(spec_for("http://127.0.0.1:9"))
 OTHER_HASH = "0" * 64
-# Fewer of botocore's tries at an endpoint where nothing listens.
+# Makes botocore try once, not several times, at an endpoint where nothing listens.
 ONE_TRY = {"AWS_MAX_ATTEMPTS": "1"}
 
 
@@ -75,7 +75,10 @@ HOSTILE = {
 
 
 def refusal(s3: Any, folder: Path, stored: bytes, announced: str) -> str:
-    """Return the refusal without the address: the same for an object and for a file."""
+    """Return why the stored bytes are refused, and check that S3 and a file give the same reason.
+
+    announced: the SHA-256 that the bytes must have.
+    """
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=stored)
     (folder / "spec.json").write_bytes(stored)
     words = set()
