@@ -1,4 +1,4 @@
-"""How many examples are tried, what each may cost, and what is changed in a good document."""
+"""How many random examples tests try, what each may cost, and how good documents are changed."""
 
 import copy
 import functools
@@ -37,7 +37,7 @@ Place = tuple[Any, ...]
 
 
 def places(value: Any, above: Place = ()) -> Iterator[Place]:
-    """Yield the path of everything below a JSON value."""
+    """Yield the path of every value inside a JSON value. above: the path of `value` itself."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield (*above, key)
@@ -45,7 +45,7 @@ def places(value: Any, above: Place = ()) -> Iterator[Place]:
 
 
 def at(value: Any, place: Place) -> Any:
-    """Return what is at a path of a JSON value."""
+    """Return the value at a path (`place`) inside a JSON value."""
     for key in place:
         value = value[key]
     return value
@@ -53,10 +53,10 @@ def at(value: Any, place: Place) -> Any:
 
 @contextmanager
 def bounded(*, loops: float = MAX_LOOPS, mib: float = MAX_MIB) -> Iterator[None]:
-    """Fail where one try takes more CPU time or memory than it may.
+    """Fail if the `with` block takes more CPU time or memory than it may.
 
-    CPU time is counted in reference loops, so that neither a busy nor a slow machine fails. Memory
-    is what the peak of this process grows by.
+    loops: the limit of CPU time, in reference loops, so that neither a busy nor a slow machine
+    fails. mib: the limit, in MiB, of the growth of this process's peak memory.
     """
     peak_before, cpu_before = _peak_mib(), time.process_time()
     yield
@@ -111,7 +111,7 @@ VALUES = st.recursive(
     ),
     max_leaves=8,
 )
-# Absurd numbers that readers accept.
+# Numbers, many of them absurd, that readers of documents accept.
 TAKEN = st.sampled_from(
     [
         *(0, 1, 2, 7, 8, 64, 1_000, 10_080, 86_400, 10_000_000, 2**40, 2**62, 253_402_300_799),
@@ -129,7 +129,11 @@ def edit(
     values: st.SearchStrategy[Any] = VALUES,
     names: st.SearchStrategy[str] = TEXTS,
 ) -> None:
-    """Change one value of a document, mostly to another value of its type."""
+    """Change one place of a JSON document, mostly its value to another value of the same type.
+
+    Rarely the value is removed or copied, or its key is renamed.
+    values: what a value may become. names: what a key may become.
+    """
     all_places = [*places(document)]
     if not all_places:
         return

@@ -1,7 +1,7 @@
-"""What a server may answer: a row is a name, an answer, and what is expected of it.
+"""What a server may answer: a row is a name, an answer, and what the client must make of it.
 
-An answer is raw bytes; `forever` writes its last piece until the client goes away. To add a row:
-write down what the server sent, run the tests, and read what they say it became.
+An answer is raw bytes; `Forever` writes its last piece until the client goes away. To add a row,
+write down what the server sent, run the tests, and read in their message what became of it.
 """
 
 import gzip
@@ -32,7 +32,7 @@ OK = "HTTP/1.1 200 OK\r\n"
 
 @dataclass(frozen=True)
 class Forever:
-    """Bytes, then other bytes again and again."""
+    """An answer without an end: some bytes, then other bytes again and again."""
 
     first: bytes
     again: bytes
@@ -56,7 +56,7 @@ def stalls(answer: Answer) -> bool:
 
 
 def data(value: object) -> bytes:
-    """Return an event with any JSON; text stays as it is."""
+    """Return a server-sent event with any value as JSON; a text is sent as it is."""
     return b"data: " + value + b"\n\n" if isinstance(value, bytes) else event_of(value)
 
 
@@ -72,7 +72,10 @@ def raw_choice(choice: Any) -> bytes:
 
 
 def named(text: str, *, tokens: int | None = None, **fields: Any) -> bytes:
-    """Return a chunk with these fields beside its choice, and the total tokens so far."""
+    """Return a chunk with this text, and `fields` beside its choice.
+
+    tokens: the total of output tokens so far, which the chunk reports; None: it reports none.
+    """
     value: dict[str, Any] = {"choices": [{"index": 0, "delta": {"content": text}}], **fields}
     if tokens is not None:
         value["usage"] = {"completion_tokens": tokens, "prompt_tokens": 11}
@@ -80,7 +83,7 @@ def named(text: str, *, tokens: int | None = None, **fields: Any) -> bytes:
 
 
 def counted(tokens: Any, *, prompt_tokens: Any = 11, text: str = "x") -> bytes:
-    """Return a stream whose one chunk has this number of tokens."""
+    """Return a stream with one chunk, which reports these numbers of tokens."""
     usage = {"completion_tokens": tokens, "prompt_tokens": prompt_tokens}
     return HEADERS + chunk({"content": text}, usage=usage, finish="stop") + DONE
 
@@ -126,7 +129,8 @@ NAN, DIGITS = b"NaN", b"9" * 5_000
 COUNT_OF = b'{"usage":{"completion_tokens":%s}}'
 
 
-# Expected code (None: a good record) and words of the message; answers to the completion by name.
+# By the expected error code (None: a good record) and words of the message: the answers to a
+# completion request, by name.
 STREAM_OUTCOMES: dict[tuple[int | None, str], dict[str, Answer]] = {
     (BAD, "completion_tokens: given"): {
         f"completion_tokens {json.dumps(n)[:20]}": counted(n) for n in NO_OUTPUT
@@ -403,8 +407,8 @@ STREAMS: Sequence[tuple[str, Answer, int | None, str]] = [
     for name, answer in answers.items()
 ]
 
-# What is said of it; answers to /health by name. What HTTP itself refuses is the same at every
-# address, and stands in the first table.
+# By the message that is expected: the answers to /health, by name. Answers that are no valid HTTP
+# are the same at every address, and are in STREAM_OUTCOMES only.
 HEALTH_OUTCOMES: dict[str, dict[str, Answer]] = {
     READY: {
         "ready": whole("200 OK"),
@@ -481,7 +485,7 @@ NOT_READ: dict[str, Answer] = {
     "a line of braces": whole("200 OK", DRAFTS.encode() + b"{" + b"} 1 " * 900_000 + b"x"),
     "a reset": [Write(headed()), Reset()],
 }
-# Name, answer to /metrics, the values that are read.
+# Rows: a name, an answer to /metrics, and the values that are read from it.
 METRICS: Sequence[tuple[str, Answer, Mapping[str, float]]] = [
     ("a count", metrics(GOOD), {DRAFTS: 10.0}),
     ("a time stamp", metrics(f"{DRAFTS} 10 1795168800000\n"), {DRAFTS: 10.0}),

@@ -1,4 +1,4 @@
-"""Answers that do not come from AWS: a proxy's page, the log-in of a network, anything else."""
+"""Answers to AWS calls that are not AWS's: a proxy's page, a network's log-in page, anything."""
 
 import itertools
 import re
@@ -134,7 +134,7 @@ def errors(capsys: pytest.CaptureFixture[str]) -> Errors:
     return run
 
 
-# Their first calls cover all forms of answers: XML, JSON, and S3's XML.
+# The first calls of these commands cover all forms of AWS's answers: XML, JSON, and S3's XML.
 EVERY_PAGE = itertools.product(("stop", "logs", "report of a run"), PAGES)
 
 
@@ -231,7 +231,7 @@ def test_a_readable_page_is_not_an_empty_list(
 def test_a_page_for_a_role_is_one_sentence(
     network: Network, errors: Errors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here botocore makes the client itself."""
+    """With a role in the AWS profile, botocore makes the STS client itself."""
     config = tmp_path / "config"
     config.write_text(
         "[profile work]\nrole_arn = arn:aws:iam::111122223333:role/work\n"

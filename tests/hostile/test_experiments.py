@@ -64,7 +64,7 @@ def edited_files(draw: st.DrawFn) -> bytes:
     return yaml.dump(data, Dumper=Dumper, sort_keys=False).encode()
 
 
-# Quantities with which the rules and the plan compute; a file may lack some.
+# Paths of quantities in an experiment with which rules and plan compute; a file may lack some.
 QUANTITIES = [
     *(
         place
@@ -84,10 +84,10 @@ quantities = st.one_of(
 
 @st.composite
 def tuned_files(draw: st.DrawFn) -> bytes:
-    """Draw a shipped experiment with other quantities: many of these can be planned."""
+    """Draw a shipped experiment with other quantities; many of the drawn files can be planned."""
     data = copy.deepcopy(SHIPPED[draw(st.sampled_from(NAMES))])
     for place in draw(st.lists(st.sampled_from(QUANTITIES), min_size=1, max_size=4)):
-        with suppress(LookupError, TypeError):  # of another file
+        with suppress(LookupError, TypeError):  # this file does not have the place
             parent = at(data, place[:-1])
             old = parent.get(place[-1], 1) if isinstance(parent, dict) else parent[place[-1]]
             if isinstance(old, int | float):
@@ -132,7 +132,7 @@ def cut_files(draw: st.DrawFn) -> bytes:
 
 
 def refused_well(error: UserInputError, path: Path) -> None:
-    """Check a refusal: few lines, the file's name, and the line of a wrong key."""
+    """Check that a refusal has few lines, the file's name, and the line number of a wrong key."""
     message = str(error)
     assert message.startswith(str(path))
     assert message == printable(message)

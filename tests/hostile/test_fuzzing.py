@@ -1,4 +1,4 @@
-"""The limits of each try can really fail."""
+"""The limits of time and memory in `fuzzing.bounded` really make a test fail."""
 
 import time
 

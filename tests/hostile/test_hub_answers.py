@@ -1,4 +1,4 @@
-"""A hub's answer about a model is used, or is one clear error."""
+"""An answer of the Hugging Face hub about a model is used, or becomes one clear error."""
 
 import itertools
 import json
@@ -50,7 +50,7 @@ def staged(hub: LocalHub, answer: bytes) -> tuple[HubFile, ...]:
 
 
 def test_a_right_answer_is_taken(hub: LocalHub) -> None:
-    """Without this, the other answers could be refused for another reason."""
+    """If the unchanged answer were refused, the tests of changed answers would prove nothing."""
     files = staged(hub, json.dumps(model()).encode())
     assert [(f.path, f.size_bytes) for f in files] == [("config.json", 9), (FILE["rfilename"], 9)]
 

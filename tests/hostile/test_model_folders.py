@@ -1,7 +1,8 @@
 """Any model folder gives token ids, or one message that names the folder.
 
-Each row is a folder whose files let the command run for ever, take all memory, end by a signal or
-give a traceback, as long as its own process read them. Small limits show each end at once.
+Each row is a folder whose files once let the command run for ever, take all memory, end by a signal
+or give a traceback, because the command's own process read them. Small limits make these tests
+quick.
 """
 
 import json
@@ -38,7 +39,7 @@ OUTPUT = Output(
 
 
 def model_folder(folder: Path, template: Any = "{{ messages[0].content }}", **changed: Any) -> Path:
-    """The tiny target's tokenizer with this template, and with these keys of tokenizer.json."""
+    """Write the tiny target's tokenizer with this chat template and changed tokenizer.json keys."""
     (folder / "tokenizer.json").write_text(json.dumps({**TOKENIZER, **changed}))
     (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
     return folder
@@ -120,7 +121,7 @@ OTHER_TEXT = {
     "pair": [],
     "special_tokens": {},
 }
-# Keys of tokenizer.json.
+# By name: changed keys of tokenizer.json, the limits, the exit code and words of the message.
 TOKENIZERS: dict[str, tuple[dict[str, Any], TokenLimits, int, str]] = {
     "a text that grows": (
         {"normalizer": GROWS},
@@ -188,7 +189,7 @@ FILES: dict[str, Callable[[Path], Any]] = {
     ],
 )
 def test_a_file_of_any_kind_is_refused(tmp_path: Path, name: str, kind: str) -> None:
-    """In this process: no such file is run, and only the allowed bytes are read."""
+    """This is checked in the command's own process, which reads at most the allowed bytes."""
     path = model_folder(tmp_path) / name
     path.unlink(missing_ok=True)
     FILES[kind](path)

@@ -27,7 +27,7 @@ def profile(**changed: Any) -> str:
 BOMB = "  b0: &b0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"  b{n}: &b{n} [{', '.join([f'*b{n - 1}'] * 10)}]\n" for n in range(1, 9)
 )
-# A file's name, its text, and words of the message about it.
+# By name: a profile's file name, its text, and words of the message about it.
 FILES: dict[str, tuple[str, str, str]] = {
     "a target of two lines": ("a.json", profile(target=BREAK), "target: given 'a\\nb: 9"),
     "a source of two lines": ("a.json", profile(source=BREAK), "source: given 'a\\nb: 9"),

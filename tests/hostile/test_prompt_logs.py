@@ -1,4 +1,4 @@
-"""Any log becomes prompt files, or one message without text of the log."""
+"""Any prompt log is imported as prompt files, or refused in a message without text of the log."""
 
 import base64
 import contextlib
@@ -29,7 +29,10 @@ CANARY = "nobody may read this"
 
 
 def run(data: bytes, form: str) -> tuple[int, str]:
-    """Import these bytes; return the exit code and the output. Written files are read again."""
+    """Import these bytes as a log of this form; return the exit code and the output.
+
+    The prompt files that the command wrote are checked by reading them.
+    """
     folder = Path(tempfile.mkdtemp())
     try:
         (folder / "log.jsonl").write_bytes(data)
@@ -64,7 +67,7 @@ def deep(levels: int) -> dict[str, Any]:
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": deep(60)}}
 GOOD = json.dumps(ask("x")).encode()
-# Past failures: form, bytes, words of the message
+# By name: the form and the bytes of a log that once failed, and words of today's message.
 PAST_FAILURES: dict[str, tuple[str, bytes, str]] = {
     "a line without an end": ("openai-jsonl", b'{"a": "' + b"x" * (40 * MIB), "longer than 16 MiB"),
     "a huge line among others": (

@@ -1,4 +1,4 @@
-"""The controller responds only to CloudFormation's host: the checked host is the contacted one."""
+"""The controller responds only to CloudFormation: urllib contacts the host that was checked."""
 
 from urllib.request import Request
 
@@ -51,6 +51,6 @@ def test_no_value_that_is_no_address_is_one(url: object, stack_id: str) -> None:
 
 
 def test_cloudformations_own_address_is_connected_to() -> None:
-    """Without this, the first test would prove nothing."""
+    """If no URL passed the check, the test with altered URLs would prove nothing."""
     assert is_cloudformations(RESPONSE_URL, STACK_ID)
     assert connected_to(RESPONSE_URL) == f"https://{HOST}"

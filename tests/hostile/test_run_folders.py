@@ -1,8 +1,8 @@
 """Any run folder gives a report, or one message that names the file.
 
 Each past failure is a row of `PAST_FAILURES`: a change to a good run (a path of keys into
-`run.json` or `blocks`), and words of the report about it. Values that a record refuses by itself
-are rows of `tests/draftworth/records`.
+`run.json` or `blocks`), and words of the message about it. Values that the type of a record refuses
+by itself are tested in `tests/draftworth/records`.
 """
 
 import contextlib
@@ -48,10 +48,11 @@ from tests.support.blocks import (
 )
 from tests.support.specifications import specification
 
-# A run as JSON: `run` is run.json, `blocks` its result files, `transcripts` one list for each.
+# A run as JSON: `run` is run.json, `blocks` are its result files, and `transcripts` has a list of
+# transcripts per block.
 Parts = dict[str, Any]
 
-# Six prompts have intervals, two have none and are quicker.
+# Numbers of prompts: a run of six has intervals; a run of two has none, and is reported faster.
 PROMPTS = (2, 2, 2, 6)
 
 
@@ -86,7 +87,7 @@ RUNS = {prompts: parts_of(prompts) for prompts in PROMPTS}
 
 
 def agree(parts: Parts) -> None:
-    """Make the files consistent again, as a forger would."""
+    """Repeat changed ids and names in all files of a run, as a forger would."""
     for block in parts["blocks"]:
         for name in ("run_id", "experiment"):
             if name in parts["run"] and isinstance(block, dict):
@@ -157,7 +158,7 @@ def changed_run(draw: Draw, folder: Path) -> Path:
 
 
 def report(folder: Path, *, loops: float = fuzzing.MAX_LOOPS) -> tuple[int, str]:
-    """Run the command; return its exit code and output, which are checked as for any run."""
+    """Report on a run folder; check time, memory and form of the output; return code and output."""
     out, errors = io.StringIO(), io.StringIO()
     with (
         bounded(loops=loops),
@@ -219,7 +220,8 @@ def test_the_runs_that_are_changed_are_good_ones(tmp_path: Path, undrawn: None) 
         assert report(write(parts, tmp_path / str(prompts)))[0] == 0
 
 
-# The place, its new value, and words of the message; empty: there is a report.
+# By name: the place that is changed, its new value, and words of the message; empty: the run can
+# be reported.
 PAST_FAILURES: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "no width asked for": (("run", "target_interval_width"), 0.0, ""),
     "a price that knows no variant": (("run", "price", "node_shares"), {}, ""),
@@ -247,7 +249,7 @@ def test_what_failed_once(name: str, tmp_path: Path) -> None:
     assert message in text
 
 
-# A file of a good run, and the key that is repeated in it with another value.
+# By file of a good run: the key that is repeated in the file with another value.
 TWICE = {
     "run.json": '"run_id":"another",',
     "blocks/*.result.json": '"requests":[],',
@@ -274,7 +276,7 @@ BUCKET = "results-111122223333"
 
 @pytest.fixture(scope="module")
 def publisher() -> Iterator[tuple[Publisher, list[dict[str, Any]]]]:
-    """The publisher; botocore checks its calls, which are kept."""
+    """The metrics publisher and a list of its PutMetricData calls, which botocore checks."""
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         patch.setenv("AWS_ACCESS_KEY_ID", "testing")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
@@ -356,9 +358,11 @@ def _fits(datum: dict[str, Any]) -> bool:
     return good and 0 < len(values) <= MAX_VALUES_PER_DATUM
 
 
-# A run that did not end: its specification, its journal and its finished blocks, each as JSON.
 def unended(folder: Path) -> Path:
-    """A run of `compare` that was killed after its blocks were measured."""
+    """Return a run of `compare` that was killed after its blocks were measured.
+
+    It has a specification, a journal and finished blocks, and no `run.json`.
+    """
     parts = copy.deepcopy(RUNS[6])
     parts["run"]["experiment"] = "compare"
     agree(parts)
@@ -416,7 +420,7 @@ def test_a_foreign_runs_words_are_no_next_step(
     key: str, value: object, message: str, is_finished: bool, tmp_path: Path
 ) -> None:
     run = unended(tmp_path / "run")
-    if not is_finished:  # the sentence on such a run has a command as its next step
+    if not is_finished:  # without finished blocks, the message has a command as its next step
         shutil.rmtree(run / results.BLOCKS_FOLDER)
     spec = json.loads((run / results.SPECIFICATION_FILE).read_bytes())
     (run / results.SPECIFICATION_FILE).write_text(json.dumps(spec | {key: value}))
@@ -442,7 +446,8 @@ def test_any_unfinished_run_gives_a_report_or_message(data: st.DataObject) -> No
         event(f"exit code {code}")
 
 
-# A name in somebody else's folder, and the file that the command writes there.
+# By the file that `report` writes into a run folder of somebody else: the options with which it
+# writes the file.
 WRITES: dict[str, tuple[str, ...]] = {
     "report/report.html": ("--out",),
     "report/report.md": ("--out",),
@@ -488,7 +493,7 @@ def test_nothing_is_written_through_hard_links_or_pipes(name: str, tmp_path: Pat
 def test_a_folder_link_is_refused_in_one_sentence(
     name: str, is_named: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """is_named: whether the folder's own name is given; it lies in the run's folder."""
+    """is_named: whether `--out` names the link, `report` in the run's folder, or has no value."""
     run = write(copy.deepcopy(RUNS[6]), tmp_path / "run")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -502,7 +507,8 @@ def test_a_folder_link_is_refused_in_one_sentence(
     assert list(elsewhere.iterdir()) == []
 
 
-# The working folder, RUN, and what --out names; nothing: beside the run. `alias` is a link to it.
+# By name: the working folder, the argument RUN, and the value of --out (none: in the run's folder).
+# `alias` is a link to the run.
 SPELLINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "below": (".", "runs/run", ()),
     "below, twice": (".", "runs/run", ("runs/run/report",)),
@@ -570,7 +576,7 @@ def test_the_users_folder_may_be_a_link(tmp_path: Path) -> None:
     assert (run / "report" / "report.html").is_file()
 
 
-# What may replace a result file, and words of the message; empty: it is read.
+# By name: what replaces a result file, and words of the message about it.
 READS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
     "a link to a file that is no result": (
         lambda path, other: path.symlink_to(other),
@@ -596,6 +602,6 @@ def test_a_foreign_file_as_result_is_not_quoted(name: str, has_ended: bool, tmp_
     make(file, other)
     code, text = report(run)
     assert "secret" not in text
-    # In an unfinished run, only a file is a finished block.
+    # In an unfinished run, a pipe or a device does not count as a finished block.
     assert code == (2 if has_ended or "no result" in name else 0)
     assert (message in text) == (code == 2)

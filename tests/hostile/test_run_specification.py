@@ -1,4 +1,4 @@
-"""Prompts of any text arrive unchanged; anything else than a run specification is refused."""
+"""Prompts of any text reach the measuring pod unchanged; it refuses all but run specifications."""
 
 import dataclasses
 import hashlib

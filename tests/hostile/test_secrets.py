@@ -51,7 +51,7 @@ from tests.support.stream_server import (
     usage_event,
 )
 
-# With characters that JSON, URLs, HTML and shells escape.
+# An API key with characters that JSON, URLs, HTML and shells escape.
 KEY = 'sk-proj-Zq7/Wm+3"Vt9\\Lx2&Bn5=Rd8<Ky4Fh6Js1Pc0'
 HUB_TOKEN = "hf_ZqWmVtLxBnRdKyFhJsPcTgQwErUiOp"
 # This many characters of a secret do not disclose the rest.
@@ -60,7 +60,7 @@ OUTPUT_TOKENS = 4
 
 
 def parts_of(secret: str) -> set[str]:
-    """Return parts of the secret, plain and as JSON, URLs, HTML and base64 write them."""
+    """Return parts of the secret as they are in plain text, JSON, URLs, HTML and base64."""
     forms = [
         secret,
         json.dumps(secret)[1:-1],
@@ -142,7 +142,7 @@ ECHOES: dict[str, Callable[[str], Sequence[Step]]] = {
     ),
 }
 PROMPTS = [{"id": name, "prompt": name} for name in ECHOES]
-# The check before the run uses the last prompt.
+# The last prompt, which the check before the run sends, so this request is answered as usual.
 PLAIN = {"id": "plain", "prompt": "plain"}
 
 
@@ -199,7 +199,7 @@ def test_echoed_secrets_reach_no_file_of_measure(
     records = {record.prompt_id: record for record in run.blocks[0].requests}
     assert "[OPENAI_API_KEY]" in records["a body"].error_msg
     assert records["a count"].error_code == ERROR_BAD_STREAM
-    # The figures are the real ones; only the text is changed.
+    # Hash and token count are those of the server's real text; only the stored text is changed.
     output = records["an output"]
     true_text = f"Your key is {KEY}."
     assert output.output_sha256 == hashlib.sha256(true_text.encode()).hexdigest()
@@ -207,7 +207,7 @@ def test_echoed_secrets_reach_no_file_of_measure(
     transcripts = read_transcripts(folder, run.blocks)
     transcript = transcripts[output.request_id]
     assert transcript.text == "Your key is [OPENAI_API_KEY]."
-    # The token ids are another form of the secret.
+    # The token ids would be another form of the secret, so they are not stored.
     assert transcript.token_ids is None
     assert transcript.chunk_tokens == (1, 1, 1)
 
@@ -360,7 +360,7 @@ def test_what_kubernetes_echoes_is_in_no_reason(tmp_path: Path) -> None:
     assert leaks(KEY, str(failed.value)) == []
 
 
-# What a child process may do with the variables that it gets.
+# A child process that writes an environment variable, the API key, to standard error.
 SAYS = "import os, sys; sys.exit('Incorrect API key ' + os.environ['OPENAI_API_KEY'])"
 
 

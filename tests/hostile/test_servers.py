@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 def undisturbed(work: Coroutine[Any, Any, T]) -> T:
-    """Await within the limits of a try; asyncio must report no problem."""
+    """Await the work within the limits of CPU time and memory; asyncio must report no problem."""
     complaints: list[dict[str, Any]] = []
 
     async def run() -> T:
@@ -68,7 +68,7 @@ def undisturbed(work: Coroutine[Any, Any, T]) -> T:
             return await work
         finally:
             await asyncio.sleep(0)
-            gc.collect(1)  # exceptions that nobody retrieved
+            gc.collect(1)  # makes asyncio report exceptions that nobody retrieved
 
     with bounded():
         result = asyncio.run(run())
@@ -91,7 +91,7 @@ def measure(url: str, *, timeout_seconds: float = PATIENCE_SECONDS) -> Measured:
 
 
 def record_of(url: str, answer: Answer, code: int | None) -> RequestRecord:
-    """Measure one answer; one that stalls gets little time, on a busy machine more."""
+    """Measure one answer; if it stalls, the time limit is short, on a busy machine longer."""
     if not stalls(answer):
         return measure(url).record
     seconds = STALLED_SECONDS
@@ -103,7 +103,7 @@ def record_of(url: str, answer: Answer, code: int | None) -> RequestRecord:
 
 
 def assert_read_back(measured: Measured) -> None:
-    """Check that our readers can read everything that is written of a request."""
+    """Check that the record and the transcript of a request can be read after they are written."""
     record = measured.record
     block = make_block(requests=(record,))
     assert load_record(BlockResult, dump_record(block)) == block
@@ -143,7 +143,7 @@ def test_an_answer_is_a_record_with_its_reason(
 
 @pytest.fixture(scope="module")
 def trusted_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ssl.SSLContext]:
-    """A server's TLS context; this process trusts its authority during the tests."""
+    """A server's TLS context, whose certificate authority this process trusts during the tests."""
     authority, context = new_authority(tmp_path_factory.mktemp("tls"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(authority))
@@ -153,7 +153,7 @@ def trusted_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ssl.SSLCon
     tls_context.cache_clear()
 
 
-# One of each outcome.
+# One row for each outcome of STREAMS.
 OVER_TLS = {row[2:]: row for row in STREAMS if not isinstance(row[1], bytes)}.values()
 
 
@@ -274,7 +274,7 @@ def test_any_bytes_are_a_record(
 ) -> None:
     url, to_play = played
     body = b"".join(pieces)
-    # Half of the streams are cut.
+    # Streams whose length is odd are sent whole, all others are cut.
     to_play[:] = [head, body if length % 2 else body[:length]]
 
     measure(url)
@@ -313,7 +313,10 @@ def is_huge(answer: Answer) -> bool:
 
 
 def turning_hostile(after: int) -> Any:
-    """Give good answers first, then every row of the tables that is short, in turn."""
+    """Return a server's script: `after` good answers, then hostile ones from the tables in turn.
+
+    Answers that stall or are huge are left out.
+    """
     good = server(1, 1, counters="".join(GOOD.replace("{", "{{").replace("}", "}}")))
     hostile, readings = (
         [row[1] for row in table if not stalls(row[1]) and not is_huge(row[1])]

@@ -1,8 +1,8 @@
 """The capacity controller, when everything that it reads is hostile or fails.
 
-The rule: whatever bytes stand at any key that the function reads, and whichever of its reads fail
-in whatever way, the desired size is zero after the deadline. One exception: a node group that
-cannot be shown to be the project's own is not touched, and that is notified.
+The rule: whatever bytes any object that the function reads has, and whichever of its reads fail in
+whatever way, the desired size is zero after the deadline. One exception: a node group that cannot
+be shown to be the project's own is not touched, and a mail says so.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ FAILURES: dict[str, Exception] = {
     "too deep": RecursionError("maximum recursion depth exceeded"),
     "no memory": MemoryError(),
 }
-# Reads that do not decide whether the nodes are the experiment's.
+# Reads that may fail here: none of them shows whether the nodes are the experiment's.
 OPERATIONS = (
     "paginate",
     "describe_auto_scaling_groups",
@@ -69,7 +69,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
 class Endless(io.RawIOBase):
-    """An object without an end."""
+    """The content of an S3 object that never ends."""
 
     def read(self, size: int = -1, /) -> bytes:
         assert size > 0, "read without a limit"
@@ -77,7 +77,7 @@ class Endless(io.RawIOBase):
 
 
 class BreaksOff(io.RawIOBase):
-    """An object whose transfer ends with an error."""
+    """The content of an S3 object whose transfer ends with an error."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -99,7 +99,7 @@ class Hostility:
 
 
 class HostileAws(FakeAws):
-    """The fake AWS, with faults that a test adds."""
+    """The fake AWS, with the faults of a `Hostility` that a test adds."""
 
     hostility = Hostility()
 
@@ -127,7 +127,7 @@ class HostileAws(FakeAws):
 
 
 def _failing(operation: str) -> Any:
-    """Return the fake's answer, unless the operation must fail."""
+    """Return a method for HostileAws: the fake's own operation, unless the operation must fail."""
     real = getattr(FakeAws, operation)
 
     def answer(self: HostileAws, **request: Any) -> Any:
@@ -274,14 +274,15 @@ def test_after_the_deadline_the_size_is_zero(hostility: Hostility) -> None:
 @example(hostility=Hostility(breaking_off={"state": "timeout"}, writes_fail="denied"))
 @example(hostility=Hostility(failing_keys={"state": "throttled"}))
 def test_bytes_and_failures_alone_end_no_run(hostility: Hostility) -> None:
-    """Only the Job's own `run.json` and `control/stop` end a run."""
+    """Only `run.json` of the Job's own run and `control/stop` end a run; other objects do not."""
     for name in ("run", "other run", "stop"):
         hostility.contents.pop(name, None)
     hostility.endless -= {"run", "other run"}
     hostility.breaking_off = {n: "timeout" for n in hostility.breaking_off if "run" not in n}
     hostility.failing_operations.pop("describe_capacity_reservations", None)
     aws = with_nodes_up()
-    # Another model's marker is a valid document: it means that the model is not staged.
+    # Valid documents are left out: another model's marker, for example, ends the nodes, because it
+    # means that the model is not staged.
     hostility.contents = {n: c for n, c in hostility.contents.items() if not _is_record(c)}
     aws.make_hostile(hostility)
     if "stop" in hostility.endless | set(hostility.breaking_off):
@@ -390,7 +391,7 @@ def test_a_flickering_node_group_multiplies_no_mail() -> None:
 
 
 def test_a_node_group_without_tags_is_mailed_daily() -> None:
-    """Its nodes were this experiment's, and they are paid for."""
+    """The nodes of this group were this experiment's, and they are still paid for."""
     aws = with_nodes_up()
     aws.sent.clear()
     aws.tags = FOREIGN_TAGS

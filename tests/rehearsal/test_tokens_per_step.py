@@ -45,7 +45,7 @@ def engine_runs(url: str) -> float:
 
 @dataclass(frozen=True)
 class Truth:
-    """A block of one server's answers, and the number of steps that its engine ran for the block."""
+    """A block of one server's answers, and the number of steps that its engine ran for it."""
 
     block: BlockResult
     engine_runs: float

@@ -1,6 +1,7 @@
-"""Stands in for vLLM: compiles slowly into the folder in a variable, or loads from it; then serves.
+"""Stands in for vLLM: compiles graphs slowly, or loads those that exist; then serves.
 
-As with the real engines, a folder that has a graph is loaded, and the graph has to be complete.
+An environment variable has the folder of the graphs, as with the real engines. A graph that is
+loaded has to be complete.
 Environment variables: `SECONDS_A_FILE`: the seconds that compiling one file takes. `CRASH_AFTER`:
 after so many files the process dies. `TROUBLE`: what it does instead of serving well.
 """

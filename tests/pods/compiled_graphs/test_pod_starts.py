@@ -60,7 +60,7 @@ def test_the_first_pod_compiles_and_later_starts_load(tmp_path: Path, s3: Any) -
     assert pods.what_is_not_whole(uploaded) == []
     assert {*pods.stored(s3, pods.RESULTS)} == {server_state_key(pods.SERVER)}
 
-    # Another container of the first pod loads the graphs from the disk, another pod from the bucket.
+    # Another container of this pod loads the graphs from the disk, another pod from the bucket.
     again = pods.Pod(root=tmp_path / "again")
     again.scratch.rmdir()
     again.scratch = first.scratch

@@ -1,4 +1,4 @@
-"""The measuring Job's program with llmperf on Ray; `make test-llmperf` has an interpreter for it."""
+"""The measuring Job's program with llmperf on Ray, which `make test-llmperf` provides."""
 
 import os
 import signal
