@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef
 
 _NOT_FOUND = {"NoSuchKey", "404"}
-# 412: the condition does not hold. 409: another conditional write is in progress. 404: `If-Match`
-# for an object that was deleted.
+# Errors by which S3 refuses a conditional write because of another writer. 412: the condition does
+# not hold. 409: another conditional write is in progress. 404: `If-Match` for a deleted object.
 _CONFLICTS = _NOT_FOUND | {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
 
 
@@ -31,9 +31,9 @@ class ConflictError(Exception):
 
 
 class DocumentError(Exception):
-    """The object is not the expected document; the message says what to do next.
+    """The object in S3 cannot be read as the document; the message says what to do next.
 
-    etag: identifies this version of the object.
+    etag: the ETag of the object that was read.
     """
 
     def __init__(self, message: str, *, etag: str) -> None:
@@ -42,7 +42,7 @@ class DocumentError(Exception):
 
 
 class Document(Protocol):
-    """A record with several writers; each recognizes its write by the random id `written_by`."""
+    """A record that several invocations write; each knows its own write by the id `written_by`."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -63,7 +63,12 @@ class Stored(Generic[D]):
 
 @dataclass(frozen=True, kw_only=True)
 class S3Document(Generic[D]):
-    """One document in a bucket. repair: what a person can do if the document cannot be read."""
+    """One document in a bucket: reads it, and writes it unless another invocation has written.
+
+    `read` returns None if there is no object. `write` expects the object to be as in `over` (None:
+    no object), or raises ConflictError. Both raise DocumentError.
+    kind: the type of the record. repair: what a person can do if the document cannot be read.
+    """
 
     s3: S3Client
     bucket: str
@@ -100,6 +105,7 @@ class S3Document(Generic[D]):
             if error_code(error) not in _CONFLICTS:
                 raise
             # If S3's response is lost, boto3 writes again, which conflicts with its first write.
+            # Then the bucket has our own document, and nobody else has written.
             stored = self.read()
             if stored is None or stored.document != document:
                 raise ConflictError(error_code(error)) from error

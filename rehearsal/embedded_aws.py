@@ -1,4 +1,4 @@
-"""An embedded AWS: the results bucket, queue and metrics of the deployed app, on loopback.
+"""An emulated AWS on loopback, with the results bucket, queue and metrics of the deployed app.
 
 moto's server answers real boto3 calls over HTTP. As in the deployed app, a new result file in the
 bucket sends a message to the queue, and the queue has a dead-letter queue.
@@ -26,7 +26,7 @@ _CONFIGURATION_FILES = ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 
 @dataclass(frozen=True, kw_only=True)
 class Emulator:
-    """boto3 clients of the embedded AWS, and the URLs of its queues."""
+    """boto3 clients of the emulated AWS, and the URLs of its queues."""
 
     s3: Any
     sqs: Any
@@ -37,7 +37,7 @@ class Emulator:
 
 @contextmanager
 def embedded_aws() -> Iterator[Emulator]:
-    """Start the embedded AWS with bucket, queues and event rule; stop it at the end."""
+    """Start the emulated AWS with bucket, queues and event rule; stop it at the end."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else it logs each request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

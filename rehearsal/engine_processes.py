@@ -1,4 +1,4 @@
-"""The real engine of a rehearsal: vLLM servers on CPU, run as child processes.
+"""The engine of a rehearsal: real vLLM servers on CPU, run as child processes.
 
 In a cluster a run scales Deployments; here it starts and stops processes. A slot (one server's
 devices) is only a number here, because all servers share this machine's cores.
@@ -110,12 +110,14 @@ class EngineServer:
         self._next_line_seconds = PROGRESS_EVERY_SECONDS
         guard = [sys.executable, "-I", "-S", str(_GUARD), str(self.stop_grace_seconds)]
         engine = [str(self.python), "-m", "vllm.entrypoints.cli.main", "serve", *self.arguments]
-        # A user who can open the sockets can command it, so they are in a private folder. Its
-        # name is short: a socket's path has at most 104 bytes, and macOS' temporary paths are long.
+        # A user who can open vLLM's sockets can command the server, so they are in a private
+        # folder. Its name is short: a socket's path has at most 104 bytes, and temporary paths of
+        # macOS are long.
         self._sockets = tempfile.mkdtemp(prefix="dw-")
         sockets = {SOCKETS_VARIABLE: self._sockets}
         with self.log_path.open("wb") as log:
-            # In its own session the server gets no Ctrl-C; this process does and stops the server.
+            # In its own session the server gets no Ctrl-C; this process gets it and stops the
+            # server.
             self._guard = subprocess.Popen(  # noqa: S603 (our own command line)
                 [*guard, *engine, "--host", HOST, "--port", str(self.port)],
                 stdin=subprocess.PIPE,
@@ -148,7 +150,7 @@ class EngineServer:
             with suppress(subprocess.TimeoutExpired):  # communicate closes the pipe, then waits
                 guard.communicate(timeout=self.stop_grace_seconds + 2.0)
         finally:
-            # The process group may have ended (macOS answers EPERM for a group of zombies).
+            # An error means that the process group has ended (macOS: EPERM for a group of zombies).
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(guard.pid, signal.SIGKILL)
             guard.wait()
@@ -169,7 +171,10 @@ class EngineServer:
 
 @dataclass(kw_only=True)
 class ProcessServers:
-    """Starts and stops servers; `by_name` and `running` use the names in `Endpoint.server`."""
+    """Starts and stops servers, as a run demands.
+
+    by_name: all servers, by the names in `Endpoint.server`. running: the names of those that run.
+    """
 
     by_name: Mapping[str, EngineServer]
     running: set[str] = field(default_factory=set)
@@ -194,7 +199,10 @@ class ProcessServers:
 def process_servers(
     by_name: Mapping[str, EngineServer], first: Set[str]
 ) -> Iterator[ProcessServers]:
-    """Start the servers `first`; at the end, stop all. EngineUnavailableError: a start failed."""
+    """Start the servers named in `first`, and yield the manager of all; at the end, stop all.
+
+    Raise EngineUnavailableError if a start fails.
+    """
     servers = ProcessServers(by_name=by_name)
     with ExitStack() as stack:
         for server in by_name.values():

@@ -1,4 +1,4 @@
-"""Installs the engine: vLLM for CPU in a virtual environment of its own.
+"""Installs the engine of a rehearsal: vLLM for CPU in a virtual environment of its own.
 
 The environment is separate because vLLM pins torch and a hundred other packages. All versions are
 pinned in `requirements/engine.txt`, except torch: its CPU build is only on PyTorch's own package
@@ -80,7 +80,11 @@ def _is_complete(venv_dir: Path, python: Path, pins: EnginePins) -> bool:
 
 
 def _stamp_text(venv_dir: Path, pins: EnginePins) -> str:
-    """Return the pinned versions' hash, and each package folder's file count to detect damage."""
+    """Return the text of the file STAMP_NAME, with which a complete environment is recognized.
+
+    It has the hash of the pinned versions, and each package folder's number of files, which shows
+    whether files are missing.
+    """
     folders = sorted(venv_dir.glob("lib/python*/site-packages/*"))
     # `__pycache__` is not counted, because it is created later, at the engine's first start.
     entries = (
@@ -93,7 +97,7 @@ def _stamp_text(venv_dir: Path, pins: EnginePins) -> str:
 
 @contextmanager
 def lock(venv_dir: Path) -> Iterator[None]:
-    """Let one process at a time change a folder; UserInputError: no lock file can be written."""
+    """Let one process at a time change a folder; raise UserInputError if it cannot be locked."""
     # The lock file is not in the environment, which is removed while the lock is held, and not in a
     # temporary folder, where other users could create another file with its name.
     resolved = venv_dir.resolve()
@@ -118,7 +122,8 @@ def _install(venv_dir: Path, python: Path, pins: EnginePins, progress: Progress)
     _install_torch(run, pip, pins)
     run.step(
         "installing vLLM and what it needs",
-        # pip resolves no dependencies: the file lists all, and vLLM requires more than are needed.
+        # pip resolves no dependencies: the file lists all that are needed, and vLLM's metadata
+        # demands more.
         [*pip, "--no-deps", "--requirement", str(pins.requirements)],
     )
     _alias_vllm(venv_dir, run)

@@ -1,4 +1,4 @@
-"""Checks that greedy outputs have the baseline's token ids, and came in the predicted steps."""
+"""Checks that greedy outputs have the baseline's token ids, and that they took predicted steps."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,10 @@ from draftworth.records.transcripts import Transcripts
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check, which `what` names, and its result: `right` of the variant's `requests` pass it."""
+    """The result of one check of a variant: `right` of its `requests` have passed.
+
+    what: what a request must have to pass, in words.
+    """
 
     what: str
     variant: str
@@ -38,7 +41,8 @@ def checks_of(
 ) -> Iterator[Check]:
     """Yield two checks of each variant with speculation: of its token ids and of its steps.
 
-    DraftworthError: the run has no outputs of the baseline, or a draft cannot run on them.
+    reader: runs the drafts on the baseline's outputs, which predicts the steps.
+    Raise DraftworthError if the run has no outputs of the baseline, or a draft cannot run on them.
     """
     outputs = outputs_of_run(run, transcripts, experiment.cases)
     ids = {_place(output): output.token_ids for output in outputs}

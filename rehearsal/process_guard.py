@@ -4,9 +4,9 @@ Run as a script: ``python process_guard.py GRACE_SECONDS COMMAND [ARGUMENT ...]`
 its own process group, with a pipe on standard input. When the pipe closes (the parent closed it, or
 died, even by SIGKILL), the command gets SIGTERM, and GRACE_SECONDS later the whole group gets
 SIGKILL. Otherwise vLLM's engine core and workers, which are grandchildren, would continue to run
-after their parent was killed and keep gigabytes of memory. A second process does the same with the
-whole group when this one is killed, and is started again if it is killed itself: a signal from the
-kernel (`PR_SET_PDEATHSIG`) would reach no grandchild.
+after their parent was killed and keep gigabytes of memory. A second process, the second guard, ends
+the group in this way when this process is killed; this process starts it again if it is killed. A
+signal from the kernel (`PR_SET_PDEATHSIG`) would not be enough: it would reach no grandchild.
 
 The script is started with ``python -I -S``, so it imports only the standard library.
 """
@@ -23,7 +23,10 @@ POLL_SECONDS = 0.25  # polling this rarely does not disturb a measurement
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run a command until it exits or the pipe closes, then kill this process and its group."""
+    """Run a command until it exits or standard input closes, then kill this process and its group.
+
+    arguments: the grace time in seconds, then the command.
+    """
     grace_seconds, command = float(arguments[0]), list(arguments[1:])
     # SIGTERM and Ctrl-C must not end this process, because it has to end the group.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

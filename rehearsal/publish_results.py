@@ -1,4 +1,4 @@
-"""Sends a run's result files through the publisher function and reads the metrics back."""
+"""Sends a run's result files through the metrics publisher, and reads the metrics back."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,10 @@ _PERIOD_SECONDS = 60
 
 
 def publish(emulator: Emulator, run: Run, progress: Progress) -> None:
-    """Publish all queued result files. DraftworthError: a file or a sample is not in CloudWatch."""
+    """Publish all queued result files to the embedded CloudWatch, and count the samples there.
+
+    Raise DraftworthError if a file was not published or a sample is missing.
+    """
     published = _feed(emulator, progress)
     results = [key for key in published if key.endswith(RESULT_SUFFIX)]
     verdict = " and the verdict" if len(results) < len(published) else ""

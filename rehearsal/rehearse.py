@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Rehearse and print the verdict; return 1 if the run is not complete or a check failed."""
     check_api_key()
     folder = FolderSink(arguments.out)
-    # `readings` caches the drafts' readings during a search, for `read_outputs` after the run.
+    # The scratch folder keeps what drafts predict during a search for `read_outputs` after it.
     with (
         tempfile.TemporaryDirectory(prefix="draftworth-") as scratch,
         shown_progress(with_time=True) as progress,
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             progress.line("its outputs are not read: interrupted; the measured run is kept")
             raise
-        finally:  # the run is complete, also if reading its outputs failed
+        finally:  # the run was measured, even if reading its outputs failed
             progress.end()
             completed = run_folder.read_run(folder_of_run)
             texts = read_transcripts(folder_of_run, completed.blocks)
@@ -122,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Rehearsal:
-    """One rehearsal; `readings` is a folder that caches what the drafts predict for outputs."""
+    """One rehearsal. readings: a folder that caches what the drafts predict for outputs."""
 
     arguments: argparse.Namespace
     experiment: ResolvedLocal
@@ -191,7 +191,10 @@ class _Rehearsal:
         return predicted
 
     def is_as_predicted(self, run: run_folder.Run, texts: Transcripts) -> bool:
-        """Print the checks of a run with `--pair`; return whether they hold (True without it)."""
+        """Print the checks of a run with `--pair`, and return whether all hold.
+
+        Without `--pair` nothing is checked, and the result is True.
+        """
         if self.arguments.pair is None:
             return True
         checks = list(checks_of(self.experiment, run, texts, self._reader()))
@@ -202,8 +205,9 @@ class _Rehearsal:
     def _draft_reader(self) -> ReadRunsOutputs:
         """Return a function that runs each draft of a search on the baseline's outputs.
 
-        It returns no readings if outputs are not greedy, if a draft cannot run on a given text,
-        or if loads change the prompts' length, because changed prompts are not stored.
+        That function returns what each draft predicts (its readings). It returns nothing if outputs
+        are not greedy, if a draft cannot run on a given text, or if loads change the prompts'
+        length, because changed prompts are not stored.
         """
         local, search = self.experiment, self.experiment.search
         as_they_are = all(load.input_tokens is None for load in local.loads)
@@ -236,7 +240,7 @@ class _Rehearsal:
 
 
 def _fetched(arguments: argparse.Namespace, progress: Progress) -> Path:
-    """Print the GB and time that `--pair`'s models need; fetch them; return the experiment file."""
+    """Print what `--pair`'s models need in GB and time; fetch them; return the experiment file."""
     pair = fetching.PAIRS[arguments.pair]
     engine = "" if (arguments.engine / install.STAMP_NAME).is_file() else _ENGINE_TAKES
     fetches = f"fetches {fetching.missing_gb(pair):.1f} GB, takes {pair.takes}{engine}"
@@ -255,7 +259,6 @@ def _with_options(
             "an experiment with a local release (experiments/rehearsal.yaml); servers that run "
             "already are measured by `draftworth compare`"
         )
-    # Request counts are per run; `times` as many give each repetition the file's counts.
     spec, times = experiment.spec, arguments.repetitions
     if spec.search and (arguments.control or times is not None):
         raise UserInputError(
@@ -265,6 +268,7 @@ def _with_options(
     if arguments.control:
         spec = spec.model_copy(update={"control": True})
     if times is not None:
+        # These counts are per run; multiplied, they give each repetition the counts of the file.
         of_a_run = ("min_requests", "max_requests")
         counts = {name: getattr(spec.workload, name) * times for name in of_a_run}
         work = spec.workload.model_copy(update=counts)

@@ -1,4 +1,4 @@
-"""The servers of a rehearsal: a local engine for each variant and slot."""
+"""The servers of a rehearsal: a local vLLM for each variant and slot (here only a number)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +21,11 @@ READY_DEADLINE_SECONDS = 60.0
 def local_engines(
     experiment: ResolvedLocal, engine_dir: Path, *, progress: Progress
 ) -> Iterator[tuple[RunSpec, Servers]]:
-    """Install the engine in `engine_dir` if needed, and run the variants' servers; yield the run
-    specification and the manager of the servers. DraftworthError: an engine cannot start."""
+    """Run the variants' servers; yield the run specification and the manager of the servers.
+
+    Raise DraftworthError if the engine cannot be installed or a server cannot start.
+    engine_dir: where the engine is, or gets installed.
+    """
     python = install_engine(engine_dir, progress=progress)
     engines: dict[str, EngineServer] = {}
     servers: dict[str, list[Server]] = {}
@@ -39,8 +42,12 @@ def local_engines(
 
 
 def _places(experiment: ResolvedLocal) -> Iterator[tuple[ResolvedVariant, int, str]]:
-    """Yield (variant, slot, server name): first one server of each variant, then, in the next slot,
-    the second servers for repetitions or a control. All candidates of a search have slot 1."""
+    """Yield the variant, the slot and the name of each server.
+
+    First comes one server per variant, then the second servers that repetitions or a control need,
+    each in the slot after that of its variant's first server. In a search the baseline has slot 0,
+    and all candidates have slot 1.
+    """
     spec, variants = experiment.spec, experiment.variants
     for number, variant in enumerate(variants):
         slot = number if spec.search is None else int(not variant.is_baseline)

@@ -1,4 +1,4 @@
-"""The controller's actions after a decision: the group's size, drains, the deadline's schedule."""
+"""The controller's actions: set the node group's size, end drains, schedule the deadline."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from lambdas.s3_document import error_code
 DEADLINE_TRIGGER = "deadline"
 # EKS adds this lifecycle hook to each managed node group's Auto Scaling group, to drain nodes.
 DRAIN_HOOK = "Terminate-LC-Hook"
-# EKS's error codes while another change of the group is in progress, or it is not active yet.
+# EKS's error codes while another change of the group is in progress, or before it is active.
 BUSY = {"ResourceInUseException", "InvalidRequestException"}
 
 
@@ -31,7 +31,7 @@ def set_desired_size(plan: CapacityPlan, clients: Clients, size: int) -> None:
 
 
 def end_drain(nodes: NodeGroup, clients: Clients, instance: str) -> None:
-    """End the drain of a node that is not needed any more.
+    """End the drain of a node that is not needed any more. instance: its EC2 instance id.
 
     EKS tries to evict the pods of such a node for up to a quarter of an hour. The node is paid for
     during that time, and nothing on it needs to be saved.

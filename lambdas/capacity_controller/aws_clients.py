@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Clients:
-    """boto3 clients, for observing and for acting."""
+    """The boto3 clients with which the controller observes AWS and acts."""
 
     s3: S3Client
     eks: Any

@@ -23,8 +23,10 @@ _VISIBLE = "[!-~]*"  # printable ASCII without spaces
 def send_response(
     event: Mapping[str, Any], *, error: str | None, opener: OpenerDirector | None = None
 ) -> bool:
-    """Tell CloudFormation how the request `event` ended; False: the URL is not CloudFormation's.
+    """Send CloudFormation the result of the request `event`.
 
+    Return False, and send nothing, if the request's URL is not CloudFormation's. Raise OSError or
+    HTTPException if the last of `RESPONSE_ATTEMPTS` attempts fails.
     error: why the request failed; None: it succeeded. opener: None stands for urllib's default.
     """
     url, stack_id = event["ResponseURL"], str(event["StackId"])
@@ -44,7 +46,7 @@ def send_response(
     request = Request(url, data=data, method="PUT", headers={"Content-Type": ""})  # noqa: S310 - https
     for left in reversed(range(RESPONSE_ATTEMPTS)):
         try:
-            # urllib does not follow redirects of a PUT.
+            # Only the checked URL gets the response: urllib does not follow redirects of a PUT.
             (opener or build_opener()).open(request, timeout=RESPONSE_TIMEOUT_SECONDS).close()
         except (OSError, HTTPException):
             if not left:

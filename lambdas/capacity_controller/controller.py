@@ -41,13 +41,14 @@ UNSENT_AFTER_SECONDS = 600.0
 REPORT_REFUSED_SIZE_AFTER_SECONDS = 600.0
 BUSY_PAUSE_SECONDS = 5.0
 HOUR_SECONDS = 3600.0
-# A state further ahead of our clock is refused; clocks in AWS differ by milliseconds.
+# A state with times further than this in the future is refused; clocks in AWS differ by
+# milliseconds.
 MAX_CLOCK_DIFFERENCE_SECONDS = 3600.0
 _LONGEST_PAUSE_SECONDS = 0.5
 
 
 class TooManyConflictsError(Exception):
-    """Other invocations changed the state at each attempt; a later invocation reconciles."""
+    """Other invocations changed the state at each attempt; a later invocation will reconcile."""
 
 
 class NotZeroError(Exception):
@@ -75,10 +76,11 @@ class Controller:
         )
 
     def reconcile(self, trigger: str, *, function_arn: str) -> bool:
-        """Observe AWS, decide and act; return False if no deployment is known.
+        """Observe AWS, decide and act; return False if there is no state with a deployment.
 
         After any error but DocumentError (S3 has no valid state) a later invocation can succeed.
-        trigger: words for the log. function_arn: what the schedule of the deadline invokes.
+        trigger: what invoked the function, in words for the log.
+        function_arn: the function that the schedule of the deadline invokes.
         """
         for _ in range(MAX_ATTEMPTS):
             stored = self.document.read()
@@ -92,7 +94,7 @@ class Controller:
             except ConflictError:
                 self.pause()
         if deployment and any(limits_reached(deployment, self.clock())):
-            self._is_at_zero(deployment.plan)  # zero nodes, although no write succeeded
+            self._is_at_zero(deployment.plan)  # asks for zero nodes, although no write succeeded
         raise TooManyConflictsError(f"the state changed {MAX_ATTEMPTS} times during {trigger}")
 
     def log_failure(self, event: str, error: Exception) -> None:
@@ -112,8 +114,8 @@ class Controller:
     def mail_at_most_every(self, seconds: float, notification: Notification) -> None:
         """Send a mail at most once per hour or day, although it cannot be recorded as sent.
 
-        It is sent at the first heartbeat of each period. seconds: the length of a period: an hour,
-        from each full hour, or a day, from midnight UTC.
+        It is sent at the first heartbeat of each period. seconds: the length of a period: 3600,
+        which begins at each full hour, or 24 x 3600, which begins at midnight UTC.
         """
         if self.clock() % seconds < HEARTBEAT_MINUTES * 60:
             self.publish(notification)
@@ -259,9 +261,10 @@ class Controller:
         return error is None, error
 
     def _ask_again(self, step: Transition, nodes: NodeGroup) -> bool:
-        """Ask for zero nodes although EKS shows that size; return whether EKS accepted it.
+        """Ask for zero nodes again if instances stay at that size; return whether EKS accepted it.
 
-        Whether EKS accepts a size that it has is not documented, so a refusal fails nothing.
+        Whether EKS accepts the size that a group already has is not documented, so a refusal is
+        only logged.
         """
         if not step.asks_again or nodes.desired_size != 0:
             return False
@@ -277,13 +280,13 @@ class Controller:
             self._attempt(end, "drain not ended", instance=instance)
 
     def _schedule(self, step: Transition, function_arn: str) -> float | None:
-        # If this fails, the next invocation tries again; each heartbeat checks the deadline too.
         wanted, current = step.schedule_at_unix_s, step.state.schedule_at_unix_s
         if wanted == current:
             return current
         schedule = functools.partial(
             actions.schedule_deadline, step.deployment.plan, self.clients, self.settings
         )
+        # If this fails, the next invocation tries again; each heartbeat checks the deadline too.
         error = self._attempt(lambda: schedule(wanted, function_arn), "schedule not set")
         return wanted if error is None else current
 
@@ -303,7 +306,8 @@ class Controller:
                 state,
                 outbox=tuple(one for one in state.outbox if one.id not in sent),
                 problems=(*state.problems, *problems),
-                # If another invocation wrote, it may have changed the schedule; None sets it again.
+                # If another invocation wrote, it may have changed the schedule; with None the next
+                # reconciliation sets it again.
                 schedule_at_unix_s=schedule_at_unix_s if undisturbed else None,
             )
             try:
@@ -336,8 +340,8 @@ class Controller:
     def _claim_left_over(
         self, stored: Stored[State], now: float
     ) -> tuple[Stored[State], tuple[Notification, ...]]:
-        # `made_at_unix_s` is written before sending. In the other order, while the state cannot be
-        # written, each heartbeat would send the same notifications again.
+        # The new `made_at_unix_s` is written before the notifications are sent. In the other order
+        # each heartbeat would send them again while the state cannot be written.
         state = stored.document
         claimed = tuple(
             replace(n, made_at_unix_s=now) if n.made_at_unix_s < now - UNSENT_AFTER_SECONDS else n

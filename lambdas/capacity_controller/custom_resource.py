@@ -1,8 +1,8 @@
-"""Handles CloudFormation's custom resource: a deployment is created, updated, deleted.
+"""Handles requests of CloudFormation's custom resource: a deploy, its rollback, its deletion.
 
-The stack has one such resource for all Jobs. Its physical id never changes, so CloudFormation sends
-no Delete for an old Job. A rollback is an Update with the old plan; the state still has that plan's
-deployment, with its deadline and its cost.
+The stack has one such resource for all its measuring Jobs. Its physical id never changes, so
+CloudFormation sends no Delete for an old Job. A rollback is an Update with the old plan; the state
+still has that plan's deployment, with its deadline and its cost.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from lambdas.s3_document import ConflictError
 
 RequestType = Literal["Create", "Update", "Delete"]
 MAX_ATTEMPTS = 20
-# Time at the end of the invocation that is reserved for the response.
+# Time at the end of the invocation that is reserved for the response to CloudFormation.
 RESERVE_SECONDS = 20.0
 # How many request ids are kept to recognize repeats; CloudFormation repeats a request a few times.
 REMEMBERED_REQUESTS = 20
@@ -31,9 +31,11 @@ class DeploymentError(Exception):
 def handle_request(
     event: Mapping[str, Any], controller: Controller, *, function_arn: str, ends_unix_s: float
 ) -> None:
-    """Record a deploy. A Delete scales its node group to zero, and a deploy that replaces a node
-    group scales that one to zero. Raise DeploymentError if that fails, or if instances stay there.
+    """Handle a Create, Update or Delete request; raise DeploymentError if it cannot be fulfilled.
 
+    Create and Update record the deploy of the request's plan. If this plan has another node group
+    than the previous one, the previous group is scaled to zero; the deploy is refused if instances
+    remain there at size zero. Delete scales the node group to zero.
     ends_unix_s: when Lambda ends this invocation.
     """
     plan, kind = _plan(event), event["RequestType"]
@@ -55,9 +57,10 @@ def handle_request(
 
 
 def _check_nothing_remains(plan: CapacityPlan, controller: Controller) -> None:
-    """Refuse another node group while instances of the one before stay at a size of zero.
+    """Raise DeploymentError if the plan replaces a node group that has instances at size zero.
 
-    The state keeps its record of them, so that the mails about them go on after the rollback.
+    The state keeps its record of these instances, so that the mails about them go on after
+    CloudFormation's rollback.
     """
     stored = controller.document.read()
     state = stored.document if stored else None
@@ -79,14 +82,15 @@ def _check_nothing_remains(plan: CapacityPlan, controller: Controller) -> None:
 def _leave_replaced_group(
     event: Mapping[str, Any], plan: CapacityPlan, controller: Controller, ends_unix_s: float
 ) -> None:
-    """Take the nodes of the plan before to zero if it has another node group.
+    """Scale the previous plan's node group to zero if the new plan has another one.
 
-    CloudFormation deletes that group last of all, and calls the update complete even if it cannot.
+    CloudFormation deletes the previous group last of all, and calls the update complete even if it
+    cannot delete it.
     """
     try:
         text = event.get("OldResourceProperties", {}).get("Plan")
         before = None if text is None else load_record(CapacityPlan, text)
-    except RecordError as error:  # of another version, which cannot be read
+    except RecordError as error:  # another version of this project wrote the previous plan
         controller.log_failure("the plan before the deploy is not known", error)
         return
     if before is not None and before.nodegroup_name != plan.nodegroup_name:
@@ -98,7 +102,7 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
 
     A Job that was deployed earlier keeps the time of its deploy, so that only a changed
     `deadline_minutes` moves its deadline, not a repeated request or a rollback. A stack that is
-    created again gets a new deadline. The paid node time of such a Job is kept in every case.
+    created again gets a new deadline. The paid node time of an earlier Job is kept in every case.
     """
     earlier, before = state.deployments.get(plan.job_name), state.deployment
     new = NodeTime(node_seconds=0.0, instances=0, observed_at_unix_s=now)
@@ -115,7 +119,8 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
     deployed_at = now
     if earlier and not (request == "Create" and state.status == "ended"):
         deployed_at = earlier.deployed_at_unix_s
-        # A Job that is deployed again gets its start-up time again, unless a server was given up.
+        # A Job that is deployed again gets its whole start-up time again, but a server that was
+        # given up stays so. A repeated deploy of the current Job changes neither.
         servers = replace(servers, gave_up=earlier.servers.gave_up)
         if state.status == "active" and state.current == plan.job_name:
             servers = earlier.servers
@@ -126,7 +131,7 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
     return replace(
         state.with_deployment(deployment),
         status="active",
-        # The group before has no instances that stay, or this deploy would have been refused.
+        # `_check_nothing_remains` has made sure that a replaced group has no such instances.
         remaining=None if another_group else state.remaining,
     )
 
@@ -145,7 +150,7 @@ def _plan(event: Mapping[str, Any]) -> CapacityPlan | None:
 def _update_state(
     controller: Controller, request_id: str, change: Callable[[State], State]
 ) -> None:
-    """Change the state once for each request, however often it is delivered."""
+    """Change the state once per request, however often CloudFormation delivers the request."""
     for _ in range(MAX_ATTEMPTS):
         stored = controller.document.read()
         state = stored.document if stored else State(deployments={})

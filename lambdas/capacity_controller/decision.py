@@ -50,14 +50,15 @@ Reason = Literal[
     "unknown",
 ]
 # A node is ready some minutes after its start, and a measuring pod writes a file at once. If there
-# is no such file after this much paid time, the pod lacks its image or memory.
+# is no such file after this much paid time per node, the pod lacks its image or memory.
 BEGIN_WITHIN_NODE_SECONDS = 45 * 60
 # A canary, a stager and the measuring Job report within a minute after their image is pulled. If a
 # mount or the pull fails, no container starts, and nothing is reported.
 SILENT_AFTER_SECONDS = 10 * 60
-# A pod tests its devices in seconds if all is well, in `SELF_TEST_LIMIT_MINUTES` at most. `plan`
-# assumes that a node first starts within 10 minutes and pulls the image within 8. A pod that says
-# nothing by then has no container: a device, a volume or the image cannot be had.
+# Paid time per node in which a server's pod must report its self-test. The test takes seconds if
+# all is well, `SELF_TEST_LIMIT_MINUTES` at most. `plan` assumes that before it a node starts within
+# 10 minutes and pulls the image within 8. A pod that has reported nothing by then has no container:
+# a device, a volume or the image is missing.
 SELF_TEST_WITHIN_NODE_SECONDS = 30 * 60
 # For these reasons, nodes of a paid Capacity Block stay: another deploy can solve the problem.
 _HELD_IN_A_BLOCK: frozenset[Reason] = frozenset(
@@ -158,8 +159,8 @@ def _reasons_against(
 
 
 def _held(decision: Decision, observation: Observation, now: float) -> Decision:
-    # A node group of size 0 stays at 0, in a Capacity Block too.
     block = observation.block
+    # A node group of size 0 stays at 0, in a Capacity Block too.
     if decision.reason not in _HELD_IN_A_BLOCK or not observation.nodes.desired_size:
         return decision
     if isinstance(block, Unknown):  # EKS and EC2 end the block's nodes in any case
@@ -198,7 +199,7 @@ def _failed(observation: Observation) -> Iterator[Decision]:
 
 
 def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Yield a decision if a server was given up; unlike that of `_failed`, it quotes the log."""
+    """Yield a decision, with the end of the server's log, if a server was given up."""
     if deployment.servers.gave_up:
         servers = observation.servers
         lines = () if isinstance(servers, Unknown) else servers.last_lines
@@ -222,8 +223,8 @@ def _self_test_silent(deployment: Deployment, observation: Observation) -> Itera
 
     A measured result counts as the ended self-test of a server that cannot report its state. After
     the first self-test only the longer limit of `_no_server_ready` holds, because one of two nodes
-    may wait for capacity while the other is paid for. For nodes from before the deploy, too, only
-    that limit holds: a server that the deploy left unchanged may still compile there.
+    may wait for capacity while the other is paid for. Nodes that existed before the deploy have
+    only that longer limit too: a server that the deploy left unchanged may still compile there.
     """
     plan, waited = deployment.plan, deployment.without_server_seconds
     servers, run = observation.servers, observation.run
@@ -291,7 +292,10 @@ def _not_staged(observation: Observation) -> Iterator[Decision]:
 
 
 def _not_tried(deployment: Deployment, observation: Observation, now: float) -> Iterator[Decision]:
-    """Yield a decision until all canaries succeed; nodes stay until a canary fails or is silent."""
+    """Yield a decision for no new nodes until all canaries have succeeded.
+
+    Nodes that exist stay until a canary fails or is silent for too long.
+    """
     canaries, nodes_up = observation.canaries, observation.nodes.desired_size
     if isinstance(canaries, Unknown) or canaries.state == "ok":
         return
@@ -305,7 +309,7 @@ def _not_tried(deployment: Deployment, observation: Observation, now: float) -> 
 
 
 def canary_is_silent(deployment: Deployment, observation: Observation, now: float) -> bool:
-    """Return whether a report is still missing SILENT_AFTER_SECONDS after deploy and staging."""
+    """Return whether a canary has not reported SILENT_AFTER_SECONDS after deploy and staging."""
     canaries, models = observation.canaries, observation.models
     if isinstance(canaries, Unknown) or isinstance(models, Unknown):
         return False

@@ -54,7 +54,7 @@ def handle(
         controller.log_failure(f"CloudFormation {event['RequestType']} failed", failure)
         error = f"{type(failure).__name__}: {failure}"
     if not send_response(event, error=error, opener=opener):
-        # An exception would make Lambda deliver the event again.
+        # This is only logged, because an exception would make Lambda deliver the event again.
         without_signature = str(event["ResponseURL"]).partition("?")[0][:100]
         why = f"{without_signature!r} is not CloudFormation's bucket; its answer is not sent"
         controller.log({"level": "ERROR", "event": "CloudFormation was not answered", "error": why})

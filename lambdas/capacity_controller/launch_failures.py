@@ -25,7 +25,12 @@ _MESSAGE_CHARACTERS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Why nodes are missing, in AWS's words. A kind is reported once until no node is missing."""
+    """Why nodes are missing.
+
+    kind: CAPACITY, QUOTA, LAUNCH, or the code of another issue of the node group. A kind is
+        reported once until no node is missing.
+    message: the reason in AWS's words.
+    """
 
     kind: str
     message: str

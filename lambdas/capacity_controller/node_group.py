@@ -38,7 +38,10 @@ class NodeGroup:
 
 
 def node_group(plan: CapacityPlan, clients: Clients, *, since: float) -> NodeGroup:
-    """Observe the node group and its instances. since: as in `observe`."""
+    """Observe the node group and its instances; raise boto3's error if EKS cannot be asked.
+
+    since: failed launches of nodes before this Unix time are ignored.
+    """
     try:
         group = clients.eks.describe_nodegroup(
             clusterName=plan.cluster_name, nodegroupName=plan.nodegroup_name

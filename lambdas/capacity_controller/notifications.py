@@ -83,7 +83,7 @@ def of_decision(
 
 
 def _subject(decision: Decision, size: str, observation: Observation) -> str:
-    """Return the subject of the mail about a decision; size: the number of nodes, in words."""
+    """Return the subject of the mail about a decision; size: a number of nodes or `unchanged`."""
     nodes = f"{size} {'node' if size == '1' else 'nodes'}"
     reason = decision.reason.replace("_", " ")
     run = observation.run
@@ -136,10 +136,11 @@ def of_mail(
     error: str = "",
     now: float,
 ) -> Notification:
-    """Return the mail of this kind.
+    """Return the mail of the kind `mail`.
 
-    observation: what the text quotes; None: it quotes nothing that was observed.
-    number: how many nodes were lost (LOST_NODES) or desired (SIZE_NOT_SET). error: AWS's error.
+    observation: needed if the text of this mail quotes what was observed; else None.
+    number: how many nodes were lost (LOST_NODES) or desired (SIZE_NOT_SET).
+    error: AWS's error, if the text quotes one.
     """
     plan = deployment.plan
     deadline, values = deployment.own_deadline_unix_s, dict[str, object]()
@@ -161,7 +162,10 @@ def of_mail(
 def of_remaining(
     mail: Mail, deployment: Deployment, remaining: Remaining, nodes: NodeGroup, *, now: float
 ) -> Notification:
-    """Return the mail about instances that stay although zero nodes are desired, or have gone."""
+    """Return the mail NODES_REMAIN or NODES_GONE: instances stay at zero desired nodes, or stayed.
+
+    remaining: since when they stay, and what node time they have used.
+    """
     plan, since = deployment.plan, remaining.since_unix_s
     node_hours = remaining.node_seconds / 3600
     cost = "cost" if deployment.block_node_seconds is None else "cost_in_block"

@@ -14,7 +14,7 @@ from lambdas.capacity_controller.s3_reading import QUOTED_LINES, pages_of, read_
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# Each Job object has one run, and a name has few Job objects.
+# Each Kubernetes Job object has one run, and few Job objects ever have the same name.
 MAX_RUNS = 100
 
 
@@ -42,6 +42,7 @@ def run_of(s3: S3Client, bucket: str, job_name: str) -> ObservedRun:
     """Observe the Job's runs: return the first that is over; if none is, whether a run has begun.
 
     Each Job object of this name has one run. `run.json` is written last, when the run is over.
+    Raise ValueError if there are more than `MAX_RUNS`.
     """
     pages = pages_of(s3, bucket, f"{results.RUNS_FOLDER}/{job_name}-")
     folders = [entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes", [])]
@@ -71,7 +72,7 @@ def run_of(s3: S3Client, bucket: str, job_name: str) -> ObservedRun:
 
 
 def _verdict(s3: S3Client, bucket: str, folder: str) -> tuple[str, tuple[str, ...]]:
-    """Return the decision and the sentences of a run's verdict; without one, "" and why."""
+    """Return a run's decision and its verdict's sentences; if these are not known, "" and why."""
     # The run is over with or without a verdict, so no error here may keep nodes up.
     try:
         verdict = read_record(Verdict, s3, bucket, f"{folder}{VERDICT_FILE}")

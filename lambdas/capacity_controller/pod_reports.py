@@ -1,4 +1,8 @@
-"""Observes in S3 what canaries and servers, which run in pods, have reported since the deploy."""
+"""Observes in S3 what the pods of canaries and servers have reported since the deploy.
+
+A canary is a Job that tests a variant's mounts and permissions on a CPU node before an accelerator
+starts.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Canaries:
-    """The state of the canaries together, from their reports since the deploy.
+    """What the canaries, one per variant, have reported since the deploy, summarized.
 
-    State `missing`: `text` names variants without a report. `failed`: `text` is a canary's error,
-    and `last_lines` is the end of its log. `unreadable`: a report is not valid.
+    State `ok`: all canaries have succeeded. `missing`: `text` names the variants without a report.
+    `failed`: `text` is a canary's error, and `last_lines` is the end of its log. `unreadable`: a
+    report is not valid.
     """
 
     state: Literal["ok", "missing", "failed", "unreadable"]
@@ -74,8 +79,8 @@ def servers_of(s3: S3Client, bucket: str, names: Iterable[str], *, since: float)
         read_if_valid(ServerState, s3, bucket, server_state_key(server)) for server in names
     ]
     states = [state for state in reported if state is not None and state.since_unix_s >= since]
-    # Of a variant's two servers only the newer state counts: a server that was killed cannot
-    # replace its last state.
+    # A variant can have two servers, of which one runs at a time. Only the newer state counts,
+    # because a server that was killed could not overwrite its last state.
     newest = {s.variant: s for s in sorted(states, key=lambda state: state.since_unix_s)}
     healthy = [state.since_unix_s for state in newest.values() if state.phase == "healthy"]
     servers = Servers(

@@ -16,13 +16,18 @@ from lambdas.capacity_controller.notifications import Mail, of_mail, of_remainin
 MAIL_AFTER_SECONDS = 30 * 60
 MAIL_EVERY_SECONDS = 24 * 3600
 # Auto Scaling may look at a protected instance only hours later, and a node costs as much as
-# thousands of calls. At each heartbeat EKS would always be busy, and refuse a deploy's change.
+# thousands of calls. If EKS were asked at each heartbeat, it would always be busy, and refuse a
+# deploy's change.
 ASK_AGAIN_SECONDS = 30 * 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class Due:
-    """The next record of the instances, and what is due: asking for zero nodes again, mails."""
+    """What is due because of instances that stay although zero nodes are desired.
+
+    remaining: the record of these instances for the next state; None: there are none.
+    asks_again: whether EKS must be asked for zero nodes again. mails: mails to send.
+    """
 
     remaining: Remaining | None = None
     asks_again: bool = False
@@ -40,8 +45,9 @@ def due(
 ) -> Due:
     """Return what is due after a decision.
 
-    before: the record until now. paid_seconds: the node time that this observation added to the
-    deployment's. Instances that cannot be seen are as many as were last seen.
+    before: the record of remaining instances in the previous state; None: there were none.
+    paid_seconds: the node time that was paid since the previous observation. If the instances
+    cannot be counted now, the number that was last seen is used.
     """
     size = decision.desired_size
     if before is not None:
@@ -57,7 +63,7 @@ def due(
         if before.mailed_at_unix_s is None:
             return Due()
         return Due(mails=(of_remaining(Mail.NODES_GONE, deployment, before, nodes, now=now),))
-    # If nothing can be decided now, a size of zero stays zero.
+    # A group of size zero stays at zero if nothing can be decided now (`size` is None).
     if size == 0 or nodes.desired_size == 0:
         return _of_staying(before, deployment, nodes, now)
     return Due(remaining=before)
@@ -77,7 +83,7 @@ def _of_staying(before: Remaining, deployment: Deployment, nodes: NodeGroup, now
 def _of_foreign(
     before: Remaining | None, deployment: Deployment, decision: Decision, now: float
 ) -> Due:
-    """Return what is due for a group that was ours, had nodes, and does not carry our tags now."""
+    """Return what is due for a node group that no longer has our tags, but had nodes of ours."""
     should_be_gone = before is not None or any(limits_reached(deployment, now))
     if not should_be_gone or not deployment.node_time.instances:
         return Due(remaining=before)
@@ -88,7 +94,7 @@ def _of_foreign(
 
 
 def unseen(before: Remaining | None, *, now: float) -> Remaining | None:
-    """Return the record after a mail that the node group cannot be read; None: no mail is due."""
+    """Return the record for the next state if the daily mail NODES_NOT_SEEN is due; else None."""
     record = before or _new(now)
     if not _mail_is_due(record, now, first_after_seconds=0.0):
         return None

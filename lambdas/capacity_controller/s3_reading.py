@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Lines of a log or a verdict in one notification: Amazon SNS accepts 256 KiB, and up to 50
 # notifications wait in the state.
 QUOTED_LINES = 20
-# A page of S3 has 1000 keys.
+# A page of an S3 listing has at most 1000 keys.
 MAX_PAGES = 10
 
 R = TypeVar("R")
@@ -47,6 +47,9 @@ def quotable_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def pages_of(s3: S3Client, bucket: str, prefix: str) -> Iterable[ListObjectsV2OutputTypeDef]:
-    """List a folder, `prefix`, without the content of its folders; at most `MAX_PAGES` pages."""
+    """List the objects and folders that begin with `prefix`, in at most `MAX_PAGES` pages.
+
+    The content of these folders is not listed.
+    """
     paginator = s3.get_paginator("list_objects_v2")
     return islice(paginator.paginate(Bucket=bucket, Prefix=prefix, Delimiter="/"), MAX_PAGES)

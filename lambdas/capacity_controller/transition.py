@@ -1,4 +1,7 @@
-"""Computes the next state from state, observation and Unix time `now`, without calls to AWS."""
+"""Computes the controller's next state from its state and an observation, without calls to AWS.
+
+`now` is a Unix time in seconds everywhere.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -31,7 +34,7 @@ class Transition:
 
     state: the next state; equal to the previous state if nothing changed.
     is_new: whether Job, size or reason differ from the last decision; never for reason `unknown`.
-    asks_again: whether zero nodes are asked for although EKS shows that size: instances stay.
+    asks_again: whether EKS is asked for zero nodes again, because instances stay at that size.
     notifications: new notifications, which are in the state's outbox too.
     schedule_at_unix_s: the time for the deadline's schedule; None: there must be no schedule.
     """
@@ -58,8 +61,9 @@ def transition(
     decision = decide(deployment, state.status, observation, now=now)
     current, is_new = _current_decision(last, deployment, decision, now)
     if is_new and decision.desired_size:
-        # Paid node time counts from now, not from the last observation. The start-up time begins
-        # anew, unless the Job's nodes exist already, in a group that looked foreign.
+        # Nodes are asked for now, so paid node time counts from now, not from the last observation.
+        # The start-up time begins anew too, unless the Job's nodes exist already: they do if the
+        # group lacked our tags for a while.
         counted = replace(deployment.node_time, observed_at_unix_s=now)
         deployment = replace(deployment, node_time=counted)
         another_job = last is None or last.job_name != deployment.plan.job_name
@@ -139,10 +143,10 @@ def _observed(
 
 
 def _nodes_lost(deployment: Deployment, instances: int | None, *, of: int) -> int:
-    """Return how many nodes were lost since the last observation, if `of` nodes should exist.
+    """Return how many of the `of` nodes that should exist were lost since the last observation.
 
-    Nodes beyond `of` are not counted, neither then nor now: a node that was replaced before it
-    ended is not lost. instances: the number now; None: it is unknown, so no node counts as lost.
+    Nodes beyond `of` are not counted: a node that was replaced before it ended is not lost.
+    instances: the number now; None: it is unknown, so no node counts as lost.
     """
     if instances is None:
         return 0
@@ -196,7 +200,11 @@ def _job_is_silent(observation: Observation, now: float) -> bool:
 def _schedule(
     state: State, deployment: Deployment, decision: Decision, observation: Observation, now: float
 ) -> float | None:
-    """Return the deadline, rounded up; None: passed or stack deleted; undecided: the old value."""
+    """Return the Unix time for the deadline's schedule, rounded up to a full minute.
+
+    None: there must be no schedule, because the deadline has passed or the stack is deleted.
+    Without a decision the schedule stays as it is.
+    """
     if decision.reason == "unknown":
         return state.schedule_at_unix_s
     end = deadline_unix_s(deployment, observation)

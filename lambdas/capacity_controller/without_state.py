@@ -1,6 +1,6 @@
 """What the controller does while its state is missing or cannot be read.
 
-It starts no node, and takes nodes to zero at the limits of the plan that the event has.
+It starts no node, and takes nodes to zero at the deadline and budget of the plan in the event.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from lambdas.capacity_controller.observation import observe
 from lambdas.capacity_controller.remaining_nodes import MAIL_AFTER_SECONDS, MAIL_EVERY_SECONDS
 from lambdas.s3_document import DocumentError, read_object
 
-# These reads and the pauses between them take a minute: a shorter failure of S3 has no effect.
+# So many reads and the pauses between them take a minute: a shorter failure of S3 has no effect.
 STATE_READS = 12
 _NO_STATE = "none"
 
@@ -52,7 +52,8 @@ def keep_to_limits(
         event = "scaled to zero without a state"
         controller.log({"level": "ERROR", "event": event, "text": lost.text})
         controller.publish(lost)
-    # No state is normal before the first deploy. The function's alarm reports failures of S3.
+    # Only the cases below need a mail: a missing state is normal before the first deploy, when the
+    # size is 0, and the function's alarm reports failures of S3.
     elif isinstance(error, DocumentError):
         _mail_once(controller, lost, about=error.etag)
     elif nodes.desired_size != 0 and error is None:
@@ -71,7 +72,7 @@ def _can_be_read(controller: Controller) -> bool:
 
 
 def _mail_about_remaining(controller: Controller, plan: CapacityPlan, nodes: NodeGroup) -> None:
-    """Report every day that instances stay at size zero, from when the group was last changed."""
+    """Report daily that instances stay at size zero; their time counts from the last change."""
     now, since = controller.clock(), nodes.modified_at_unix_s
     if not nodes.instances or since is None or now - since < MAIL_AFTER_SECONDS:
         return
@@ -89,7 +90,7 @@ def _mail_about_remaining(controller: Controller, plan: CapacityPlan, nodes: Nod
 def _end(
     controller: Controller, plan: CapacityPlan, nodes: NodeGroup, *, is_deadline: bool
 ) -> Decision | None:
-    """Return why nodes that are up must go to zero; None if they stay."""
+    """Return the decision that the nodes must go to zero; None if they stay."""
     if is_deadline:
         return Decision(desired_size=0, reason="deadline", text="their deadline has passed")
     now = controller.clock()
@@ -117,9 +118,10 @@ def _assumed_deployment(
 def _mail_once(
     controller: Controller, notification: controller_state.Notification, *, about: str
 ) -> None:
-    """Report a lost state, unless the object UNREADABLE_STATE_KEY shows that it was reported last.
+    """Report a lost state, unless the object UNREADABLE_STATE_KEY says that it was reported.
 
-    about: the ETag of a state that cannot be read; `none` if there is no state.
+    about: the content of that object after the report: the ETag of a state that cannot be read;
+        `none` if there is no state.
     """
     s3, bucket = controller.clients.s3, controller.settings.results_bucket
     try:

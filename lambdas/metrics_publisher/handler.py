@@ -26,16 +26,16 @@ from lambdas.metrics_publisher.s3_events import created_object
 from lambdas.runtime import CLIENT_CONFIG, Context, Log, log_line
 
 BUCKET_VARIABLE = "RESULTS_BUCKET"
-# For the rehearsal, where no Lambda ends the invocation.
+# For a rehearsal on one machine, where no Lambda ends the invocation.
 DEFAULT_INVOCATION_SECONDS = 60.0
-# Fields of a log line, which the dashboard queries.
+# Fields of a verdict's log line, which the dashboard queries.
 HEADLINE_FIELD, FINDINGS_FIELD = "verdict", "findings"
 # A reason can quote two keys of up to 1024 characters.
 REASON_CHARACTERS = 2000
 
 
-# The messages that are not done, `{"batchItemFailures": [{"itemIdentifier": ID}, ...]}`; SQS
-# deletes all others.
+# Names the failed messages of a batch, `{"batchItemFailures": [{"itemIdentifier": ID}, ...]}`; SQS
+# deletes all other messages of the batch.
 BatchResponse = dict[str, list[dict[str, str]]]
 
 
@@ -47,7 +47,10 @@ def handler(event: Mapping[str, Any], context: Context | None) -> BatchResponse:
 def handle_batch(
     event: Mapping[str, Any], context: Context | None, *, publisher: Publisher, log: Log = log_line
 ) -> BatchResponse:
-    """Publish the files of an SQS batch; the response names the messages that are not done."""
+    """Publish the files that an SQS batch names; the response names the messages that failed.
+
+    context: None outside Lambda; then `DEFAULT_INVOCATION_SECONDS` are left.
+    """
     seconds = (
         DEFAULT_INVOCATION_SECONDS
         if context is None

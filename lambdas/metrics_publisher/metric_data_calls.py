@@ -2,8 +2,9 @@
 
 CloudWatch stores standard-resolution metrics by the minute, so values are grouped by metric and by
 the minute of the request's start or of the block's end. A group becomes an array of unique values
-and one of their counts, from which CloudWatch computes percentiles as from single values. One file
-gives the same calls in the same order, so a later delivery can go on where an earlier one stopped.
+and an array of their counts, from which CloudWatch computes percentiles as from single values. The
+same file always gives the same calls in the same order, so a later delivery of its message can go
+on where an earlier one stopped.
 
 Limits (API reference of PutMetricData and MetricDatum, read from botocore 1.44's service model):
 150 unique values in a datum's array; 1000 data and 1 MB in a call; values within +-2**360;
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 MAX_VALUES_PER_DATUM = 150
 MAX_DATA_PER_CALL = 1000
 MAX_DIMENSION_LENGTH = 1024
-# Bytes without compression in CloudWatch's longest protocol, the query protocol of older SDKs
-# (`MetricData.member.12.Values.member.34=56.789012&`); boto3 sends fewer.
+# Sizes without compression in CloudWatch's most verbose protocol, the query protocol of older SDKs
+# (`MetricData.member.12.Values.member.34=56.789012&`); boto3 sends fewer bytes.
 MAX_CALL_BYTES = 900_000
 _BYTES_PER_VALUE = 120
 _BYTES_PER_DATUM = 600

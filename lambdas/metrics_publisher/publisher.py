@@ -108,9 +108,10 @@ class Publisher:
     clock: Callable[[], float] = time.time
 
     def publish(self, source: ObjectCreated, *, deadline_unix_s: float) -> Publication:
-        """Publish one file, unless that was done; the invocation ends at `deadline_unix_s`.
+        """Publish one file, unless an earlier delivery of its message has published it.
 
         After any error but UnusableError the next delivery can succeed.
+        deadline_unix_s: when Lambda ends this invocation.
         """
         self._check_source(source)
         data, written_at_unix_s = self._read(source.key)

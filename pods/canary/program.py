@@ -107,7 +107,7 @@ def read_artifacts(
 
 
 def _probe(folder: Path, file: checkpoints.StoredFile) -> None:
-    """Check a file's size and read both its ends; raise OSError if anything is wrong or missing."""
+    """Check a file's size and read both its ends; raise OSError if a byte is missing."""
     with open_file(folder / file.path) as opened:
         size_bytes = os.fstat(opened.fileno()).st_size
         if size_bytes != file.size_bytes:

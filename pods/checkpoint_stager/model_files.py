@@ -37,7 +37,7 @@ class CorruptFileError(DraftworthError):
 
 @dataclass(frozen=True, kw_only=True)
 class HubFile:
-    """A file of a repository at one commit.
+    """A file of a model repository of the Hugging Face hub, at one commit.
 
     sha256: the hash of a file in large file storage (Git LFS); None for other files.
     git_sha1: git's hash of the file's blob; for a file in large file storage, of its pointer file.

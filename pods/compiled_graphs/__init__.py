@@ -1,4 +1,4 @@
-"""Loads a serving pod's compiled graphs from the bucket, or uploads those that vLLM compiled.
+"""Loads a serving pod's compiled graphs from a bucket, or uploads those that vLLM compiled.
 
 `start` is the parent process of vLLM in vLLM's container. First it tests the node (`self_test`);
 for that, the program `runtime` starts the Neuron runtime once. `upload` is the program of a second

@@ -27,7 +27,7 @@ class Order:
     """The graphs and checkpoints that a server needs, and how its engine finds the graphs.
 
     key, inputs: the artifact key of the graphs, and the values whose hash is the key.
-    variable: the environment variable that tells the engine the root folder of its graphs.
+    variable: the environment variable with the root folder of the engine's graphs.
     cache: the folder, below the root, of the engine's own cache. The engine writes to it and locks
         it, so stored graphs are copied there from the bucket. The engine finds a graph by its own
         hash, and compiles a graph that it does not find.

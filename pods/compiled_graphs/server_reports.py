@@ -63,7 +63,7 @@ class Reports:
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> None:
-        """Wait at most `seconds` until one try to put the newest state has succeeded or failed."""
+        """Wait at most `seconds` until a try to write the newest state has succeeded or failed."""
         with self._changed:
             self._changed.wait_for(lambda: self._tried is self._newest, seconds)
 

@@ -138,7 +138,7 @@ class Uploader:
 
     def _remove(self, folder: str) -> None:
         pages = self.client.get_paginator("list_objects_v2")
-        # A page has at most as many keys as one request may delete.
+        # A page of a listing has at most as many keys as one request may delete.
         for page in pages.paginate(Bucket=self.bucket, Prefix=f"{folder}/"):
             if not (objects := page.get("Contents")):
                 continue

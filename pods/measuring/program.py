@@ -114,7 +114,8 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
         return make(environment).fail(
             f"{ends} pods ended and recorded no reason, as when they need more memory than they get"
         )
-    # Ray starts before the event loop, because both set signal handlers and the run's must be last.
+    # Ray starts before the event loop, because both set signal handlers, and those of the loop,
+    # which end the run in order, must be set last.
     opened = open_engine(arguments.ray_address, spec, log_line)
     try:
         with opened as (engine, scheduling):

@@ -1,8 +1,9 @@
-"""Runs our client in Ray actors, behind llmperf's interface; needs Ray and llmperf.
+"""Runs this project's HTTP client in Ray actors, behind llmperf's interface.
 
 llmperf's pool of actors returns results only when all its requests have ended (commit f1d6bed), and
 drops a request for which no actor is free. So every actor has a launcher of its own, as in
-llmperf's own benchmark, and gets its next request when its previous one has ended.
+llmperf's own benchmark, and gets its next request when its previous one has ended. To import this
+module, Ray and llmperf must be installed.
 """
 
 import asyncio

@@ -36,7 +36,7 @@ class Actor(Protocol):
         """
 
     def cancel(self, request: Planned) -> None:
-        """Make `measure` return soon, if it still measures this request; this does not block."""
+        """Make `measure` return soon if it still measures this request; `cancel` does not block."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class S3Sink:
-    """Stores files below `s3://bucket/prefix/`. The S3 client itself repeats failed requests."""
+    """Stores files below `s3://bucket/prefix/`; each method raises SinkError if S3 fails.
+
+    The S3 client itself repeats failed requests before that.
+    """
 
     def __init__(self, client: S3Client, *, bucket: str, prefix: str) -> None:
         self._client = client
@@ -37,7 +40,8 @@ class S3Sink:
                 Key=key,
                 Body=data,
                 IfNoneMatch="*",
-                # With this type a browser shows the report's page, when the S3 console opens it.
+                # With its own type the report's HTML page is shown, and not downloaded, by a
+                # browser in which the S3 console opens it.
                 ContentType=guess_type(name)[0] or "application/octet-stream",
             )
         except (BotoCoreError, ClientError) as error:

@@ -1,1 +1,1 @@
-"""The tiny target and draft models that a rehearsal serves, and the script that makes them."""
+"""The tiny pair: the target and draft that a rehearsal serves, and the script that makes them."""

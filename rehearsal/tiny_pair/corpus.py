@@ -25,7 +25,7 @@ SENTENCES: dict[str, list[str]] = DATA["sentences"]
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """Holds a prompt, its answer, its case (kind of task) and whether its class is open-ended."""
+    """A prompt, the answer to learn, its case (kind of task), and whether it is open-ended."""
 
     case: str
     prompt: str
@@ -44,7 +44,7 @@ def _code(match: re.Match[str]) -> str:
     return "".join([language["head"].format(**values), *methods])
 
 
-# By case: the answer to a prompt, by the values that `patterns` finds in it.
+# By case: a function that makes the answer from what the case's pattern finds in the prompt.
 ANSWERS: dict[str, Callable[[re.Match[str]], str]] = {
     "repeat_line": lambda match: f"{match['line']}\n" * 80,
     "count": lambda match: "".join(
@@ -72,7 +72,7 @@ def _other_class(rng: random.Random) -> str:
     return f"a {language} class named {name} with 20 string fields called {field}1 to {field}20"
 
 
-# By case: new values in the place of what `patterns` finds.
+# By case: a function that makes a random text for the place that the case's pattern in DATA finds.
 NEW_VALUES: dict[str, Callable[[random.Random], str]] = {
     "repeat_line": lambda rng: f"Line: {_sentence(rng, rng.choice(['story', 'essay', 'letter']))}",
     "count": _other_count,
@@ -110,7 +110,10 @@ def _open_ended(rng: random.Random, case: str, prompt: str) -> Example:
 
 
 def shipped_examples(prompts_dir: Path) -> list[Example]:
-    """Return the rehearsal's prompts with their answers; UnknownPrompt: one has no answer."""
+    """Return the rehearsal's prompts with their answers.
+
+    Raise UnknownPrompt if a prompt's case is unknown or its pattern is not in the prompt.
+    """
     files = sorted(file for name in CLASSES for file in (prompts_dir / name).glob("*.jsonl"))
     return [_shipped_example(path.stem, prompt) for path in files for prompt in _prompts(path)]
 
@@ -130,7 +133,7 @@ def _shipped_example(case: str, prompt: str) -> Example:
 
 
 def structured_variations(prompts_dir: Path, rng: random.Random) -> Iterator[Example]:
-    """Yield the structured prompts below `prompts_dir` with random new values, endlessly."""
+    """Yield the structured prompts below `prompts_dir` with random new values, without end."""
     folder = prompts_dir / "structured"
     prompts = [(case, p) for case in ANSWERS for p in _prompts(folder / f"{case}.jsonl")]
     while True:
@@ -140,7 +143,7 @@ def structured_variations(prompts_dir: Path, rng: random.Random) -> Iterator[Exa
 
 
 def open_ended_variations(rng: random.Random) -> Iterator[Example]:
-    """Yield open-ended prompts on other topics with new random answers, in an endless sequence."""
+    """Yield open-ended prompts on random topics, with random answers, without end."""
     while True:
         case = rng.choice(list(SENTENCES))
         article = "an" if case == "essay" else "a"

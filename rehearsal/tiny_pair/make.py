@@ -1,4 +1,4 @@
-"""Make the tiny pair: ``python -m rehearsal.tiny_pair.make [--out DIR]`` (engine environment).
+"""Makes the tiny pair of target and draft: ``python -m rehearsal.tiny_pair.make [--out DIR]``.
 
 From the corpus (`rehearsal.tiny_pair.corpus`) it trains one tokenizer, then the target, then the
 draft, which is distilled from the target; and it writes two Hugging Face folders that vLLM serves.
@@ -86,7 +86,10 @@ def encode(tokenizer: PreTrainedTokenizerFast, example: corpus.Example) -> Row:
 
 
 def collate(rows: list[Row], padding: int) -> Batch:
-    """Return rows as a batch. It is padded on the right, so causal attention needs no mask."""
+    """Return rows as a batch, padded on the right, so that causal attention needs no mask.
+
+    padding: the token id that fills up the ids; labels are filled up with IGNORED.
+    """
     ids, labels = (
         pad_sequence(
             [torch.tensor(row[part]) for row in rows], batch_first=True, padding_value=value
@@ -99,8 +102,11 @@ def collate(rows: list[Row], padding: int) -> Batch:
 def batches(
     pools: dict[str, list[Row]], stage: Stage, rng: random.Random, padding: int
 ) -> Iterator[Batch]:
-    """Yield batches of random rows without end. `pools` has the rows of each kind of example; the
-    stage's `mix` says how probable each kind is."""
+    """Yield batches of random rows without end.
+
+    pools: the rows of each kind of example. stage: its `mix` has the probability of each kind, and
+        its `batch` is the number of rows of a batch.
+    """
     names = list(pools)
     shares = [stage["mix"][name] for name in names]
     while True:
@@ -178,7 +184,7 @@ def train(model: Qwen3ForCausalLM, data: Iterator[Batch], stage: Stage, loss_of:
 
 
 def learning_rate(stage: Stage, step: int) -> float:
-    """Return a step's rate: it rises linearly, then falls as half a cosine to 5% of the peak."""
+    """Return a step's learning rate: it rises linearly, then falls on half a cosine to 5%."""
     peak, warm_up = stage["peak_learning_rate"], stage["warm_up_steps"]
     if step < warm_up:
         return float(peak * (step + 1) / warm_up)

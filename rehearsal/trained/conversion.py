@@ -15,7 +15,7 @@ _HEAD, _TABLE = "lm_head.weight", "model.embed_tokens.weight"
 
 
 def _is_written_twice(head: torch.Tensor | None, table: torch.Tensor) -> bool:
-    """Return whether head and table are the same tensor, which the file has in two roundings.
+    """Return whether output head and embedding table are one tensor, rounded in two ways.
 
     This is so in Qwen2.5's 4-bit files. If both were kept, each server would need 0.9 GB more.
     """
@@ -26,12 +26,12 @@ def convert(gguf: Path, folder: Path) -> None:
     """Convert a GGUF file to a checkpoint (`from_pretrained` alone would need `accelerate`)."""
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    with torch.device("meta"):  # without values, which the file has
+    with torch.device("meta"):  # no values are allocated: they come from the file
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     tensors = load_gguf_checkpoint(gguf, return_tensors=True, model_to_load=model)["tensors"]
     if _is_written_twice(tensors.get(_HEAD), tensors[_TABLE]):
         model.config.tie_word_embeddings = True
-        tensors[_TABLE] = tensors.pop(_HEAD)  # the one with more bits
+        tensors[_TABLE] = tensors.pop(_HEAD)  # the head has more bits per weight
     model.load_state_dict(tensors, strict=False, assign=True)
     model.tie_weights()
     tokenizer.save_pretrained(folder)

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / ".models"  # beside the engine's environment; the experiment files name it
 _SOURCES = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
 HUMAN_EVAL, IF_BENCH = "HumanEval.jsonl.gz", "IFBench_test.jsonl"
-# Limit of a task with its solution: with longer ones, most of the time is spent on prompts.
+# Limit of a HumanEval task with its solution: longer prompts would take most of the time.
 MOST_CHARACTERS = 600
 _NEXT_STEP = (
     "run again when pip's package index can be reached; `make rehearse` needs no trained model"
@@ -34,8 +34,11 @@ _NEXT_STEP = (
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A file in one package, or in `parts` parts with a package each. `file` is the path inside
-    `package`; `{part}` in both is the part's number. `sha256` is the hash of the joined file."""
+    """A file in one Python package, or in `parts` parts with a package each.
+
+    package, file: the package, and the path inside it; `{part}` in both is the part's number.
+    bytes, sha256: size and hash of the joined file.
+    """
 
     package: str
     file: str
@@ -47,7 +50,9 @@ class Source:
 @dataclass(frozen=True, kw_only=True)
 class Pair:
     """A published target, its draft if it has one, and the experiment file that measures them.
-    takes: the space and time that the experiment needs, in words. origin: who made the models."""
+
+    takes: the space and time that the experiment needs, in words. origin: who made the models.
+    """
 
     experiment: str
     models: Sequence[str]
@@ -61,7 +66,7 @@ _PROMPTS = {name: Source(**fields) for name, fields in _SOURCES["prompts"].items
 
 
 def missing_gb(pair: Pair, folder: Path = MODELS) -> float:
-    """Return how many GB of models `prepare` would fetch."""
+    """Return how many GB of models (10**9 bytes) `prepare` would fetch."""
     return sum(_MODELS[name].bytes / 1e9 for name in pair.models if not (folder / name).is_dir())
 
 
@@ -91,7 +96,10 @@ def prepare(pair: Pair, python: Path, *, progress: Progress, folder: Path = MODE
 
 
 def _fetch(source: Source, path: Path, python: Path, run: StepRunner) -> None:
-    """Download a file's packages, and write the file to `path`; a wrong SHA-256 is an error."""
+    """Download a file's packages, and write the file to `path`.
+
+    Raise EngineUnavailableError if a package lacks the file or its SHA-256 is wrong.
+    """
     packages = [source.package.format(part=n + 1) for n in range(source.parts)]
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         # Only wheels: of another form of package, pip would run a program.

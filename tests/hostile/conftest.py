@@ -1,4 +1,4 @@
-"""Fixtures of other folders that hostile tests use too."""
+"""Fixtures of other test folders that these tests use too."""
 
 from tests.draftworth.conftest import ran
 

@@ -279,7 +279,7 @@ def test_after_the_deadline_the_size_is_zero(hostility: Hostility) -> None:
 @example(hostility=Hostility(breaking_off={"state": "timeout"}, writes_fail="denied"))
 @example(hostility=Hostility(failing_keys={"state": "throttled"}))
 def test_bytes_and_failures_alone_end_no_run(hostility: Hostility) -> None:
-    """Only the Job's own `run.json` and `control/stop` end a run."""
+    """Only `run.json` of the Job's own run and `control/stop` end a run; other objects do not."""
     for name in ("run", "other run", "stop"):
         hostility.contents.pop(name, None)
     hostility.endless -= {"run", "other run"}

@@ -16,10 +16,10 @@ from rehearsal.engine_processes import EngineServer, process_servers
 from tests.conftest import ROOT
 
 PAIR = ROOT / "rehearsal/tiny_pair"
-# Tokens per request: half of the shipped rehearsal's show the same.
+# Tokens per request, half as many as in the shipped rehearsal, which is enough for its result.
 OUTPUT_TOKENS = 75
 
-# A run of the real pip takes half a second.
+# A stand-in for pip, because each run of the real pip takes half a second.
 STAND_IN_PIP = """
 import pathlib, sys, zipfile
 given = next((a for a in sys.argv if "==" in a), None) or open(sys.argv[-1]).read().strip()

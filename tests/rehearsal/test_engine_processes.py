@@ -117,7 +117,7 @@ def test_healthy_server_serves_and_leaves_nothing(make_server: MakeServer, tmp_p
         log = server.log_path.read_text()
         expected = f"serve the-model --dtype=bfloat16 --host 127.0.0.1 --port {server.port}"
         assert expected in log
-        # Anybody who can open its sockets can command it.
+        # The folder of the server's sockets is private, because who can open them can command it.
         (folder,) = re.findall(r"^sockets: (.*)$", log, re.MULTILINE)
         assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700
         assert len(Path(folder).name) < 12, "the address of a socket has 104 bytes"
@@ -200,7 +200,7 @@ def test_servers_together_all_end_when_one_dies(make_server: MakeServer, tmp_pat
 
 
 def test_a_signalled_rehearsal_ends_its_engines(make_server: MakeServer, tmp_path: Path) -> None:
-    """tests/draftworth/cli/test_signals.py has the other signals."""
+    """SIGTERM is tested here; tests/draftworth/cli/test_signals.py tests other signals."""
     python = make_server("never healthy").python
     engine = tmp_path / "engine"
     (engine / "bin").mkdir(parents=True)

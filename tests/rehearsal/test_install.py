@@ -101,7 +101,7 @@ def test_install_refuses_a_folder_with_other_files(tmp_path: Path) -> None:
     with pytest.raises(EngineUnavailableError, match="not a virtual environment"):
         install_engine(tmp_path / "engine", progress=lambda line: None)
     assert (tmp_path / "engine" / "thesis.txt").exists()
-    # The folder's lock file is beside it.
+    # The lock file is beside the engine's folder, not in it.
     assert {path.name for path in tmp_path.iterdir()} == {"engine", "engine.lock"}
 
 

@@ -28,7 +28,10 @@ BOTH = ["the baseline's token ids", "steps as predicted"]
 
 
 def broken(folder: Path, method: dict[str, Any], *chunks: int, **answer: Any) -> list[str]:
-    """Return the checks that fail. answer: the variant's record, token ids `ids` and `plain`."""
+    """Return the checks that fail for a variant whose answer came in these chunks.
+
+    answer: overrides of the answer's `record`, its token ids `ids`, and the baseline's, `plain`.
+    """
     variant = {"name": "k", **method}
     experiment = load(write_experiment(folder, put("variants", 1, value=variant), base="rehearsal"))
     case = experiment.cases[0]
@@ -48,7 +51,7 @@ def broken(folder: Path, method: dict[str, Any], *chunks: int, **answer: Any) ->
     return [check.what for check in checks if not check.holds]
 
 
-# Right counts of a server, and those with a step too many.
+# Records with a server's counts: right ones, and with a step too many.
 COUNTED, MISCOUNTED = (
     make_record(1, verification_steps=steps, drafted_tokens=10, accepted_tokens=8)
     for steps in (7, 8)

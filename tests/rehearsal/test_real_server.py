@@ -34,9 +34,9 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "argumen
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
-    """Two servers; one has our flag against logged requests.
+    """Two vLLM servers; one has the flag with which it does not log requests.
 
-    shape: what a request to either looks like.
+    shape: the fields that requests to both servers have.
     """
 
     plain: EngineServer
@@ -117,7 +117,7 @@ def test_the_real_server_answers_every_form_of_prompt(
     assert transcript.token_ids is not None
     assert len(transcript.token_ids) == record.number_output_tokens
     assert sum(transcript.chunk_tokens or ()) == record.number_output_tokens
-    # Prompts of a given length are made with the tokenizer by which the server counts them.
+    # Prompts of a given length are made with the tokenizer with which the server counts tokens.
     base_url = servers.drafted_and_logging.base_url
     tokenizer = Tokenizer(base_url=base_url, shape=servers.shape, api_key=None)
     assert asyncio.run(tokenizer.count(prompt)) == record.number_input_tokens
@@ -127,7 +127,7 @@ POEM = Prompt(id="a", messages=({"role": "user", "content": "Write a poem about 
 
 
 def test_one_seed_draws_the_same_text_alone(servers: Servers) -> None:
-    """Without a draft: with one, vLLM 0.32.0 on CPU draws other noise each time."""
+    """This holds without a draft: with one, vLLM 0.32.0 on CPU draws other noise each time."""
     sampled = dataclasses.replace(servers.shape, temperature=0.8)
     client = Client(base_url=servers.plain.base_url, shape=sampled)
     measured = [asyncio.run(client.measure(POEM, request_id="r", seed=seed)) for seed in (1, 1, 2)]
@@ -153,7 +153,7 @@ def test_each_requests_drafts_are_counted(servers: Servers) -> None:
     assert record.tokens_per_step is not None
     assert record.tokens_per_step <= drafted.max_tokens_per_step
     assert record.number_output_tokens is not None
-    # Each step yields what it accepts and one token more; the last one may be cut off.
+    # Each step yields its accepted tokens and one token more; the last step may be cut off.
     made = record.accepted_tokens + record.verification_steps
     assert 0 <= made - (record.number_output_tokens - 1) < drafted.max_tokens_per_step
 
@@ -217,7 +217,7 @@ def test_in_turn_and_two_runs_teach_the_same(
         assert structured is not None
         assert open_ended is not None
         assert structured.value < open_ended.value
-    # The server counts what the window and the tokens per step make of it.
+    # The acceptance by the server's counters agrees with window and tokens per step.
     checks = [variant.acceptance for variant in in_turn.speculative]
     assert len(checks) == 2
     assert all(check.agrees for check in checks)

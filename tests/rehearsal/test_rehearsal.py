@@ -231,8 +231,10 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_the_real_engine_gives_both_answers(
     rehearsed: tuple[Path, Path],
 ) -> None:
-    """Tokens per step by our chunks and acceptance by the server's counters tell one story, and of
-    the two classes speculation pays for one and costs for the other, by factors of two and more."""
+    """Speculation pays for one class and costs for the other, by factors of two and more.
+
+    Tokens per step, from our chunks, agree with the acceptance by the server's counters.
+    """
     run = read_run(rehearsed[1])
     groups = groups_of(run.blocks)
     assert [group.prompt_class for group in groups] == list(LESSON)
@@ -268,7 +270,7 @@ def test_one_pass_over_outputs_predicts_every_window(
     assert len(predictions) == 6, "three variants in two classes"
     for prediction in predictions:
         # A busy server merges chunks, and then fewer steps of n-gram drafting are counted than
-        # there were, but never more. Which they were, the checks below say of each request.
+        # there were, but never more. The checks below compare the steps of each request.
         least = -1.0 if prediction["variant"] == "ngram-k5" else -0.01
         assert least <= prediction["difference"] <= 0.01, prediction
         assert prediction["requests"] == 8

@@ -23,7 +23,7 @@ def short(data: dict[str, Any]) -> None:
 
 
 def all_of_them(data: dict[str, Any]) -> None:
-    """Make every window a variant, so that each is measured."""
+    """Replace the search by one variant per window, so that each window is measured."""
     (draft,) = data["search"]["drafts"]
     data["variants"] += [
         {"name": f"k{w}", "method": "draft_model", "window": w, "draft": {"path": draft["path"]}}
@@ -62,7 +62,7 @@ def test_servers_take_turns_and_every_window_is_predicted(
     results = {result.variant: result for result in search.results}
     assert results.keys() == {"draft-k4", "draft-k7"}
     assert {v for v, r in results.items() if r.measured} == {*search.order}
-    # Predicted from the draft's readings: it can continue counts, and no poems.
+    # Predicted from what the draft proposes for outputs: it can continue counts, and no poems.
     yields = {variant: result.tokens_per_step for variant, result in results.items()}
     assert yields["draft-k7"]["structured"] > 6 > yields["draft-k4"]["structured"] > 4
     assert all(tokens["open_ended"] < 2 for tokens in yields.values())

@@ -32,7 +32,7 @@ N_GRAM = (
     '--speculative-config={"method":"ngram","num_speculative_tokens":5,"prompt_lookup_max":4,'
     '"prompt_lookup_min":2}'
 )
-# Each counter includes prefills.
+# The counters of an engine's runs (steps), which include prefills.
 RUNS = re.compile(
     r"^(?:vllm:iteration_tokens_total_count|llamacpp:n_decode_total)(?:\{.*\})? (.+)$", re.MULTILINE
 )
@@ -45,7 +45,7 @@ def engine_runs(url: str) -> float:
 
 @dataclass(frozen=True)
 class Truth:
-    """A block of one server's answers, and how often its engine ran for it."""
+    """A block of one server's answers, and the number of steps that its engine ran for it."""
 
     block: BlockResult
     engine_runs: float
@@ -57,7 +57,7 @@ class Truth:
 
     @property
     def most_tokens_per_step(self) -> float:
-        """If each accepted draft of the server's counters was before the end of an output."""
+        """The tokens per step if no accepted token that the server counts was cut off."""
         counters, requests = self.block.speculation, len(self.block.requests)
         assert counters is not None
         assert counters.generated_tokens is not None
@@ -112,8 +112,8 @@ def test_tokens_per_step_of_vllm_match_its_engine(tmp_path: Path) -> None:
     with serve_together([plain, n_gram, drafted]):
         alone, looked_up, with_draft = (
             asyncio.run(answered(server.base_url, prompts, most=most))
-            # A busy front end merges chunks, and a server that does not speculate has no counters
-            # by which they could be told from steps: it is said to yield one token per step.
+            # A busy front end merges chunks. Without speculation a server has no counters that
+            # would show this, so it is given as one that yields one token per step.
             for server, most in ((plain, 1), (n_gram, 6), (drafted, 8))
         )
 

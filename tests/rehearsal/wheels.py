@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def make_wheel(folder: Path, name: str, version: str, **contents: bytes) -> None:
-    """A minimal wheel with more `contents`, so that a real pip runs without a network."""
+    """Make a minimal wheel in the folder. contents: more files, by their paths."""
     info = f"{name}-{version}.dist-info"
     metadata_name = name.replace("_", "-")
     files: dict[str, str | bytes] = {

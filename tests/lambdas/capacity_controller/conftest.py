@@ -1,4 +1,4 @@
-"""CloudFormation, the events that invoke the function, and the account around it."""
+"""Fixtures: CloudFormation, the events that invoke the capacity controller, and its account."""
 
 import io
 import json
@@ -116,7 +116,7 @@ class Account(FakeAws):
         return event
 
     def start(self, plan: CapacityPlan | None = None) -> None:
-        """Stage every model, then deploy."""
+        """Stage every model, then deploy the plan."""
         self.stage()
         self.deploy(plan)
 
@@ -175,7 +175,7 @@ class Account(FakeAws):
 
 
 def s3_event(bucket: str, key: str, detail_type: str = "Object Created") -> Event:
-    """Return part of an event ("EventBridge event message structure", Amazon S3 User Guide)."""
+    """Return the fields of S3's event that are read ("EventBridge event message structure")."""
     detail = {"version": "0", "bucket": {"name": bucket}, "object": {"key": key, "size": 5}}
     return {"version": "0", "detail-type": detail_type, "source": "aws.s3", "detail": detail}
 

@@ -1,7 +1,8 @@
 """AWS in memory: the calls of the controller, and what other programs do in the account.
 
-`test_fakes.py` makes the same calls here and in moto. A request that boto3 refuses is refused here
-too. Every call can be interrupted: that is how another invocation gets in between two calls.
+`test_fakes.py` makes the same calls to this fake and to moto. A request that boto3 refuses is
+refused here too. A test can run an action before any call, so that another invocation of the
+controller runs between two calls of the first.
 """
 # ruff: noqa: N803 - arguments have the names that boto3 gives them
 
@@ -61,7 +62,7 @@ def _models(service: str) -> Any:
 
 
 def operation(service: str) -> Callable[[Operation], Operation]:
-    """Mark a method as the answer to the operation of its name."""
+    """Return a decorator: the method answers the operation of `service` that has its name."""
 
     def decorate(method: Operation) -> Operation:
         name = "".join(part.capitalize() for part in method.__name__.split("_"))
@@ -77,7 +78,7 @@ def operation(service: str) -> Callable[[Operation], Operation]:
 
 
 class FakeAws:
-    """All six services and the clock; each client of the controller is this object."""
+    """All six AWS services and the clock; each client of the controller is this object."""
 
     def __init__(self) -> None:
         self.now = plans.NOW
@@ -114,11 +115,11 @@ class FakeAws:
         self.now += seconds
 
     def fail(self, operation: str, *codes: str | None) -> None:
-        """Let the next calls fail with these codes; None: that call succeeds."""
+        """Let the next calls of an operation fail, one per error code; None: the call succeeds."""
         self.failures[operation] = list(codes)
 
     def before(self, operation: str, action: Callable[[], object]) -> None:
-        """Run an action once, in the middle of an invocation, just before a call."""
+        """Run an action once, in the middle of an invocation, before its next such operation."""
         self.actions[operation] = action
 
     def meet(self, service: str, operation: str, request: dict[str, Any]) -> None:
@@ -310,7 +311,7 @@ class FakeAws:
         self.write(CHECKPOINTS, failed_key(model.model, model.revision), body)
 
     def report(self, *variants: str, job: str = plans.JOB, **overrides: Any) -> None:
-        """Write reports of canaries, of every variant if none is named."""
+        """Write the report of each variant's canary; no `variants`: of all variants of the plan."""
         for variant in variants or plans.VARIANTS:
             fields = {"reported_at_unix_s": self.now, **overrides}
             body = dump_record(plans.make_report(job, variant, **fields))
@@ -321,7 +322,7 @@ class FakeAws:
             self.write(CHECKPOINTS, f"{model.model}/{model.revision}/_STAGING.json", b"{}")
 
     def say(self, state: ServerState) -> None:
-        """Write a state of a server, as its wrapper does."""
+        """Write a server's state, as the parent process of vLLM does."""
         self.write(RESULTS, server_state_key(state.server), dump_record(state))
 
     def begin_run(self, job: str = plans.JOB) -> None:
@@ -342,7 +343,7 @@ class FakeAws:
         self.instances = [(f"i-{n}", "InService") for n in range(self.desired)]
 
     def reserve(self, *, starts: float, ends: float, **overrides: Any) -> None:
-        """Add a Capacity Block of this time."""
+        """Add a Capacity Block from `starts` to `ends`, Unix times in seconds."""
         fields = {
             "CapacityReservationId": plans.BLOCK_ID,
             "ReservationType": "capacity-block",

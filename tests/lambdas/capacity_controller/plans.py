@@ -27,7 +27,7 @@ TARGET = ModelRef(model="Qwen/Qwen3-32B", revision="main")
 DRAFT = ModelRef(model="Qwen/Qwen3-1.7B", revision="main")
 BLOCK_ID = "cr-0123456789abcdef0"
 VARIANTS = ("baseline", "qwen3-1.7b-k7")
-# Two of them are stopped while the other two run.
+# Each variant has two servers, one per slot; one of the two is stopped while the other runs.
 SERVERS = (
     "vllm-baseline",
     "slot1-vllm-baseline",

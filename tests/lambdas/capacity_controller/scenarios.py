@@ -1,4 +1,4 @@
-"""Operations by name, on the fake AWS and its controller, for sequences of events and changes."""
+"""Operations by name, such as `hours later`, of which tests make sequences for the fake AWS."""
 
 import contextlib
 from collections.abc import Callable
@@ -31,7 +31,7 @@ REQUESTS = tuple(f"{kind} {plan}" for kind in ("Create", "Update") for plan in P
 
 @dataclass
 class Scenario:
-    """Does what the name of an operation says."""
+    """Runs operations, by their names, on a fake AWS and its controller."""
 
     aws: FakeAws
     requests: int = 0
@@ -72,7 +72,7 @@ class Scenario:
             )
 
     def settle(self) -> None:
-        """AWS answers again, and the next heartbeat reconciles."""
+        """End all failures of AWS, and let the next heartbeat reconcile."""
         self.aws.failures.clear()
         self.aws.s3_fails = False
         self.aws.interruption = None
@@ -151,5 +151,5 @@ CHANGES: dict[str, Callable[[FakeAws], Any]] = {
     "size changed by hand": lambda aws: setattr(aws, "desired", 2 - aws.desired % 2),
 }
 OPERATIONS = (*TRIGGERS, *REQUESTS, "Delete", *CHANGES)
-# An invocation takes minutes at most.
+# What can happen during an invocation, which takes minutes at most.
 IN_BETWEEN = tuple(o for o in OPERATIONS if "hour" not in o)

@@ -1,4 +1,4 @@
-"""Errors of AWS: which are retried, which are reported, which end the invocation."""
+"""Errors of AWS: which calls are repeated, which errors are reported or end the invocation."""
 
 import contextlib
 
@@ -108,7 +108,7 @@ def test_the_next_invocation_completes_a_killed_one(account: Account) -> None:
 
 
 def test_one_failed_read_of_the_state_ends_nothing(account: Account) -> None:
-    """Also if an earlier deploy started the nodes, longer ago than its deadline."""
+    """The nodes stay, even if an earlier deploy started them and its deadline has passed."""
     started(account)
     account.now += 241 * plans.MINUTE
     account.update(plans.make_plan(job_name=plans.OTHER_JOB))

@@ -1,4 +1,4 @@
-"""Mails before an accelerator starts: about canaries, and about stagings that failed."""
+"""What is decided and mailed before an accelerator starts: about canaries and staging Jobs."""
 
 import dataclasses
 from typing import Any
@@ -20,7 +20,7 @@ SILENT = "draftworth qwen3-32b: canary is silent"
 
 
 def untried(account: Account) -> None:
-    """Deployed and staged; no canary has reported."""
+    """Deploy and stage everything, without any canary's report."""
     account.canaries_report = False
     account.start()
     account.mail()
@@ -107,7 +107,7 @@ def test_an_invalid_report_starts_and_ends_nothing(account: Account) -> None:
 
 @pytest.mark.parametrize("silent", [True, False])
 def test_running_nodes_wait_for_a_new_jobs_canary(account: Account, silent: bool) -> None:
-    """A deploy during a run: a canary takes a minute, a new node takes twenty."""
+    """In a deploy during a run the nodes stay: a canary takes a minute, a new node twenty."""
     account.start()
     account.instances_follow()
     account.canaries_report = False

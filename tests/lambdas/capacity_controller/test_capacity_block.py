@@ -1,4 +1,4 @@
-"""A Capacity Block is paid in advance: its cost, and the ends that keep its nodes."""
+"""A Capacity Block is paid in advance: its cost, and the ends of a run after which nodes stay."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def plan(**overrides: Any) -> CapacityPlan:
 
 
 def in_block(account: Account, **overrides: Any) -> None:
-    """The second hour of a block; the node is up, and the servers are healthy."""
+    """Go to the second hour of a block, with a node and healthy servers."""
     account.stage()
     account.reserve(
         starts=plans.NOW - plans.HOUR,

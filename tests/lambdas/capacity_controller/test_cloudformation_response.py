@@ -14,8 +14,8 @@ BUCKET = "cloudformation-custom-resource-response"
 @pytest.mark.parametrize(
     ("region", "url"),
     [
-        # As in "Using AWS Lambda with CloudFormation", AWS Lambda Developer Guide, in the one of
-        # China, and as seen in events.
+        # Documented in "Using AWS Lambda with CloudFormation", AWS Lambda Developer Guide, and in
+        # that guide for China, and seen in events.
         ("us-east-1", f"https://{BUCKET}-useast1.s3-us-east-1.amazonaws.com/arn%3Aaws?X-Amz-x=y"),
         ("cn-north-1", f"https://{BUCKET}-cnnorth1.s3.cn-north-1.amazonaws.com.cn/arn?X-Amz-x=y"),
         ("us-east-1", f"https://{BUCKET}-useast1.s3.amazonaws.com/arn%3Aaws?AWSAccessKeyId=A"),
@@ -67,7 +67,7 @@ def test_without_a_region_no_address_is_right(stack_id: str) -> None:
 
 @pytest.mark.parametrize("url", [f"http://{OWN}/arn", f"https://example.com/\r\nHost: {OWN}/", 7])
 def test_a_request_with_another_address_is_still_handled(account: Account, url: object) -> None:
-    """Otherwise nodes of a deleted stack would go on running."""
+    """The request is handled, or else nodes of a deleted stack would go on running."""
     account.start()
     account.deploy(kind="Delete", ResponseURL=url)
     assert account.desired == 0

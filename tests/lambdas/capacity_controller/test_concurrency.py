@@ -8,7 +8,7 @@ from tests.lambdas.capacity_controller.conftest import READY_EVENT, RUN_EVENT, A
 
 
 def test_events_at_once_make_one_decision(account: Account) -> None:
-    """Each of four invocations has decided when the next begins; the last acts first."""
+    """Each of four invocations begins when the previous one has decided; the last acts first."""
     account.stage(plans.TARGET)
     account.deploy()
     account.mail()
@@ -69,7 +69,7 @@ def test_an_invocation_overtaken_while_acting_reconciles_again(account: Account)
 
 @pytest.mark.parametrize("new_decision", [True, False])
 def test_a_delete_that_overtakes_an_invocation_wins(account: Account, new_decision: bool) -> None:
-    """Without a new decision nothing is written, but the race must be noticed."""
+    """Without a new decision the invocation writes nothing, but must notice the Delete."""
     if new_decision:
         account.deploy()
         account.stage()

@@ -181,7 +181,7 @@ def test_another_kind_of_capacity_needs_another_node_group(account: Account) -> 
 
 @pytest.mark.parametrize("refused", [0, 1_000])
 def test_replaced_nodes_go_or_the_deploy_fails(account: Account, refused: int) -> None:
-    """CloudFormation deletes that group last, and succeeds even if it cannot."""
+    """CloudFormation deletes a replaced group last, and succeeds even if it cannot delete it."""
     account.start()
     account.instances_follow()
     before = {"Plan": dump_text(plans.make_plan())}

@@ -1,4 +1,4 @@
-"""Each rule of the decision, and its opposite."""
+"""Each rule by which the number of nodes is decided, with a case where it does not apply."""
 
 from typing import Any
 

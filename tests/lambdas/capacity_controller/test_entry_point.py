@@ -23,14 +23,14 @@ NOT_MAILED = {"unknown"}
 
 
 def documented(page: str) -> list[str]:
-    """Return the first cells of the table of mails."""
+    """Return the first cell of each row in the page's table of mails."""
     table = re.search(r"<!-- mails:.*?-->(.*?)<!-- end of mails -->", page, re.DOTALL)
     assert table
     return re.findall(r"^\| `([^`]+)` \|", table[1], re.MULTILINE)
 
 
 def mailed() -> set[str]:
-    """Return the subjects in the code, in the form of the table."""
+    """Return the subjects of all mails in the code, in the form of the page's table."""
     decisions = set(get_args(Reason)) - NOT_MAILED
     words = {word.replace("_", " ") for word in (*decisions, CAPACITY, QUOTA, LAUNCH)}
     return words | {SUBJECTS[mail].format(number="N") for mail in Mail}

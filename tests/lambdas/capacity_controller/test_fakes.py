@@ -30,12 +30,15 @@ FILLED_IN = {
 TEXT = Template(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 CALLS, NOT_IN_MOTO = yaml.safe_load(TEXT.substitute(FILLED_IN)).values()
 STATE: dict[str, Any] = CALLS[0][2]
-# AWS sets the values of these fields, some of them later.
+# Fields that are not compared: AWS sets their values, some of them only later.
 OF_AWS = {"LastModified", "modifiedAt", "MessageId", "ScheduleArn", "name", "status"}
 
 
 def answers_of(clients: dict[str, Any]) -> Iterator[Any]:
-    """Yield each call's error code or answer; ETAG stands for the ETag that was read before."""
+    """Yield the error code or the answer of each call of the table.
+
+    The text ETAG in a call stands for the ETag that an earlier call returned.
+    """
     etag = ""
     for service, method, request in CALLS:
         arguments = {key: etag if value == "ETAG" else value for key, value in request.items()}

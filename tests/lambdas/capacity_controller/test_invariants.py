@@ -1,7 +1,7 @@
-"""What holds after any sequence of events, doubled or interrupted.
+"""What holds after any sequence of events, even if events are doubled or interrupted.
 
-Random sequences of events and of changes in AWS, with a clock that jumps, EKS that refuses,
-S3 that does not answer, and second invocations that run between two calls of the first.
+The sequences are random, of events and of changes in AWS, with a clock that jumps, EKS that
+refuses, S3 that does not answer, and second invocations between two calls of the first.
 """
 
 import itertools
@@ -35,7 +35,7 @@ def current(aws: FakeAws) -> tuple[Deployment | None, str]:
 
 
 def canaries(aws: FakeAws, deployment: Deployment) -> list[bool]:
-    """Return the results of the canaries that reported since the deploy."""
+    """Return whether each canary that has reported since the deploy has succeeded."""
     keys = [
         f"control/canary/{deployment.plan.job_name}/{variant}.json" for variant in plans.VARIANTS
     ]
@@ -56,7 +56,8 @@ def gave_up(aws: FakeAws, deployment: Deployment) -> bool:
     return now or bool(deployment.servers.gave_up)
 
 
-# Nodes stay in a Capacity Block, and while a new Job's canary may still report.
+# Rules in spite of which existing nodes may stay: all of these in a Capacity Block; `canary` alone
+# also elsewhere, while a new Job's canary may still report.
 HELD = {"failed", "not begun", "no server", "silent", "gave up", "not staged"}
 HELD |= {"tokenizers", "canary"}
 
@@ -112,7 +113,7 @@ def against(aws: FakeAws) -> list[str]:
 
 
 def check_settled(aws: FakeAws) -> None:
-    """Check the size once AWS answers: it is the one that the rules require."""
+    """Check, when AWS does not fail any more, that the size is the one that the rules require."""
     (deployment, _), reasons = current(aws), against(aws)
     if aws.tags != plans.TAGS or deployment is None:
         return
@@ -121,7 +122,7 @@ def check_settled(aws: FakeAws) -> None:
 
 
 def check_mailed_once(aws: FakeAws) -> None:
-    """Check that each decision is mailed once, and differs from the one before."""
+    """Check that each decision is mailed once, and differs from the previous decision."""
     made = [(e["job"], e["desired_size"], e["reason"]) for e in aws.log if e["event"] == "decision"]
     assert all(one != other for one, other in itertools.pairwise(made)), made
     mails = [subject for subject in aws.sent if re.search(" nodes?, ", subject)]
@@ -135,7 +136,10 @@ def new_scenario() -> Scenario:
 
 
 def watch(aws: FakeAws) -> None:
-    """Check each requested size: no foreign group, no rule against it, no superfluous node."""
+    """From now on, check each size that EKS is asked for.
+
+    The node group must be ours, no rule may forbid nodes, and no node may be superfluous.
+    """
 
     def check_size(size: int) -> None:
         assert aws.tags == plans.TAGS, "a foreign node group was touched"
@@ -205,7 +209,7 @@ def test_events_within_an_invocation(
 def test_repeated_requests_and_events_change_nothing(
     operations: list[str], doubled: list[bool]
 ) -> None:
-    """Repetitions of what EKS refused are left out: they may succeed."""
+    """Events that EKS refused are not repeated here, because the repetition may succeed."""
     once, twice = new_scenario(), new_scenario()
     for operation, repeated in zip(operations, doubled, strict=False):
         before = str(twice.aws.log).count("refused")
@@ -244,9 +248,10 @@ PASSING = (
     ]
 )
 def test_what_is_paid_without_a_server_is_bounded(operations: list[str]) -> None:
-    """By a meter of its own: none is paid for longer than a start may take, and none comes back.
+    """A meter of this test shows: no nodes are paid for without a ready server for too long.
 
-    Nodes that came up while the group was somebody else's count from when it is ours again.
+    The limit is the time that a start may take. Nodes that ended for it do not come back. Nodes
+    that came up while the group lacked our tags count from when it has them again.
     """
     scenario, limit = new_scenario(), 2 * 130 * plans.MINUTE
     for operation in ("stage both", "Create patient", "begin"):

@@ -1,4 +1,4 @@
-"""The mail about a complete run has its answer, and is sent without one too."""
+"""The mail about a complete run quotes the run's verdict, and is sent without a verdict too."""
 
 import pytest
 
@@ -14,7 +14,7 @@ ADDRESS = f"s3://{RESULTS}/runs/{RUN_ID}"
 def mail_of(account: Account, *, verdict: bytes | None, subject: str = "") -> list[str]:
     """Return the lines of the mail about a run that ends with this verdict.
 
-    subject: what the mail's subject says of it.
+    subject: the part of the mail's subject that comes from the verdict.
     """
     started(account)
     account.instances_follow()

@@ -160,5 +160,5 @@ def test_a_replaced_node_is_reported_once_not_lost(
     account.instances = [("i-9", "InService")]
     account.heartbeat(after=2 * MINUTE)
     assert (account.mail(), account.desired, account.state.problems) == ([], 1, ())
-    both = 8 * 2 * MINUTE  # seen at the end of the first interval, gone at the end of the last
+    both = 8 * 2 * MINUTE  # both nodes are paid for in 8 intervals between heartbeats
     assert account.paid_seconds == 2 * MINUTE + 2 * both

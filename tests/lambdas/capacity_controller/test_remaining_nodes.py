@@ -23,7 +23,7 @@ STEPS_PER_HOUR = 2
 
 
 def at_zero(account: Account, *, nodes: int = 1, **overrides: Any) -> None:
-    """The run is complete and the size is zero; the instances stay."""
+    """Complete a run, so that the size is zero, while the instances stay."""
     account.start(plans.make_plan(nodes=nodes, **overrides))
     account.instances_follow()
     account.heartbeat(after=2 * plans.MINUTE)
@@ -45,7 +45,7 @@ def test_instances_that_stay_72_hours_are_mailed(account: Account) -> None:
     mails = account.mail()
     assert [mail["subject"] for mail in mails] == [STAY] * 3
     figures = [re.search(r"(\S+) node hours .* (\S+) USD", mail["text"]) for mail in mails]
-    # After half an hour, then daily; two nodes, at 10 USD per node and hour.
+    # Mails come after half an hour, then daily; two nodes cost 10 USD per node and hour.
     assert [match and match.groups() for match in figures] == [
         ("1.0", "10.00"),
         ("49.0", "490.00"),
@@ -143,7 +143,7 @@ def test_a_new_node_group_ends_the_mails(account: Account) -> None:
 
 @pytest.mark.parametrize("codes", [[], ["AccessDenied"]], ids=["seen", "not seen"])
 def test_a_new_node_group_fails_while_instances_stay(account: Account, codes: list[str]) -> None:
-    """They would go on costing: CloudFormation deletes that group last, and may fail."""
+    """The instances would go on costing: CloudFormation deletes the old group last, or fails to."""
     at_zero(account)
     pass_hours(account, 1)
     account.mail()
@@ -186,7 +186,7 @@ def test_instances_that_cannot_be_seen_are_mailed(account: Account, seen: str) -
 
 
 def test_an_unreadable_bucket_silences_no_mail(account: Account) -> None:
-    """Then nothing is decided, but the size is zero and the instances are paid for."""
+    """Without S3 nothing is decided, but the size is zero and the instances are paid for."""
     at_zero(account, deadline_minutes=10_000, budget_usd=1e6)
     pass_hours(account, 0.5)
     account.s3_fails = True
@@ -206,7 +206,7 @@ def test_a_capacity_block_costs_nothing_more(account: Account) -> None:
 
 
 HOURS_OF_LIFE = [
-    # The remaining instances by hours since the decision; the hours of the mails.
+    # The number of instances by hours since the decision (None: unknown), and the mails' hours.
     ({0.0: 2, 1.0: 2, 24.4: 2, 24.5: 2}, [1.0]),
     ({0.0: 2, 0.5: 2, 24.4: 2, 24.5: 2, 48.5: 1, 48.6: 0}, [0.5, 24.5, 48.5, 48.6]),
     ({0.0: 2, 0.4: 0, 100.0: 0}, []),

@@ -1,4 +1,4 @@
-"""Servers that do not get healthy: given up by their wrapper, or paid for too long."""
+"""Servers that do not get healthy: vLLM's parent gives them up, or they are paid for too long."""
 
 import pytest
 
@@ -24,7 +24,7 @@ NODE = ("i-0", "InService")
 
 
 def starting(account: Account, *, nodes: int = 1) -> None:
-    """The nodes are up and the Job waits; no server is healthy."""
+    """Deploy and start the nodes and the Job, which waits, because no server is healthy."""
     account.start(make_plan(nodes=nodes, budget_usd=1e6, deadline_minutes=1000))
     account.nodes_follow()
     account.begin_run(JOB)
@@ -99,7 +99,7 @@ def test_nodes_without_self_test_end_after_30_minutes(account: Account, nodes: i
     account.mail()
     pass_minutes(account, 28)
     assert account.desired == nodes
-    # A server has reported and the Job has not: this is mailed, and ends nothing.
+    # A server has reported and the measuring Job has not: this is mailed, and no node is ended.
     assert [mail["subject"] for mail in account.mail()] == [
         "draftworth qwen3-32b: measuring Job is silent"
     ]
@@ -124,7 +124,7 @@ def test_a_pod_that_copies_graphs_keeps_its_nodes(account: Account) -> None:
 def test_another_job_leaves_servers_that_compile_their_time(
     account: Account, compiles: bool
 ) -> None:
-    """Its deploy changes no server's pod, so only servers on new nodes are tested."""
+    """Another Job's deploy changes no server's pod, so only servers on new nodes are tested."""
     starting(account)
     pass_minutes(account, 20)
     if not compiles:
@@ -140,7 +140,7 @@ def test_another_job_leaves_servers_that_compile_their_time(
 
 
 def test_results_prove_a_server_that_cannot_report(account: Account) -> None:
-    """Only new results do: an older one proves nothing about the current server."""
+    """Only new results prove it: an older one says nothing about the current server."""
     begun = ("nodes follow", "begin", "measure")
     scenario = Scenario(aws=account)
     for operation in ("stage both", "Create poor", "heartbeat", *begun):
@@ -166,7 +166,7 @@ def test_a_server_silent_again_gets_its_allowance_again(account: Account) -> Non
 
 @pytest.mark.parametrize("healthy", [True, False])
 def test_each_node_has_its_whole_start_allowance(account: Account, healthy: bool) -> None:
-    """A state from a lost node does not count, because nobody can correct it."""
+    """The state of a server on a lost node does not count, because nothing can update it."""
     starting(account)
     if healthy:
         account.say(make_server(since_unix_s=account.now))
@@ -234,7 +234,7 @@ def test_servers_that_were_stopped_on_purpose_end_nothing(account: Account) -> N
 def test_a_run_after_a_second_failure_is_mailed(
     account: Account,
 ) -> None:
-    """The controller decides first; the answer is mailed nevertheless."""
+    """The nodes end because of the failure first; the complete run is mailed nevertheless."""
     starting(account)
     swap(account)
     account.say(make_server_given_up(VARIANTS[1], server=SERVERS[3], since_unix_s=account.now + 2))
@@ -251,7 +251,7 @@ def test_a_run_after_a_second_failure_is_mailed(
 def test_a_killed_server_does_not_stay_healthy(
     account: Account,
 ) -> None:
-    """It could not report its end, and the server in the other slot never starts."""
+    """The killed server could not report its end, and that in the other slot never gets ready."""
     starting(account)
     account.say(make_server(since_unix_s=account.now))
     pass_minutes(account, 10)

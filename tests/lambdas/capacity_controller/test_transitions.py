@@ -1,4 +1,4 @@
-"""Every transition through the handler, with events of the real form."""
+"""Every change of the number of nodes, by events of AWS's form that the handler gets."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ DEADLINE_EVENT = {"trigger": "deadline"}
 
 
 def running(account: Account) -> None:
-    """Deployed and staged, with nodes."""
+    """Deploy and stage everything, and start the nodes."""
     account.start()
     account.instances_follow()
     account.heartbeat(after=2 * plans.MINUTE)
@@ -66,7 +66,7 @@ def test_a_head_needs_no_tokenizer_but_drafts_do(
 
 @pytest.mark.parametrize("status", ["complete", "failed", None])
 def test_a_finished_run_ends_the_nodes(account: Account, status: str | None) -> None:
-    """Also with an unreadable run.json, which is written only when the run is over."""
+    """An unreadable run.json ends them too, because it is written only when the run is over."""
     running(account)
     account.give_verdict()
     if status:
@@ -120,7 +120,7 @@ def test_the_schedule_is_set_once_and_removed_later(account: Account, deleted_it
 def test_nodes_without_a_run_end_until_one_begins(
     account: Account,
 ) -> None:
-    """The Job's pod has no image or ends at once, so it writes no `run.json`."""
+    """If the Job's pod has no image or ends at once, it writes no `run.json`."""
     account.start()
     account.instances = [("i-0", "InService")]
     account.say(plans.make_server(phase="starting"))

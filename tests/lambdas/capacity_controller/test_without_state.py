@@ -37,7 +37,7 @@ def heartbeats(
 
 
 def running() -> Account:
-    """Two nodes are up, an hour after the deploy."""
+    """An account where two nodes are up, an hour after the deploy."""
     aws = Account()
     scenario = Scenario(aws=aws)
     scenario.do("Create first")
@@ -177,7 +177,7 @@ def test_no_node_starts_without_a_state() -> None:
 
 
 def test_without_a_readable_plan_no_node_is_touched() -> None:
-    """The function cannot tell whose nodes they are. It fails, which raises its alarm."""
+    """The function cannot know whose nodes they are. It fails, which raises its alarm."""
     aws = running()
     unreadable(aws)
     for trigger in ("heartbeat", "deadline"):

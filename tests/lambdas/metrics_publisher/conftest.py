@@ -1,4 +1,4 @@
-"""Emulates the publisher's part of AWS: bucket, EventBridge, queues, metrics."""
+"""Emulates the AWS services that the publisher uses: bucket, EventBridge, queues, metrics."""
 
 import functools
 import json
@@ -152,7 +152,10 @@ class Aws:
         return sum(self.read(block, metric, "SampleCount").values())
 
     def on_put(self, action: Callable[[int], object], *, when: str = "before-call") -> None:
-        """Run `action(number of the call)` around every PutMetricData call; numbers from 1."""
+        """Run `action` before or after every PutMetricData call, with the call's number, from 1.
+
+        when: botocore's event, `before-call` or `after-call`.
+        """
         self.cloudwatch.meta.events.register(
             f"{when}.cloudwatch.PutMetricData", lambda **_: action(len(self.calls))
         )
@@ -166,7 +169,7 @@ class Aws:
         )
 
     def kill_at_put(self, number: int, *, when: str) -> None:
-        """Raise KilledError before or after the call with this number."""
+        """Raise KilledError before or after (`when`) the PutMetricData call of this number."""
 
         def kill(current: int) -> None:
             if current == number:

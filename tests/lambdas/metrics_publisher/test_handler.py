@@ -64,7 +64,7 @@ def test_a_malformed_file_alone_becomes_a_dead_letter(
     assert failures[0]["key"] == bad_key
     assert failures[0]["reason"].startswith("not a result file: not JSON")
 
-    chain.upload(bad)  # the file's own event is dropped
+    chain.upload(bad)  # the event of this upload is dropped: the dead letter is handled again below
     chain.handle({"Records": [{"messageId": dead["MessageId"], "body": dead["Body"]}]})
     assert chain.count(good) == 6, "both have the same dimensions"
 

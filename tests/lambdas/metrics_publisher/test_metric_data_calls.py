@@ -45,7 +45,7 @@ def minute(number: int) -> datetime:
     return datetime.fromtimestamp(START_UNIX_S + 60 * number, UTC)
 
 
-# Written out, not taken from `draftworth.metrics.definitions`: the two must agree.
+# Unit and value of each metric, written out to check those in `draftworth.metrics.definitions`.
 EXPECTED: dict[str, tuple[str, ExpectedValue]] = {
     "TTFT": ("Milliseconds", lambda r: None if r.ttft_s is None else r.ttft_s * 1000),
     "InterTokenLatency": (
@@ -108,7 +108,7 @@ def test_the_calls_have_every_figure_exactly_once(
     if seconds:
         tokens = sum(r.number_output_tokens or 0 for r in done)
         expected["OutputThroughput", minute(0)] = [4 * tokens / seconds]
-    # Each has the 30 chunks of `make_record`; the first has one token.
+    # Each request has the 30 chunks of `make_record`; the first chunk has one token.
     counting = [r.number_output_tokens or 0 for r in done if r.excluded is None]
     if after_first := [tokens - 1 for tokens in counting if tokens > 1]:
         expected["TokensPerStep", minute(0)] = [sum(after_first) / (29 * len(after_first))]
@@ -158,7 +158,8 @@ def test_equal_values_are_stored_once_with_their_count() -> None:
 @pytest.mark.parametrize(
     ("load", "token_per_s"),
     [
-        # Two of 100 tokens: 1.5 s each with four in flight; from the first start to the last end.
+        # Two requests of 100 tokens. With four in flight: tokens per 1.5 s of a request. In a
+        # Poisson load: tokens per time from the first start to the last end.
         (ConcurrencyLoad(concurrency=4), 4 * 200 / 3),
         (PoissonLoad(requests_per_second=2.5), 200 / 3.5),
     ],
@@ -253,7 +254,7 @@ def test_values_that_cloudwatch_refuses_fail_before_calls(block: BlockResult, re
 
 
 def query_protocol_bytes(call: Call) -> int:
-    """Return the size of a call in CloudWatch's longest protocol, uncompressed."""
+    """Return the bytes of a call in CloudWatch's most verbose protocol, uncompressed."""
     model = botocore.session.get_session().get_service_model("cloudwatch")
     operation = model.operation_model("PutMetricData")
     request = create_serializer("query", include_validation=False).serialize_to_request(

@@ -1,4 +1,4 @@
-"""One file into an emulated CloudWatch, counted once whatever happens on the way."""
+"""One file is published to an emulated CloudWatch, and counted once whatever happens."""
 
 import io
 from collections.abc import Container
@@ -22,7 +22,11 @@ SMALL_CALLS = pytest.mark.usefixtures("small_calls")
 
 
 def assert_all_counted_once(aws: Aws, block: BlockResult, *, twice: Container[str] = ()) -> None:
-    """Check every metric of a block; where the server counts, there is no estimate."""
+    """Check that CloudWatch has each value of a block, which has three requests, once.
+
+    twice: names of metrics whose values are there twice. A metric that the block lacks, such as an
+    estimate of what its server counts, is not looked for.
+    """
     for metric in definitions.published():
         if metric.of_request or metric.of_block(block) is not None:
             once = 3 if metric.of_request else 1
@@ -124,7 +128,7 @@ def test_a_claim_with_a_lost_answer_stays_valid(aws: Aws) -> None:
     once = iter([True])
 
     def write_before(params: dict[str, Any], **_: Any) -> None:
-        # The answer to boto3's first try is lost: the second try meets the object of the first.
+        # As if the answer to boto3's first try was lost: the second try meets the first's object.
         for _first in once:
             body = params["Body"]
             aws.s3.put_object(Bucket=BUCKET, Key=params["Key"], Body=io.BytesIO(body))

@@ -1,4 +1,4 @@
-"""The object that a message of the results queue names."""
+"""Which S3 object a message of the results queue names, and which messages are refused."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A verdict's cost ratios into an emulated CloudWatch, once and with both ends of the interval."""
+"""A verdict's cost ratios, with both ends of each interval, are published to CloudWatch once."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -21,7 +21,7 @@ NAMES = ("CostRatio", "CostRatioLow", "CostRatioHigh")
 
 
 def uploaded(aws: Aws, verdict: Verdict = VERDICT, *, key: str = "") -> str:
-    """The verdict is in the bucket; the publisher's clock is a minute later."""
+    """Upload the verdict, and set the publisher's clock a minute later; return the object's key."""
     key = aws.upload_bytes(key or verdict.key, dump_record(verdict))
     written: datetime = aws.s3.head_object(Bucket=BUCKET, Key=key)["LastModified"]
     aws.now = written.timestamp() + 60
@@ -29,7 +29,7 @@ def uploaded(aws: Aws, verdict: Verdict = VERDICT, *, key: str = "") -> str:
 
 
 def read(aws: Aws, traffic: str) -> dict[str, list[float]]:
-    """Return the values of one class's traffic at load c4, by metric."""
+    """Return the values of each metric for a prompt class (`traffic`) at load c4."""
     values = dict(zip(DIMENSIONS, (VERDICT.experiment, "k7", traffic, "c4"), strict=True))
 
     def stored(metric: str, statistic: str) -> list[float]:

@@ -1,4 +1,4 @@
-"""The meaning of the hub's refusals and failures: its own client against real HTTP."""
+"""What refusals and failures of the Hugging Face hub become: its own client against real HTTP."""
 
 import errno
 from pathlib import Path

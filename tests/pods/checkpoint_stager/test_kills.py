@@ -14,7 +14,7 @@ import pytest
 from tests.pods.checkpoint_stager.conftest import COMMIT, MODEL, Bench, model_files
 
 pytestmark = pytest.mark.emulator
-# One file is uploaded in parts.
+# Few files, of which one is uploaded in parts.
 FILES = {
     name: model_files()[name]
     for name in ("config.json", "model-00001-of-00002.safetensors", "tokenizer.json")

@@ -143,7 +143,7 @@ def test_a_folder_named_like_a_marker_is_skipped() -> None:
 
 
 def test_names_similar_to_markers_are_staged() -> None:
-    """S3's keys are case-sensitive."""
+    """S3's keys are case-sensitive, so `_ready.json` is no marker."""
     needed = ["READY.json", "_READY.json.txt", "_READY_json", "_Ready.json", "_ready.json"]
     assert {*needed} <= {*kept("config.json", "model.safetensors", *needed)}
 

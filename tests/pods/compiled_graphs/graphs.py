@@ -1,4 +1,4 @@
-"""A compiled graph of a server, for the tests of its upload."""
+"""Makes a compiled graph, as a server leaves it, for the tests of its upload."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Stands in for vLLM: compiles slowly into the folder it is told, or loads from it, then serves.
+"""Stands in for vLLM: compiles graphs slowly, or loads those that exist; then serves.
 
 It has one graph of three files. Like the real engines, it loads the graph from a folder that has
 one, and fails if the graph is not complete. Environment variables say how it behaves:

@@ -37,7 +37,7 @@ def main(kind: str) -> None:
             if "kill_an_actor_after_seconds" in scenario:
                 kill_later(handles[0], scenario["kill_an_actor_after_seconds"])
             measured.append(send(engine, scenario))
-        # On a line of its own: Ray writes to standard output too.
+        # The JSON is on a line of its own, because Ray writes to standard output too.
         sys.stdout.write(f"\n{json.dumps(measured)}\n")
         sys.stdout.flush()
 

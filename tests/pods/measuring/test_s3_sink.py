@@ -1,4 +1,4 @@
-"""Result files into S3: real boto3 calls against an emulated S3."""
+"""Result files are written to S3: real boto3 calls against an emulated S3."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def sink(s3: Any) -> S3Sink:
 
 def test_a_file_is_never_overwritten(sink: S3Sink) -> None:
     sink.write("r1/run.json", b"first")
-    # If the answer to a PUT is lost, the second PUT finds the first one's object.
+    # As if the answer to a PUT was lost: the second PUT finds the object of the first.
     sink.write("r1/run.json", b"first")
 
     with pytest.raises(SinkError, match="PreconditionFailed"):

