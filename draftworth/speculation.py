@@ -20,7 +20,8 @@ The cost of a step is given in baseline steps, each of which yields one token. S
 from collections.abc import Iterator, Sequence
 
 # Matrix products are computed in tiles, so a step may cost much more as soon as it verifies more
-# tokens than one of these numbers. A step verifies its checked drafts and the token after them.
+# tokens than one of these numbers. A step that checks n drafted tokens computes n + 1 positions,
+# one more for the token that follows them.
 TOKENS_BEFORE_JUMPS = 2, 4, 8, 16
 
 

@@ -57,10 +57,11 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _start_second_guard(grace_seconds: float) -> int:
-    """Start a process that ends the group when this process ends; return its process id.
+    """Start a second guard, which ends this process group when this process ends.
 
-    It notices the end by a pipe, which closes when this process ends. The command does not keep
-    the pipe open, because it inherits only the standard files.
+    Return its process id. The second guard notices the end by a pipe, which closes when this
+    process ends. The guarded command does not keep the pipe open, because it inherits only
+    standard input, output and error.
     """
     reading, writing = os.pipe()
     if second := os.fork():

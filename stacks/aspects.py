@@ -43,9 +43,9 @@ class OwnedFunctionLogs:
 
     def visit(self, node: IConstruct) -> None:
         if isinstance(node, CfnResource) and _is_function(node) and not _names_log_group(node):
-            # The log group is made beside the function and not in its scope. There it would also
-            # depend on the function's role and so be deleted before the role, with which a late log
-            # event could create the group again.
+            # The log group is a sibling of the resource, not its child. A child would also depend
+            # on the function's role and be deleted before it, and with this role a late log event
+            # could create the group again.
             log_group = owned_log_group(cast(Construct, node.node.scope), "LogGroup")
             node.add_property_override("LoggingConfig.LogGroup", log_group.log_group_name)
 
@@ -57,8 +57,8 @@ def _is_function(resource: CfnResource) -> bool:
 
 
 def _names_log_group(function: CfnResource) -> bool:
-    # The properties of a raw `CfnResource` cannot be read; the raw functions of CDK name no log
-    # group.
+    # The properties of a plain `CfnResource` cannot be read. CDK writes some of its own functions
+    # so, and none of these names a log group.
     logging = function.logging_config if isinstance(function, aws_lambda.CfnFunction) else None
     return bool(getattr(logging, "log_group", None))
 

@@ -5,7 +5,8 @@ reports the state and may give up, an init container finds the compiled graphs
 (docs/decisions/0028-the-winner-elsewhere.md).
 
 On a CPU it has the measured flags and environment, but no resources and no node selector, which
-were not measured. The user makes the volume with the checkpoints, which were local folders.
+were not measured. The checkpoints of such a run are folders of one machine, so the user makes the
+volume that holds them.
 """
 
 from collections.abc import Iterator, Sequence

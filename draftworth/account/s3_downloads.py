@@ -72,8 +72,7 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
 
 
 def _listed_names(folder: Path) -> set[str]:
-    """Return the names of the files that `run.json` lists, and SEARCH_FILE; empty if it is invalid.
-    """
+    """Return the names of the files that `run.json` lists, and SEARCH_FILE; empty if it is invalid."""
     try:
         stems = read_end(folder).blocks
     except UserInputError:

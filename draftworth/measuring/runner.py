@@ -136,7 +136,8 @@ class Runner:
         try:
             ending = await self._measure()
         except StorageFullError as error:
-            if self.history is not None:  # no room for run.json; another pod continues the run
+            if self.history is not None:
+                # The full disk has no room for run.json either. Another pod can continue the run.
                 raise
             ending = Ending(reason=str(error))
         except asyncio.CancelledError:

@@ -205,7 +205,10 @@ class _StepBounds:
 
     @classmethod
     def of(cls, block: BlockResult) -> "_StepBounds | None":
-        """Return the bounds of a block's steps; None: counters are missing or impossible."""
+        """Return how many steps a block has at least and at most, by its server's counters.
+
+        None: the counters are missing or contradict each other.
+        """
         counters = block.speculation
         if counters is None or counters.generated_tokens is None:
             return None

@@ -103,7 +103,7 @@ class Deployment(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class Remaining(Checked):
-    """Instances that stay although zero nodes are desired (`remaining.py`).
+    """Instances that stay although zero nodes are desired (`remaining_nodes.py`).
 
     since_unix_s: when zero nodes were decided, or instances were first seen after that.
     node_seconds: the node time paid since then.

@@ -1,4 +1,4 @@
-"""Observes in S3 whether the measuring Job's run has begun, is over, and what its answer is."""
+"""Observes in S3 whether the measuring Job's run has begun or is over, and reads its verdict."""
 
 from __future__ import annotations
 

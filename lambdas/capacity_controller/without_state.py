@@ -104,7 +104,7 @@ def _end(
 def _assumed_deployment(
     plan: CapacityPlan, count: int, since: float, now: float
 ) -> controller_state.Deployment:
-    """Return a deployment that began, with all its nodes, when the group was last changed."""
+    """Return a deployment as if all `count` nodes had run since `since`, the node group's last change."""
     return controller_state.Deployment(
         plan=plan,
         deployed_at_unix_s=since,

@@ -140,8 +140,9 @@ class KubernetesServers:
     async def run_only(self, endpoints: Sequence[Endpoint], *, restart: bool) -> None:
         """Start the servers of `endpoints` and stop all others.
 
-        If the run is cancelled, this still goes on to its end, because Kubernetes starts the Job's
-        next pod only if a server runs. restart: also stop the servers of `endpoints` first.
+        If the run is cancelled, this still goes on to its end: the Job's next pod has affinity to
+        the servers' pods, so Kubernetes places it only if one of them runs.
+        restart: also stop the servers of `endpoints` first.
         """
         wanted = tuple(endpoint.server for endpoint in endpoints)
         await in_thread(self._run_only, wanted, restart=restart)
