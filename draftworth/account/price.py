@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a node's price: that of the experiment file, else the kept one, else AWS's current one."""
+    """Print a node's price: the experiment file's, else the kept one, else AWS's current one."""
     experiment = load_neuron(arguments.experiment)
     price, where = experiment.spec.aws.price, f"aws.price of {arguments.experiment}"
     if price is None:

@@ -72,7 +72,10 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
 
 
 def _listed_names(folder: Path) -> set[str]:
-    """Return the names of the files that `run.json` lists, and SEARCH_FILE; empty if it is invalid."""
+    """Return the names of the files that `run.json` lists, and SEARCH_FILE.
+
+    The result is empty if `run.json` is invalid.
+    """
     try:
         stems = read_end(folder).blocks
     except UserInputError:

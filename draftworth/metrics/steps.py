@@ -62,8 +62,9 @@ class StepCounting:
 def step_counting(blocks: Sequence[BlockResult]) -> StepCounting | None:
     """Return how the steps in one variant's blocks are counted.
 
-    Each prompt class has a source of its own; if the sources differ, the result's `by` is
-    `counters`. None: there is no block, or the steps of a class are not known.
+    The steps of each prompt class are counted alone. If the classes' sources (`StepCounting.by`)
+    differ, the result names `counters`, the source that knows least of single requests.
+    None: there is no block, or the steps of a class are not known.
     """
     classes: defaultdict[str, list[BlockResult]] = defaultdict(list)
     for block in blocks:

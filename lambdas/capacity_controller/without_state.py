@@ -104,7 +104,10 @@ def _end(
 def _assumed_deployment(
     plan: CapacityPlan, count: int, since: float, now: float
 ) -> controller_state.Deployment:
-    """Return a deployment as if all `count` nodes had run since `since`, the node group's last change."""
+    """Return a deployment as if all `count` nodes had run since the node group's last change.
+
+    since, now: the times of that change and of this observation, in Unix seconds.
+    """
     return controller_state.Deployment(
         plan=plan,
         deployed_at_unix_s=since,

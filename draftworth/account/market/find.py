@@ -58,7 +58,7 @@ class Market:
 
 
 def run(experiment: ResolvedNeuron, wanted: Collection[str]) -> int:
-    """Print the offers in the regions `wanted` (empty: all of the account); return the exit code."""
+    """Print the offers in the regions `wanted` (empty: all regions); return the exit code."""
     need = Need.of(experiment)
     market = look(experiment, need, wanted, client)
     print_lines(market_lines(market, need))
@@ -188,7 +188,7 @@ def _zone_problem(zone: str, ids: Mapping[str, str]) -> str:
 
 
 def market_lines(market: Market, need: Need) -> Iterator[str]:
-    """Yield lines: offers by price, questions without an answer, and YAML of the cheapest offers."""
+    """Yield lines: offers by price, unanswered questions, and YAML of the cheapest offers."""
     cheapest = sorted(market.offers, key=lambda offer: (offer.usd.worst, offer.usd.best))
     free = [offer for offer in cheapest if not offer.hindrance]
     hindered = [offer for offer in cheapest if offer.hindrance]
