@@ -109,7 +109,8 @@ class Prediction(Checked):
     requests: number of requests with a prediction for their prompt.
     predicted, measured: mean tokens per step of the requests whose steps can be counted.
     shown: number of requests whose chunks show the tokens of each step.
-    same_sequence: number of `shown` requests whose steps have exactly the predicted tokens.
+    same_sequence: number of `shown` requests in which each chunk has as many tokens as one
+        predicted step, or as several predicted steps in a row.
     """
 
     variant: str

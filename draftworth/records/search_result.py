@@ -40,8 +40,8 @@ class Search:
 
     drafts_read_text: the drafts are models whose only input is text, so a pass over the baseline's
         outputs predicts their tokens per step. (Heads need the target's hidden states.)
-    step_cost_per_draft: lowest and highest published time that each drafted token adds to a step,
-        divided by the time of a baseline step.
+    step_cost_per_draft: lowest and highest time that each drafted token adds to a step, divided by
+        the time of a baseline step; published, or assumed where nothing is published.
     within: a candidate is measured only if it may be cheaper than the cheapest measured variant
         (the baseline included) by more than this share.
     forecast: expected tokens per step by candidate and prompt class; empty without an estimate.
