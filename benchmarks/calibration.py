@@ -1,11 +1,11 @@
-"""Counts how often the verdict is right, in runs whose true cost ratio is known.
+"""Counts how often the verdict is right, in simulated runs whose true cost ratio is known.
 
     python -m benchmarks.calibration [--runs 400] [--processes 2] [--table starts]
 
-`cells.yaml` has the tables: a row is a `planted.Cell` with its settings. For each cell, runs are
-simulated round by round until the deployed stopping rule (`Rounds`) ends them, and the deployed
-verdict judges them. docs/calibration.md explains the columns. All random numbers are seeded, so a
-table is the same each time.
+`cells.yaml` has the tables. Each row is a cell: the settings of some simulated runs
+(`planted.Cell`). For each cell, runs are simulated round by round until the deployed stopping rule
+(`Rounds`) ends them, and the deployed verdict judges them. docs/calibration.md explains the
+columns. All random numbers are seeded, so a table is the same each time.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from draftworth.report.sentences import rare_sentences
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedRun:
-    """The verdict of a simulated run at one load, and how many rounds the load had.
+    """The verdict of a simulated run at one load, and how many rounds were measured at this load.
 
     truth: the true cost ratio, averaged over the repetitions that were measured.
     """
@@ -87,7 +87,7 @@ TABLES: Mapping[str, Any] = yaml.safe_load(
 
 
 def cells_of(table: str) -> Iterator[Cell]:
-    """Yield a table's cells from `cells.yaml`: each is the settings of a row's simulated runs."""
+    """Yield a table's cells from `cells.yaml`; a cell is the settings of a row's simulated runs."""
     for group in TABLES[table]["cells"]:
         for chosen in product(*group):
             names = [part["name"] for part in chosen if "name" in part]
@@ -102,7 +102,7 @@ def _share_of(name: Judgement, judged: Sequence[JudgedRun]) -> float:
 
 
 def _coverage(cell: Cell, judged: Sequence[JudgedRun]) -> float:
-    # A run without an interval is not counted as wrong.
+    # A run without a confidence interval is not counted as wrong.
     return fmean(o.covers(cell.cost_ratio) is not False for o in judged)
 
 
@@ -126,7 +126,7 @@ def _judged(name: Judgement) -> Column:
     return _figure(lambda o: o.comparison.judgement == name)
 
 
-# By heading: a function from a cell and its judged runs to the text in the table.
+# By a column's heading: the function that makes the text of a row from its cell and judged runs.
 COLUMNS: Mapping[str, Column] = {
     "world": lambda c, _: c.name,
     "truth": lambda c, _: f"{c.cost_ratio:.3f}",
@@ -181,7 +181,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-# The targets: the least coverage and, by true ratio, the largest share of false verdicts "cheaper".
+# The targets: the least coverage of the confidence intervals and, by true cost ratio, the largest
+# share of false verdicts "cheaper".
 _LEAST_COVERAGE = 0.93
 _MOST_FALSE = {1.0: 0.03, BOUNDARY: 0.045}
 

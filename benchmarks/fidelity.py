@@ -1,9 +1,10 @@
-"""Compares our client, a bare asyncio reader and four peers by their errors against known times.
+"""Compares draftworth's client and others by their errors at a server whose times are known.
 
     python -m benchmarks.fidelity [--clients bare ours aiperf] [--streams 64]
 
-docs/fidelity.md explains the comparison, and `fidelity.toml` says how each client is run. A client
-that is not installed or that fails is a row of the table with the reason.
+The others are a bare asyncio reader and four published tools. docs/fidelity.md explains the
+comparison, and `fidelity.toml` says how each client is run. A client that is not installed or that
+fails has the reason in its row of the table.
 """
 
 import argparse
@@ -26,9 +27,9 @@ from draftworth.truth.token_timeline import TimelineSpec
 from draftworth.truth.trial import Trial, attempt, filled
 
 ROOT = Path(__file__).resolve().parents[1]
-# A tokenizer for peers that need one. Each printable ASCII character is a token, as in the server's
-# text, so a client that tokenizes the whole text or its chunks counts the same tokens as the
-# server. Decoding any tokens and encoding them again gives the same tokens, as peers assume.
+# A tokenizer for the published tools that need one. Each printable ASCII character is a token, as
+# in the server's text, so a tool that tokenizes the whole text or its chunks counts the same tokens
+# as the server. Decoding any tokens and encoding them again gives the same tokens, as tools assume.
 TOKENIZER = ROOT / "benchmarks" / "tokenizer"
 _DECLARED = tomllib.loads((ROOT / "benchmarks" / "fidelity.toml").read_text(encoding="utf-8"))
 CLIENTS: Mapping[str, dict[str, Any]] = _DECLARED["clients"]
@@ -36,11 +37,14 @@ WINDOWS = {
     n: TimelineSpec().changed(json.dumps(fields)) for n, fields in _DECLARED["windows"].items()
 }
 MIN_REQUESTS, REQUESTS_PER_STREAM = 4, 2
-TIMEOUT_SECONDS = 180.0  # for one client in one table
+TIMEOUT_SECONDS = 180.0  # for all requests of one client in one table
 
 
 def tried(client: str, spec: TimelineSpec, streams: int, requests: int) -> Trial:
-    """Run a client against the truth server; DraftworthError: the client failed or cannot run."""
+    """Run a client against a server that sends tokens at known times, as `spec` says.
+
+    DraftworthError: the client failed or cannot run.
+    """
     about = CLIENTS[client]
     if streams > about.get("most_streams", streams):
         raise DraftworthError(f"one machine gets at most {about['most_streams']} streams")
@@ -67,7 +71,12 @@ def tried(client: str, spec: TimelineSpec, streams: int, requests: int) -> Trial
 
 
 def figures_of(trial: Trial) -> dict[str, float]:
-    """Return a client's figures by name; an error is the client's figure minus the true one."""
+    """Return a client's figures by name; an error is the client's figure minus the true one.
+
+    Errors in percent are shares of the true figure. "late" is how late the server sent its tokens,
+    "queued" how long a request had waited when the server began to handle it, and "single" compares
+    request by request, which is nan for a client that does not report single requests.
+    """
     ttft_ms, true_ttft_ms = trial.reported("ttft_ms"), trial.true("ttft_ms")
     itl_ms = statistics.median(trial.reported("itl_ms"))
     late_ms = [late * 1e3 for truth in trial.truths for late in truth.lateness_s]
@@ -93,7 +102,7 @@ def figures_of(trial: Trial) -> dict[str, float]:
     }
 
 
-# By column heading: the format string for a client's figures.
+# By a column's heading: the format string that makes a cell's text from a client's figures.
 COLUMNS = {
     "TTFT error ms, median / p99": "{ttft_error_median_ms:+.2f} / {ttft_error_p99_ms:+.2f}",
     "ITL error": "{itl_error_percent:+.3f}%",

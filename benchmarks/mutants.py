@@ -1,4 +1,4 @@
-"""Mutation testing: counts how many planted defects in important files their tests catch.
+"""Mutation testing: plants defects in important files, and counts how many their tests catch.
 
     make mutants            a sample of each file's mutants, the same one each time
     make mutants ARGS="--of codec --sample 400"
@@ -22,14 +22,15 @@ COSMIC_RAY = ROOT / ".mutants-venv" / "bin" / "cosmic-ray"
 TEST_SECONDS = 120.0
 SAMPLE = 40
 SEED = 21
-# Operators that are left out: `X | None` in annotations, and the removal of decorators.
+# cosmic-ray's kinds of mutants that are left out: another operator in place of `|`, which nearly
+# always stands in annotations such as `X | None`, and removed decorators.
 LEFT_OUT = "core/ReplaceBinaryOperator_BitOr_%", "core/RemoveDecorator"
 
 SUBJECTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def main() -> None:
-    """Print how many mutants the tests caught, with a row for each file of `SUBJECTS`."""
+    """Print a table with a row for each file of `SUBJECTS`: how many of its mutants were caught."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--of", choices=SUBJECTS, nargs="+", default=[*SUBJECTS])
     parser.add_argument("--sample", type=int, default=SAMPLE, help="mutants of each file")

@@ -1,9 +1,10 @@
-"""Simulates runs whose true cost ratio is known: the blocks that a load generator would write.
+"""Simulates runs whose true cost ratio is known: makes the blocks that a real run would have.
 
-The prompts' cost ratios are log-normal with the cell's `cost_ratio` as their mean, so a few prompts
-differ much. Output lengths vary by prompt. Each block's cost has a random error (3%), and so has
-each request's (2%). With a drift, costs rise (in half of the runs) or fall from the first block to
-the last. Each start of the servers multiplies the variant's cost by a log-normal factor (mean 1).
+A cell is the settings of such runs. The prompts' cost ratios are log-normal with the cell's
+`cost_ratio` as their mean, so a few prompts differ much. Output lengths vary by prompt. Each
+block's cost has a random error (3%), and so has each request's (2%). With a drift, costs rise (in
+half of the runs) or fall from the first block to the last. Each start of the servers multiplies the
+variant's cost by a log-normal factor (mean 1).
 """
 
 import math
@@ -31,7 +32,7 @@ SAMPLING = Sampling(
     target_interval_width=0.1,
     warmup_requests=0,
 )
-# The cost ratio below which a variant is cheaper per token.
+# The cost ratio below which the right verdict on a variant is "cheaper per token".
 BOUNDARY = 1 / (1 + INDIFFERENCE)
 _BLOCK_ERROR, _REQUEST_ERROR, _LENGTH_SPREAD, _TTFT_SPREAD = 0.03, 0.02, 0.4, 0.1
 _MEAN_TOKENS, _PREFILL_S = 300, 0.05
@@ -43,7 +44,7 @@ _START_UNIX_S = 1_795_168_800.0
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """The known truth of simulated runs, and the disturbances that are added to it.
+    """The settings of simulated runs: the true cost ratio, and the disturbances added to it.
 
     name: the special property of this cell, in words.
     unseen: why a run of ordinary size cannot show this property; empty if it can.
@@ -57,9 +58,9 @@ class Cell:
         fail, at a random moment. time_outs: share of the variant's requests that time out.
     failures: share of the variant's requests that take `FAILURE_FACTOR` times as long and then
         fail. The others are faster, so that `cost_ratio` stays true.
-    repetitions: number of starts. between: standard deviation of the logarithm of the factor by
-        which a start changes the variant's cost. loads: number of measured loads, which share the
-        rounds.
+    repetitions: how often all servers are started. between: standard deviation of the logarithm of
+        the factor by which a start changes the variant's cost. loads: number of measured loads,
+        which share the rounds.
     slots: in each run, all costs in the second slot have one random factor; this is the standard
         deviation of its logarithm. A control's two servers differ by it and by a start's factor.
     weights: each case's share of the traffic, if each case is a prompt class; empty: one class.
@@ -158,7 +159,7 @@ class PlantedRun:
         self._generator = random.Random(seed)  # noqa: S311 (reproducible draws, not a secret)
         self._cases = {f"case-{i}": _prompts(cell, i, self._generator) for i in range(cell.cases)}
         self._drift = cell.drift * self._generator.choice((-1, 1))
-        # A separate generator, so that cells with other repetitions have the same prompts.
+        # A separate generator, so that cells that differ only in repetitions have the same prompts.
         of_starts = random.Random(f"starts {seed}")  # noqa: S311
         self.starts, self._control_starts = (
             [_start(cell, of_starts) for _ in range(cell.repetitions)] for _ in range(2)
@@ -175,7 +176,7 @@ class PlantedRun:
             self.add(turn)
 
     def add(self, turn: Round) -> None:
-        """Simulate a round's blocks in a deployed run's order; append the blocks to `blocks`."""
+        """Simulate a round's blocks, in the order of a real run, and append them to `blocks`."""
         cell = self.cell
         per_round = cell.sampling.requests_per_round
         last = cell.rounds * len(self._cases) * 2
@@ -231,7 +232,7 @@ class PlantedRun:
 
 
 def planted_blocks(cell: Cell, *, rounds: int, seed: int) -> list[BlockResult]:
-    """Return the blocks of a simulated run of exactly `rounds` rounds: no stopping rule is used."""
+    """Return the blocks of a simulated run of exactly `rounds` rounds, without a stopping rule."""
     run = PlantedRun(cell, seed)
     (stage,) = stages(planted_spec(cell))
     for number in range(1, rounds + 1):
@@ -249,7 +250,8 @@ def _start(cell: Cell, generator: random.Random) -> float:
 def _rare(event: tuple[float, float], generator: random.Random) -> float:
     """Return a random factor whose mean is 1.
 
-    event: (share, times): in this share of all calls, the factor is `times` as large as otherwise.
+    event: (share, times): in this share of all calls, the factor is `times` times as large as in
+        the others.
     """
     share, times = event
     if not share:
@@ -343,7 +345,10 @@ def _failed(prompt: PlantedPrompt, error_code: int) -> RequestRecord:
 
 
 def _together(cell: Cell, sent: Iterator[RequestRecord]) -> Iterator[RequestRecord]:
-    """Yield a block's measured requests, with the latencies of a server that they share."""
+    """Yield a block's measured requests, with their latencies on a server that they share.
+
+    sent: the block's requests with the latencies that each would have on its own server.
+    """
     records: list[RequestRecord] = []
 
     def decoding_s() -> Iterator[float]:

@@ -2,10 +2,11 @@
 
     python -m benchmarks.published_acceptance
 
-`published_acceptance.json` has the mean tokens of a step by window, for draft heads of five model
-families. From each choice of one, two or three windows of such a curve, the search's own
-`from_means` predicts the curve's other windows. The `usual_fall` of `from_means` is fitted to the
-other families, so no family predicts itself. docs/calibration.md explains the columns.
+`published_acceptance.json` has curves: the mean tokens per step by window, for draft heads of five
+model families. From each choice of one, two or three windows of a curve, the search's own
+`from_means` predicts the curve's other windows. For this it needs `usual_fall`, the factor by which
+acceptance falls from one drafted token of a step to the next. This factor is fitted to the other
+families, so no family predicts itself. docs/calibration.md explains the columns.
 """
 
 import json
@@ -29,7 +30,7 @@ _NORMAL_95 = 1.96
 _CLASS = "coding"
 
 
-# The published mean tokens of a step, by window.
+# The published mean tokens per step, by window.
 Curve = Mapping[int, float]
 
 
@@ -37,7 +38,8 @@ Curve = Mapping[int, float]
 class PredictionError:
     """The error of a prediction for one window.
 
-    error: log(predicted / published). deviation: the standard deviation that the prediction claims.
+    error: log(predicted / published tokens per step). deviation: the standard deviation that the
+        prediction claims for this error.
     is_beyond: whether the window is longer than every window from which it was predicted.
     """
 
@@ -58,10 +60,11 @@ def curves() -> Mapping[str, Sequence[Curve]]:
 
 
 def errors(curve: Curve, *, measured: int, usual_fall: float) -> Iterator[PredictionError]:
-    """Yield the errors of predictions of a curve's windows from other windows.
+    """Predict the windows of a curve from other windows of it, and yield the errors.
 
     measured: from how many other windows each is predicted; all choices of them are tried.
-    usual_fall: see `from_means`.
+    usual_fall: the factor by which acceptance falls from one drafted token of a step to the next,
+        if only one other window is known.
     """
     for windows in combinations(curve, measured):
         means = {_candidate(w): {_CLASS: curve[w]} for w in windows}
@@ -76,9 +79,10 @@ def errors(curve: Curve, *, measured: int, usual_fall: float) -> Iterator[Predic
 
 
 def fitted_fall(left_out: str = "") -> float:
-    """Return the `usual_fall` (see `from_means`) that fits all families but `left_out` best.
+    """Return the `usual_fall` that fits the curves of all model families but `left_out` best.
 
-    With it, predictions from one measured window have the least mean absolute error.
+    It is the factor by which acceptance falls from one drafted token of a step to the next. With
+    the best one, predictions from one measured window have the least mean absolute error.
     """
     other_curves = [
         curve for family, of_family in curves().items() if family != left_out for curve in of_family
@@ -97,7 +101,7 @@ def covered(errors_: Sequence[PredictionError]) -> float:
 
 
 def main() -> None:
-    """Print the table; each family's `usual_fall` is fitted to the other families."""
+    """Print the table of errors; each family's `usual_fall` is fitted to the other families."""
     headings = "measured", "family", "windows", "predictions", "mean error", "bias", "worst"
     table = Table(*headings, "covers", box=SIMPLE)
     falls = {family: fitted_fall(family) for family in curves()}

@@ -55,7 +55,7 @@ def read_description() -> Mapping[str, Any]:
 
 
 def main() -> None:
-    """Write the files."""
+    """Write all files of prompts below `prompts/published`."""
     for name, text in prompt_files(read_description()):
         file = PUBLISHED / name
         file.parent.mkdir(exist_ok=True)

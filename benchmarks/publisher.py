@@ -46,7 +46,7 @@ class MemoryAws:
         return {"Body": io.BytesIO(self.data), "ETag": "etag", "LastModified": written}
 
     def put_object(self, **_: object) -> dict[str, Any]:
-        """Accept every claim on a file, because there is no other publisher here."""
+        """Accept each object with which the publisher claims a file; no other one does."""
         return {"ETag": "etag"}
 
     def put_metric_data(self, **_: object) -> None:

@@ -36,25 +36,30 @@ FIRST_WINDOW = 3
 WITHIN = 0.03
 TARGET = 0.95
 PROMPTS, TOKENS = 16, 200
-# The second draft's size divided by the first's; the standard deviation of log(its cost factor).
+# The second draft's size divided by the first's, and the standard deviation of the logarithm of the
+# random factor on the second draft's cost.
 SECOND_SIZE, SIZE_DEVIATION = 0.35, 0.2
-# Standard deviation of a measured cost's logarithm; share of tokens that a forecast gets wrong.
+# Standard deviation of a measured cost's logarithm.
 MEASURING_DEVIATION = 0.0125
+# Share of tokens for which a forecast is wrong on whether the draft predicts them, because the
+# server's arithmetic rounds differently.
 NUMERICS = 0.003
 # In each class, BLOCKS blocks of REQUESTS requests are measured. Prompts differ in cost: log(cost)
 # has this standard deviation over prompts, which is the same for all candidates.
 BLOCKS, REQUESTS = 4, 8
 PROMPTS_DIFFER = 0.2
-# A head's probability of a right token is multiplied by this per earlier token of the step.
+# A draft head's probability of a right token is multiplied by this for each token that it has
+# drafted before in the step.
 HEAD_FALL = 0.95
-# Standard deviation of a step's cost between windows.
+# Standard deviation of the random relative change of each window's step cost.
 UNEVEN = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """A text to generate. right: (prompt class, share of its tokens that a draft predicts).
+    """A kind of text to generate, by how well a draft predicts it.
 
+    right: (prompt class, share of its tokens that a draft predicts), for each class.
     lasting: from 0 (right tokens are independent) to 1 (right tokens come in long runs).
     """
 
@@ -79,7 +84,10 @@ class Device:
     jump: float = 0.4
 
     def step_cost(self, candidate: Candidate, draft_size: float) -> float:
-        """Return a step's cost. draft_size: factor on the cost of a drafted token."""
+        """Return the cost of a step of a candidate / the cost of a step without a draft.
+
+        draft_size: factor on the cost of a drafted token.
+        """
         return (
             1
             + self.fixed
@@ -129,7 +137,10 @@ BASELINE = {n: ClassTimes(weight=w, first_s=0.003, decoding_s=0.045) for n, w in
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A search with known costs. unchecked: how many drafted tokens of a step are not checked."""
+    """The settings of simulated searches in which each candidate's true cost is known.
+
+    unchecked: how many drafted tokens of a step are not checked.
+    """
 
     kind: Kind
     text: Text
@@ -153,7 +164,8 @@ class Scenario:
         )
 
 
-# The texts are first, so that searches that share the draws of a text follow each other.
+# The outermost loop is over the texts, so that searches that share a text's random draft, which
+# `_drawn` caches, follow each other.
 SCENARIOS = tuple(
     Scenario(kind=kind, text=text, device=device, unchecked=unchecked)
     for text, kind, device, unchecked in product(TEXTS, KINDS, DEVICES, _DECLARED["unchecked"])
@@ -164,13 +176,13 @@ SCENARIOS = tuple(
 class SearchOutcome:
     """A search's result.
 
-    regret: the chosen cost divided by the lowest cost, minus 1. for_new: the same for other
-        prompts of the same kind.
+    regret: the true cost of the chosen candidate divided by the lowest true cost, minus 1.
+    for_new: the regret of this choice for other prompts of the same kind.
     measured, candidates: number of measured candidates, and of all candidates.
     sureness: the probability, as the search states it, that no candidate is cheaper than the chosen
-        one by more than `WITHIN`. true: whether this is so by the true costs.
+        one by more than `WITHIN`. true: whether by the true costs none is cheaper by that much.
     near: the number of candidates that cost at most `WITHIN` more than the lowest cost.
-    has_good_one: whether one of these was measured, or the baseline has the lowest cost.
+    has_good_one: whether a candidate that `near` counts was measured, or the baseline is cheapest.
     """
 
     kind: str
@@ -190,7 +202,7 @@ class SearchOutcome:
 
 
 def planted_search(scenario: Scenario, seed: int) -> SearchOutcome:
-    """Run the deployed search on a scenario to its end."""
+    """Run the deployed search on a scenario to its end, and compare its choice with the truth."""
     rng = random.Random(seed)  # noqa: S311 (reproducible draws, no secret)
     second = (0.3 + 0.7 * SECOND_SIZE) * math.exp(rng.gauss(0, SIZE_DEVIATION))
     candidates, kind = scenario.candidates, scenario.kind
@@ -306,7 +318,10 @@ def _yields(
 
 
 def _luck(text: Text, right: float, rng: random.Random) -> Iterator[float]:
-    """Yield each position's probability of a right token: high or low for stretches of text."""
+    """Yield, for each position of an output, the probability that a draft predicts its token.
+
+    The probability is higher than `right` in some stretches of text, and lower in the others.
+    """
     spread = min(right, 1 - right) * (0.8 if text.lasting else 0.0)
     state = rng.choice((-1, 1))
     for _ in range(TOKENS):
@@ -319,11 +334,11 @@ Accepted = Mapping[str, Sequence[Sequence[int]]]
 
 
 class Draft:
-    """A draft with the steps that it makes on one random text.
+    """A simulated draft model or head, with the tokens that it gets right in one random text.
 
     accepted: by prompt class, for each prompt and each position of its output: how many of the next
         tokens the draft gets right before a miss.
-    forecast: the draft as an estimate predicts it before the search; None: it cannot be predicted.
+    forecast: the draft as an estimate before the search describes it; None: there is no estimate.
     """
 
     def __init__(self, accepted: Accepted, forecast: "Draft | None" = None) -> None:
@@ -353,7 +368,10 @@ class Draft:
 
 
 def _draft_model(text: Text, prompts: int, rng: random.Random) -> Draft:
-    """Return a random draft: whether a position is a hit does not depend on where a step starts."""
+    """Return a random draft model.
+
+    Whether it predicts a token right (a hit) does not depend on where the step started.
+    """
 
     def of_prompt(right: float) -> float:
         drawn = right + rng.gauss(0, 0.3 * min(right, 1 - right))
@@ -373,7 +391,10 @@ def _draft_model(text: Text, prompts: int, rng: random.Random) -> Draft:
 
 
 def _runs(hits: Mapping[str, Sequence[Sequence[bool]]]) -> Accepted:
-    """Return how many hits follow each position before the next miss or the end of the output."""
+    """Return how many hits follow each position before the next miss or the end of the output.
+
+    hits: by prompt class, for each prompt and each position: whether the draft's token is right.
+    """
 
     def of_output(output: Sequence[bool]) -> list[int]:
         return [*accumulate(output[-2::-1], lambda run, hit: run + 1 if hit else 0, initial=0)][
@@ -384,7 +405,10 @@ def _runs(hits: Mapping[str, Sequence[Sequence[bool]]]) -> Accepted:
 
 
 def _head(text: Text, prompts: int, fall: float, rng: random.Random) -> Draft:
-    """Return a random draft whose hits depend on where a step starts and get rarer within it."""
+    """Return a random draft head, which is right less often with each further token of a step.
+
+    fall: factor on the probability of a right token for each token drafted before in the step.
+    """
     falls = [fall**depth for depth in range(FIRST_WINDOW + WINDOWS)]
 
     def accepted(places: Sequence[float], position: int) -> int:
@@ -408,8 +432,9 @@ def _drawn(
 ) -> Draft:
     """Return a random draft for a text; equal arguments always give an equal draft.
 
-    run: number of the simulated search. reads_text: a draft model, else a head. prompts: number
-    in each class. fall: factor on a head's acceptance for each further token of a step.
+    run: number of the simulated search. reads_text: whether the draft is a model, not a head.
+    prompts: number of prompts in each class. fall: factor on a head's acceptance for each further
+        token of a step.
     """
     rng = random.Random(random.Random(f"{text.name}/{draft}/{run}").random())  # noqa: S311
     # The second draft is right less often.
@@ -427,7 +452,7 @@ def outcomes(runs: int, processes: int) -> list[SearchOutcome]:
         return [*pool.map(planted_search, SCENARIOS * runs, count(), chunksize=of_a_text)]
 
 
-# By heading: a function from the searches of a row to the text in the table.
+# By a column's heading: the function that makes the text of a row from the row's searches.
 COLUMNS: Mapping[str, Callable[[Sequence[SearchOutcome]], str]] = {
     "searches": lambda searches: str(len(searches)),
     "within 3%": lambda searches: f"{fmean(o.is_right for o in searches):.1%}",
@@ -441,7 +466,7 @@ COLUMNS: Mapping[str, Callable[[Sequence[SearchOutcome]], str]] = {
     "said to be sure": lambda searches: f"{fmean(o.sureness for o in searches):.1%}",
     "true": lambda searches: f"{fmean(o.true for o in searches):.1%}",
 }
-# Further columns for the table of cells, with possible reasons for a bad cell.
+# Further columns of the table by kind and device, with possible reasons for a bad row.
 REASONS: Mapping[str, Callable[[Sequence[SearchOutcome]], str]] = {
     "none measured": lambda searches: f"{fmean(not o.has_good_one for o in searches):.1%}",
     "windows within 3%": lambda searches: f"{fmean(o.near for o in searches):.1f}",
@@ -449,7 +474,10 @@ REASONS: Mapping[str, Callable[[Sequence[SearchOutcome]], str]] = {
 
 
 def main() -> int:
-    """Print a row for each kind, and for each kind on each device; return 1 if a kind misses."""
+    """Print a table by kind of search, and one by kind and device.
+
+    Return 1 if a kind misses the target, else 0.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5, help="searches of each scenario")
     parser.add_argument("--processes", type=int, default=2)

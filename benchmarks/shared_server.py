@@ -18,7 +18,8 @@ def served(
     """
     started_s = dict.fromkeys(range(in_flight), 0.0)
     waiting = deque(range(in_flight))
-    # Requests that decode, by the decoding time (of the server) at which they are complete.
+    # A heap of the requests that decode now: (the server's total decoding time at which the request
+    # will be complete, the request's number).
     decoding: list[tuple[float, int]] = []
     first_s: dict[int, float] = {}
     latencies: dict[int, tuple[float, float]] = {}

@@ -12,7 +12,7 @@ import sys
 import time
 from urllib.parse import urlsplit
 
-# (send time, [(time, bytes) of all received data]); times are in ns.
+# What is known of one request: (send time, [(arrival time, bytes) of all received data]), in ns.
 Arrivals = tuple[int, list[tuple[int, bytes]]]
 
 
@@ -74,7 +74,7 @@ def chunks(pieces: list[tuple[int, bytes]]) -> list[tuple[int, int]]:
 
 
 def main() -> None:
-    """Send the requests and print the figures."""
+    """Send the requests and print the figures of each, a line of JSON per request."""
     url, streams, requests = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     for prompt, (sent_ns, pieces) in asyncio.run(load(url, streams, requests)).items():
         counted = chunks(pieces)

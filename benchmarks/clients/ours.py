@@ -3,9 +3,10 @@
     python -m benchmarks.clients.ours BASE_URL STREAMS REQUESTS [--ray]
 
 With `--ray`, llmperf on Ray sends the requests, as in the measuring Job. Otherwise one event loop
-sends them, without real-time scheduling (as in a pod without CAP_SYS_NICE), which would take CPU
-time from the server. It prints a line of JSON for each request, as `draftworth conformance` reads
-them, also for samples that a run would exclude, because other clients exclude none.
+sends them, with ordinary scheduling (as in a pod without CAP_SYS_NICE), because real-time
+scheduling would take CPU time from the server. It prints a line of JSON for each request, as
+`draftworth conformance` reads them. Requests that a run would exclude are printed too, because
+other clients exclude none.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ SHAPE = RequestShape(
 
 
 def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[Measured]:
-    """Send `requests` requests, of which `streams` are in flight at the same time."""
+    """Send `requests` requests, of which `streams` are in flight at the same time; measure them."""
     client = Client(base_url=url, shape=SHAPE)
     planned = [
         Planned(
@@ -59,7 +60,7 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[
 
 
 def main() -> None:
-    """Send the requests and print the figures."""
+    """Send the requests and print the figures of each, a line of JSON per request."""
     url, streams, requests = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     if sys.argv[4:] == ["--ray"]:
         # This is imported here, because only some environments have Ray.

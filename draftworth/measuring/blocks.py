@@ -30,11 +30,11 @@ from draftworth.records.results import (
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """A block that was sent.
+    """A block whose requests were sent.
 
     measured: records and transcripts of its measured requests.
     lost: why the server was lost during the block; empty if the server still runs.
-    start: the server's metrics of its last start; None if it has none.
+    start: what the server's metrics say of its last start; None if it has no such metrics.
     """
 
     block: BlockResult
@@ -56,7 +56,10 @@ class CaseRound:
 
 
 def _shortened(shape: RequestShape, prompt: Prompt, share: float) -> Prompt:
-    """Return a prompt with `share` of its output limit, at least 2 tokens: 1 token has no ITL."""
+    """Return a prompt with `share` (0 to 1) of its output limit, but at least 2 tokens.
+
+    An output of 1 token has no inter-token latency.
+    """
     tokens = max_tokens_of(shape, prompt)
     return replace(prompt, max_tokens=min(tokens, max(2, math.ceil(tokens * share))))
 
@@ -98,7 +101,7 @@ class Measurer:
     earlier: the blocks that earlier pods measured; they are used unchanged.
     numbers: yields the numbers of new blocks: the next numbers that no file has yet.
     blocks: all blocks measured so far, in the order of measuring.
-    stage: the last stage whose servers run for this pod; None: it needed no server yet.
+    stage: the stage for which this pod last prepared servers; None: it has needed no server yet.
     replayed: the last stage in which a block of `earlier` was used; None: no block was used yet.
     doing: the run's current activity, in words that follow "the deadline passed".
     """
@@ -157,7 +160,7 @@ class Measurer:
         await self.gates.pass_all(stage.running, wait=lambda: self.servers.again(stage.running))
 
     async def _measure_together(self, case_round: CaseRound, endpoints: Sequence[Endpoint]) -> None:
-        """Send a case's requests to all `endpoints` at the same time; repeat it after a loss.
+        """Send a case's requests to all `endpoints` at the same time; again if a server is lost.
 
         If earlier pods have measured all these blocks, use their blocks and send nothing.
         """
@@ -310,10 +313,10 @@ class Measurer:
         return [task.result() for task in tasks]
 
     async def _give_up(self, sent: Sequence[Sent], started_at_unix_s: float, reason: str) -> None:
-        """Write blocks that were sent together when a server was lost into files of their own.
+        """Write blocks during which a server was lost into the folder of interrupted blocks.
 
-        No verdict reads these files. DraftworthError: the same block was lost
-        `MAX_LOSSES_OF_A_BLOCK` times.
+        No verdict reads that folder.
+        DraftworthError: the same block was lost `MAX_LOSSES_OF_A_BLOCK` times.
         """
         for s in sent:
             await in_thread(self.files.write_lost, s.block, s.measured)

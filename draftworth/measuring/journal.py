@@ -1,4 +1,4 @@
-"""The journal of a run, which each pod of the run continues and the next pod reads.
+"""The journal of a run: what each of its pods did, and when, so that the next pod can continue.
 
 A process of `measure` or `compare` that begins or resumes a run counts as a pod here.
 
@@ -8,8 +8,9 @@ finish the run counts as ended at its last entry, and what it did afterwards is 
 wall-clock time (UTC), because times of several machines are compared.
 
 A block counts as measured if its result file exists: files are never partial, and this file is
-written after the raw evidence. A block number is used up as soon as a file has it: file names are
-written once, so a block without a result file is measured again under the next free number.
+written after the block's transcripts. A block number is used up as soon as a file has it: file
+names are written once, so a block without a result file is measured again under the next free
+number.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ UNRECORDED_END = (
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A pod's activity in one period.
+    """An entry of the journal: what one pod did in one period.
 
     attempt: the pod's number, from 1. number: the entry's number in its pod, from 0.
     blocks: the blocks that were measured or lost, by the stems of their file names.
     reason: why blocks were lost, or why the pod ended; empty in other entries.
-    starts: the reports of the blocks' servers on their last start, by variant.
+    starts: what the metrics of the blocks' servers say of their last start, by variant.
     self_tests: the result of each serving pod's test of its node, by the server's name.
     """
 
@@ -75,7 +76,10 @@ class Entry:
 
 @dataclass(kw_only=True)
 class Journal:
-    """The entries of all pods of a run. attempt: this pod's number. write: stores a new entry."""
+    """The journal of a run, to which this pod adds entries.
+
+    entries: those of all pods. attempt: this pod's number, from 1. write: stores a new entry.
+    """
 
     entries: list[Entry]
     attempt: int
@@ -93,7 +97,7 @@ class Journal:
         started_at_unix_s: float | None = None,
         **about: Any,
     ) -> None:
-        """Add an entry that ends now and began at `started_at_unix_s` (None: it has no length).
+        """Add an entry for the period from `started_at_unix_s` (None: also now) to now.
 
         about: other fields of `Entry`.
         """
@@ -111,24 +115,27 @@ class Journal:
 
 
 def unrecorded_ends(entries: Sequence[Entry]) -> int:
-    """Count the pods that began, did not finish the run and recorded no reason for that."""
+    """Return how many pods have begun and have not recorded in an `ended` entry why they ended."""
     recorded = {entry.attempt for entry in entries if entry.kind == "ended"}
     return len({entry.attempt for entry in entries} - recorded)
 
 
 def times_lost(entries: Sequence[Entry], subject: str) -> int:
-    """Count how often a block was lost, in all pods; subject: the block's `subject_of`."""
+    """Return how often all pods together lost a block; subject: `subject_of` the block's stem."""
     stems = (stem for entry in entries if entry.kind == "lost" for stem in entry.blocks)
     return sum(subject_of(stem) == subject for stem in stems)
 
 
 def subject_of(stem: str) -> str:
-    """Return a block's stem (its file's name) without the number, which each new try changes."""
+    """Return what a block measures: its stem (file name) without the block's number.
+
+    Each new try of a block gets a new number.
+    """
     return stem.partition("-")[2]
 
 
 def server_starts(entries: Sequence[Entry]) -> dict[str, results.ServerStart]:
-    """Return the newest report of each variant's server on its last start, by variant."""
+    """Return the newest figures of the last start of each variant's server, by variant."""
     return {variant: start for entry in entries for variant, start in entry.starts.items()}
 
 
@@ -138,7 +145,7 @@ def self_tests(entries: Sequence[Entry]) -> dict[str, SelfTest]:
 
 
 def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> results.TimeAccount:
-    """Return how the time from the first entry to the end of the run was spent."""
+    """Return for what the time from the first entry to the end of the run was spent (seconds)."""
     total_s = elapsed_seconds(entries, until_unix_s=ended_at_unix_s)
     measuring_s = sum(e.seconds for e in entries if e.kind == "measured")
     waiting_s = sum(e.seconds for e in entries if e.kind == "waited")
@@ -154,8 +161,8 @@ def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> results.Time
 def elapsed_seconds(entries: Sequence[Entry], *, until_unix_s: float) -> float:
     """Return the seconds from the first entry to `until_unix_s`, a time of the last pod's clock.
 
-    Each pod's part is measured by that pod's clock, so if the clocks of two machines differ, only
-    the gap between two pods can be wrong. A negative gap counts as 0.
+    The time that a pod ran is measured by that pod's clock. So if the clocks of two machines
+    differ, only the gap between two pods can be wrong. A negative gap counts as 0.
     """
     *earlier, last = _pods(entries)
     ends = [max(entry.ended_at_unix_s for entry in pod) for pod in earlier]

@@ -48,7 +48,8 @@ class RequestShape(Checked):
     """The settings that all requests share.
 
     output_tokens: the most tokens of an output; a prompt's own `max_tokens` is not larger.
-    fixed_output_length: whether outputs always have `max_tokens` tokens: the model cannot end them.
+    fixed_output_length: whether every output has exactly `max_tokens` tokens, because the model
+        cannot end it earlier.
     seed: the source of random arrival times and of the requests' seeds (`request_seed`).
     timeout_seconds: the longest time of a request, from opening its connection to its end.
     token_ids: whether requests ask the server for the ids of output tokens.
@@ -87,7 +88,8 @@ class RunSpec:
     """A run: it measures every case against every variant, at every load, in every repetition.
 
     endpoints: one for each variant and slot; the repetitions use a variant's endpoints in turn.
-    parallel: whether a case's requests go to all variants at the same time.
+    parallel: whether a case's requests go to all variants at the same time, not to one variant
+        after another.
     class_weights: each prompt class's share of the output tokens.
     control: whether the baseline is also measured against itself in its other slot.
     search: the candidates that are measured one by one beside the baseline; None: every variant is
@@ -164,7 +166,10 @@ class RunSpec:
         )
 
     def in_repetition(self, repetition: int) -> tuple[Endpoint, ...]:
-        """Return one endpoint of each variant: repetitions use a variant's endpoints in turn."""
+        """Return the endpoint of each variant that a repetition (numbered from 1) uses.
+
+        Repetitions use a variant's endpoints in turn.
+        """
         by_variant = [self._servers_of(endpoint.variant) for endpoint in self.variants]
         return tuple(servers[(repetition - 1) % len(servers)] for servers in by_variant)
 
@@ -181,7 +186,7 @@ JOB_NAME_VARIABLE = "DRAFTWORTH_JOB_NAME"
 JOB_UID_VARIABLE = "DRAFTWORTH_JOB_UID"
 _UID_CHARACTERS = 8
 
-# A pod that hangs is ended after this time (seconds), so that another pod can continue.
+# A pod is ended after this time, in case that it hangs; then another pod continues the run.
 POD_DEADLINE_SECONDS = 24 * 3600
 
 # After this many pods that ended without recording a reason, the next pod only records that the run
@@ -194,7 +199,7 @@ POD_RETRIES = 10
 
 EXIT_COMPLETE = 0
 EXIT_FAILED = 1
-"""The run is over and failed; its `run.json` says why."""
+"""The run has ended and failed; its `run.json` says why."""
 EXIT_WRONG_INPUT = UserInputError.exit_code
 EXIT_NOT_RECORDED = 3
 """The specification or the results cannot be read or written: another pod may succeed."""

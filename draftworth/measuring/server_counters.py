@@ -21,9 +21,9 @@ from draftworth.untrusted import MIB
 _TIMEOUT_SECONDS = 10.0
 # vLLM's page of metrics has about 0.1 MiB.
 _LIMIT_BYTES = 4 * MIB
-# The number of draft positions that are counted separately: ten times the usual window.
+# The most positions in a draft that are counted separately: ten times the usual window.
 _MAX_POSITIONS = 64
-# A record keeps counts in 64 bits.
+# Counts must be below this, because a record keeps them in 64 bits.
 _COUNT_LIMIT = 2.0**63
 # The total of each metric at one time, summed over all labels but `position`. Empty: no metrics.
 ServerMetrics = Mapping[str, float]
@@ -33,16 +33,16 @@ _DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
 ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 _ACCEPTED_AT = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 GENERATED = "vllm:generation_tokens_total"
-FINISHED = "vllm:request_success_total"  # read by alarms alone
+FINISHED = "vllm:request_success_total"  # used only by alarms, not by this module
 _TPOT = "vllm:request_time_per_output_token_seconds"
 _STARTUP = "vllm_neuron:startup_time_seconds"
-_COMPILATION = "vllm_neuron:compilation_time_seconds"  # a line for each graph
+_COMPILATION = "vllm_neuron:compilation_time_seconds"  # one line per compiled graph
 _LOAD = "vllm_neuron:model_load_time_seconds"
 _LOAD_BYTES = "vllm_neuron:model_load_size_bytes"
 _GAUGES = (_STARTUP, _COMPILATION, _LOAD, _LOAD_BYTES)
 _GRAPHS = f"{_COMPILATION} lines"
 _COUNTERS = (DRAFTS, _DRAFT_TOKENS, ACCEPTED)
-# The names that llama.cpp has for the counters of vLLM, where they differ in more than the prefix.
+# vLLM's names of llama.cpp's counters, where the two differ in more than the prefix.
 _LLAMA_CPP = {"llamacpp:tokens_predicted_total": GENERATED}
 _TIMINGS = f"{_TPOT}_sum", f"{_TPOT}_count"
 _NAMES = frozenset((*_COUNTERS, GENERATED, *_TIMINGS, *_GAUGES, _ACCEPTED_AT))
@@ -54,7 +54,7 @@ _POSITION = re.compile(r'[{,][ \t]*position="([0-9]{1,2})"')
 
 
 def parse_metrics(text: str) -> ServerMetrics:
-    """Parse Prometheus text; return the totals of the metrics in `_NAMES`."""
+    """Parse Prometheus text; return the totals of the metrics in `_NAMES`, by vLLM's names."""
     totals: defaultdict[str, float] = defaultdict(float)
     unreadable = set()
     for line in text.split("\n"):
@@ -110,13 +110,16 @@ async def read_metrics(base_url: str, *, api_key: str | None = None) -> ServerMe
 
 
 def restarted(before: ServerMetrics, after: ServerMetrics) -> bool:
-    """Return whether the server restarted between `before` and `after`: then a counter fell."""
+    """Return whether the server restarted between two reads, which shows by a counter that fell."""
     counted = ((name, total) for name, total in before.items() if name.split()[0] not in _GAUGES)
     return any(after.get(name, total) < total for name, total in counted)
 
 
 def server_start(reading: ServerMetrics) -> ServerStart | None:
-    """Return a server's metrics of its start; None: it has none, or a value is impossible."""
+    """Return what a server's metrics say of its last start.
+
+    None: the server has no such metrics, or a value is impossible.
+    """
     if not any(name in reading for name in _GAUGES):
         return None
     graphs = reading.get(_GRAPHS)

@@ -1,4 +1,4 @@
-"""Pods of a run whose figures come from a hash in the place of servers."""
+"""Runs pods of a run without servers: an engine makes the figures of requests from a hash."""
 
 import asyncio
 import hashlib
@@ -18,12 +18,13 @@ from draftworth.records.transcripts import Transcript
 from tests.support.blocks import make_record
 
 RUN_ID = "llmperf-x-00000000-01234567"
-# How much the cost varies from prompt to prompt: the first class is known soon, the second not.
+# How much the cost varies from prompt to prompt, by class: the first class has a narrow interval
+# after few rounds, the second does not.
 SPREAD = {"structured": 0.01, "open_ended": 0.9}
 
 
 class KilledError(BaseException):
-    """The process is gone: nothing after this happens."""
+    """Ends a pod as SIGKILL would: no code of the run handles this exception."""
 
 
 def terminate() -> None:
@@ -31,7 +32,7 @@ def terminate() -> None:
 
 
 class FakeEngine:
-    """Figures out of a hash; before call number `at`, something happens."""
+    """Answers requests with figures from a hash; before block number `at`, `happen` is called."""
 
     def __init__(self, happen: Callable[[], object] | None = None, *, at: int = 0) -> None:
         self.calls = 0
@@ -71,7 +72,7 @@ def history(folder: Path) -> History:
 
 
 def run_pod(made: Runner) -> results.RunResult | None:
-    """One pod's life; None when it was killed or terminated."""
+    """Run one pod to its end, and return its result; None if it was killed or terminated."""
     try:
         return asyncio.run(made.run())
     except (KilledError, asyncio.CancelledError):
@@ -79,7 +80,7 @@ def run_pod(made: Runner) -> results.RunResult | None:
 
 
 class RecordingServers:
-    """Notes what is asked for; the calls with the numbers `failing` fail."""
+    """Notes which servers are to run; the calls whose numbers (from 1) are in `failing` fail."""
 
     def __init__(self, *, failing: Collection[int] = ()) -> None:
         self.calls: list[tuple[tuple[str, ...], bool]] = []

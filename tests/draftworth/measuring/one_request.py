@@ -1,4 +1,4 @@
-"""One request of the client to a server that plays a script."""
+"""Measures one request of the client to a server that follows a script."""
 
 import asyncio
 from dataclasses import replace

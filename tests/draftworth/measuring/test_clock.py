@@ -25,7 +25,7 @@ LOADING = plain("503 Service Unavailable", b"")
 
 @pytest.fixture(params=[HOURS_SECONDS, -HOURS_SECONDS])
 def jumping(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each time that the wall clock is asked, it has been set by another five hours."""
+    """Set the wall clock forward, or back, by another five hours each time that it is read."""
     real, real_ns, calls = time.time, time.time_ns, [0.0]
 
     def jump() -> float:
@@ -61,7 +61,7 @@ def test_a_clock_jump_changes_no_duration_or_wait(tmp_path: Path) -> None:
     starts = [record.started_at_unix_s for record in block.requests]
     assert block.started_at_unix_s <= min(starts) <= max(starts) <= block.ended_at_unix_s
     assert all(0 < (record.ttft_s or 0) < HOURS_SECONDS for record in block.requests)
-    # 8 tokens; five hours would make it 0.
+    # The block has 8 output tokens; if it had lasted five hours, the throughput would be about 0.
     assert (block.output_throughput_token_per_s or 0) > 0.01
 
 

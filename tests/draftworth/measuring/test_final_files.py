@@ -1,4 +1,4 @@
-"""How a run ends, and what stands beside `run.json`: there before it, and never in its way."""
+"""The last files of a run: they are written before `run.json`, and none of them can prevent it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from tests.support.stream_server import stream_server
 
 
 def measured(sink: RefusingSink, *, variants: int = 2) -> str:
-    """A run against so many servers; its status."""
+    """Measure a run with this number of servers, and return the run's status."""
     with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
         urls = (a.base_url, b.base_url)[:variants]
         return run(spec(*urls, cases=[case("count")]), sink.folder, sink).status
@@ -37,13 +37,16 @@ def test_the_verdict_is_written_before_the_runs_end(tmp_path: Path) -> None:
     assert sink.written_in_run[-3:] == [VERDICT_FILE, STEP_COSTS_FILE, RUN_FILE]
     folder = tmp_path / "test-1"
     verdict = load_record(Verdict, (folder / VERDICT_FILE).read_bytes())
-    # The one that the report of the files gives.
+    # It is the verdict that a report computes later from the run's files.
     assert verdict == verdict_of(facts_of(read_run(folder), {}))
     assert read_step_costs(folder) == step_costs_of(read_run(folder))
 
 
 def parted(folder: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> tuple[Verdict, list[str]]:
-    """The verdict of a run whose variant parts from the baseline at once, and what was told."""
+    """Return the verdict of a run and the messages; outputs differ from their first token on.
+
+    most: how many token ids a run may keep in memory for its verdict.
+    """
     monkeypatch.setattr("draftworth.measuring.result_files.MOST_KEPT_IDS", most)
     lines: list[str] = []
     files = RunFiles(sink=FolderSink(folder), run_id="built-run", progress=lines.append)
@@ -110,7 +113,7 @@ def test_one_endpoint_gets_a_card_but_no_verdict(tmp_path: Path) -> None:
 
 
 def failing(blocks: tuple[BlockResult, ...], variant: str) -> list[BlockResult]:
-    """The blocks, of which every one of a variant failed entirely."""
+    """Return the blocks, changed so that every request of `variant` failed."""
     none = tuple(make_failed_record(i) for i in range(8))
     return [replace(b, requests=none) if b.variant == variant else b for b in blocks]
 
@@ -118,5 +121,5 @@ def failing(blocks: tuple[BlockResult, ...], variant: str) -> list[BlockResult]:
 def test_a_control_that_never_answered_fails_no_run() -> None:
     blocks = with_control(make_run()).blocks
     assert shortfall_reason(failing(blocks, "control")) == ""
-    # Nor do its blocks dilute what is said of a variant.
+    # The control's blocks are not counted either when another variant fails: 8, not 12.
     assert "in 4 of 8 blocks" in shortfall_reason(failing(blocks, "k7"))

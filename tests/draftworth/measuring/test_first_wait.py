@@ -1,4 +1,4 @@
-"""The first wait: how long for servers that have never answered, and what ends it sooner."""
+"""The first wait for servers: how long a run waits before any block, and what ends it sooner."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,8 @@ from tests.support.stream_server import plain, stream_server
 LOADING = plain("503 Service Unavailable", b"")
 STARTED_AT = 1_000_000.0
 STEP_SECONDS = 300
-# The runner itself asks for the time, too.
+# The tolerance of durations: other code of the runner reads this clock too, and each reading moves
+# it on by `STEP_SECONDS`.
 ABOUT_SECONDS = 10 * STEP_SECONDS
 TEST = SelfTest(devices=(8,), seconds=9.0, failed="nrt_init returned 4")
 GIVEN_UP = make_server_given_up(
@@ -33,7 +34,7 @@ GIVEN_UP = make_server_given_up(
 
 
 class Clock:
-    """Goes on by five minutes at each question."""
+    """A clock that goes on by five minutes each time that it is read."""
 
     def __init__(self) -> None:
         self.now = STARTED_AT
@@ -72,7 +73,7 @@ def run(
 def test_it_lasts_one_start_from_the_first_pod(
     tmp_path: Path, earlier_seconds: float | None, left_seconds: float
 ) -> None:
-    """And not as long as the deadline."""
+    """The wait ends after the time that one start may take, before the run's deadline."""
     history = History()
     if earlier_seconds:
         at_unix_s = STARTED_AT - earlier_seconds
@@ -126,7 +127,7 @@ def test_states_of_other_runs_do_not_end_it(
 
 
 def test_self_tests_of_the_nodes_are_recorded(tmp_path: Path) -> None:
-    """A server that is ready said it before the run began."""
+    """Also the self-test of a server that was ready before the run began."""
     state = make_server(self_test=TEST, since_unix_s=STARTED_AT - 600)
     with stream_server(server(1, 1)) as ready:
         result = run(tmp_path, ready.base_url, state=lambda _: state)

@@ -45,7 +45,7 @@ NO_TOKEN = [Write(HEADERS), Write(usage_event(0)), Write(DONE)]
 
 
 def answering(*posts: Sequence[Step]) -> Script:
-    """A healthy server that answers its first requests like this, and all others well."""
+    """Return a healthy server that answers its first requests with `posts`, all others well."""
     left = [*posts]
 
     def script(request: Request) -> Iterable[Step]:
@@ -73,14 +73,15 @@ def test_baseline_and_then_variant_answer_one_prompt(tmp_path: Path) -> None:
     ]
     assert all(g.seconds > 0 and g.at_unix_s >= result.started_at_unix_s for g in result.gates)
     assert read_run(tmp_path / "test-1").result.gates == result.gates
-    # The last prompt of the first case, which a warm-up gets too: no measured one is in a cache.
+    # It is the last prompt of the first case, which the first warm-up sends too, so that the gate
+    # puts no measured prompt into a server's cache.
     assert first[0] == first[1]
     assert first[0]["messages"][0]["content"] == "count 2"
     assert first[0]["max_tokens"] == ANSWER_TOKENS
 
 
 def run_with(bad: Script, failing: str, folder: Path) -> tuple[RunResult, Sequence[StreamServer]]:
-    """A run in which one variant's server is a bad one, and both servers."""
+    """Measure two variants, `failing` on the server `bad`; return the result and both servers."""
     scripts = {"baseline": answering(), "k7": answering(), failing: bad}
     with stream_server(scripts["baseline"]) as a, stream_server(scripts["k7"]) as b:
         run_spec = spec(a.base_url, b.base_url, cases=[case("count"), case("repeat")])

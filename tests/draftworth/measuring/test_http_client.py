@@ -1,4 +1,4 @@
-"""When bytes are stamped, and that they all arrive: against real sockets, plain and TLS."""
+"""Arrival times, completeness and errors of responses, over real sockets, plain and with TLS."""
 
 import asyncio
 import itertools
@@ -25,7 +25,8 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
 ASLEEP_SECONDS = 0.1
-# What the way through the kernel and a preempted server thread may take on a busy machine.
+# How much later than written bytes may arrive on a busy machine, where the server's thread may lose
+# its core.
 TOLERANCE_SECONDS = 0.05
 
 Arrival = tuple[int, bytes]
@@ -46,9 +47,9 @@ def fetch(url: str, *, body: bytes = b"") -> tuple[Response, list[Arrival]]:
 
 
 def fetch_while_asleep() -> tuple[Response, Arrival, int]:
-    """The event loop sleeps over the arrival of the body, as a client without a core does.
+    """Let the body arrive while the event loop sleeps, as in a client that gets no core.
 
-    Gives the body with its time, and the time at which it was written.
+    Return the response, the body with its arrival time, and when the body was written (ns).
     """
     arrivals: list[Arrival] = []
     loops: list[asyncio.AbstractEventLoop] = []
@@ -92,11 +93,11 @@ def test_bytes_read_late_keep_their_time_of_arrival() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's receive times are Linux's")
 def test_kernel_stamps_the_first_bytes_of_every_connection() -> None:
-    """It stamps only while a socket asks for it, and begins with a delay."""
+    """The kernel stamps only while some socket asks for it, and begins some time after that."""
     with stream_server(lambda _: plain("200 OK", b"ab")) as server:
         responses = []
         for _ in range(15):
-            time.sleep(0.02)  # long enough for the kernel to stop, were nothing asking any more
+            time.sleep(0.02)  # without a socket that asks for stamps, the kernel would stop now
             responses.append(fetch(server.base_url)[0])
 
     assert all(response.kernel_stamped for response in responses)
@@ -160,7 +161,7 @@ def test_a_request_above_the_sockets_buffer_is_whole() -> None:
 
 @contextmanager
 def no_room() -> Iterator[tuple[str, int]]:
-    """An address that takes no connection and refuses none: its queue is full."""
+    """Yield an address that neither accepts nor refuses connections: its queue is full."""
     with socket.create_server(("127.0.0.1", 0), backlog=1) as listener, ExitStack() as waiting:
         for _ in range(4):
             one = waiting.enter_context(socket.socket())
@@ -171,7 +172,7 @@ def no_room() -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def nobody() -> Iterator[tuple[str, int]]:
-    """An address that refuses connections."""
+    """Yield an address that refuses connections."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()
@@ -185,7 +186,7 @@ def test_the_next_address_replaces_a_dead_one(
     dead: Callable[[], AbstractContextManager[tuple[str, int]]],
     secure: bool,
 ) -> None:
-    """Within the time for all addresses, which the system would spend on the first one alone."""
+    """Well before the timeout, which would pass if only the first address were tried."""
     authority, context = own_tls
     monkeypatch.setenv("SSL_CERT_FILE", str(authority))
     monkeypatch.setattr(http_client, "CONNECT_TIMEOUT_SECONDS", 60.0)
@@ -209,7 +210,7 @@ def test_a_refused_connection_is_told_with_its_address() -> None:
 
 @pytest.fixture
 def own_tls(tmp_path: Path) -> Iterator[tuple[Path, ssl.SSLContext]]:
-    """An authority that this machine does not know, and a server's context by it."""
+    """Yield the file of an unknown certificate authority, and a server context signed by it."""
     tls_context.cache_clear()
     yield new_authority(tmp_path)
     tls_context.cache_clear()
@@ -257,7 +258,7 @@ def test_a_server_without_tls_is_a_connect_error() -> None:
 def test_a_server_that_takes_no_connection_is_reported(
     monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
-    """It accepts nothing: a TLS handshake waits, and so does one connection too many."""
+    """Its queue is full, so that a plain connection waits, and so does a TLS handshake."""
     monkeypatch.setattr(http_client, "CONNECT_TIMEOUT_SECONDS", 0.2)
     with (
         no_room() as (_, port),
@@ -315,7 +316,7 @@ def test_a_key_that_no_header_carries_is_refused() -> None:
 
 
 def test_parts_that_came_together_are_in_order() -> None:
-    """One write is read in several parts, and each part's time is worked out anew."""
+    """The client reads one write in several parts, and computes the time of each one anew."""
     for _ in range(20):
         with stream_server(lambda _: [Write(HEADERS + b"a" * 900_000)]) as server:
             _, arrivals = fetch(server.base_url)
@@ -328,7 +329,7 @@ def test_parts_that_came_together_are_in_order() -> None:
 def test_setting_the_wall_clock_moves_no_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By 0.3 s after the kernel's stamp: that would make the bytes older than the request."""
+    """The clock is set by 0.3 s; with this error, the bytes would be older than the request."""
     real_ns = time.time_ns
     jumped = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Where a run's time went, over all the pods that it took; and the folder where it writes that."""
+"""The journal: for what the time of a run's pods was spent, and the folder with its entries."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,10 @@ from tests.support.blocks import make_block
 def entry(
     name: str, start: float, end: float, *blocks: str, reason: str = "", number: int = -1
 ) -> journal.Entry:
-    """`1 measured` from `start` to `end`; numbered by its start."""
+    """Return an entry; `name` is the pod's number and the entry's kind, such as `1 measured`.
+
+    number: the entry's number in its pod; negative: `start` is its number.
+    """
     attempt, kind = name.split()
     kinds: dict[str, journal.EntryKind] = {
         "started": "started",
@@ -71,7 +74,7 @@ def test_a_pod_without_end_lost_its_last_work() -> None:
 
 
 def test_a_terminated_pods_cut_block_is_lost() -> None:
-    """From 112 on it measured a block that was cut off."""
+    """From second 112 until its end at 150, the first pod measured a block that was cut off."""
     ended = entry("1 ended", 150, 150, reason="drained")
     entries = (*ONE_POD, ended, entry("2 started", 200, 200, number=0))
     pod = journal.interruptions(entries)[-1]
@@ -86,7 +89,10 @@ def test_a_clock_set_back_makes_no_negative_time() -> None:
 
 @pytest.mark.parametrize("hours", [0, -5])
 def test_a_slow_clock_of_a_pod_shortens_nothing(hours: int) -> None:
-    """30 s of the first pod, a gap of 100 s that a clock 5 hours behind hides, 20 s of the next."""
+    """The first pod runs for 30 s, the second for 20 s, after a gap of 100 s.
+
+    If the second pod's clock is 5 hours behind, the gap looks negative and counts as 0.
+    """
     behind = hours * 3600
     entries = (
         entry("1 started", 1000, 1000, number=0),

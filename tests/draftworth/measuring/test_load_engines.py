@@ -1,4 +1,4 @@
-"""A load is what it says from the first measured request to the last; by hand and over HTTP."""
+"""The load is complete from the first measured request to the last, with fakes and over HTTP."""
 
 import asyncio
 import threading
@@ -48,7 +48,7 @@ def measured_as(request: Planned, *, failed: bool = False) -> Measured:
 
 @dataclass
 class ByHand:
-    """Requests that end when the test says so."""
+    """A measuring function whose requests end when the test ends them."""
 
     in_flight: dict[str, asyncio.Future[None]] = field(default_factory=dict)
     sent: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ class ByHand:
         return measured_as(request)
 
     async def see(self, request_id: str) -> None:
-        """Wait until it has been sent."""
+        """Wait until the request with this id has been sent."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while request_id not in self.sent:
                 self.another.clear()
@@ -84,7 +84,10 @@ async def settle() -> None:
 def ended_one_by_one(
     load: Load, sent: Batch, choose: Callable[[Sequence[str]], str]
 ) -> tuple[ByHand, SentBatch, list[list[str]]]:
-    """What was in flight each time before a request was ended, the one that `choose` says."""
+    """Send a batch, and end its requests one after another, each time the one of `choose`.
+
+    The last value returned has the requests in flight each time before one was ended.
+    """
 
     async def play() -> tuple[ByHand, SentBatch, list[list[str]]]:
         hand, seen = ByHand(), []
@@ -124,7 +127,8 @@ def test_in_flight_requests_match_the_load_throughout() -> None:
     ]
     assert outcome.fillers == 2
 
-    # Without fillers it falls, and one at a time has none.
+    # Without fillers, fewer requests are in flight at the end. A load of one request at a time
+    # needs no fillers.
     _, _, seen = ended_one_by_one(load, batch(warmup=3, measured=5, fillers=0), oldest)
     assert [len(names) for names in seen][-3:] == [3, 2, 1]
     alone = ConcurrencyLoad(concurrency=1)
@@ -176,7 +180,7 @@ def test_random_arrivals_continue_until_measured_requests_end() -> None:
 
 
 def test_arrivals_pause_while_the_server_ends_nothing() -> None:
-    """While nothing ends, no more are in flight than the block has without its fillers."""
+    """While no request ends, all warm-up and measured requests are in flight, but no fillers."""
 
     async def play() -> int:
         hand = ByHand()
@@ -232,9 +236,10 @@ def test_a_cancelled_run_leaves_nothing_in_flight() -> None:
 
 
 class WatchingServer:
-    """Ends a measured request only when as many are in flight as the load says.
+    """A server that ends a measured request only when `wanted` requests are in flight.
 
-    `most`: how many there were at last while each measured request waited for that.
+    It waits at most `patience_seconds` for that.
+    most: for each measured request, how many requests were in flight when its wait ended.
     """
 
     def __init__(self, wanted: int, patience_seconds: float) -> None:
@@ -270,7 +275,7 @@ def send(server: WatchingServer, load: Load, sent: Batch) -> SentBatch:
 
 
 def staggered(sent: Batch) -> Batch:
-    """As a block has it: the first of the warm-up ask for a part of an output."""
+    """Return the batch with warm-up requests that ask for only a part of an output, as in a run."""
     count = len(sent.warmup)
     shares = (of_tokens(r, 1 + n * 4 // count) for n, r in enumerate(sent.warmup))
     return replace(sent, warmup=tuple(shares))
@@ -300,17 +305,17 @@ def test_a_cancelled_filler_closes_its_connection() -> None:
 
     def script(request: Request) -> Iterable[Step]:
         tokens = request.json["max_tokens"]
-        if tokens > SHAPE.output_tokens:  # a filler
+        if tokens > SHAPE.output_tokens:  # only fillers ask for that many
             begun.set()
             try:
                 yield from completion(*[1] * tokens, gap_seconds=0.01)
             except GeneratorExit:
-                gone.set()  # a write has failed
+                gone.set()  # a write failed, because the client has closed the connection
                 raise
             return
         *steps, end = completion(1, 1)
         yield from steps
-        if tokens == SHAPE.output_tokens:  # the slow one
+        if tokens == SHAPE.output_tokens:  # the slow one of the two measured requests
             begun.wait(PATIENCE_SECONDS)
         yield end
 

@@ -1,4 +1,4 @@
-"""Servers that are lost within a block: its figures count for nothing, and it is measured again."""
+"""Servers that are lost within a block: the block's figures do not count; it is measured again."""
 
 import asyncio
 import functools
@@ -23,7 +23,11 @@ NOT_FOUND = plain("404 Not Found", b"")
 
 
 class Server:
-    """Goes away when it gets request number `dies_at`, and comes back after so many questions."""
+    """A server that is lost when it gets a request whose number (from 1) is in `dies_at`.
+
+    away_for: it is back after this many health checks; if `healthy`, after this many requests.
+    healthy: whether health checks succeed while it is lost. counts: whether it has counters.
+    """
 
     def __init__(
         self, *dies_at: int, away_for: int = 3, healthy: bool = False, counts: bool = False
@@ -34,7 +38,7 @@ class Server:
         self._healthy = healthy
         self._counts = counts
         self._away = 0
-        self._since_start = 10_000  # it has served others before
+        self._since_start = 10_000  # as if it had served other requests before the test
         self._one_at_a_time = threading.Lock()
 
     def __call__(self, request: Request) -> Sequence[Step]:
@@ -58,7 +62,7 @@ class Server:
         return completion(1, 1)
 
     def _answer_away(self, request: Request) -> Sequence[Step]:
-        if self._healthy:  # answers, but its requests fail
+        if self._healthy:  # health checks succeed, but requests fail
             self._away -= request.method == "POST"
             ok = request.path == "/health"
             return plain("200 OK" if ok else "500 Internal Server Error", b"")
@@ -67,7 +71,7 @@ class Server:
 
 
 def refusing_after(requests: int) -> Callable[[Request], Sequence[Step]]:
-    """From that many on it wants a key, for its health too."""
+    """Return a server that wants an API key after this many requests, also at `/health`."""
     posts = 0
 
     def script(request: Request) -> Sequence[Step]:
@@ -117,14 +121,14 @@ def names(folder: Path, kind: str) -> list[str]:
 
 
 def test_a_lost_servers_block_is_measured_again(tmp_path: Path) -> None:
-    run(tmp_path, Server(4))  # two requests of warm-up, a measured one, and gone
+    run(tmp_path, Server(4))  # lost after the gate's request and two of the warm-up
     measured = read_run(tmp_path / "test-1")
     (block,) = measured.blocks
     assert measured.result.status == "complete"
     assert measured.result.blocks == (block.stem,)
     assert block.block == 2
     assert [r.failed for r in block.requests] == [False] * 4
-    # The run states what was lost, and the wait.
+    # The run records which block was lost, and how long it waited for the server.
     (interruption,) = measured.result.interruptions
     assert interruption.kind == "servers"
     assert interruption.blocks == ("0001-structured-count-c2-baseline-r1",)
@@ -132,7 +136,7 @@ def test_a_lost_servers_block_is_measured_again(tmp_path: Path) -> None:
     assert measured.result.time.lost_s == pytest.approx(interruption.lost_s)
     assert measured.result.time.lost_s > 0
     assert measured.result.time.waiting_s >= 0.02
-    # The evidence is kept where nothing is published.
+    # The lost block is kept in a folder from which no metrics are published.
     stem = "0001-structured-count-c2-baseline-r1"
     kept = names(tmp_path, results.INTERRUPTED_FOLDER)
     assert kept == [f"{stem}{results.INTERRUPTED_SUFFIX}", f"{stem}.transcript.jsonl.gz"]
@@ -145,8 +149,8 @@ def test_a_lost_servers_block_is_measured_again(tmp_path: Path) -> None:
 
 
 def test_requests_that_fail_at_healthy_servers_are_recorded(tmp_path: Path) -> None:
-    # Two in the middle. On a busy machine one of them may be a request of warm-up, or one that only
-    # keeps the load up at the end.
+    # Two requests in the middle of the block fail. On a busy machine, one of them may be a warm-up
+    # request or a filler, which only keeps the load up.
     result = run(tmp_path, Server(4, away_for=2, healthy=True))
 
     (block,) = read_run(tmp_path / "test-1").blocks
@@ -172,7 +176,8 @@ def test_variants_loaded_together_are_lost_together(tmp_path: Path) -> None:
 
 
 def test_a_block_that_keeps_ending_servers_fails(tmp_path: Path) -> None:
-    # Each try: two requests of warm-up and four measured ones.
+    # Each try of the block sends two warm-up requests and four measured ones, so every sixth
+    # request, from the first measured one on, is the one at which the server is lost.
     result = run(tmp_path, Server(*range(4, 60, 6)))
 
     assert result.status == "failed"

@@ -1,4 +1,4 @@
-"""Whether a class needs another round: by widths alone, and not where only prompts would help."""
+"""Whether a class needs another round: only if its interval is wide and a round would narrow it."""
 
 from dataclasses import replace
 
@@ -81,7 +81,7 @@ def test_what_is_missing_at_the_end_is_told() -> None:
 
 
 def test_it_stops_where_only_other_repetitions_would_help() -> None:
-    """Prompts are alike, starts of the servers are not: no round of the last one would help."""
+    """Costs differ by the servers' start, not by prompt: more rounds of a start hardly help."""
     cell = replace(CELL, repetitions=4, between=0.3)
     run = PlantedRun(cell, 1)
     run.measure()
@@ -91,7 +91,7 @@ def test_it_stops_where_only_other_repetitions_would_help() -> None:
     (line,) = lines
     assert "more rounds would hardly narrow the interval" in line
     assert "more repetitions would make the interval 20% wide" in line
-    # Of three, nothing can be said but what is true of them.
+    # Three repetitions are too few to show how much starts differ, so no message mentions them.
     few = [block for block in run.blocks if block.repetition < 4]
     lines.clear()
     needs_no_more(few, of=spec(width=0.3), requests=64, lines=lines)

@@ -1,4 +1,4 @@
-"""Prompts made as long as a load wants them, by a server's own tokenizer."""
+"""Prompts that are cut or padded to a load's prompt length, counted by a server's tokenizer."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ TEMPLATE_TOKENS = 5
 
 
 def counted(request: Request) -> int:
-    """Half a token a character, five of the template a message."""
+    """Count tokens: half a token per character, and `TEMPLATE_TOKENS` per message."""
     body = request.json
     if "prompt" in body:
         return len(body["prompt"]) // 2
@@ -32,7 +32,7 @@ def counted(request: Request) -> int:
 
 
 def tokenizing(script: Script) -> Script:
-    """A server that also counts tokens."""
+    """Return a server like `script` that also counts tokens, at `/tokenize`."""
 
     def answer(request: Request) -> Iterable[Step]:
         if request.path != "/tokenize":
@@ -50,7 +50,7 @@ def loads(*lengths: int | None) -> tuple[Load, ...]:
 def fitted(
     cases: list[Case], *lengths: int, script: Script | None = None, rounds: int = 10
 ) -> dict[int, Case]:
-    """The first case by length."""
+    """Return the first of the cases with prompts of each length, by length."""
     with stream_server(script or tokenizing(server(1))) as a:
         run_spec = spec(a.base_url, cases=cases, loads=loads(*lengths), max_rounds=rounds)
         tokenizer = Tokenizer(base_url=a.base_url, shape=run_spec.shape, api_key=None)
@@ -60,12 +60,12 @@ def fitted(
 
 
 def only(prompt: Prompt) -> list[Case]:
-    """A case of this prompt alone."""
+    """Return one case whose only prompt is this one."""
     return [Case(prompt_class="structured", name="chat", prompts=(prompt,))]
 
 
 def text_of(prompt: Prompt) -> str:
-    """The last message of the user."""
+    """Return the text of the prompt's last message, which is the user's."""
     text = prompt.messages[-1]["content"]
     assert isinstance(text, str)
     return text
@@ -91,7 +91,7 @@ def test_padding_is_other_prompts_with_the_question_last() -> None:
     texts = [text_of(prompt) for prompt in made.prompts]
     assert [text.rsplit("\n\n", 1)[1] for text in texts] == ["count 0", "count 1", "count 2"]
     assert texts[0].endswith("count 1\n\ncount 2\n\ncount 0")
-    # Each begins with another text: a prefix cache has nothing of the one before.
+    # Each prompt begins with another text, so a prefix cache has no part of it from another prompt.
     assert len({text[:20] for text in texts}) == 3
 
 
@@ -143,7 +143,7 @@ QUESTION = {"role": "user", "content": "?"}
 
 
 def answering(status: str, body: bytes = b"") -> Script:
-    """A server that always says the same."""
+    """Return a server that gives this answer to every request."""
     return lambda _: plain(status, body)
 
 
@@ -188,7 +188,7 @@ def test_a_run_sends_each_length_to_every_variant(tmp_path: Path) -> None:
             [counted(r) for r in s.requests if r.path == "/v1/chat/completions"] for s in (a, b)
         ]
     assert result.status == "complete", result.reason
-    # The baseline's server alone is asked to count.
+    # Only the baseline's server is asked to count tokens.
     assert not any(request.path == "/tokenize" for request in b.requests)
     assert sent[0] == sent[1]
     _gate, *measured = sent[0]

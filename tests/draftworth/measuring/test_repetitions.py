@@ -1,4 +1,4 @@
-"""A run that starts its servers again: what runs when, what is recorded, what a loss costs."""
+"""Repetitions: which servers run when, what is recorded, and what happens if a server is lost."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +33,7 @@ def run(
     at: int = 0,
     **fields: Any,
 ) -> Run | None:
-    """One pod of a run; None when it was terminated."""
+    """Let one pod measure a run, and read the run; None if the pod was terminated."""
     endpoints = tuple(
         endpoint(variant, slot, base_url=f"{url}/{variant}/..")
         for variant, slot in (("baseline", 0), ("k7", 1), ("baseline", 1), ("k7", 0))
@@ -74,7 +74,10 @@ def test_blocks_hold_repetition_and_slot_after_new_starts(
 
 
 def test_control_is_a_variant_on_two_new_servers(healthy: StreamServer, tmp_path: Path) -> None:
-    """It takes the baseline's other slot from the variant that has it."""
+    """The control runs in the baseline's other slot (the devices of one server), not the variant.
+
+    The first server's name has the slot's number: `k7-1` is the variant `k7` in slot 1.
+    """
     servers = RecordingServers()
     measured = run(healthy.base_url, tmp_path, servers, repetitions=2, control=True)
 
@@ -102,7 +105,7 @@ def test_control_is_a_variant_on_two_new_servers(healthy: StreamServer, tmp_path
 def test_a_run_continues_in_its_stage_without_restart(
     healthy: StreamServer, tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    """Each stage has two rounds of two blocks."""
+    """Each stage (a part of a run with the same servers) has two rounds of two blocks."""
     whole = run(healthy.base_url, tmp_path / "whole", RecordingServers(), **options)
     for at, restarts in ((2, [False, True]), (4, [False, True]), (5, [True]), (6, [False])):
         folder = tmp_path / str(at)

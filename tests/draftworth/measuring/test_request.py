@@ -1,4 +1,4 @@
-"""The seed of each request: one for both variants, and another when the prompt comes again."""
+"""Requests' seeds: equal for both variants, and another one when a prompt is sent again."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ def seeds_sent(sent_to: StreamServer) -> list[tuple[str, int]]:
 
 
 def test_both_variants_get_the_same_recorded_seeds(tmp_path: Path) -> None:
-    """In two rounds of a case of three prompts."""
+    """Two rounds send each of the case's three prompts twice."""
     with stream_server(server(1, 1)) as plain, stream_server(server(2)) as drafting:
         run_spec = spec(
             *(plain.base_url, drafting.base_url),

@@ -1,7 +1,7 @@
-"""A run that is cut off anywhere and continued gives what an uninterrupted one gives.
+"""A run that is interrupted anywhere and continued gives what an uninterrupted one gives.
 
-The figures come from a fake engine, a function of what is asked: so two runs measure the same, and
-the decisions that hang on the figures must be the same too.
+The figures come from a fake engine, as a function of the request. So two runs measure the same
+figures, and must make the same decisions.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from tests.support.runners import make_runner
 from tests.support.specifications import case, endpoint, sampling, specification
 from tests.support.stream_server import StreamServer, plain, stream_server
 
-# Rounds go on to other prompts.
+# There are more prompts than requests per round, so each round sends other prompts.
 REQUESTS, PROMPTS, MAX_ROUNDS = 4, 12, 4
 LADDER = tuple(ConcurrencyLoad(concurrency=n) for n in (2, 4))
 ONE = LADDER[:1]
@@ -67,7 +67,7 @@ def spec(url: str, **overrides: Any) -> RunSpec:
 
 
 class DyingSink:
-    """Kills its process after write number `at`; a dead process writes nothing."""
+    """Writes files, and kills its process after write number `at`: nothing is written later."""
 
     def __init__(self, folder: Path, *, at: int) -> None:
         self._inner = FolderSink(folder)
@@ -83,7 +83,7 @@ class DyingSink:
             raise KilledError
 
     def kill(self) -> None:
-        """Now."""
+        """Kill the process now, whatever it has written."""
         self._left = 0
         raise KilledError
 
@@ -130,7 +130,7 @@ def assert_as_uninterrupted(folder: Path, uninterrupted: Run) -> Run:
     run = read_run(folder / RUN_ID)
     assert run.result.status == "complete"
     assert measured_blocks(run) == measured_blocks(uninterrupted)
-    # Nothing twice: not in run.json, not in the folder.
+    # No block is listed twice in `run.json`, and none was measured twice.
     assert sorted(b.stem for b in run.blocks) == sorted(run.result.blocks)
     assert len({_what(b) for b in run.blocks}) == len(run.blocks)
     numbers = [b.block for b in run.blocks]
@@ -145,7 +145,7 @@ def assert_as_uninterrupted(folder: Path, uninterrupted: Run) -> Run:
 
 
 def test_the_design_stops_only_one_class_early(uninterrupted: Run) -> None:
-    """What makes the other tests mean something: decisions that hang on the figures."""
+    """So decisions of the run depend on its figures; without this, the other tests prove little."""
     last = {
         name: max(b.round for b in uninterrupted.blocks if b.prompt_class == name)
         for name in SPREAD
@@ -157,13 +157,16 @@ def test_the_design_stops_only_one_class_early(uninterrupted: Run) -> None:
 def test_a_run_killed_at_any_write_continues_unchanged(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
-    """Every seventh one: a block takes five, so each kind of file is the last one somewhere, and so
-    is the verdict."""
+    """It is killed at every seventh write, in a new run each time.
+
+    A block takes five writes, so each kind of file is the last one of some killed pod, and so is
+    the verdict.
+    """
     for at in itertools.count(5, 7):
         folder = tmp_path / str(at)
         sink = DyingSink(folder, at=at)
         if run_pod(runner(healthy.base_url, folder, sink=sink)):
-            break  # there are not so many writes
+            break  # the run has fewer writes than `at`
         assert history(folder).result is None
         assert run_pod(runner(healthy.base_url, folder))
         assert_as_uninterrupted(folder, uninterrupted)
@@ -173,7 +176,7 @@ def test_a_run_killed_at_any_write_continues_unchanged(
 
 
 def test_short_lived_pods_complete_a_run_together(healthy: StreamServer, tmp_path: Path) -> None:
-    """Each ends with a block half written, after its transcript."""
+    """Each pod is killed when a block is half written: its transcript is, its result is not."""
     assert run_pod(runner(healthy.base_url, tmp_path / "whole", loads=LADDER))
     whole, folder, pods = read_run(tmp_path / "whole" / RUN_ID), tmp_path / "cut", 0
     while history(folder).result is None:
@@ -189,7 +192,7 @@ def test_short_lived_pods_complete_a_run_together(healthy: StreamServer, tmp_pat
 def test_a_run_that_ends_within_any_block_continues(
     healthy: StreamServer, uninterrupted: Run, tmp_path: Path
 ) -> None:
-    """Every third block, terminated and killed in turn."""
+    """A pod ends within every third block, in turn terminated (SIGTERM) and killed (SIGKILL)."""
     for at in range(1, len(uninterrupted.blocks) + 1, 3):
         is_killed = at % 2 == 0
         folder = tmp_path / str(at)
@@ -200,16 +203,16 @@ def test_a_run_that_ends_within_any_block_continues(
         second = FakeEngine()
         assert run_pod(runner(healthy.base_url, folder, engine=second))
         run = assert_as_uninterrupted(folder, uninterrupted)
-        # Every block that is not there, and no other.
+        # The second pod measures every block that the first one has not, and no other.
         assert second.calls == len(uninterrupted.blocks) - (at - 1)
-        # Nothing of the cut block was written: even the numbers are the same.
+        # No file of the interrupted block was written, so even the blocks' numbers are the same.
         assert run.result.blocks == uninterrupted.result.blocks
         (interruption,) = run.result.interruptions
         assert interruption.reason == (UNRECORDED_END if is_killed else TERMINATED)
 
 
 def test_the_next_pod_writes_a_blocks_derived_files(healthy: StreamServer, tmp_path: Path) -> None:
-    sink = DyingSink(tmp_path, at=4)  # the first result file
+    sink = DyingSink(tmp_path, at=4)  # killed after the first block's result file
     assert run_pod(runner(healthy.base_url, tmp_path, sink=sink)) is None
     stem = tmp_path / RUN_ID / "blocks" / "0001-structured-case-c2-baseline-r1"
     derived = [stem.with_name(stem.name + end) for end in LLMPERF_SUFFIXES]
@@ -223,8 +226,11 @@ def test_the_next_pod_writes_a_blocks_derived_files(healthy: StreamServer, tmp_p
 def test_variants_loaded_together_are_loaded_together_again(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
-    """Of the first pair one result is there: the other is measured under the same load."""
-    sink = DyingSink(tmp_path, at=6)  # all four files of the first variant
+    """If only one of two blocks sent at the same time was written, both are sent again.
+
+    So the other one is measured under the same load of the machine.
+    """
+    sink = DyingSink(tmp_path, at=6)  # killed after all four files of the first variant's block
     assert run_pod(runner(healthy.base_url, tmp_path, sink=sink, parallel=True)) is None
     assert [b.variant for b in history(tmp_path).blocks] == ["baseline"]
 
@@ -265,7 +271,10 @@ def test_a_terminated_pod_finishes_the_files_of_blocks(
 
 
 def test_only_the_first_wait_is_below_the_deadline(tmp_path: Path) -> None:
-    """A run that has begun takes all there is (the first wait: `test_first_wait.py`)."""
+    """After the first wait, a run may wait for servers until its deadline.
+
+    The first wait itself: `test_first_wait.py`.
+    """
     journal = Journal(
         entries=[],
         attempt=1,
@@ -307,7 +316,7 @@ def test_a_run_that_cannot_be_recorded_measures_nothing(
 def test_full_storage_ends_measuring_and_leaves_run_open(
     healthy: StreamServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """The twelfth write is of the second block."""
+    """The twelfth write, at which the storage becomes full, is of the second block."""
     writes = itertools.count(1)
 
     def filling(*arguments: Any, **named: Any) -> Path:
@@ -320,7 +329,7 @@ def test_full_storage_ends_measuring_and_leaves_run_open(
     with pytest.raises(StorageFullError, match=os.strerror(number)):
         run_pod(runner(healthy.base_url, tmp_path, engine=engine))
     assert engine.calls == 2
-    assert next(writes) == 13  # nothing was tried again
+    assert next(writes) == 13  # no failed write was tried again
 
     monkeypatch.undo()
     assert run_pod(runner(healthy.base_url, tmp_path))
@@ -380,8 +389,10 @@ def test_the_deadline_counts_from_the_first_pod(healthy: StreamServer, tmp_path:
 
 @dataclass(kw_only=True)
 class LongBlock:
-    """A block that takes two hours by the run's clock; `later_seconds` is the deadline from then
-    on, and an hour until then."""
+    """A block that takes two hours by the run's clock.
+
+    The run's deadline is one hour until the block begins, and `later_seconds` from then on.
+    """
 
     later_seconds: float
     passed_seconds: float = 0.0
@@ -399,7 +410,7 @@ class LongBlock:
     async def happen(self) -> None:
         self.passed_seconds = 2 * 3600.0
         await self.is_seen.wait()
-        await asyncio.sleep(0.01)  # a deadline that has passed ends the block here
+        await asyncio.sleep(0.01)  # if the deadline has passed, the block is cancelled here
 
 
 def test_a_deadline_may_move_during_the_run(healthy: StreamServer, tmp_path: Path) -> None:

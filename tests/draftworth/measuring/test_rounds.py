@@ -111,7 +111,10 @@ def test_a_control_gets_least_outside_the_budget() -> None:
 
 
 def test_a_repetition_lasts_until_its_part_is_measured() -> None:
-    """However narrow: 20 requests at least are three rounds of four in each of two repetitions."""
+    """However narrow the intervals are, each repetition sends its part of the least requests.
+
+    20 requests, in rounds of four, are three rounds in each of two repetitions.
+    """
     run_spec = spec(repetitions=2, sampling=sampling(min_requests=20, max_requests=40))
 
     assert [r.stage.repetition for r in rounds_of(run_spec, {})] == [1, 1, 1, 2, 2, 2]
@@ -127,9 +130,9 @@ def test_a_repetition_lasts_until_its_part_is_measured() -> None:
         ((8, 16, 96), 2, 3, 1, [3, 3]),
         ((8, 16, 56), 2, 3, 1, [0, 1]),
         ((8, 16, 72), 3, 2, 1, [1, 1, 1]),
-        ((8, 64, 64), 1, 4, 2, [0]),  # the budget has room for two each
+        ((8, 64, 64), 1, 4, 2, [0]),  # the budget has room for two rounds at each load
         ((5, 12, 12), 1, 1, 2, [0]),
-        ((8, 8, 8), 4, 1, 1, [0, 0, 0, 0]),  # one round each, whatever the budget says
+        ((8, 8, 8), 4, 1, 1, [0, 0, 0, 0]),  # one round per repetition, above the budget of one
     ],
 )
 def test_a_budget_is_divided(

@@ -1,4 +1,4 @@
-"""The runner: order, files, failures; against real HTTP servers."""
+"""The runner: in what order it measures, which files it writes, and failures; over real HTTP."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ from tests.support.stream_server import (
     stream_server,
 )
 
-# As vLLM Neuron writes them; what follows "HELP" is left out.
+# Metrics of a server's start as vLLM Neuron writes them, without their HELP lines.
 START = """
 # TYPE vllm_neuron:startup_time_seconds gauge
 vllm_neuron:startup_time_seconds{{model_name="tiny"}} 900.5
@@ -43,7 +43,7 @@ vllm_neuron:model_load_size_bytes{{model_name="tiny"}} 1.6e+10
 
 
 def histogram_server() -> Script:
-    """A server that has a histogram of the time per output token, of requests that it finished."""
+    """Return a server with vLLM's histogram of the time per output token, of finished requests."""
     seconds: list[float] = []
 
     def stream(tokens: int) -> Iterator[Step]:
@@ -52,7 +52,7 @@ def histogram_server() -> Script:
             yield step
             if isinstance(step, Write):
                 times.append(time.perf_counter())
-        # Headers and the role come before the tokens, usage and the end after them.
+        # Two writes (headers and role) come before the tokens, two (usage and end) after them.
         seconds.append((times[-3] - times[2]) / (tokens - 1))
 
     def script(request: Request) -> Iterable[Step]:
@@ -67,7 +67,7 @@ def histogram_server() -> Script:
 
 @pytest.fixture(scope="module")
 def two_variants(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
-    """The folder of a run of two cases against two servers, one of which drafts."""
+    """Measure two cases on two servers, one with a draft; return the run's folder and the run."""
     folder = tmp_path_factory.mktemp("two")
     with (
         stream_server(server(1, 1, 1, 1)) as a,
@@ -113,10 +113,10 @@ def test_every_case_is_run_against_every_variant(
     }
     assert measured.result.status == "complete"
     assert measured.result.blocks == tuple(b.stem for b in measured.blocks)
-    # As the run does: who has one file alone needs no other.
+    # Each block and `run.json` have this figure, so a reader of one file needs no other.
     assert {b.max_tokens_per_step for b in measured.blocks} == {8}
     assert set(measured.result.max_tokens_per_step.values()) == {8}
-    for block in measured.blocks:  # in turn, and the same for both variants
+    for block in measured.blocks:  # both variants get the same prompts in the same order
         numbers = [r.prompt_id.removeprefix(f"{block.case}-") for r in block.requests]
         assert numbers == ["0", "1", "2", "0"]
 
@@ -141,10 +141,11 @@ def test_prompts_follow_in_order_from_warm_up_onwards(
 
     _gate, *bodies = [r.json for r in plain_server.requests if r.path == "/v1/chat/completions"]
     numbers = sorted(int(body["messages"][0]["content"].split()[1]) for body in bodies)
-    # The server may not have come to read what was cancelled at once.
+    # The number of fillers is not fixed: the server may not have read one that was cancelled soon.
     fillers = [(4 + n) % 9 for n in range(len(numbers) - 4 - len(warmup))]
     assert numbers == sorted([0, 1, 2, 3, *warmup, *fillers])
-    # The first of two that start together asks for half an output: they do not end together.
+    # Of two warm-up requests that start together, the first asks for half an output, so that they
+    # do not end together.
     assert [b["messages"][0]["content"] for b in bodies if b["max_tokens"] == 4] == halves
     # Neither warm-up nor fillers are recorded.
     block = read_run(tmp_path / "test-1").blocks[0]
@@ -163,7 +164,8 @@ def test_the_servers_histogram_has_our_requests(tmp_path: Path, load: Load) -> N
     assert check is not None
     assert check.requests >= block.warmup_requests + len(block.requests) - 1
     assert check.requests == len(block.requests) + block.others.inter_token_latency_count
-    # A busy machine moves both sides; how close they are is for the benchmarks to say.
+    # A busy machine changes both the server's and the client's figures, so this limit is wide; the
+    # benchmarks measure how close the two are.
     assert abs(check.difference) < 0.5
 
 
@@ -212,7 +214,10 @@ def test_evidence_and_llmperfs_files_accompany_the_result(
 
 
 def test_llmperfs_requests_per_minute_exclude_the_warm_up() -> None:
-    """Two at a time that each take two seconds, whatever else the block's time was spent on."""
+    """Two requests at a time that take two seconds each are 60 per minute.
+
+    For what else the block's 600 s were spent does not count.
+    """
     records = tuple(make_record(n, end_to_end_latency_s=2.0) for n in range(4))
     block = make_block(
         load=IN_PAIRS, requests=records, started_at_unix_s=0.0, ended_at_unix_s=600.0
@@ -239,7 +244,7 @@ def test_failures_keep_the_load_and_are_recorded(tmp_path: Path) -> None:
 
 
 class FlakySink:
-    """Refuses the first writes."""
+    """Writes files, but refuses the first `refusals` writes."""
 
     def __init__(self, folder: Path, *, refusals: int) -> None:
         self._inner = FolderSink(folder)

@@ -1,4 +1,4 @@
-"""Which waits exclude a sample."""
+"""Which waits of the client for a CPU core exclude a request's timing."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from draftworth.measuring.clock import exclusion_reason
 
 MS = 1_000_000
-# TTFT 200 ms, then 1 s of decoding; nothing stamped by the kernel.
+# A request with a TTFT of 200 ms and 1 s of decoding, whose times the kernel has not stamped.
 QUIET: dict[str, Any] = {
     "sending_ns": 0,
     "to_first_wait_ns": 0,

@@ -1,4 +1,4 @@
-"""A search while it is measured: what runs when, what is chosen, what an interruption changes."""
+"""A search: which servers run when, which candidate it chooses, and how it is continued."""
 
 import hashlib
 import re
@@ -39,14 +39,15 @@ from tests.support.specifications import PRICE, case, endpoint, sampling, specif
 from tests.support.stream_server import StreamServer
 
 TOKENS = 101
-# After five right drafts comes a wrong one, so a window of five yields six tokens a step.
+# Whether the draft predicts each token: five times right, then once wrong. So a window of five
+# yields six tokens per step.
 HITS = ("111110" * TOKENS)[: TOKENS - 1]
 WINDOWS = range(2, 11)
 BEST = "draft-k5"
 
 
 def seconds_a_token(variant: str) -> float:
-    """A step costs a fifth of a baseline's 10 ms more with each drafted token."""
+    """Return a variant's seconds per token: a step takes 10 ms, and 2 ms more per drafted token."""
     if variant == "baseline":
         return 0.010
     window = int(variant.rpartition("k")[2])
@@ -55,7 +56,7 @@ def seconds_a_token(variant: str) -> float:
 
 
 class PlantedEngine(FakeEngine):
-    """Latencies of the variant that a request goes to.
+    """An engine whose latencies depend on the variant that a request goes to (`seconds_a_token`).
 
     failing: the variant that answers every second request with an error.
     mute: the variant that does not answer the first prompt.
@@ -85,7 +86,7 @@ class PlantedEngine(FakeEngine):
 
 
 def search_spec(url: str, **limits: Any) -> RunSpec:
-    """One baseline, windows 2 to 10 of one draft, each in the second slot."""
+    """Return a search with windows 2 to 10 of one draft, each in the slot beside the baseline's."""
     candidates = tuple(map(candidate, WINDOWS))
     variants = ["baseline", *(c.variant for c in candidates)]
     return specification(
@@ -106,7 +107,7 @@ def search_spec(url: str, **limits: Any) -> RunSpec:
 
 
 def readings(_run_id: str, blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
-    """What the draft says of every prompt that the baseline has answered."""
+    """Return a reading (which tokens the draft predicts) of each answer of the baseline."""
     answered = {r.prompt_id for b in blocks if b.variant == "baseline" for r in b.requests}
     made = (
         make_reading(HITS, id=prompt_id, prompt_class="structured", prompt_id=prompt_id)
@@ -126,7 +127,7 @@ def run(
     mute: str = "",
     read_outputs: ReadRunsOutputs = readings,
 ) -> RunResult | None:
-    """One pod of a run; None when it was terminated."""
+    """Let one pod measure a search, and return the run's result; None if it was terminated."""
     engine = PlantedEngine(happen, at=at)
     engine.failing, engine.mute = failing, mute
     made = make_runner(
@@ -149,7 +150,7 @@ def found_in(folder: Path) -> SearchResult:
 
 @dataclass(frozen=True)
 class Whole:
-    """A search that nothing disturbed."""
+    """The results of a search that was not interrupted."""
 
     folder: Path
     result: RunResult
@@ -172,7 +173,7 @@ def test_it_finds_the_best_window_and_measures_few(whole: Whole) -> None:
     assert search_result.order[0] == "draft-k7"
     assert len(search_result.order) <= 4
     assert search_result.ended == "no other candidate is likely to be cheaper by more than 3%"
-    # The baseline stays up: its server is in every call, and nothing is started again.
+    # The baseline's server keeps running: it is in every call, and no call asks for a restart.
     assert whole.servers.calls == [(("baseline-0", f"{v}-1"), False) for v in search_result.order]
     assert result.variants == ("baseline", *sorted(search_result.order, key=lambda v: int(v[7:])))
     assert (whole.folder / RUN_ID / VERDICT_FILE).exists()
@@ -202,8 +203,11 @@ def test_what_was_expected_stands_beside_what_was_measured(whole: Whole) -> None
 
 
 def test_a_forecast_replaces_readings(healthy: StreamServer, whole: Whole, tmp_path: Path) -> None:
-    """It says the same, so the same candidates are measured, in the same order. Without both, a
-    search goes by the steps that servers take: chunks of the stand-in show a mean, and no more."""
+    """A forecast with equal tokens per step leads to the same candidates, in the same order.
+
+    Without forecast and readings, a search uses the chunks of its measured candidates, which show
+    only the mean tokens per step.
+    """
     spec = search_spec(healthy.base_url)
     assert spec.search
     read = readings(RUN_ID, read_run(whole.folder / RUN_ID).blocks)["draft"]
@@ -231,7 +235,10 @@ def test_a_forecast_replaces_readings(healthy: StreamServer, whole: Whole, tmp_p
 def test_a_search_resumes_at_its_current_candidate(
     healthy: StreamServer, whole: Whole, tmp_path: Path
 ) -> None:
-    """Cut off at every third block: each of a candidate's four is one of those."""
+    """A pod is terminated in every third block.
+
+    A candidate has four blocks, so each of them is interrupted for some candidate.
+    """
     spec, order = search_spec(healthy.base_url), whole.found.order
     for at in range(2, 4 * len(order) + 1, 3):
         folder = tmp_path / str(at)
@@ -288,12 +295,12 @@ def test_a_candidate_with_failed_requests_is_not_best(
 
 
 def test_a_candidate_outside_the_limits_is_not_best(healthy: StreamServer, tmp_path: Path) -> None:
-    """A step of the first one takes 24 ms, and 8 tokens come with it."""
+    """The E2E limit leaves 1% less time for decoding than the first candidate takes."""
     limits = Limits(e2e_p95_s=0.05 + 100 * seconds_a_token("draft-k7") * 0.99)
     spec = replace(
         search_spec(healthy.base_url),
         limits=limits,
-        # A p95 takes a hundred.
+        # A p95 needs at least a hundred requests.
         sampling=sampling(requests_per_round=50, min_requests=200, max_requests=200),
     )
     run(spec, tmp_path)

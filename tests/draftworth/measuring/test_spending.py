@@ -1,4 +1,4 @@
-"""What a search may spend: the arithmetic that its reader can check."""
+"""What a search may spend, with figures that a reader of the message can check."""
 
 from dataclasses import replace
 
@@ -41,8 +41,12 @@ def test_hours_and_dollars_end_it() -> None:
 
 
 def test_a_candidate_is_worth_what_it_may_save() -> None:
-    """Two candidates in an hour: the next costs half of 36 USD. A token of the baseline takes 10 ms
-    of half a node, 0.00005 USD; 2% of so many in ten days are 18 USD at 1,800,000 a day."""
+    """A candidate is measured if it is expected to save at least what measuring it costs.
+
+    Two candidates took an hour, so the next costs half of 36 USD. A token of the baseline takes
+    10 ms of half a node, which is 0.00005 USD. At 1,800,000 tokens per day, 2% of the cost of ten
+    days are 18 USD.
+    """
     traffic = {"tokens_per_day": 1_800_000.0, "days": 10.0}
     assert why(3600.0, state_after(**traffic), gain=0.0201) == ""
     assert why(3600.0, state_after(**traffic), gain=0.0199) == (

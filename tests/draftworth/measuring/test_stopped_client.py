@@ -1,4 +1,4 @@
-"""A client that does not run while tokens come: a stopped process, by real signals."""
+"""A client that does not run while tokens arrive: its process is stopped by real signals."""
 
 import os
 import signal
@@ -30,9 +30,9 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 
 STOPPED = "client was stopped and continued while the answer came"
 SLEPT = "the machine slept, or its clock was set, while the answer came"
-# The client refuses a kernel timestamp of one second or more; this is longer.
+# Longer than the age of one second from which on the client refuses a kernel timestamp.
 STOPPED_SECONDS = 1.2
-# A child that measures one request to the address in its arguments, and prints the record.
+# A program that measures one request to the address in its arguments, and prints the record.
 CHILD = """
 import asyncio, sys
 from draftworth.measuring.streamed_request import Client
@@ -118,7 +118,7 @@ def test_only_stops_within_a_request_exclude_it() -> None:
 def test_requests_during_which_the_machine_slept_are_excluded(
     monkeypatch: pytest.MonkeyPatch, platform: str, slept_seconds: float, is_excluded: bool
 ) -> None:
-    """Only the wall clock goes on in a sleep; an ordinary correction of it is shorter."""
+    """While the machine sleeps, only the wall clock goes on; usual corrections of it are small."""
     monkeypatch.setattr("draftworth.measuring.connections.sys.platform", platform)
     real_ns, woken = time.time_ns, threading.Event()
     slept_ns = int(slept_seconds * 1e9)

@@ -43,7 +43,7 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 
 
 def answered(*pieces: bytes | Sleep) -> Measured:
-    """What is measured of a stream of these events."""
+    """Measure a request whose answer is a stream of these events."""
     whole = (HEADERS, *pieces, DONE)
     return measure(play(*(p if isinstance(p, Sleep) else Write(p) for p in whole)))[0]
 
@@ -73,14 +73,14 @@ def test_chunks_of_many_tokens_are_counted_and_stamped() -> None:
 
 
 def telling(metrics: object) -> Script:
-    """Nine tokens in two chunks, and what the server says beside them in the last event."""
+    """Return a server that sends nine tokens in two chunks, and `metrics` in the last event."""
     *steps, _, done = completion(1, 8)
     usage = {"prompt_tokens": 11, "completion_tokens": 9}
     value = {"choices": [], "usage": usage, "metrics": metrics}
     return play(*steps, Write(event_of(value)), done)
 
 
-# As vLLM 0.32 writes it.
+# The counts of one request as vLLM 0.32 writes them.
 TOLD = {
     "mean_acceptance_length": 4.0,
     "draft_acceptance_rate": 0.4286,
@@ -101,7 +101,7 @@ def test_record_holds_the_drafts_that_the_server_reports() -> None:
 
 @pytest.mark.parametrize(("drafted", "accepted", "steps"), [(5, 3, 5), (0, 0, 8), (10, 8, 2)])
 def test_steps_without_drafts_are_counted_too(drafted: int, accepted: int, steps: int) -> None:
-    """N-gram drafting: vLLM counts only the steps that had drafts."""
+    """With n-gram drafting some steps have no drafts, and vLLM counts only the steps that have."""
     counts = {
         "num_spec_steps": drafted // 5,
         "num_draft_tokens": drafted,
@@ -146,7 +146,7 @@ def test_role_only_and_empty_events_are_no_token() -> None:
 
 
 def test_a_chunk_with_tokens_but_no_text_counts() -> None:
-    """Half of a multi-byte character: decoded already, the text comes with the next chunk."""
+    """A token may be half of a multi-byte character, whose text comes with the next chunk."""
     measured = answered(event("", tokens=1), event("é", tokens=2, finish="stop"))
     assert measured.transcript.chunk_tokens == (1, 1)
 
@@ -180,7 +180,7 @@ def test_request_holds_shape_and_key_nothing_of_variant() -> None:
     assert body["min_tokens"] == body["max_tokens"] == 64
     assert body["chat_template_kwargs"] == {"enable_thinking": False}
     assert body["temperature"] == 0.0
-    # A natural length leaves the end to the model.
+    # If the output's length is not fixed, the model decides where the output ends.
     assert not {"ignore_eos", "min_tokens"} & sent_body(PROMPT, fixed_output_length=False).keys()
 
 
@@ -240,7 +240,7 @@ def test_token_ids_of_some_tokens_are_dropped() -> None:
 
 
 def test_tool_calls_are_output() -> None:
-    """Name and arguments come in pieces, with usage or without it."""
+    """Name and arguments of a call arrive in pieces; usage arrives only at the end."""
     name = {"index": 0, "id": "c", "function": {"name": "weather", "arguments": ""}}
     rest = {"index": 0, "function": {"arguments": '{"in": "Oslo"}'}}
     called = event(tool_calls=[name]), Sleep(0.05), event(tool_calls=[rest], finish="tool_calls")
@@ -257,7 +257,7 @@ def test_tool_calls_are_output() -> None:
     [
         ({"cached_tokens": 0}, 0),
         ({"cached_tokens": 11, "audio_tokens": None}, 11),
-        # Counts that cannot be are not known; no figure of the request needs them.
+        # Impossible counts are recorded as unknown, because no figure of the request needs them.
         ({"cached_tokens": 12}, None),
         ({"cached_tokens": -1}, None),
         ({"cached_tokens": 1.0}, None),
@@ -304,7 +304,7 @@ def test_the_model_that_answers_is_named(model: object, name: str) -> None:
 
 
 def continuation(text: str, *, tokens: int, finish: str | None = None) -> bytes:
-    """One server-sent event of vLLM's /v1/completions."""
+    """Return a server-sent event as vLLM sends it at `/v1/completions`."""
     value = {
         "choices": [{"index": 0, "text": text, "finish_reason": finish}],
         "usage": {"prompt_tokens": 2, "completion_tokens": tokens},
@@ -312,7 +312,7 @@ def continuation(text: str, *, tokens: int, finish: str | None = None) -> bytes:
     return event_of(value)
 
 
-# What servers do at their worst: tests/hostile/server_modes.py.
+# More tests of wrong answers: tests/hostile/server_modes.py.
 def test_an_answer_older_than_its_request_fails() -> None:
     stream = client_module._Stream(lambda: None, 64)
     stream.on_head(Head(status=200))
@@ -353,7 +353,7 @@ def test_what_ends_the_program_ends_a_request() -> None:
 
 
 def test_an_event_in_single_bytes_costs_its_length() -> None:
-    """Put together at each byte, its bytes would be copied 150,000 times."""
+    """Bytes are kept in pieces: joining them at each byte would copy each 150,000 times."""
     reader = ChunkReader(64)
     with bounded(loops=4):
         for _ in range(300_000):
@@ -364,7 +364,7 @@ def test_an_event_in_single_bytes_costs_its_length() -> None:
 
 
 def test_a_timeout_records_how_long_it_waited() -> None:
-    """By the client's monotonic clock: here one that runs a thousand times as fast."""
+    """The time is read from the client's clock, which here runs a thousand times as fast."""
     start_ns = time.perf_counter_ns()
     steps = (Write(HEADERS), Write(event("a", tokens=1)), Sleep(3))
     record = measure(
@@ -384,7 +384,7 @@ def test_a_timeout_records_how_long_it_waited() -> None:
     [
         (completion(1, 1), HANGS_AFTER_SECONDS, None),
         ([Write(HEADERS), Sleep(0.1), Reset()], HANGS_AFTER_SECONDS, 0.1),
-        # A refusal whose end does not come: what it says is known.
+        # A refusal whose body does not end within the timeout: its status is recorded, no timeout.
         ([Write(b"HTTP/1.1 503 Busy\r\nContent-Length: 99\r\n\r\nbusy"), Sleep(9)], 3.0, 3.0),
     ],
 )
@@ -409,12 +409,13 @@ def test_no_server_is_a_connect_error() -> None:
     assert record.error_code == client_module.ERROR_CONNECT
 
 
-# Waits for a core that the client reads at the start, at the first token and at the end.
+# Total waits for a core (ns), as the client reads them at the start, at the first token and at the
+# end: all of the wait comes before, or all of it after, the first token.
 BEFORE_THE_FIRST, AFTER_THE_FIRST = (0, 400_000_000, 400_000_000), (0, 0, 400_000_000)
 
 
 def real_waits_ns() -> int:
-    """What this process has waited for a core, the server's threads included; 0 where unknown."""
+    """Return how long all threads of this process have waited for a core; 0 if not counted."""
     files = Path("/proc/self/task").glob("*/schedstat")
     return sum(int(file.read_text().split()[1]) for file in files)
 
@@ -422,7 +423,10 @@ def real_waits_ns() -> int:
 def measured_with_waits(
     script: Script, waits_ns: Sequence[int], *, excluded: str | None
 ) -> RequestRecord:
-    """A request with these waits. One that this machine really kept waiting is measured again."""
+    """Measure a request with these waits; again if this machine really kept it waiting.
+
+    excluded: the reason that the test expects; None: the request is not excluded.
+    """
     for _ in range(10):
         before_ns = real_waits_ns()
         record = measure(script, read_wait=iter(waits_ns).__next__)[0].record
