@@ -50,6 +50,11 @@ def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
 
 def why_no_alarm(measured: MeasuredWinner) -> str:
     """Return a sentence that says why a winner that speculates has no alarm."""
+    if measured.winner.takes_up_to:
+        return (
+            "No alarm is written: requests arrived at rates, at which a token has no cost, so no "
+            "number of tokens per step is its break-even."
+        )
     if measured.winner.has_counters:
         return (
             "No alarm is written: the run could not count steps, so break-even is not known, or a "

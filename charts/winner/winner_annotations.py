@@ -70,6 +70,9 @@ def _figures(winner: Winner) -> Iterator[tuple[str, str]]:
 
 
 def _reach(winner: Winner) -> Iterator[tuple[str, str]]:
+    if winner.takes_up_to:
+        yield "within-limits-up-to", ", ".join(load.label for load in winner.takes_up_to)
+        return
     cheaper = ", ".join(load.label for load in winner.cheaper_at)
     yield "cheaper-at", f"{winner.traffic}: {cheaper}"
     reached = "; ".join(

@@ -105,7 +105,10 @@ def _bindings(experiment: resolved.ResolvedNeuron, bucket_names: Mapping[str, st
 
 def _remarks(measured: MeasuredWinner) -> Iterator[str]:
     winner = measured.winner
-    if not winner.speculates:
+    if winner.takes_up_to:
+        loads = ", ".join(load.label for load in winner.takes_up_to)
+        yield f"It is shown to take more requests within the limits: up to {loads}."
+    elif not winner.speculates:
         yield "No variant is shown to be cheaper: the winner is the baseline, without speculation."
     elif len(winner.cheaper_at) < len(winner.decisive):
         loads = ", ".join(load.label for load in winner.cheaper_at)

@@ -61,7 +61,7 @@ def print_answer(
         next_command=_next_command(answer, runs_at, judged_by, is_written=written_to is not None),
         files=str(written_to or " ".join(runs_at)),
     )
-    terminal.print_styled(decision, style="bold green" if answer.serve else "bold yellow")
+    terminal.print_styled(decision, style="bold green" if is_decided(answer) else "bold yellow")
     print(*rest, sep="\n")
 
 
@@ -99,11 +99,16 @@ def _next_command(
         option = "--out"
     else:
         option = "--out report"
-    if answer.serve is None:
+    if not is_decided(answer):
         option = "--verbose"
     elif is_written or runs_at[0].startswith("s3://"):
         option = "--handover"
     return f"{invocation()} report {shlex.join([*runs_at, *judged_by])} {option}"
+
+
+def is_decided(answer: Answer) -> bool:
+    """Return whether the answer says what to serve, by one server or by class."""
+    return bool(answer.serve or answer.serve_by_class)
 
 
 def invocation() -> str:

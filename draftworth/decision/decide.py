@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from draftworth.analysis.costs import tokens_per_step_in
+from draftworth.analysis.doubts import NotTheTargets, SeveralModels
 from draftworth.analysis.limits import RateBounds
 from draftworth.analysis.ratios import share_ratio
 from draftworth.analysis.repetitions import Shortfall, shortfall
@@ -239,10 +240,13 @@ def _by_rates(
     missing: Sequence[Missing],
 ) -> Decision:
     compared = rate_comparisons(run.result, highest_rates, choices)
-    served = served_by_rates(compared)
+    # More requests are no gain if another model answers them, or outputs are not the target's. Then
+    # the rates of this variant decide nothing, and the baseline is not shown to take more either.
+    wrong = next((c for c in choices if isinstance(c.reason, SeveralModels | NotTheTargets)), None)
+    served = None if wrong else served_by_rates(compared)
     if served is None:
-        missing = [*missing, _lacks(compared)]
-    by = next((c for c in choices if c.variant == served), choices[0])
+        missing = [*missing, Missing.VERDICT if wrong else _lacks(compared)]
+    by = wrong or next((c for c in choices if c.variant == served), choices[0])
     return Decision(
         baseline=run.result.baseline,
         serve=None if missing else served,

@@ -1,6 +1,6 @@
 """Returns the winner of a run: the variant or baseline to keep, with its figures at each load."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.costs import step_cost_ratio, tokens_per_step_in
@@ -8,6 +8,7 @@ from draftworth.analysis.pairing import weighted
 from draftworth.analysis.statistics import Estimate
 from draftworth.decision.facts import RunFacts
 from draftworth.decision.handover import has_counters, longest_request_tokens
+from draftworth.decision.rates import RateComparison
 from draftworth.decision.verdict import Comparison
 from draftworth.errors import DraftworthError
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, TTFT
@@ -67,6 +68,8 @@ class Winner:
     cheaper_up_to: by prompt length (None: prompts keep their own lengths), the highest concurrency
         such that the winner is cheaper at this and every lower measured concurrency; empty if the
         winner is the baseline.
+    takes_up_to: if requests arrive at rates, for each prompt length, the load with the highest
+        measured rate at which the winner keeps the latency limits; else empty.
     longest_context_tokens: input + output tokens of the winner's longest request; None: not
         counted.
     has_counters: whether the winner's server counted drafted and accepted tokens.
@@ -79,6 +82,7 @@ class Winner:
     figures: tuple[WinnerFigures, ...]
     judged: tuple[Comparison, ...]
     cheaper_up_to: Mapping[int | None, int]
+    takes_up_to: tuple[Load, ...]
     longest_context_tokens: int | None
     has_counters: bool
 
@@ -126,11 +130,19 @@ def winner_of(facts: RunFacts) -> Winner | None:
         figures=tuple(figures),
         judged=decision.choices,
         cheaper_up_to=reached,
+        takes_up_to=tuple(dict.fromkeys(_kept_loads(decision.rates, variant))),
         longest_context_tokens=longest_request_tokens(
             block for block in run.blocks if block.variant == variant
         ),
         has_counters=has_counters(run, variant),
     )
+
+
+def _kept_loads(rates: Sequence[RateComparison], server: str) -> Iterator[Load]:
+    for compared in rates:
+        for side in (compared.variant, compared.baseline):
+            if side.variant == server and side.kept:
+                yield side.kept
 
 
 def _figures(run: Run, variant: str, compared: Sequence[Comparison]) -> WinnerFigures:

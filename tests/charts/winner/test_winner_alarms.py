@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from charts.winner import winner_alarms
+from draftworth.records.load_shapes import PoissonLoad
 from tests.charts.winner.alarms import break_even, measured, template
 from tests.charts.winner.runs import as_read, exported
 
@@ -172,3 +173,12 @@ def test_uncounted_steps_have_no_alarm() -> None:
 
 def test_the_baseline_needs_no_alarm() -> None:
     assert winner_alarms.watched(measured(pays=False)) is None
+
+
+def test_a_winner_by_rates_has_no_alarm() -> None:
+    by_rates = replace(
+        measured(),
+        winner=replace(measured().winner, takes_up_to=(PoissonLoad(requests_per_second=2.0),)),
+    )
+    assert "arrived at rates" in winner_alarms.why_no_alarm(by_rates)
+    assert "arrived at rates" not in winner_alarms.why_no_alarm(measured())

@@ -77,3 +77,32 @@ def test_the_highest_rate_per_variant_is_the_answer() -> None:
     assert facts.mixes[0].cost_ratio is None
     without = document_of(make_facts(make_run(blocks=measured[:8]))).sections[0].paragraphs
     assert not any("Highest" in sentence for sentence in without)
+
+
+def rates_that_differ() -> tuple[BlockResult, ...]:
+    """Return blocks in which the variant keeps 0.5 s of TTFT at 2 requests/s, the baseline at 1."""
+    blocks = make_run().blocks
+    plain = tuple(block for block in blocks if block.variant == BASELINE)
+    return (
+        *at_rate(blocks, 1.0, 0.2),
+        *at_rate(tuple(b for b in blocks if b not in plain), 2.0, 0.2),
+        *at_rate(plain, 2.0, 0.9),
+    )
+
+
+def test_the_higher_rate_of_another_model_decides_nothing() -> None:
+    limits, blocks = Limits(ttft_p95_s=0.5), rates_that_differ()
+    assert make_facts(make_run(blocks=blocks, limits=limits)).decision.serve == "k7"
+
+    named = tuple(replace(block, answering_models=(block.variant,)) for block in blocks)
+    facts = make_facts(make_run(blocks=named, limits=limits))
+    assert facts.decision.serve is None
+    assert answer_of(facts).decision.startswith("No decision at")
+    assert "model" in answer_of(facts).decision
+
+
+def test_a_winner_by_rates_has_its_highest_rate() -> None:
+    run = make_run(blocks=rates_that_differ(), limits=Limits(ttft_p95_s=0.5))
+    winner = winner_to_export(make_facts(run))
+    assert (winner.variant, winner.cheaper_at) == ("k7", ())
+    assert winner.takes_up_to == (PoissonLoad(requests_per_second=2.0),)
