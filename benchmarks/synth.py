@@ -7,7 +7,7 @@ Both apps find the bytecode that a first run has written, and both have one V8 h
 that Node.js compiles as much in each run.
 
 This project's app runs without Python's garbage collection. With the option
-`--garbage-collection`, the benchmark runs the app with garbage collection too.
+`--garbage-collection`, it runs with garbage collection.
 """
 
 import argparse

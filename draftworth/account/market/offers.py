@@ -117,10 +117,7 @@ def usd(text: Any) -> float:
 def on_demand_prices(
     price_list: Region, instance_type: str, today: date, **where: str
 ) -> dict[str, Price]:
-    """Return on-demand prices by region, for Linux.
-
-    where: further filters of the Price List, {field: value}.
-    """
+    """Return on-demand prices by region, for Linux; `where`: further filters."""
     attributes = {
         "instanceType": instance_type,
         "operatingSystem": "Linux",
