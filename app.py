@@ -94,7 +94,7 @@ def check_cli(environment: Mapping[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    gc.disable()  # saves time; `python -m benchmarks.synth --garbage-collection` shows how much
+    gc.disable()  # what it saves: `python -m benchmarks.synth --garbage-collection`
     exit_code = main()
     gc.freeze()  # at exit Python would collect once more
     sys.exit(exit_code)
