@@ -107,7 +107,7 @@ def _coverage(cell: Cell, judged: Sequence[JudgedRun]) -> float:
 
 
 def _warning_share(judged: Sequence[JudgedRun]) -> str:
-    """Return the share of the conclusive verdicts that warn of rare events they may have missed."""
+    """Return the share of conclusive verdicts with the warning that a run may miss rare events."""
     decided = [o.comparison for o in judged if o.comparison.judgement != Judgement.INCONCLUSIVE]
     return f"{fmean('may miss' in rare_sentences(c) for c in decided):.3f}" if decided else "-"
 

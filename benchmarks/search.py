@@ -72,8 +72,10 @@ class Text:
 class Device:
     """A device with the parts of a step's cost. The unit is the cost of a step without a draft.
 
-    fixed: added to each step. per_drafted, per_checked: added for each drafted or checked token.
-    jump: added for each number in `jump_at` that is less than the step's checked tokens + 1.
+    fixed: added to each step with a draft. per_drafted, per_checked: added for each drafted or
+        checked token.
+    jump: added once for each number in `jump_at` that is less than the tokens for which the target
+        model computes in a step: the checked tokens + 1.
     """
 
     name: str
@@ -101,12 +103,14 @@ class Device:
 class Kind:
     """A kind of search.
 
-    drafts: how many draft models (`reads_text`) or heads. prior: `Search.step_cost_per_draft`.
-    share: the share of all candidates that may be measured, on average.
+    drafts: the number of draft models, if `reads_text`, or else of draft heads.
+    prior: the lowest and the highest cost that a drafted token adds to a step, as the search
+        assumes before it measures.
+    share: the target is to measure at most this share of all candidates, on average.
     has_forecast: whether there are estimates of accepted tokens before the search. Without them a
         draft model, like a head, is judged only by the tokens per step of its measured windows.
     has_counters: whether the server counts the accepted tokens at each depth. Without counters only
-        the mean tokens of a chunk are known. prompts: number of prompts in each prompt class.
+        the mean tokens of a step are known. prompts: number of prompts in each prompt class.
     fall: factor on a head's probability of a right token, for each earlier token of the step.
     """
 
@@ -149,7 +153,8 @@ class Scenario:
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        # A jump at two tokens can be seen only if the shortest possible window is a candidate.
+        # A jump at two tokens makes all steps but those with one checked token more expensive, so
+        # it can be seen only if the window with one checked token is a candidate.
         first = 1 + self.unchecked if 2 in self.device.jump_at else FIRST_WINDOW
         return tuple(
             Candidate(
@@ -217,7 +222,7 @@ def planted_search(scenario: Scenario, seed: int) -> SearchOutcome:
         * (1 + rng.gauss(0, UNEVEN))
         for c in candidates
     }
-    # The true costs, without a measurement error.
+    # The costs without measurement error, for the measured prompts and then for new prompts.
     truth = {c: _cost(step_costs[c], drafts[c.draft], c.checked) for c in candidates}
     new = {c: _cost(step_costs[c], new_drafts[c.draft], c.checked) for c in candidates}
     state = _searched(scenario, drafts, truth, rng)
@@ -277,9 +282,10 @@ def _cost(step_cost: float, draft: "Draft", checked: int) -> float:
 
 
 def _measured(truth: float, prompts: int, rng: random.Random) -> MeasuredCandidate:
-    """Return the true cost with a random error, and the deviation that simulated requests show.
+    """Return a simulated measurement: the true cost with a random error, and its deviation.
 
-    Half of the variance is between blocks, half between requests.
+    The deviation is estimated from simulated requests. Half of the error's variance is between
+    blocks, half between requests.
     """
     noise = MEASURING_DEVIATION / math.sqrt(2 * sum(w**2 for w in WEIGHTS.values()))
     parts, error = [], 0.0

@@ -6,7 +6,8 @@ The empty cluster (the floor) is an app with only an `aws_eks_v2.Cluster` and th
 Both apps find the bytecode that a first run has written, and both have one V8 helper thread, so
 that Node.js compiles as much in each run.
 
-This app collects no garbage; the option measures it with garbage collection.
+This project's app runs without Python's garbage collection. With the option
+`--garbage-collection`, it runs with garbage collection.
 """
 
 import argparse

@@ -98,9 +98,10 @@ def _volume(
     experiment: ResolvedNeuron, role: str, path: str, bucket: str, *prefix: str
 ) -> BucketVolume:
     # `allow-other` is needed because another user than the server's owns the mount. The network's
-    # throughput is given because Mountpoint would assume 10 Gbit/s: with a pod's own credentials
-    # the driver blocks its access to the metadata service. A CPU node that mounts the volume has
-    # a slower network; that does no harm, as the number only limits concurrent requests.
+    # throughput is given because Mountpoint would assume 10 Gbit/s: if the pod's own credentials
+    # are used, the driver blocks Mountpoint's access to the instance metadata service, from which
+    # it would read the throughput. A CPU node that mounts the volume has a slower network; that
+    # does no harm, as the number only limits concurrent requests.
     speed = f"maximum-throughput-gbps {experiment.spec.accelerator.s3_gbit_per_s}"
     region = f"region {experiment.spec.aws.region}"
     options = ("read-only", "allow-other", region, speed, *prefix)

@@ -72,8 +72,8 @@ class Canary(CpuJob):
             module="pods.canary",
             arguments=[*_arguments(variant, bindings, job_name)],
             environment=graph_environment(variant.artifact_key, variant.artifact_inputs),
-            # The requests are small: many canaries wait at the same time, and the CPU nodes must
-            # have room for a checkpoint stager beside them.
+            # The pod requests little: many canaries wait at the same time, and the CPU nodes must
+            # have enough CPU and memory left for the pod that copies checkpoints.
             resources=k8s.ResourceRequirements(
                 requests=amounts({"cpu": "0.1", "memory": "1Gi"}),
                 limits=amounts({"memory": "1Gi"}),
@@ -88,7 +88,8 @@ class Canary(CpuJob):
             bindings=bindings,
             labels=labels,
             annotations={names.VARIANT_LABEL: variant.name},
-            # As in the servers' pods, no group: with one the S3 driver would mount differently.
+            # The servers' pods have no `fsGroup` either; for a pod with one, the S3 driver would
+            # mount differently, so the canary would not test what a server mounts.
             pod=cpu_pod(program, bindings, account=account, file_group=None),
             retries=RETRIES,
         )

@@ -88,15 +88,15 @@ class CheckpointStager(CpuJob):
             annotations={
                 "draftworth/model": model.model,
                 "draftworth/revision": model.revision,
-                # A higher number changes the Job's name, so a new Job runs; it does nothing if the
-                # whole checkpoint is already in S3.
+                # If a user raises `rerun`, the Job's name changes, so a new Job runs. It copies
+                # nothing if the whole checkpoint is already in S3.
                 "draftworth/rerun": str(experiment.rerun),
             },
             pod=cpu_pod(program, bindings, account=names.STAGER_SERVICE_ACCOUNT),
             retries=RETRIES,
             failure_rules=[exit_code_rule("FailJob", program, UserInputError.exit_code)],
-            # A pod that knows how many failed before it knows whether it is the last one, which
-            # must report that staging is given up.
+            # Each pod gets the number of pods that failed before it. So the last pod that the Job
+            # may start knows that it is the last, and reports that staging is given up.
             counts_failures=True,
         )
 

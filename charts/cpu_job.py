@@ -93,12 +93,14 @@ def _container(program: ImageProgram, bindings: Bindings) -> k8s.Container:
 class CpuJob(Construct):
     """A Job that runs one pod at a time and is complete when one pod has succeeded.
 
-    It raises ValueError if the image is a CDK token and `bindings` has no fingerprint of the image.
+    It raises ValueError if the image is a CDK token and `bindings` has no fingerprint of the image:
+    then the hash in the Job's name could not change with the image.
 
     prefix: the beginning of the Job's name; a hash of the Job's content follows, because Kubernetes
         cannot change a Job in place.
     retries: how many failed pods are replaced, unless a failure rule says otherwise.
-    failure_rules: what exit codes mean. A pod whose node is drained never counts as a failure.
+    failure_rules: what Kubernetes does when a pod ends with a certain exit code. A pod whose node
+        is drained never counts as a failure.
     counts_failures: whether each pod has an annotation with the number of pods that failed before.
     waits_for_end: whether a new pod starts only when the old one has ended.
 

@@ -63,7 +63,10 @@ class DeviceClaimTemplate(Construct):
 
 
 def _corners_elsewhere(placement: Placement, place: int | None) -> list[int]:
-    """Return one device's id for each slot of a node except slot `place`; [] without a place."""
+    """Return the ids of the devices by which a claim excludes the other slots of its node.
+
+    There is one device for each slot of a node except slot `place`; none if `place` is None.
+    """
     if place is None:
         return []
     return [device for at, device in enumerate(placement.corner_devices()) if at != place]

@@ -1,8 +1,8 @@
 """The ConfigMap with the programs that run before and beside vLLM, as one zip file in a volume.
 
-The Neuron images have Python and boto3. With the programs in a volume we need not build an image of
-our own on them. Python can run a zip file directly, and its child processes, such as vLLM, do not
-get our modules on their import path (docs/decisions/0006-compiled-graphs.md).
+The Neuron images have Python and boto3, so they can run the programs from a volume, and we need not
+build images that contain the programs. Python can run a zip file directly, and its child processes,
+such as vLLM, do not get our modules on their import path (docs/decisions/0006-compiled-graphs.md).
 """
 
 import base64
@@ -34,9 +34,9 @@ class GraphScriptsChart(cdk8s.Chart):
 
     def __init__(self, scope: Construct, id_: str, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, id_, labels=experiment_labels(experiment.name))
-        # The ConfigMap is not immutable: a machine with another version of zlib makes other bytes
-        # of the same programs, and Kubernetes would refuse that change. Such a change replaces no
-        # pod.
+        # The ConfigMap is not immutable. A machine with another version of zlib makes other bytes
+        # of the same programs, but the same name, and Kubernetes would refuse to change the bytes
+        # of an immutable object. As the name stays, the change replaces no pod.
         k8s.KubeConfigMap(
             self,
             "Programs",

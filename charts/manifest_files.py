@@ -28,7 +28,10 @@ def missing_variables(text: str, variables: Iterable[str]) -> list[str]:
 
 
 def filled_by(missing: Sequence[str]) -> str:
-    """Return the `envsubst` of a shell's pipe that fills in `missing`; "" if nothing is missing."""
+    """Return ` envsubst ... |`, the part of a shell pipe that replaces placeholders by values.
+
+    missing: the environment variables with the values; if there are none, "" is returned.
+    """
     # envsubst may replace only these variables: programs in the manifests have $ signs too.
     return f" envsubst '{' '.join(map(placeholder, missing))}' |" if missing else ""
 

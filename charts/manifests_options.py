@@ -12,8 +12,8 @@ def option(name: str) -> str:
 def refuse(beside: str, allowed: str, **options: str | None) -> None:
     """Raise UserInputError if one of the options is given (not None) where it has no effect.
 
-    beside, allowed: words of the message: beside what the option has no effect, such as `--winner`,
-        and where it is allowed.
+    beside: words of the message that say with what the options have no effect, such as `--winner`.
+    allowed: words of the message that say when they are allowed, such as `allowed: without it`.
     options: {option's name with underscores: value}.
     """
     for name, value in options.items():

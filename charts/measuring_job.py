@@ -48,7 +48,8 @@ class MeasuringChart(cdk8s.Chart):
         labels = names.component_labels("llmperf", names.MEASURING_JOB_COMPONENT, experiment.name)
         super().__init__(scope, id_, labels=labels)
         if experiment.spec.changes_servers:
-            # The right is added first, so that it is applied before the Job, which needs it.
+            # The permission to scale servers is added first, so that it is applied before the Job,
+            # which needs it.
             ServerScaling(self, "ServerScaling", servers=names.server_names(experiment))
         # This ConfigMap is changed in place (its name has no hash), so that a new deadline reaches
         # the running pod and the Job is not replaced.
@@ -186,7 +187,7 @@ def _measuring(bindings: Bindings) -> ImageProgram:
 def _arguments(bindings: Bindings) -> list[str]:
     return [
         *("--run-spec", bindings.run_spec_url),
-        # With the hash the Job's content and name change when the prompts change.
+        # If the prompts change, this hash changes, and with it the Job's name: a new Job runs.
         *("--run-spec-sha256", bindings.run_spec_sha256),
         *("--results", f"s3://{bindings.results_bucket}/{RUNS_FOLDER}"),
         *("--deadline-minutes-file", f"{_DEADLINE.mount_path}/{_DEADLINE_FILE}"),
@@ -194,10 +195,11 @@ def _arguments(bindings: Bindings) -> list[str]:
 
 
 def _beside_servers() -> k8s.Affinity:
-    """Return the affinity that keeps the measuring Job's pod pending until a server is on a node.
+    """Return the pod affinity of the measuring Job's pod: it must be in the zone of a server's pod.
 
-    So a run starts by itself when there are accelerator nodes, however long after the deploy, and
-    traffic to the servers stays in their zone. There is ONE term for all servers: the scheduler
+    The scheduler keeps the measuring Job's pod pending until a server's pod is on a node. So a run
+    starts by itself when there are accelerator nodes, however long after the deploy, and traffic to
+    the servers stays in their zone. There is ONE affinity term for all servers: the scheduler
     counts only pods that match all required terms (kube-scheduler, InterPodAffinity,
     `updateWithAffinityTerms`), so with a term for each variant no pod would match. A Job with
     `suspend: true` would be no alternative: `kubectl apply` resets the fields of a manifest, so

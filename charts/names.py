@@ -29,7 +29,7 @@ STAGER_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "checkpoin
 CANARY_COMPONENT: Mapping[str, str] = {"app.kubernetes.io/component": "canary"}
 
 VARIANT_LABEL = "draftworth/variant"
-# The value of this label is `server_name`.
+# The key of a label whose value is the name of a server's Deployment (`server_name`).
 SERVER_LABEL = "app.kubernetes.io/instance"
 
 
@@ -80,7 +80,8 @@ def selector_labels(server: str) -> dict[str, str]:
 def server_labels(server: str, variant: str, experiment: str) -> dict[str, str]:
     """Return the labels of one server's objects.
 
-    server: the name of its Deployment. variant, experiment: their names.
+    server: the name of the server's Deployment. variant: the variant's name. experiment: the
+        experiment's name.
     """
     return component_labels("vllm", {**selector_labels(server), VARIANT_LABEL: variant}, experiment)
 

@@ -17,7 +17,7 @@ _POD_IDENTITY_AGENT = "169.254.170.23/32"
 
 
 class NetworkPolicies(Construct):
-    """A policy for each kind of pod, and one that denies all traffic that no other one allows.
+    """A policy for each kind of pod, and one that denies all traffic that no other policy allows.
 
     calls_kubernetes: whether the measuring Job starts and stops servers.
     """

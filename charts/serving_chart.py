@@ -19,8 +19,9 @@ from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 class CandidateChart(cdk8s.Chart):
     """The server of one candidate: a variant among which a search chooses.
 
-    It needs the serving chart, and no other candidate's chart. All candidates in one chart would
-    exceed the size limit of an update (`stacks/constructs/applied_charts.py`).
+    It needs the serving chart, and no other candidate's chart. Each candidate has a chart of its
+    own, because CloudFormation's event for the update of a chart holds its objects and is limited
+    in size (`stacks/constructs/applied_charts.py`); all candidates together would exceed the limit.
     """
 
 
@@ -32,8 +33,8 @@ class ServingChart(cdk8s.Chart):
     it (see `KubernetesServers`). In a search all candidates share a slot, and only the server of
     the first candidate runs from the start.
 
-    There is no PodDisruptionBudget: EKS ends a Spot node that EC2 reclaims, or one that is scaled
-    down, after about 15 minutes in spite of a budget, which would only make that node cost more.
+    There is no PodDisruptionBudget. If EC2 reclaims a Spot node, or if the nodes are scaled down,
+    EKS ends the node after about 15 minutes in spite of a budget, which would only delay the end.
 
     content: all Deployments without their metadata, as plain data.
     candidates: a chart for each candidate of a search; empty without a search.

@@ -33,9 +33,9 @@ METRICS_PUBLISHER = (
     "draftworth/metrics",
     "lambdas/metrics_publisher",
 )
-# Single files and not the whole folder `records`, because the files are in a ConfigMap, which
-# CloudFormation's event for an update holds twice, and the event's size is limited
-# (`stacks/constructs/applied_charts.py`).
+# These are single files and not the whole folder `records`, because the serving pods get them in a
+# ConfigMap. When that is updated, one event of CloudFormation has its old and its new content, and
+# the size of an event is limited (`stacks/constructs/applied_charts.py`).
 SERVING_POD = (
     "draftworth/__init__.py",
     "draftworth/child_processes.py",

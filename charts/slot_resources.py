@@ -29,7 +29,7 @@ UPLOADER_RESOURCES = {
 
 @dataclass(frozen=True, kw_only=True)
 class SlotResources:
-    """Resources of the vLLM container: a slot's share of a node, less those of the uploader."""
+    """Resources of the vLLM container: a slot's share of a node, minus the uploader container's."""
 
     cpus: int
     memory_gib: int

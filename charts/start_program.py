@@ -67,7 +67,8 @@ def _start_flags(shared: SharedSettings) -> list[str]:
         f"--checkpoint=draft={paths.draft}",
         f"--slot-devices={shared.devices}",
         _HEALTH,
-        # The flags that follow are not environment variables, because vLLM would inherit those.
+        # The values that follow are passed as flags and not as environment variables, because vLLM
+        # would inherit the variables.
         f"--results={shared.results_bucket}",
         f"--region={shared.region}",
         f"--starts-with-compiler-failure={shared.starts_with_compiler_failure}",

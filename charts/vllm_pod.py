@@ -155,9 +155,11 @@ def _server(
         env=variables,
         ports=[k8s.ContainerPort(name="http", container_port=SERVING_PORT, protocol="TCP")],
         startup_probe=_probe(failures=program.startup_seconds // _PROBE_SECONDS),
-        # 60 s, so that a busy server is not removed from its Service's endpoints.
+        # The pod is unready only after 60 s without a response, so that a busy server is not
+        # removed from its Service's endpoints.
         readiness_probe=_probe(failures=6),
-        # 5 minutes, because a restart is costly: the server loads again, or compiles for an hour.
+        # The container is restarted only after 5 minutes without a response, because a restart is
+        # costly: the server loads its graphs again, or compiles for an hour.
         liveness_probe=_probe(failures=10, period_seconds=30),
         resources=resources,
         # No capability is dropped: all published Neuron containers run with the default ones, which

@@ -49,7 +49,8 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[
     measured: list[Measured] = []
 
     async def send() -> None:
-        # There are no warm-up requests and no fillers: all compared clients send the same requests.
+        # All compared clients send the same requests. So there are no warm-up requests and no
+        # fillers, which in a run keep the load complete until the last measured request ends.
         sent = await engine.send(client, Batch(measured=planned), in_flight, seed=0)
         # Not returned, because `asyncio.run` formats the result as text (Python 3.11), which would
         # take long here.

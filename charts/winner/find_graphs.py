@@ -1,9 +1,10 @@
 """The program of an exported pod's init container finds the winner's compiled graphs for vLLM.
 
-`find_graphs ARTIFACTS KEY TARGET link|copy`. The bucket's manifest names the folder of the graphs,
-which is not known until the pod runs. `link`: the engine reads them in place; `copy`: it needs them
-in a cache that it can write to. This file imports nothing of ours, because its text is copied into
-the pod's own object. It runs on Python 3.10 and later.
+`find_graphs ARTIFACTS KEY TARGET link|copy`. ARTIFACTS is the mounted artifacts bucket, and KEY the
+winner's artifact key. The key's manifest in the bucket names the folder of the graphs, which is not
+known until the pod runs. `link`: the engine reads them in place; `copy`: it needs them in a cache
+that it can write to. This file imports no other module of draftworth, because only its text is
+copied into the pod's spec. It runs on Python 3.10 and later.
 """
 
 import json
@@ -13,7 +14,7 @@ from pathlib import Path
 
 
 def find_graphs(artifacts: Path, key: str, target: Path, *, copy: bool) -> None:
-    """Link or copy the folder of the key's graphs to `target`; exit if a graph is missing."""
+    """Link or copy the graphs of an artifact key to `target`; exit if a graph is missing."""
     manifest = artifacts / key / "_ARTIFACTS.json"
     if not manifest.is_file():
         sys.exit(

@@ -18,7 +18,7 @@ MODE: Mapping[str, str] = {
 
 
 def inference_service(export: Export) -> Object:
-    """Return the winner as an InferenceService; its predictor has the keys of the pod's spec."""
+    """Return the winner as an InferenceService; its predictor has the fields of the pod's spec."""
     # KServe expects this name for the container with the server.
     server = {**export.server_data, "name": "kserve-container"}
     return {

@@ -24,7 +24,7 @@ from draftworth.untrusted import one_line
 class MeasuredWinner:
     """The winner of a run, with its variant as the experiment file describes it.
 
-    headline: the run's answer in one sentence. result: the run's facts in `run.json`.
+    headline: the run's verdict in one sentence. result: the content of the run's `run.json`.
     """
 
     winner: Winner

@@ -1,11 +1,14 @@
 """Alarms for the cluster that serves the winner fire if tokens per step are below break-even.
 
+Below the measured break-even a token costs more than without a draft model. Then the traffic is no
+longer like the measured traffic.
+
 Tokens per step are computed from vLLM's counters, by the rule of `draftworth.metrics.steps`: all
-tokens except the first of each request, divided by the steps. The number of steps is the larger of
-two counts: the tokens that are no accepted drafts, because each step yields one such token; and the
-steps with drafts, which are more if drafts were accepted behind the end of an output. Below the
-measured break-even a token costs more than without a draft model; the traffic is then not as it was
-measured.
+tokens except the first of each request, divided by the number of steps. vLLM does not count all
+steps, so the larger of two numbers is used. The first is the number of tokens that are not accepted
+drafted tokens, because each step yields one such token. The second is the number of steps with
+drafted tokens. It is larger if vLLM counted accepted tokens after the end of an output, because
+these make the first number too small.
 
 The PrometheusRule is for the Prometheus Operator, and works for Deployment, KServe and Helm chart.
 Without the operator, or with Amazon's managed Prometheus, its `spec` is the rule file.

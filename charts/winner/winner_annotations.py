@@ -1,7 +1,8 @@
 """Annotations of the objects that `manifests --winner` writes: what was measured, and when.
 
-The text of a figure has one number for each traffic (a prompt class or the traffic mix) at each
-load; the text of the break-even has one for each load. The annotation's name says the unit.
+Each measured figure, such as the tokens per step, has one annotation, whose name says the unit. The
+annotation's text has one number for each prompt class or traffic mix at each load; that of the
+break-even has one number for each load.
 """
 
 from collections.abc import Callable, Iterator, Sequence

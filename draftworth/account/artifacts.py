@@ -33,8 +33,9 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class StoredKey:
-    """The objects under one artifact key; `manifest`: None if it is missing or unreadable.
+    """The objects in the artifacts bucket below the folder of one artifact key.
 
+    manifest: the list of the compiled graph's files; None if it is missing or unreadable.
     problems: why the manifest is unreadable or does not fit the objects; empty if neither.
     """
 
@@ -58,7 +59,10 @@ class StoredKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Removal:
-    """Objects that can be deleted together, in this order; `what`: their artifact key or folder."""
+    """Objects that can be deleted together, in this order.
+
+    what: the artifact key or the folder below which the objects are.
+    """
 
     what: str
     reason: str
@@ -70,7 +74,7 @@ class Removal:
 
 
 def read_store(s3: Any, bucket: str) -> tuple[dict[str, StoredKey], int]:
-    """Return the bucket's objects by artifact key, and the count of objects under no key."""
+    """Return the bucket's objects by artifact key, and the number of objects in no key's folder."""
     by_key: dict[str, list[Entry]] = {}
     strays = 0
     for entry in clients.listed(s3, "list_objects_v2", "Contents", Bucket=bucket):
@@ -112,7 +116,8 @@ def removals(
         first, *further = sorted(
             entry.objects, key=lambda item: item["Key"] != graph_manifests.manifest_key(key)
         )
-        # An invalid manifest is deleted first too, because a starting server would read it.
+        # The manifest is deleted first, also an invalid one: a server that starts reads it to find
+        # the other objects.
         has_manifest = first["Key"] == graph_manifests.manifest_key(key)
         if has_manifest and (key not in used or key in refused):
             reason = "no given experiment uses it" if key not in used else "it would be refused"
@@ -175,7 +180,7 @@ class Wanted:
 class Listing:
     """The graphs that experiments need from a bucket, and what can be removed from the bucket.
 
-    strays: the number of objects that are under no artifact key.
+    strays: the number of objects that are in the folder of no artifact key.
     """
 
     buckets: Buckets
@@ -225,7 +230,10 @@ def run(arguments: argparse.Namespace) -> int:
 def listings(
     experiments: Sequence[ResolvedNeuron], *, bucket: str | None, now: datetime
 ) -> Iterator[Listing]:
-    """Yield listings of `bucket` (None: each stack's); `used` has the keys of all experiments."""
+    """Yield a listing of `bucket`, or, if it is None, of the artifacts bucket of each stack.
+
+    In no bucket does a graph that one of the experiments needs count as unused.
+    """
     by_buckets: dict[Buckets, list[ResolvedNeuron]] = {}
     for experiment in experiments:
         by_buckets.setdefault(_buckets(experiment, bucket), []).append(experiment)

@@ -89,7 +89,7 @@ def error_code(error: ClientError) -> str:
 
 
 def or_none(call: Callable[..., Any], *missing: str, **arguments: Any) -> Any:
-    """Call `call` and return its result; None: AWS's error code begins with one of `missing`."""
+    """Return the result of `call`, or None if AWS's error code begins with one of `missing`."""
     try:
         return call(**arguments)
     except ClientError as error:
@@ -155,7 +155,10 @@ class Region:
         return cache(lambda service: self.clients(service, self.name))
 
     def ask(self, doing: str, service: str, operation: str, *missing: str, **arguments: Any) -> Any:
-        """Return AWS's answer, or None for `missing` (see `or_none`); `doing`: see `explained`."""
+        """Return AWS's answer, or None if AWS's error code begins with one of `missing`.
+
+        It raises AwsError, which says "could not `doing`", if AWS answers with another error.
+        """
         with explained(doing, region=self._error_region):
             return or_none(getattr(self.client(service), operation), *missing, **arguments)
 

@@ -67,7 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def look(scope: Scope, rows: Sequence[Kind]) -> Report:
-    """List the experiment's resources: of the kinds `rows`, then of others in AWS's tag index."""
+    """List the experiment's resources.
+
+    First each kind in `rows` is listed, then AWS's tag index is searched for other kinds.
+    """
     leftovers: list[Leftover] = []
     unseen: list[tuple[str, str]] = []
 
@@ -91,7 +94,8 @@ def find(kind: Kind, scope: Scope) -> Iterator[Leftover]:
     seen = set[tuple[str, str]]()
     for entry in _entries(kind, scope):
         values = {**_values(scope), "aws": f"aws {kind.lists[0]} --region {scope.region}", **entry}
-        # Schedules in different groups may have the same name, so `remove` is compared too.
+        # EventBridge schedules in different schedule groups may have the same name, so the command
+        # that removes a resource is compared too.
         id_, remove = (text.format_map(values) for text in (kind.id, kind.remove))
         if (id_, remove) in seen or not _is_ours(kind, scope, entry, id_):
             continue
@@ -194,7 +198,10 @@ def report_lines(report: Report, now: datetime) -> Iterator[str]:
 
 
 def other_lines(scope: Scope) -> Iterator[str]:
-    """Yield lines on the region's other experiments: `make destroy` may have had a wrong file."""
+    """Yield a line for each other experiment that is deployed in the region.
+
+    They are shown because a user may have given `make destroy` the file of a wrong experiment.
+    """
     try:
         existing = stacks(scope)
     except AwsError:

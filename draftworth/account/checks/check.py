@@ -18,7 +18,7 @@ class CheckResult:
     """The result of one check: its status, what it observed, and what to do about it.
 
     status: `fail`: the deploy or the run would fail or waste money; `warn`: a person should look.
-    paste: keys that can be copied unchanged into `aws` of the experiment file.
+    paste: keys and values that can be copied unchanged into `aws` of the experiment file.
     """
 
     status: Literal["pass", "warn", "fail", "skip"]
@@ -36,7 +36,10 @@ Runner = Callable[[tuple[str, ...]], tuple[int, str] | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Situation(Scope):
-    """The input of checks: experiment, account, time and this machine; `root`: the checkout."""
+    """The input of all checks: the experiment, the account, the time and this machine.
+
+    root: the root folder of the repository on this machine.
+    """
 
     run: Runner
     root: Path
@@ -53,7 +56,11 @@ class Situation(Scope):
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check and its name. With `asks_aws`, the check is skipped if credentials or region fail."""
+    """A check and its name.
+
+    asks_aws: whether it calls AWS; if so, it is skipped when the check of the credentials or of the
+        region has failed.
+    """
 
     name: str
     run: Callable[[Situation], CheckResult]

@@ -153,7 +153,11 @@ def _major(version: str) -> int:
 
 
 def node_image(situation: check.Situation) -> check.CheckResult:
-    """Check that the nodes' Neuron driver fits the runtime and that all nodes get one release."""
+    """Check that the Neuron driver of the node image fits the Neuron runtime of the servers' image.
+
+    Also check that EKS has the pinned release of its node images, or, if none is pinned, that the
+    accelerator nodes and the CPU nodes get the same release today.
+    """
     pinned = situation.experiment.spec.aws.pins.node_release
     values = {i: _parameter(situation, f"{i}/recommended/release_version") for i in NODE_IMAGES}
     releases = {image: v if _RELEASE.fullmatch(v) else "" for image, v in values.items()}

@@ -9,8 +9,8 @@ from draftworth.account.checks import check
 from draftworth.experiment.naming import EXPERIMENT_TAG, RESULTS_OUTPUT
 from draftworth.records.deployment import STOP_KEY
 
-# jsii, through which Python uses aws-cdk-lib, supports Node.js 22 and 24 (its warning on 20 says
-# so); the CDK CLI runs on 18 and later (`engines` in its package.json).
+# jsii, through which Python uses aws-cdk-lib, supports Node.js 22 and 24, and warns on Node.js 20.
+# The CDK CLI runs on Node.js 18 and later (`engines` in its package.json).
 OLDEST_NODE, OLDEST_MAINTAINED_NODE = 18, 22
 _INSTALL_NODE = "`make setup` installs one into .venv; run `make preflight`, which finds it"
 
@@ -152,7 +152,10 @@ def not_stopped(situation: check.Situation) -> check.CheckResult:
 
 
 def _judged(words: str, state: str) -> check.CheckResult:
-    """Check whether CDK CLI 2.1148.1 deploys over a stack in `state`; words: the state in words."""
+    """Check that CDK CLI 2.1148.1 can deploy to a stack with the CloudFormation status `state`.
+
+    words: the stack's name and status, as the result shows them.
+    """
     if state.endswith("_IN_PROGRESS") and state != "REVIEW_IN_PROGRESS":
         return check.failed(words, "wait until CloudFormation is done with it")
     if state == "DELETE_FAILED":

@@ -6,10 +6,11 @@ from draftworth.errors import counted
 from draftworth.planning.prices import PRICE_RENEWAL, price_doubt
 from draftworth.planning.timeline import BUDGET, forecast
 
-# The relative difference between the experiment's and the zone's Spot price without a warning.
+# The check passes if the experiment's and the zone's Spot price differ by at most this share.
 SPOT_PRICE_TOLERANCE = 0.2
-# With an experiment's price that is older than this, and lower than the current price by this
-# factor, the budget would end the nodes far too late.
+# The check fails if the experiment's price is older than this many days and the current price is
+# more than this many times as high. The spending, which counts against the budget, is computed with
+# the experiment's price, so the nodes would be ended far too late.
 OLD_PRICE_DAYS = 30
 MUCH_HIGHER = 1.25
 
