@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import urllib3
 from urllib3.util import Retry, Timeout
@@ -23,10 +22,6 @@ from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.schedule import first_stage
 from draftworth.measuring.server_lifecycle import FixedServers, Servers, ServersError
 from draftworth.untrusted import hide_secret, one_line
-
-if TYPE_CHECKING:
-    pass
-
 
 # The folder with a pod's credentials for Kubernetes, which replaces the token from time to time.
 POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")

@@ -99,7 +99,7 @@ def against(aws: FakeAws) -> list[str]:
         "deadline": aws.now >= deadline,
         "budget": spent >= plan.budget_usd and plan.capacity != "capacity_block",
         "no server": waited >= 130 * plans.MINUTE * plan.nodes,
-        "silent": waited >= 25 * plans.MINUTE * plan.nodes and not is_tested,
+        "silent": waited >= 30 * plans.MINUTE * plan.nodes and not is_tested,
         "not begun": paid >= 45 * plans.MINUTE * plan.nodes
         and not any(key.startswith(f"runs/{plan.job_name}-") for _, key in aws.objects),
         "stopped": (RESULTS, STOP_KEY) in aws.objects,
