@@ -96,7 +96,7 @@ def chosen_values(facts: RunFacts) -> tuple[ChosenValue, ...]:
 
 
 def as_paid(facts: RunFacts) -> RunResult:
-    """Return the run's result with the price that the run really had, not the price to judge by."""
+    """Return the run's result with the price that it recorded, also if it is judged by another."""
     return replace(facts.run.result, price=(facts.measured_as or facts.run).result.price)
 
 

@@ -58,8 +58,8 @@ class Placement:
     def place(self, slot: PlacedSlot) -> int:
         """Return the place of a slot: its number among the slots of its node, from 0.
 
-        A Kubernetes resource claim needs no more than this number: it can select devices of a node,
-        but not one of several equal nodes, which the scheduler chooses.
+        The number of the node is left out, because a Kubernetes resource claim is made from the
+        place. The claim selects devices of a node; the scheduler chooses one of the equal nodes.
         """
         return slot.number % self.slots_per_node
 

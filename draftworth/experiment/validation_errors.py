@@ -184,7 +184,7 @@ def fields_at(model: type[BaseModel], key: Key) -> dict[str, Node]:
 
 
 def nodes_at(model: type[BaseModel], key: Key) -> list[Node]:
-    """Return the JSON Schema nodes at a key path, one for each member of a union; empty: no key."""
+    """Return the JSON Schema nodes at a key path, one per member of a union; empty: no such key."""
     schema = _schema(model)
     nodes = [schema]
     for part in key:
