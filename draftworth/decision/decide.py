@@ -94,8 +94,8 @@ class Decision:
     classes: the comparisons of each class, of the variant and at the load of `comparison`.
     by_share, by_price: the cost ratio as a function of each class's share of the traffic, and of
         the ratio of prices; empty and None without a cost per token.
-    missing: what a decision lacks; empty if there is a decision.
-    more: how much more to measure in each class, if the verdict is missing.
+    missing: what is not known that a decision needs; empty if there is a decision.
+    more: how much more to measure in each class, if what is missing is a verdict.
     """
 
     baseline: str

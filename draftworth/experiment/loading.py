@@ -188,7 +188,8 @@ def _model_for(source: ExperimentSource) -> type[NeuronExperiment] | type[LocalE
     raise source.refused([problem])
 
 
-# The lowest default of `serving.max_num_seqs`: what `experiments/qwen3-32b.yaml` has.
+# The default of `serving.max_num_seqs` is the highest concurrency of the loads, but at least this,
+# which is the value in `experiments/qwen3-32b.yaml`.
 _LEAST_SEQUENCES = 4
 _MODEL_LEN_STEP = 1024
 # Room for the chat template of a prompt, in tokens.

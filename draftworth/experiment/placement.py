@@ -30,7 +30,8 @@ class Placement:
     """All slots of an experiment, on nodes of `devices_per_node` devices.
 
     slots: each variant's first or only slot, in the order of the file.
-    second_slots: for variants that swap slots, or to measure the baseline against itself.
+    second_slots: slots to which variants move: those that swap slots between repetitions, and the
+        baseline if it is measured against itself.
     """
 
     slots: tuple[PlacedSlot, ...]
