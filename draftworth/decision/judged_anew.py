@@ -119,7 +119,8 @@ def _price(result: RunResult, usd_per_hour: Mapping[str, float]) -> Price | None
 
     The price of a node stays the same, and the servers' shares of it change; if the run has no
     price, a node costs as much as all servers together. Raise UserInputError if `usd_per_hour`
-    names other servers than the run's, lacks one without a price, or exceeds the price of a node.
+    names other servers than the run's, lacks a server to which the run gives no price, or if the
+    servers of a node would cost more than the node.
     """
     if not usd_per_hour:
         return result.price

@@ -5,11 +5,12 @@ log p(token) + the entropy of p has the mean 0, whatever the tokens before it ar
 follows from p. So sums over many tokens are nearly normally distributed (Brown 1971 proves it for
 such dependent terms). The variance of the sum is the sum of the outputs' variances, because a
 correct sampler draws all outputs independently, also those to the same prompt. It is not estimated
-from the differences between prompts: with few prompts that estimate can be so large that even noise
-passes the check (tests/draftworth/estimate/test_output_likelihoods.py). The check
-with a draft model is made for each prompt class by itself. Under a draft model, wrong outputs
-(noise) are less likely than texts like those that the draft was trained on, but more likely than
-other texts, so in a sum over classes the differences could cancel.
+from the differences between prompts, because with few prompts even noise could then pass the check
+(tests/draftworth/estimate/test_output_likelihoods.py).
+
+The check with a draft model is made for each prompt class by itself. Under a draft model, wrong
+outputs (noise) are less likely than texts like those that the draft was trained on, but more likely
+than other texts, so in a sum over classes the differences could cancel.
 """
 
 import math

@@ -30,8 +30,8 @@ class Placement:
     """All slots of an experiment, on nodes of `devices_per_node` devices.
 
     slots: each variant's first or only slot, in the order of the file.
-    second_slots: slots to which variants move: those that swap slots between repetitions, and the
-        baseline if it is measured against itself.
+    second_slots: with several repetitions, the slot that each variant swaps to; with one repetition
+        and a control, the slot of a second baseline server; else empty.
     """
 
     slots: tuple[PlacedSlot, ...]
