@@ -36,9 +36,9 @@ from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.records.results import AS_SHIPPED
 from draftworth.records.run_folder import Run
 
-# With at most this many tokens per step, a variant counts as accepting no drafts: it could save no
-# more than counts as no difference in cost. A busy server that does not speculate seems to yield as
-# many, because it merges a few chunks.
+# With at most this many tokens per step, a variant counts as accepting no drafts, because so few
+# could save only what counts as no difference in cost. A busy server without speculation can seem
+# to yield as many, because it sends the tokens of some steps together in one chunk.
 _NO_SPECULATION = 1 + INDIFFERENCE
 
 
