@@ -119,8 +119,8 @@ def _price(result: RunResult, usd_per_hour: Mapping[str, float]) -> Price | None
 
     The price of a node stays the same, and the servers' shares of it change; if the run has no
     price, a node costs as much as all servers together. Raise UserInputError if `usd_per_hour`
-    names other servers than the run's, lacks a server to which the run gives no price, or if the
-    servers of a node would cost more than the node.
+    names other servers than the run's, lacks a server to which the run gives no price, or has a
+    price whose share of the node's price is out of the range that `Price` allows.
     """
     if not usd_per_hour:
         return result.price
