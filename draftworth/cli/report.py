@@ -226,7 +226,7 @@ def _place_of(out: Path, runs_at: Sequence[str]) -> tuple[Path, Path | None]:
 def _is_same(folder: Path, run_at: str) -> bool:
     try:
         return folder.samefile(run_at)
-    except (OSError, ValueError):  # one of the two does not exist
+    except (OSError, ValueError):  # the folder or the run's folder does not exist
         return False
 
 

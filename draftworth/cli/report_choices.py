@@ -57,7 +57,7 @@ def choices_of(arguments: argparse.Namespace) -> Choices | None:
 
 
 def option_words(arguments: argparse.Namespace) -> list[str]:
-    """Return the words of a command line that give the same weights, prices and limits again."""
+    """Return the options as command-line words, to print a command that repeats the choices."""
     return [
         word
         for option in EXAMPLES

@@ -121,7 +121,7 @@ class _LimitError(Exception):
 
 
 def _written_by(program: subprocess.Popen[bytes], limits: Limits) -> tuple[bytes, bytes]:
-    """Wait for a program's end; return its standard output and the end of its standard error.
+    """Wait until a program ends; return its standard output, and the last bytes of standard error.
 
     Processes that the program started may hold standard error open for longer; they are not waited
     for. _LimitError: the program exceeded a limit.

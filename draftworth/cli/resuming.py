@@ -73,7 +73,8 @@ def resumed(options: argparse.Namespace, command: str) -> BegunRun | None:
 def _refuse_to_send_the_key(options: argparse.Namespace, begun: BegunRun) -> None:
     """Raise UserInputError if the API key would go to a server that only the run's folder names.
 
-    The folder may come from anybody, so a remote server must be on the command line too.
+    The folder may come from anybody, so its server could steal the key. A server on another machine
+    must therefore be given on the command line too.
     """
     names = ("base_url",) if begun.spec.experiment == "measure" else ("baseline", "variant")
     urls = [endpoint.base_url for endpoint in begun.spec.endpoints]

@@ -7,7 +7,7 @@ from draftworth.experiment.loading import experiment_json_schema
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add no argument."""
+    """Add nothing to the parser, because this command has no arguments."""
 
 
 def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001

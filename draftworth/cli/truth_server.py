@@ -18,7 +18,7 @@ _TIMELINE = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the timeline, the log, and when the server stops by itself."""
+    """Add the options for the token timeline, the log file, and when the server stops by itself."""
     add = parser.add_argument
     words = "; ".join(f"{name}: {trap.mistake}" for name, trap in TRAPS.items())
     add("--trap", choices=TRAPS, default="plain", help=words)

@@ -110,11 +110,11 @@ def _served(pair: Pair, paying: Collection[str]) -> Pair:
 def _servers(ratio_to_alone: Estimate, other_price: float) -> int | None:
     """Return how many servers of `alone` there must be, so that two pools of servers cost no more.
 
-    `alone` is the variant or the baseline, when it serves the whole mix. The work of n of its
-    servers is done by n x ratio servers in two pools, each rounded up to whole servers. With equal
-    prices, two pools need at most one server more than their work rounded up, so they cost no more
-    if n x (1 - ratio) >= 1. With different prices, less than one server is added in each pool.
-    None if two pools are not shown to cost less per token.
+    `alone` is the variant or the baseline, when it serves the whole mix. If it needs n servers for
+    that, the same work costs as much as n x ratio of them in two pools, before each pool is rounded
+    up to whole servers. With equal prices, the rounding is paid for if n x (1 - ratio) >= 1. With
+    different prices, each rounding adds less than one server of its pool, so n x (1 - ratio) must
+    be at least 1 + `other_price`. None if two pools are not shown to cost less per token.
     ratio_to_alone: the cost of a token with two pools / with `alone`.
     other_price: the price of a server of the other pool / of a server of `alone`.
     """

@@ -37,9 +37,9 @@ from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.records.results import AS_SHIPPED
 from draftworth.records.run_folder import Run
 
-# With at most this many tokens per step, a variant counts as accepting no drafts: it could save no
-# more than counts as no difference in cost. A busy server that does not speculate seems to yield as
-# many, because it merges a few chunks.
+# With at most this many tokens per step, a variant counts as accepting no drafts, because so few
+# could save only what counts as no difference in cost. A busy server without speculation can seem
+# to yield as many, because it sends the tokens of some steps together in one chunk.
 _NO_SPECULATION = 1 + INDIFFERENCE
 
 
@@ -95,8 +95,8 @@ class Decision:
     classes: the comparisons of each class, of the variant and at the load of `comparison`.
     by_share, by_price: the cost ratio as a function of each class's share of the traffic, and of
         the ratio of prices; empty and None without a cost per token.
-    missing: what a decision lacks; empty if there is a decision.
-    more: how much more to measure in each class, if the verdict is missing.
+    missing: what is not known that a decision needs; empty if there is a decision.
+    more: how much more to measure in each class, if what is missing is a verdict.
     """
 
     baseline: str

@@ -27,7 +27,8 @@ from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcripts
 
 QUANTILE_SHARES = (0.5, 0.9, 0.95, 0.99)
-# `compare` with a run's arguments filled in; the caller gives traffic, variant and baseline.
+# `verdict.compare` with all arguments of a run filled in, except traffic, variant and baseline,
+# which the caller gives.
 _Compare = Callable[..., Comparison]
 
 

@@ -74,9 +74,9 @@ class Handover:
 
 
 def handover_of(facts: RunFacts) -> Handover:
-    """Return the figures for those who serve the model, for the comparison that decides.
+    """Return the figures for the people who serve the model, from the run's deciding comparison.
 
-    They are empty if no comparison decides.
+    All figures are empty if no comparison decides.
     """
     decision = facts.decision
     if decision.comparison is None:

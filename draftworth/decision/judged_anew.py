@@ -96,7 +96,7 @@ def chosen_values(facts: RunFacts) -> tuple[ChosenValue, ...]:
 
 
 def as_paid(facts: RunFacts) -> RunResult:
-    """Return the run's result with the price that the run really had, not the price to judge by."""
+    """Return the run's result with the price that it recorded, also if it is judged by another."""
     return replace(facts.run.result, price=(facts.measured_as or facts.run).result.price)
 
 
@@ -119,7 +119,8 @@ def _price(result: RunResult, usd_per_hour: Mapping[str, float]) -> Price | None
 
     The price of a node stays the same, and the servers' shares of it change; if the run has no
     price, a node costs as much as all servers together. Raise UserInputError if `usd_per_hour`
-    names other servers than the run's, lacks one without a price, or exceeds the price of a node.
+    names other servers than the run's, lacks a server to which the run gives no price, or has a
+    price whose share of the node's price is out of the range that `Price` allows.
     """
     if not usd_per_hour:
         return result.price

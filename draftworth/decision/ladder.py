@@ -97,8 +97,9 @@ class Contexts:
     def corners(self, variant: str) -> Iterator[tuple[int, int]]:
         """Yield the corners of the region in which the variant is cheaper per token.
 
-        Each corner is (concurrency, input tokens). The variant is also cheaper at every lower
-        measured concurrency with prompts of the same length and of every shorter measured length.
+        Each corner is (concurrency, input tokens): the variant is cheaper there, and also at every
+        combination of an equal or lower measured concurrency and an equal or shorter measured
+        prompt length.
         """
         most, corner = math.inf, None
         for ladder in self.ladders:

@@ -95,10 +95,10 @@ def _rate(load: Load | None) -> float:
 def served_by_rates(compared: Sequence[RateComparison]) -> str | None:
     """Return the name of the variant or baseline that takes the most requests per dollar.
 
-    A variant has to take more than the baseline with prompts of every measured length. Of several
-    such variants, it is the one with the highest rate per dollar, at the length where that is
-    lowest. The baseline has to take more than every variant with prompts of every length. None if
-    neither is shown.
+    A variant is returned if it takes more than the baseline at every measured prompt length. Of
+    several such variants, it is the one whose lowest rate per dollar, over the prompt lengths, is
+    the highest. The baseline is returned if it takes more than every variant at every length. None
+    is returned if neither is shown.
     """
     by_variant: dict[str, list[RateComparison]] = {}
     for comparison in compared:

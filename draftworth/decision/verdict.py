@@ -98,9 +98,9 @@ class Comparison:
 
     @property
     def name(self) -> str:
-        """The variant's name; with `against ...` if the baseline is not the run's own.
+        """The variant's name, with the baseline's added if that is not the run's own baseline.
 
-        The other baseline is the one at the engine's default settings.
+        The other baseline that a run can have is the one at the engine's default settings.
         """
         against = f" against {AS_SHIPPED}" if self.baseline == AS_SHIPPED else ""
         return f"{self.variant}{against}"

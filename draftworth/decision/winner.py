@@ -94,7 +94,7 @@ class Winner:
     def decisive(self) -> tuple[WinnerFigures, ...]:
         """The figures of the decision's traffic at each load.
 
-        If the winner serves some classes only, those of each of these classes.
+        If the winner serves only some classes, they are the figures of each of these classes.
         """
         return tuple(f for f in self.figures if f.traffic in (self.classes or (self.traffic,)))
 

@@ -79,9 +79,10 @@ def _cost_ratio(
 class Conclusion:
     """Whether any window pays: whether decoding with it is cheaper than without a draft.
 
-    outcome: `open` if both are possible within the ranges of costs and of tokens per step.
+    outcome: `open` if a window may pay or not, within the ranges of costs and of tokens per step.
     sentence: the conclusion in words. about: the forecast of the window that `sentence` is about.
-    to_measure: the windows that a run must measure before the conclusion is final; empty if it is.
+    to_measure: the windows that a run must measure before the conclusion is final; empty: it is
+        final already.
     """
 
     outcome: Literal["pays", "cannot pay", "open"]
@@ -91,7 +92,7 @@ class Conclusion:
 
 
 def conclude(forecasts: Sequence[WindowForecast]) -> Conclusion:
-    """Return whether any window pays, and which windows must be measured before this is final."""
+    """Return whether any window pays, and which ones a run must measure to make that final."""
     best = min(forecasts, key=lambda f: f.cost_ratio.low)
     surest = min(forecasts, key=lambda f: f.cost_ratio.high)
     if best.cost_ratio.low > 1:
@@ -172,7 +173,7 @@ class DraftEstimate:
 
     @cached_property
     def forecasts(self) -> Sequence[WindowForecast]:
-        """The forecasts, shortest window first, of windows with known acceptance in all classes."""
+        """The forecasts of the windows whose acceptance is known in all classes, shortest first."""
         classes = {
             name: by_checked for name, by_checked in self.acceptance.items() if name in self.weights
         }

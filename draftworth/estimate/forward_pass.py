@@ -212,7 +212,8 @@ def _reading(tokens: Tokens, logits: torch.Tensor, temperature: float) -> Readin
     hits = (output_logits.argmax(dim=-1) == output_ids)[1:]
     logs = (output_logits / temperature).log_softmax(dim=-1)
     chances = logs.exp()
-    # A probability of 0 has the logarithm minus infinity, but must add 0 to the sums.
+    # The sums below are of p x log p. For p = 0, log p is minus infinity and the product would be
+    # NaN, but it must be 0, so log p is set to 0.
     finite = logs.masked_fill(logs == -torch.inf, 0.0)
     # A token of probability 0 gets the log-likelihood `LEAST`, so that sums stay finite.
     likelihoods = logs.gather(-1, output_ids.unsqueeze(-1)).squeeze(-1).double().clamp(LEAST)

@@ -3,12 +3,14 @@
 docs/estimate.md describes the three checks. If a token is sampled from the target's distribution p,
 log p(token) + the entropy of p has the mean 0, whatever the tokens before it are, and its variance
 follows from p. So sums over many tokens are nearly normally distributed (Brown 1971 proves it for
-such dependent terms). The variances of all outputs are added, not grouped by prompt, because a
-correct sampler draws the outputs to one prompt independently. With a variance estimated from
-a few prompts, even noise can pass (tests/draftworth/estimate/test_output_likelihoods.py). The check
-with a draft model is made for each prompt class by itself. Under a draft model, wrong outputs
-(noise) are less likely than texts like those that the draft was trained on, but more likely than
-other texts, so in a sum over classes the differences could cancel.
+such dependent terms). The variance of the sum is the sum of the outputs' variances, because a
+correct sampler draws all outputs independently, also those to the same prompt. It is not estimated
+from the differences between prompts, because with few prompts even noise could then pass the check
+(tests/draftworth/estimate/test_output_likelihoods.py).
+
+The check with a draft model is made for each prompt class by itself. Under a draft model, wrong
+outputs (noise) are less likely than texts like those that the draft was trained on, but more likely
+than other texts, so in a sum over classes the differences could cancel.
 """
 
 import math

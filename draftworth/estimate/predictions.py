@@ -58,8 +58,8 @@ def compare(
 ) -> Iterator[likelihoods.Prediction]:
     """Yield predicted and measured tokens per step of the variants with the draft model `draft`.
 
-    draft: its folder. readings: its readings of the outputs in `source`, which say which of their
-    tokens it would have chosen. Nothing is yielded if the outputs are not from a greedy run.
+    draft: the model's folder. readings: for each output in `source`, which of the output's tokens
+    the draft model would have chosen. Nothing is yielded if the outputs are not from a greedy run.
     """
     if (run := source.greedy_run) is None:
         return
@@ -223,7 +223,7 @@ def keep_predictions(
     *,
     progress: Callable[[str], None],
 ) -> None:
-    """Write predictions into the run's folder, and keep the other variants' predictions there.
+    """Write predictions into the run's folder; those of other variants that are there stay there.
 
     Nothing is written if the outputs in `source` are not from a run in a local folder. Errors go to
     `progress` only, because the estimate is complete without the file.

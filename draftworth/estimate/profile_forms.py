@@ -21,13 +21,14 @@ from draftworth.records.codec import RecordError, dump_record, load_value
 from draftworth.safe_writing import write_file
 from draftworth.untrusted import TooLargeError, one_line, read_file
 
-# For each form, the templates of the text for one window: `length` for a window without acceptance
-# by position (the share of steps that accept the n-th drafted token), `shares` for one with it.
+# For each form, its templates of the text for one window. `shares` has the acceptance by position
+# (the share of steps that accept the n-th drafted token); `length` has only the mean tokens per
+# step. Some forms have only one of the two.
 FORMS: Mapping[str, Mapping[str, str]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )
-# JSON keys with a list of acceptance by position: of vLLM's configuration, and of the results of
-# `vllm bench serve`.
+# JSON keys whose value is a list of acceptance by position: the first is a key of vLLM's
+# configuration, the second of the results of `vllm bench serve`.
 _RATES = ("synthetic_acceptance_rates", "spec_decode_per_position_acceptance_rates")
 _NOT_KNOWN = "not known"
 

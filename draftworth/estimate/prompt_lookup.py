@@ -42,7 +42,7 @@ def match_ends(tokens: Sequence[int], lengths: LookupLengths) -> list[int | None
         end = None
         for length in range(lengths.shortest, min(lengths.longest, count) + 1):
             before = earliest.setdefault(tuple(tokens[count - length : count]), count)
-            # Lengths grow: an n-gram that occurred earlier wins over the shorter ones before it.
+            # `length` grows in this loop, so the longest n-gram that occurred earlier sets `end`.
             end = before if before < count else end
         ends.append(end)
     return ends

@@ -1,4 +1,4 @@
-"""Runs a program of this package in a process of its own, with records as lines of its input."""
+"""Runs a module of this package in a new process, which reads records (JSON lines) as its input."""
 
 import os
 import secrets
@@ -14,9 +14,10 @@ from draftworth.child_processes import ending_with_parent
 from draftworth.records.codec import dump_record
 from draftworth.untrusted import one_line
 
-# The folder that contains this package comes last in the program's search path: where draftworth is
-# installed, the folder has other packages too, which must not replace those of the program's own
-# interpreter. The current folder is not in the path, because its files can come from anybody.
+# The program may run in another interpreter than this process. So that it finds draftworth, the
+# folder that contains this package is added to its `sys.path`. It is the last entry, because the
+# folder can be a `site-packages` with other packages, which must not replace the interpreter's own.
+# The current folder is not in the path, because its files can come from anybody.
 _RUN = (
     "import sys; sys.path[:] = [*filter(None, sys.path), {root!r}]; "
     "import runpy; runpy.run_module({module!r}, run_name='__main__')"
@@ -77,7 +78,11 @@ def run_module(
 
 @contextmanager
 def _printed() -> Iterator[int]:
-    """Yield a pipe for a program's standard error; print its lines until the `with` block ends."""
+    """Yield the writing end of a pipe, to which a program can write its standard error.
+
+    A thread prints the lines from the pipe to this process's standard error, until the `with`
+    block ends.
+    """
     reading, writing = os.pipe()
     # A random last line ends the reading, and not the end of the pipe: a process that the program
     # leaves behind may hold the pipe open for ever.

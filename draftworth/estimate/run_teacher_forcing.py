@@ -53,7 +53,7 @@ class Reader:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.folder):
-                pass  # so that a read-only folder is reported before a model is loaded
+                pass  # only a test that the folder can be written, before a model is loaded
         except OSError as error:
             raise UserInputError(
                 f"--out: {self.folder}: cannot be written: {error.strerror}; give another folder"

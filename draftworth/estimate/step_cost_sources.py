@@ -39,11 +39,13 @@ class StepCosts:
         """Return a step's cost with `window`, estimated if `by_window` has only other windows.
 
         The estimate assumes that a step costs a fixed amount plus an amount per drafted token. If
-        the cost of only one window is known, one end of the estimated range is that cost, as if all
-        of it was fixed. At the other end, what that cost has above one baseline step grows in
-        proportion to the window; this end is at least half of the known cost. If several are known,
-        the cost is interpolated linearly between neighbours, and extrapolated beyond the first and
-        the last. Jumps between two windows (an engine may pad to the next size) are neglected.
+        the costs of several windows are known, the cost is interpolated linearly between
+        neighbours, and extrapolated beyond the first and the last. Jumps between two windows (an
+        engine may pad to the next size) are neglected. If the cost of only one window is known, it
+        does not show how much of it is fixed, so the estimate is a range. One end assumes that all
+        of it is fixed, and equals the known cost. The other end assumes that only one baseline step
+        is fixed and that the rest grows in proportion to the window; this end is at least half of
+        the known cost.
         """
         if window in self.by_window:
             return self.by_window[window]

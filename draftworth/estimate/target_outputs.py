@@ -149,7 +149,7 @@ def _check_has_prompts_as_they_are(run: Run) -> None:
 def outputs_of_blocks(
     blocks: Iterable[BlockResult], transcripts: Transcripts, cases: Iterable[Case], *, variant: str
 ) -> list[Output]:
-    """Return a variant's first output to each prompt of `cases`, as `all_outputs` finds them."""
+    """Return, of the outputs that `all_outputs` yields, the first one to each prompt."""
     first_outputs: dict[str, Output] = {}
     for output in all_outputs(blocks, transcripts, cases, variant=variant):
         place = "/".join((output.prompt_class, output.case, output.prompt_id))
@@ -204,7 +204,10 @@ def check_classes(classes: Iterable[str], outputs: Sequence[Output]) -> None:
 
 
 def check_lengths(classes: Iterable[str], replayed: Sequence[Replayed]) -> None:
-    """Raise UserInputError if one of these classes has no output of two tokens or more."""
+    """Raise UserInputError if one of these classes has no output of two tokens or more.
+
+    The prefill yields the first token of an output, so an output of one token has no step.
+    """
     long_enough = {output.prompt_class for output in replayed if output.tokens_after_first}
     if short := [name for name in classes if name not in long_enough]:
         raise UserInputError(

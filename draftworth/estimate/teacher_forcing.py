@@ -113,8 +113,9 @@ def _read(outputs: Sequence[Output], settings: PassSettings, this: Pass, path: P
 def _earlier_lines(path: Path, of: Pass) -> list[bytes]:
     """Return the complete lines of the file of readings that an earlier pass left at `path`.
 
-    of: the pass that runs now, which the first line describes; it is the only line if there is no
-    file. UserInputError: the file cannot be read, or its first line describes another pass.
+    The first line describes the pass (its model, outputs and settings). If there is no file, the
+    result is only this line, made from `of`. of: the pass that runs now. UserInputError: the file
+    cannot be read, or its first line describes another pass than `of`.
     """
     if not path.exists():
         return [dump_record(of)]
@@ -154,4 +155,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.stdin.buffer.read()))
     except KeyboardInterrupt:
-        sys.exit(1)  # the parent process reports the interruption
+        sys.exit(1)  # no message: the process that started this one reports the interruption

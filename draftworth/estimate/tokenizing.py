@@ -212,4 +212,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.stdin.buffer.read()))
     except KeyboardInterrupt:
-        sys.exit(1)  # the parent process reports the interruption
+        sys.exit(1)  # no message: the process that started this one reports the interruption

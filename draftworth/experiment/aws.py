@@ -152,7 +152,10 @@ class Aws(strict_model.StrictModel):
     also ends this many minutes after its first pod's start; another deploy may change the number"""
 
     def example_values(self) -> Iterator[str]:
-        """Yield `KEY VALUE` for each value that still has an id of the shipped example files."""
+        """Yield `KEY VALUE` for each value with an id that is only an example, and not the user's.
+
+        The shipped example files have these ids, of a reservation and of an account.
+        """
         if self.capacity.reservation_id == strict_model.EXAMPLE_RESERVATION:
             yield f"aws.capacity.reservation_id {strict_model.EXAMPLE_RESERVATION}"
         for arn in self.admin_principal_arns:

@@ -102,9 +102,9 @@ def _tokens_of(
 ) -> Mapping[str, float] | str:
     """Return a candidate's tokens per step by prompt class, or a sentence on what is missing.
 
-    draft: what the profile says of the candidate's draft. Of its windows, the one is taken in which
-    a step checks as many drafted tokens as the candidate's: releases differ in how many they check
-    with the same window.
+    draft: what the profile says of the candidate's draft. The tokens are those of the profile's
+    window in which a step checks as many drafted tokens as a step of the candidate. The windows
+    themselves are not compared, because with the same window releases check different numbers.
     """
     checked = experiment.max_tokens_per_step(candidate) - 1
     by_class = {}

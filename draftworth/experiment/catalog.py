@@ -69,7 +69,7 @@ class MethodFacts(StrictModel):
 
 
 class ArtifactFolder(StrictModel):
-    """How an engine gets compiled graphs: from a folder that may be read-only, or by compiling."""
+    """An engine that loads compiled graphs from a folder (it may be read-only) or else compiles."""
 
     kind: Literal["artifact_folder"]
     variable: str
@@ -77,7 +77,7 @@ class ArtifactFolder(StrictModel):
 
 
 class CompilerCache(StrictModel):
-    """How an engine finds compiled graphs: in a cache folder, which must be writable."""
+    """An engine that finds compiled graphs in a cache folder, which must be writable."""
 
     kind: Literal["compiler_cache"]
     variable: str

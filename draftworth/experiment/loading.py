@@ -188,7 +188,8 @@ def _model_for(source: ExperimentSource) -> type[NeuronExperiment] | type[LocalE
     raise source.refused([problem])
 
 
-# The lowest default of `serving.max_num_seqs`: what `experiments/qwen3-32b.yaml` has.
+# The default of `serving.max_num_seqs` is the highest concurrency of the loads, but at least this,
+# which is the value in `experiments/qwen3-32b.yaml`.
 _LEAST_SEQUENCES = 4
 _MODEL_LEN_STEP = 1024
 # Room for the chat template of a prompt, in tokens.
@@ -217,10 +218,11 @@ def with_defaults(spec: Experiment, cases: Sequence[Case]) -> Experiment:
 
 
 def _on_fitting_nodes(spec: NeuronExperiment) -> NeuronExperiment:
-    """Return the experiment with a pinned release of the node images, if it needs one.
+    """Return the experiment, with an older release of the node images if the newest does not work.
 
-    It does if it pins none, and the Neuron driver of EKS's newest release does not work with the
-    Neuron runtime of the serving image. The newest known release whose driver works is pinned.
+    EKS's newest release does not work if its Neuron driver does not fit the Neuron runtime of the
+    serving image. Then the newest known release whose driver fits is pinned, unless the experiment
+    pins a release itself.
     """
     pair, pins = DriverAndRuntime.of(spec), spec.aws.pins
     if pins.node_release or not pair.why_unfit:

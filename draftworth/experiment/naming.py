@@ -27,8 +27,8 @@ CHECKPOINTS_OUTPUT = "CheckpointsLocation"
 ARTIFACTS_OUTPUT = "ArtifactsLocation"
 RESULTS_OUTPUT = "ResultsLocation"
 
-# The folder of all runs in the results bucket. Beside it are `results.CLAIMS_FOLDER` and
-# `servers.CONTROL_PREFIX`.
+# The folder of all runs in the results bucket. Next to it in the bucket are
+# the folders `results.CLAIMS_FOLDER` and `servers.CONTROL_PREFIX`.
 RUNS_PREFIX = f"{RUNS_FOLDER}/"
 
 

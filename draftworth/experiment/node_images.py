@@ -39,11 +39,12 @@ class DriverAndRuntime:
 
     @property
     def least_driver(self) -> str | None:
-        """Return the driver's version; for a release that the catalogue lacks, the oldest possible.
+        """Return the oldest version that the driver of `node_release` can have.
 
-        A release has the newest driver of its day, so its driver is no older than the drivers of
-        all earlier releases. `node_release` None counts as later than all releases of the
-        catalogue. None: the catalogue has no release of that day or earlier.
+        If the catalogue has the release, this is the driver's version. If not, it is the version in
+        the latest earlier release of the catalogue, because a later release never has an older
+        driver. EKS's newest release (`node_release` is None) counts as later than all releases of
+        the catalogue. None is returned if the catalogue has no release of that day or earlier.
         """
         drivers = [
             driver

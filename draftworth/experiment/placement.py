@@ -30,7 +30,8 @@ class Placement:
     """All slots of an experiment, on nodes of `devices_per_node` devices.
 
     slots: each variant's first or only slot, in the order of the file.
-    second_slots: for variants that swap slots, or to measure the baseline against itself.
+    second_slots: with several repetitions, the slot that each variant swaps to; with one repetition
+        and a control, the slot of a second baseline server; else empty.
     """
 
     slots: tuple[PlacedSlot, ...]
@@ -58,8 +59,8 @@ class Placement:
     def place(self, slot: PlacedSlot) -> int:
         """Return the place of a slot: its number among the slots of its node, from 0.
 
-        A Kubernetes resource claim needs no more than this number: it can select devices of a node,
-        but not one of several equal nodes, which the scheduler chooses.
+        The number of the node is left out, because a Kubernetes resource claim is made from the
+        place. The claim selects devices of a node; the scheduler chooses one of the equal nodes.
         """
         return slot.number % self.slots_per_node
 

@@ -111,8 +111,9 @@ class Search(strict_model.StrictModel):
         """Yield (place in the file, candidate) for each draft with each window.
 
         by_hand: the variants that the file lists; a candidate that decodes like one of them is left
-        out. Two mistakes in a search are refused later, by `broken_rules`: if two drafts have the
-        same `name_stem`, only the first has candidates here; if `method_facts` is None, none has.
+        out. Two mistakes in a search raise no error here; `broken_rules` reports them later.
+        If two drafts lead to the same names (`name_stem`), only the first has candidates. If the
+        search's method is unknown or needs no draft, there are no candidates.
         """
         decodings = {variant.decoding for variant in by_hand}
         stems = [variants.name_stem(draft.id_or_path) for draft in self.drafts]

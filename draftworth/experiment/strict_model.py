@@ -27,7 +27,7 @@ SET_NAME = PATTERNS["set_name"]
 PATTERN_WORDS: dict[str, str] = {
     entry["pattern"]: entry["words"] for entry in _TABLES["patterns"].values()
 }
-# Parts of error messages, in tables; `words.yaml` describes each table.
+# The tables in `words.yaml`: phrases for error messages, by the value that each phrase describes.
 WORDS: dict[str, dict[str, str]] = _TABLES
 
 
@@ -41,8 +41,9 @@ def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
 PositiveInt = Annotated[int, Field(ge=1, le=10_000_000)]
 # For prices, rates and weights: with these bounds products and ratios of any two are finite.
 PositiveFloat = Annotated[float, Field(ge=0.001, le=1e12)]
-# For a number that a file may leave out. The default is 0, which `loading.with_defaults` replaces;
-# with a factory, the JSON Schema does not show this 0 as the default.
+# For a number that a file may leave out: it is 0 until `loading.with_defaults` replaces it. The
+# 0 comes from a `default_factory` (`int()` is 0) and not from `default=0`, which the JSON Schema
+# would show to users.
 WORKED_OUT: Any = Field(default_factory=int)
 # For a list in which a repeated entry is an error.
 EachOnce = AfterValidator(_each_once)

@@ -48,7 +48,8 @@ def misspelt_key(name: str, keys: Iterable[str]) -> str:
 
 
 def _is_repeated(detail: ErrorDetails, data: Any) -> bool:
-    # pydantic reports a list with wrong entries a second time, as too short, although it is not.
+    # If a list has wrong entries, pydantic reports these and, in addition, that the list is too
+    # short. The second error is false if the file's list has enough entries.
     entries = _at(data, _without_tags(detail["loc"]))
     return (
         detail["type"] == "too_short"
@@ -79,7 +80,10 @@ def _problem(detail: ErrorDetails, data: Any, model: type[BaseModel]) -> Problem
 
 
 def _without_tags(location: Key) -> Key:
-    """Return an error's location as a key path of the file, without pydantic's tags of unions."""
+    """Return the key path in the file of a pydantic error's location.
+
+    pydantic adds the tags of unions to a location; they are no keys, so they are left out.
+    """
     return tuple(
         part
         for place, part in enumerate(location)
@@ -184,7 +188,7 @@ def fields_at(model: type[BaseModel], key: Key) -> dict[str, Node]:
 
 
 def nodes_at(model: type[BaseModel], key: Key) -> list[Node]:
-    """Return the JSON Schema nodes at a key path, one for each member of a union; empty: no key."""
+    """Return the JSON Schema nodes at a key path, one per member of a union; empty: no such key."""
     schema = _schema(model)
     nodes = [schema]
     for part in key:

@@ -82,7 +82,7 @@ class _Method(strict_model.StrictModel):
 
     @property
     def lookup_lengths(self) -> tuple[int, int] | None:
-        """(fewest, most) last tokens that n-gram drafting looks up; None: it is another method."""
+        """How many last tokens n-gram drafting looks up (fewest, most); None: another method."""
         return None
 
     def engine_settings(self, draft: str) -> dict[str, Any]:  # noqa: ARG002 (most need none)
@@ -124,9 +124,10 @@ Window = Annotated[int, Field(ge=1, le=MAX_WINDOW)]
 
 
 def name_stem(draft: str) -> str:
-    """Return the part of candidates' names before `-kWINDOW`, from the draft's id or path.
+    """Return the first part of a candidate's name, made from its draft's id or path.
 
-    The part is lower-case, as a variant's name must be, and leaves room for any window.
+    A search names its candidates `STEM-kWINDOW`; this is STEM. It is lower-case, as a variant's
+    name must be, and short enough that the name is not too long with any window.
     """
     stem = re.sub(r"[^a-z0-9.-]+", "-", PurePosixPath(draft).name.lower()).strip(".-")
     if not re.match(r"[a-z]", stem):

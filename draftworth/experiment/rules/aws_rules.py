@@ -107,7 +107,8 @@ def _unfit_range(cidr: str) -> str:
     except ValueError as error:
         return f"not an IPv4 range: {error}"
     if not network.is_global or network.is_multicast:
-        # EKS answers: "The following CIDRs are not allowed in publicAccessCidrs".
+        # For such a range, EKS's API returns the error "The following CIDRs are not allowed in
+        # publicAccessCidrs".
         return "EKS refuses private and reserved ranges; inside the VPC the API is reachable anyway"
     if network.prefixlen < _WIDEST:
         return "such a wide range opens the Kubernetes API to the internet"

@@ -75,7 +75,10 @@ def _draft_is_what_the_method_takes(experiment: NeuronExperiment) -> Iterator[Pr
 
 @neuron_rule("head-is-of-the-target")
 def _head_is_of_the_target(experiment: NeuronExperiment) -> Iterator[Problem]:
-    """Refuse a head trained for another target, but allow a target unknown to the catalogue."""
+    """Refuse a draft head (such as EAGLE's) that the catalogue says is for another target.
+
+    Nothing is refused if the catalogue lacks the head or the target.
+    """
     target = experiment.target
     for place, variant in variants_of(experiment, HubSpeculative):
         facts = variant.draft.facts

@@ -201,7 +201,10 @@ def _prompts_fit_the_load_generator(
 
 @prompts_rule("tool-calls-can-be-read")
 def _tool_calls_can_be_read(experiment: Experiment, cases: Sequence[Case]) -> Iterator[Problem]:
-    """Require a parser if requests have tools: without a parser vLLM answers with status 400."""
+    """Require `serving.tool_call_parser` if a prompt has tools that the model may choose to call.
+
+    Without this parser, vLLM answers such requests with status 400.
+    """
     places = _which(cases, lambda prompt: prompt.tools and prompt.tool_choice in (None, "auto"))
     if places and not experiment.serving.tool_call_parser:
         yield Problem(
