@@ -38,7 +38,8 @@ _PUBLIC_ECR_POLICY = ":iam::aws:policy/AmazonElasticContainerRegistryPublicReadO
 class OwnedFunctionLogs:
     """Gives each Lambda function without a log group one that belongs to the stack.
 
-    The function refers to the group, so the group is created before it and deleted after it.
+    The function refers to the log group, so CloudFormation creates the log group before the
+    function and deletes it after the function.
     """
 
     def visit(self, node: IConstruct) -> None:
@@ -57,8 +58,8 @@ def _is_function(resource: CfnResource) -> bool:
 
 
 def _names_log_group(function: CfnResource) -> bool:
-    # The properties of a plain `CfnResource` cannot be read. CDK writes some of its own functions
-    # so, and none of these names a log group.
+    # CDK defines some of its own functions as a plain `CfnResource`, whose properties cannot be
+    # read; none of these functions names a log group.
     logging = function.logging_config if isinstance(function, aws_lambda.CfnFunction) else None
     return bool(getattr(logging, "log_group", None))
 
@@ -99,10 +100,12 @@ class KubectlProviderFindings:
 
 
 def _handler_findings(has_public_ecr: CfnCondition) -> tuple[str, str]:
-    """Return the ids of cdk-nag's findings on CDK's kubectl function, which has this condition.
+    """Return the ids of two cdk-nag findings on the function with which CDK runs kubectl.
 
     One is on the function's policy for ECR Public, the other on the right to call all versions of
-    the function. In the template the policy's ARN is an `Fn::If`, which is in the id as JSON.
+    the function. The template gives the policy's ARN as an `Fn::If`, and the finding's id contains
+    that `Fn::If` as JSON.
+    has_public_ecr: the condition of that `Fn::If`; its parent construct is the function.
     """
     stack = Stack.of(has_public_ecr)
     arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, _PUBLIC_ECR_POLICY]]}

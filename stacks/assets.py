@@ -25,7 +25,10 @@ def function_code(shipped: tuple[str, ...]) -> aws_lambda.Code:
 
 
 def measuring_image(scope: Construct, id_: str) -> aws_ecr_assets.DockerImageAsset:
-    """Return the measuring Job's image: its Dockerfile and the files of `MEASURING_IMAGE`."""
+    """Return the measuring Job's image, which the deploy builds and uploads.
+
+    Docker gets only the Dockerfile and the files that `MEASURING_IMAGE` lists.
+    """
     return aws_ecr_assets.DockerImageAsset(
         scope,
         id_,

@@ -86,8 +86,8 @@ class Benchmark(StackPart):
     def _apply_charts(
         self, cluster: eks.ICluster, charts: Sequence[cdk8s.Chart], *, after: IConstruct
     ) -> list[IConstruct]:
-        # The first charts too wait for `after`, such as the roles: a pod gets AWS credentials only
-        # if its role is associated before the pod starts.
+        # `after` is created before the first charts. It can be the IAM roles: a pod gets AWS
+        # credentials only if its role is associated before the pod starts.
         applied = [after]
         for step in in_steps(charts):
             made = [apply_chart(self, chart, cluster=cluster, after=applied) for chart in step]

@@ -54,7 +54,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class TimeSeries:
-    """A graph of its lines over time."""
+    """A graph that shows its lines over time, in contrast to `LatestValues`."""
 
     title: str
     lines: Sequence[Line]

@@ -44,7 +44,8 @@ class Network(StackPart):
             ip_addresses=aws_ec2.IpAddresses.cidr(VPC_CIDR),
             availability_zones=self._zones,
             nat_gateways=1,
-            # Nothing uses the default security group; CDK would need a function to empty it.
+            # Nothing uses the default security group. To remove its rules, CDK would add a Lambda
+            # function to the stack.
             restrict_default_security_group=False,
             subnet_configuration=[
                 aws_ec2.SubnetConfiguration(

@@ -107,7 +107,10 @@ class Staging:
         return ready
 
     def _checkpoint(self) -> Checkpoint:
-        """Return the model at the commit that the first pod chose, even if the branch has moved."""
+        """Return the model at the commit where its staging began, which the bucket records.
+
+        The branch may have moved since then.
+        """
         earlier = self.store.planned_commit()
         checkpoint = self._planned(earlier) if earlier else self.hub.describe(self.store.revision)
         commit = earlier or self.store.plan(checkpoint.commit)

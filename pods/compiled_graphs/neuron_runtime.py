@@ -35,7 +35,7 @@ class _Version(ctypes.Structure):
         ("numbers", ctypes.c_uint64 * 4),
         ("detail", ctypes.c_char * 128),
         ("git_hash", ctypes.c_char * 64),
-        ("more", ctypes.c_char * 1024),  # room for the fields of another version
+        ("more", ctypes.c_char * 1024),  # another version may have more fields
     )
 
 

@@ -29,8 +29,8 @@ class Order:
     key, inputs: the artifact key of the graphs, and the values whose hash is the key.
     variable: the environment variable with the root folder of the engine's graphs.
     cache: the folder, below the root, of the engine's own cache. The engine writes to it and locks
-        it, so stored graphs are copied there from the bucket. The engine finds a graph by its own
-        hash, and compiles a graph that it does not find.
+        it, so stored graphs are copied there from the bucket. The engine looks up each graph by a
+        hash that the engine computes (not by `key`), and compiles a graph that it does not find.
         None: the engine has no cache. If the bucket has the graphs, the root is their folder in
         the mounted bucket, which is read-only. If the engine cannot load a graph there, it tries
         to compile into the root, fails at the write, and ends: no stored graph is overwritten.
@@ -102,7 +102,10 @@ def prepare(order: Order) -> Prepared:
 
 
 def record_compiling_start(order: Order) -> None:
-    """Record a second start, which compiles: the first did not find the graphs from the bucket."""
+    """Write into `start.json` that this start compiles its graphs.
+
+    It is a second start: in the first, the engine did not find the graphs from the bucket.
+    """
     if record := scratch_records.read_record(order.scratch):
         scratch_records.write_record(order.scratch, replace(record, **_begun("compiled")))
 

@@ -157,9 +157,10 @@ def links_in(graphs: Path) -> list[str]:
 
 
 def graphs_below(scratch: Path, record: StartRecord) -> PurePath | None:
-    """Return the record's folder of graphs, relative to `scratch`; None: it is not below `graphs`.
+    """Return the path of the record's folder with graphs, relative to `scratch`.
 
-    vLLM can write the record too, and could name a folder that the uploader must not publish.
+    None: that folder is not below `scratch/graphs`, so nothing in it may be uploaded. vLLM's
+    container can write the record too, and could name any folder of the pod.
     """
     root, folder = scratch.resolve(), Path(record.graphs).resolve()
     return folder.relative_to(root) if folder.is_relative_to(root / GRAPHS_FOLDER) else None

@@ -39,8 +39,8 @@ _COMPILER_FAILED = re.compile(
     rb"neuronx-cc\b[^\n]{0,2000}?"
     rb"(?:failed with|exit(?:ed with)?(?: status| code)?)(?: code)?[ :=]+70\b"
 )
-# vLLM Neuron's error about a graph that its cache lacks, if an environment variable forbids to
-# compile it:
+# An environment variable can forbid vLLM Neuron to compile a graph that its cache lacks. It then
+# ends with this error:
 # "RuntimeError: VLLM_NEURON_DISABLE_WARMUP_COMPILE: local compile cache miss for key ...".
 _GRAPH_MISSED = re.compile(
     rb"Error\b[^\n]{0,2000}?(?:DISABLE_WARMUP_COMPILE|compil\w{0,9} cache miss)"
@@ -138,7 +138,8 @@ class ServerProcess:
         self.ended.set()
         self.signal(signal.SIGKILL)
         _end_orphans()
-        # A process that left the group and still runs keeps the pipe open, so the wait has a limit.
+        # A process that left vLLM's process group and still runs keeps the pipe of the log open, so
+        # the wait for the pipe's end has a limit.
         self._reader.join(_PATIENCE_SECONDS)
         return code if code >= 0 else 128 - code
 
@@ -149,7 +150,7 @@ class ServerProcess:
     def end(self, grace_seconds: float = _GRACE_SECONDS) -> None:
         """Send SIGTERM, and SIGKILL if the command still runs `grace_seconds` later.
 
-        Another thread than this one must call `wait`, which finds out that the command has ended.
+        While this waits, another thread must be in `wait`, which notices the end of the command.
         """
         self.signal(signal.SIGTERM)
         if not self.ended.wait(grace_seconds):

@@ -22,7 +22,7 @@ REASON_CHARACTERS = 1000
 class Reports:
     """Reports what one container's server does: as log lines, and as states in the bucket.
 
-    A thread of its own puts the newest state into the bucket, so that the server never waits, and
+    A separate thread puts the newest state into the bucket, so that the server never waits, and
     tries again until that succeeds. A state that is replaced before it was put is skipped. Only
     the first failure is logged.
     put: writes a state into the bucket. tail: the last log lines, which become part of a state.

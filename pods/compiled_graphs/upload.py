@@ -93,7 +93,8 @@ class Uploader:
         return self._settle(record) or "the manifest was written and is gone again"
 
     def _settle(self, record: StartRecord) -> str | None:
-        # The manifest decides whose graphs count. If another pod's were first, ours are removed.
+        # The manifest in the bucket names the folder whose graphs are used. If another pod wrote
+        # its manifest first, the folder that this pod has uploaded is removed.
         key = graph_manifests.manifest_key(record.key)
         try:
             stored = self.client.get_object(Bucket=self.bucket, Key=key)

@@ -35,7 +35,10 @@ class GivenUpError(Exception):
 
 @dataclass(kw_only=True)
 class Parent:
-    """Runs and watches vLLM, and once more if vLLM does not find the graphs from the bucket.
+    """Runs and watches vLLM.
+
+    If vLLM ends because it does not find the graphs from the bucket, it is run once more and
+    compiles its graphs.
 
     It raises GivenUpError if another start would not help.
     command: vLLM's command line. arguments: the parsed command line of `start`; its limits in
@@ -79,7 +82,7 @@ class Parent:
     def _test(self) -> None:
         self.reports.report("testing", self.starts)
         test = self.self_test()
-        # The server's time limit begins after the test.
+        # The time limit of the server's start begins after the self-test.
         self._keep(replace(self.starts, self_test=test, first_at_seconds=time.monotonic()))
         if test.failed:
             raise GivenUpError(f"self-test: {test.failed}")
@@ -139,10 +142,10 @@ class Parent:
                 return
 
     def _ended(self, code: int) -> int:
-        """Report that the server ended, and return its exit code, `code`, for this process.
+        """Report that the server ended, and return `code`, its exit code.
 
-        The kubelet then starts the container again. It raises GivenUpError if the server ended too
-        often without being healthy.
+        This process then ends with that exit code, and the kubelet starts the container again.
+        It raises GivenUpError if the server ended too often without being healthy.
         """
         starts, failed = self.starts, self.reports.tail.compiler_failed
         allowed = self.arguments.starts_with_compiler_failure if failed else MAX_STARTS

@@ -123,7 +123,8 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
             result = asyncio.run(_until_signal(runner))
     except SinkError:
         raise
-    except DraftworthError as error:  # of the load engine; a failed run returns a result
+    except DraftworthError as error:
+        # The error is the load engine's: a run that fails raises no error but returns a result.
         if history is None:
             raise
         return make(environment).fail(str(error))

@@ -27,10 +27,11 @@ from draftworth.measuring.server_lifecycle import Progress
 from draftworth.measuring.streamed_request import Client, Measured, max_tokens_of
 from pods.measuring.ray_engine import RayEngine, lost_request
 
-# The smallest size that Ray accepts. It is enough: results are a few kilobytes, which Ray sends in
-# its replies and not through this store.
+# The smallest object store that Ray accepts. It is enough: a result has a few kilobytes, and Ray
+# returns so small a result in the reply to the call and not through the store.
 OBJECT_STORE_BYTES: Final = 80 * 1024 * 1024
-# Ray keeps an idle process for each of its CPUs; local actors ask for no CPU.
+# Ray keeps an idle process for each of its CPUs, so it gets only one. More are not needed, because
+# actors on this machine reserve no CPU.
 LOCAL_CPUS: Final = 1
 # More than 0, so that a cluster's autoscaler sees a demand, but little, because an actor nearly
 # always waits for its server.
@@ -44,7 +45,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 _CLIENT = "draftworth_client"
 _REQUEST = "draftworth_request"
 _MEASURED = "draftworth_measured"
-# Ray runs each concurrency group in a thread of its own. Other calls use the default group.
+# The name of a Ray concurrency group. Ray runs its calls in another thread of the actor than all
+# other calls, which are in the default group.
 _CONTROL = "control"
 
 

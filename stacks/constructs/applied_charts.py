@@ -87,15 +87,20 @@ def _alone(scope: Construct, cluster: eks.ICluster, item: Object) -> eks.Kuberne
 
 MAX_EVENT_BYTES = 1_000_000
 EARLIER_MAX_EVENT_BYTES = 256 * 1024
-# Allowance for the event's other fields (addresses, ids), and for names of buckets and images,
-# which are longer than the CDK tokens in their place.
+# Allowance for the event's other fields (addresses, ids), and for names of buckets and images: the
+# estimate counts CDK's placeholders (tokens) for these names, which are shorter.
 AROUND_ALL_BYTES = 8 * 1024
-# Allowance for CDK's prune label in each old and each new object, with its escaped quotes.
+# Allowance for the label that CDK adds to each object for `kubectl apply --prune`: 100 bytes, with
+# its escaped quotes, in the old and again in the new object.
 AROUND_AN_OBJECT_BYTES = 2 * 100
 
 
 def update_event_bytes(objects: Sequence[Any]) -> int:
-    """Estimate the bytes of an update's event, which has `objects` both as old and as new ones."""
+    """Estimate the size of the event with which CDK's kubectl function is called at an update.
+
+    The event holds the old and the new objects. The old ones are assumed to be as large as
+    `objects`, the new ones.
+    """
     text = json.dumps(objects, separators=(",", ":"))
     around = AROUND_ALL_BYTES + AROUND_AN_OBJECT_BYTES * len(objects)
     return 2 * len(json.dumps(text)) + around

@@ -67,7 +67,8 @@ def private_bucket(
     )
     Tags.of(bucket).add(HOLDS_TAG, holds)
     if kept and bucket.policy:
-        # Otherwise the kept bucket would lose its policy, which refuses requests without TLS.
+        # Otherwise CloudFormation would delete the policy with the stack, and the kept bucket would
+        # accept requests without TLS.
         bucket.policy.apply_removal_policy(RemovalPolicy.RETAIN)
     reason = NO_ACCESS_LOG_OF_KEPT if kept else NO_ACCESS_LOG
     accept(bucket, "AwsSolutions-S1", reason=reason)
@@ -78,7 +79,7 @@ def _life_cycle(rarely_read: str | None) -> list[aws_s3.LifecycleRule]:
     """Return life-cycle rules that abort old multipart uploads and expire no object.
 
     Files in the folder `rarely_read` move to the storage class Infrequent Access, which can be read
-    at once. A cheaper archive class needs hours for a restore.
+    at once. From a cheaper archive class they could be read only hours after a request.
     """
     rules = [
         aws_s3.LifecycleRule(

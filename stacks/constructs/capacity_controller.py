@@ -231,8 +231,9 @@ class CapacityController(Construct):
         return alarm
 
     def _build_deployment(self, deployed_after: Sequence[IDependable]) -> cdk.CustomResource:
-        # The plan is a property of this resource and not a variable of the function: a deploy
-        # changes the function minutes before the other resources are as the plan says.
+        # The plan is a property of this resource and not an environment variable of the function: a
+        # deploy changes the function minutes before the resources that the plan names, and this
+        # resource after them.
         resource = cdk.CustomResource(
             self,
             "Deployment",

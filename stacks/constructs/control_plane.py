@@ -18,9 +18,9 @@ ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
 class ControlPlane(Construct):
     """An EKS cluster without Auto Mode, default capacity or self-managed add-ons.
 
-    Since Kubernetes 1.28 EKS encrypts all API data with a key of its own. A KMS key of ours would
-    exist for at least a week after each destroy, and would protect nothing: the cluster stores no
-    Secret.
+    Since Kubernetes 1.28 EKS encrypts all API data with a key that AWS owns. A KMS key of ours
+    would exist for at least a week after each destroy, and would protect nothing: the cluster
+    stores no Secret.
     """
 
     def __init__(

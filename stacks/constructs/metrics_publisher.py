@@ -11,8 +11,8 @@ from stacks.constructs import functions
 from stacks.constructs.results_queue import PUBLISHER_TIMEOUT_SECONDS, ResultsQueue
 from stacks.constructs.roles import accept, accept_folders, allow, grant
 
-# A run writes a result file every few minutes; several files are in the queue at the same time only
-# after a replay.
+# A run writes a result file every few minutes. Several files are in the queue at the same time only
+# after an operator has moved messages back from the dead-letter queue.
 BATCH_SIZE = 5
 CLAIM_FILES = tuple(map(claim_key, PUBLISHED_FILES))
 

@@ -1,4 +1,8 @@
-"""The CPU nodes; and the functions that make role, launch template and group of any node."""
+"""The CPU nodes, and functions for all nodes.
+
+The functions make the IAM role, the launch template and the managed node group, both of the CPU
+nodes and of the accelerator nodes.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -21,7 +21,10 @@ RETENTION_DAYS = 14
 
 
 class ResultsQueue(Construct):
-    """The queue with an S3 event for each result file, its event rule and dead-letter queue."""
+    """The queue, its dead-letter queue, and the EventBridge rule that fills the queue.
+
+    The rule sends a message for each new result file in the bucket.
+    """
 
     def __init__(self, scope: Construct, id_: str, *, bucket: aws_s3.IBucket) -> None:
         super().__init__(scope, id_)
