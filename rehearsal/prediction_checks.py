@@ -1,7 +1,7 @@
 """Checks a rehearsal's greedy outputs against the baseline's outputs and against predictions.
 
-Each output must have the token ids of the baseline's output. Its chunks must fit the steps (the number
-of tokens of each step) that the draft's proposals predict.
+Each output must have the token ids of the baseline's output, and its chunks must fit the steps that
+the draft's proposals predict (the number of tokens of each step).
 """
 
 from collections.abc import Iterator, Sequence
