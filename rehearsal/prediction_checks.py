@@ -1,4 +1,8 @@
-"""Checks that greedy outputs have the baseline's token ids, and that they took predicted steps."""
+"""Checks a rehearsal's greedy outputs against the baseline's outputs and against predictions.
+
+Each output must have the token ids of the baseline's output, and its chunks must fit the steps that
+the draft's proposals predict (the number of tokens of each step).
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +21,7 @@ from draftworth.records.transcripts import Transcripts
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """The result of one check of a variant: `right` of its `requests` have passed.
+    """The result of one check of a variant: how many of its requests have passed (`right`).
 
     what: what a request must have to pass, in words.
     """
@@ -39,7 +43,9 @@ class Check:
 def checks_of(
     experiment: ResolvedLocal, run: Run, transcripts: Transcripts, reader: Reader
 ) -> Iterator[Check]:
-    """Yield two checks of each variant with speculation: of its token ids and of its steps.
+    """Yield two checks of each variant with speculation.
+
+    The first compares its token ids with the baseline's, the second its steps with the prediction.
 
     reader: runs the drafts on the baseline's outputs, which predicts the steps.
     Raise DraftworthError if the run has no outputs of the baseline, or a draft cannot run on them.

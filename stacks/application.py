@@ -69,8 +69,8 @@ def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
 def _added_by_cdk(stack: Stack) -> list[IConstruct]:
     """Return the constructs directly below the stack that are neither a part of it nor an output.
 
-    The aspects need not visit the parts, whose resources have log groups and tags already; each
-    visit is a call from Node.js, and all together took a tenth of a synthesis.
+    Only these need CDK aspects: resources in the stack's parts have log groups and tags already.
+    Each visit of an aspect is a call from Node.js, and visiting all took a tenth of a synthesis.
     """
     return [c for c in stack.node.children if not isinstance(c, StackPart | CfnOutput)]
 

@@ -1,4 +1,4 @@
-"""CDK aspects that give tags and owned logs to resources that CDK itself adds to the stack.
+"""CDK aspects that give tags and log groups to the resources that CDK itself adds to the stack.
 
 CDK visits every construct of the stack at synthesis. No aspect looks for a construct of CDK by its
 id, which another version of CDK may change.

@@ -24,7 +24,7 @@ class StackPart(Construct):
             Tags.of(self).add(key, value)
 
     def output(self, id_: str, value: str, description: str) -> None:
-        """Add a stack output: a value that a person or a command needs after the deploy."""
+        """Add a stack output: a value that a user or a program needs after the deploy."""
         CfnOutput(Stack.of(self), id_, value=value, description=description)
 
 

@@ -29,8 +29,9 @@ from stacks.constructs.workload_roles import WorkloadRoles
 from stacks.dashboard import ComparisonDashboard
 from stacks.storage import Storage
 
-# The dashboard's logical id in stacks that earlier versions deployed. With another id an update
-# would first create a dashboard under the same name, and then delete the dashboard of that name.
+# The dashboard's logical id in stacks that earlier versions deployed. It must not change: with
+# another id, CloudFormation would first create a dashboard of the same name, and then delete the
+# resource with the old id, which is the dashboard of that name.
 DASHBOARD_LOGICAL_ID = "benchmarkDashboard0B8857C1"
 
 

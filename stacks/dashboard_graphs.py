@@ -86,8 +86,8 @@ class LatestValues:
 class CostRatios:
     """For each variant a number: the baseline's throughput divided by the variant's.
 
-    CloudWatch's period is the whole time range of the dashboard, because blocks of two variants end
-    in different minutes.
+    CloudWatch aggregates each throughput over the whole time range of the dashboard. With a shorter
+    period a ratio could have no value, because the blocks of two variants end in different minutes.
     lines: the throughput of each variant, the baseline's first; the graph does not show them.
     """
 

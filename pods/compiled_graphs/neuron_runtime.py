@@ -25,7 +25,8 @@ LIBRARY = "libnrt.so.1"
 # Where the package aws-neuronx-runtime-lib puts the library, if the search path does not have it.
 _FOLDER = "/opt/aws/neuron/lib"
 _NO_FRAMEWORK = 1
-# Versions of the package begin at 2.1; the 1 of libnrt.so.1 is not a version of the package.
+# Finds the package's version in the name of the library's file. Versions begin at 2.1: the 1 in
+# the name libnrt.so.1 is not a version of the package, so the pattern does not match it.
 _VERSION = r"(2\.[1-9]\d*\.\d+(?:\.\d+)?)"
 _COUNTS = ("nrt_get_visible_vnc_count", "nrt_get_visible_nc_count")
 

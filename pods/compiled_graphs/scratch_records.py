@@ -43,8 +43,8 @@ class Starts:
         counts when it begins, so a start that was killed counts too.
     first_at_seconds: when the first start that `without_health` counts began (after the self-test),
         in seconds since the node's boot.
-    cache_missed: whether the engine did not find the graphs that were copied from the bucket; later
-        starts then compile.
+    cache_missed: whether the engine, in a start of this pod, did not find the graphs that were
+        copied from the bucket; all later starts of the pod then compile.
     given_up: why the server is not started again; empty if it may be.
     self_test: what this pod's self-test found; None until it has ended.
     """
@@ -67,7 +67,7 @@ def begin(scratch: Path, clock: Callable[[], float] = time.monotonic) -> Starts:
     earlier = _read(Starts, scratch / STARTS_NAME)
     if earlier is None or not earlier.number >= earlier.without_health >= 0:
         earlier = Starts(number=0, without_health=0, first_at_seconds=now)
-    # If `now` is earlier than the recorded time, the node was booted again.
+    # The clock counts from the node's boot, so a recorded time after `now` is of an earlier boot.
     first = min(earlier.first_at_seconds, now) if earlier.without_health else now
     begun = replace(
         earlier,

@@ -30,9 +30,9 @@ from draftworth.records.servers import LOAD_LIMIT_MINUTES, SelfTest, last_lines
 from draftworth.untrusted import MIB, TooLargeError, one_line, open_file, read_file
 from pods.compiled_graphs.neuron_runtime import RuntimeState
 
-# The longest time of `nrt_init` and of reading. A process or a mount that hangs in the kernel
-# cannot be ended, so GRACE_SECONDS after that time the test fails without waiting for the step. All
-# steps together take at most `SELF_TEST_LIMIT_MINUTES`.
+# How long `nrt_init`, and the reading of a checkpoint's file, may take. A process or a mount that
+# hangs in the kernel cannot be ended, so GRACE_SECONDS later the self-test fails without waiting
+# for that step. All steps together take at most `SELF_TEST_LIMIT_MINUTES`.
 INIT_SECONDS = 500.0
 READ_SECONDS = 60.0
 MOST_READ_BYTES = 4 * 1024 * MIB

@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
         arguments=arguments,
         reports=reports,
     )
-    # Process 1 gets a signal only if it has a handler for it.
+    # Linux delivers a signal such as SIGTERM to process 1 of a container only if it has a handler.
     for number in _FORWARDED:
         signal.signal(number, lambda number, _: parent.forward(number))
     if earlier := parent.starts.given_up:
@@ -67,7 +67,10 @@ def main(argv: list[str]) -> int:
 
 
 def _stay() -> NoReturn:
-    """Wait, without a server, for a signal: the kubelet would restart a container that ends."""
+    """Wait for a signal without a server, and never return.
+
+    If the container ended instead, the kubelet would start it again.
+    """
     while True:
         signal.pause()
 

@@ -42,13 +42,14 @@ if TYPE_CHECKING:
     from boto3.s3.transfer import TransferConfig
     from mypy_boto3_s3 import S3Client
 
-# Half an hour in total. After a longer outage, which is rare, the next start compiles again.
+# The pauses between tries to upload: half an hour in total. If S3 fails for longer, which is rare,
+# the graphs are not in the bucket, and the next pod compiles them again.
 RETRY_DELAYS_SECONDS = (15, 30, 60, 120, 240, 480, 900)
 _LOG = logging.getLogger("compiled-graphs")
 
 
 class NothingToUploadError(Exception):
-    """The start has no graphs to upload, or the server was started again and may compile others."""
+    """There are no graphs to upload, or the server was started again and may change its graphs."""
 
 
 class UnfinishedError(Exception):

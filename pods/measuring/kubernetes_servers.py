@@ -27,7 +27,8 @@ from draftworth.untrusted import hide_secret, one_line
 POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HOST_VARIABLE, PORT_VARIABLE = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
-# Together, the tries and pauses last two minutes; a control plane rarely is unreachable for longer.
+# A request is sent up to eight times in two minutes, because a control plane is rarely unreachable
+# for longer.
 TRIES = 8
 LONGEST_PAUSE_SECONDS = 30.0
 _TIMEOUT = Timeout(connect=10.0, read=30.0)

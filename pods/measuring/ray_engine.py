@@ -106,7 +106,8 @@ class RayEngine:
             outcome = await keep_load(through.measure, batch, load, seed=seed)
             late = await through.last_answers()
         except asyncio.CancelledError:
-            # The run is over: do not wait for the threads, whose event loop is about to end.
+            # The run was cancelled and its event loop is about to end, so do not wait for threads
+            # that still measure cancelled requests.
             for carried in through.cancelled:
                 carried.cancel()
             raise
@@ -134,7 +135,7 @@ def lost_request(request: Planned, started_at_unix_s: float, reason: str) -> Mea
 
 
 def failed_request(request: Planned, started_at_unix_s: float, code: int, message: str) -> Measured:
-    """Return the record of a failed request of which only the reason is known."""
+    """Return the record of a failed request of which only the reason of its failure is known."""
     record = RequestRecord(
         error_code=code,
         error_msg=message,

@@ -21,8 +21,9 @@ from draftworth.records.transcripts import FILE_LIMIT_BYTES, read_transcripts
 from draftworth.untrusted import MIB
 
 _PARALLEL_FILES = 8
-# The limit of all compressed transcripts of a run: in memory they need thirty times as much, and
-# the pod has 4 GiB. A pod that ran out of memory would be replaced by one with the same problem.
+# If all compressed transcripts of a run are larger than this, its report is made without them: in
+# memory they need thirty times as much, and the pod has 4 GiB. If a pod ran out of memory, the
+# Job's next pod would try the same and run out of memory too.
 MAX_TRANSCRIPT_BYTES = 48 * MIB
 
 
@@ -53,7 +54,8 @@ def _render(store: Store, run_id: str, names: Iterable[str], folder: Path, log: 
         list(pool.map(copy, files & {*names}))
     if not stems:
         return False
-    # Imported here, because templates and plots need a second, and memory that measuring needs.
+    # Imported only after the run, because the libraries for templates and plots need a second to
+    # load, and memory that measuring needs.
     from draftworth.report.contents import document_of
     from draftworth.report.writing import write_report
 

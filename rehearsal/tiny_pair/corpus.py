@@ -44,7 +44,8 @@ def _code(match: re.Match[str]) -> str:
     return "".join([language["head"].format(**values), *methods])
 
 
-# By case: a function that makes the answer from what the case's pattern finds in the prompt.
+# For each case (kind of task), a function that makes the answer from the values that the case's
+# regular expression finds in the prompt.
 ANSWERS: dict[str, Callable[[re.Match[str]], str]] = {
     "repeat_line": lambda match: f"{match['line']}\n" * 80,
     "count": lambda match: "".join(
@@ -72,7 +73,8 @@ def _other_class(rng: random.Random) -> str:
     return f"a {language} class named {name} with 20 string fields called {field}1 to {field}20"
 
 
-# By case: a function that makes a random text for the place that the case's pattern in DATA finds.
+# For each case (kind of task), a function that makes random text. It replaces the part of a shipped
+# prompt that the case's regular expression in DATA finds.
 NEW_VALUES: dict[str, Callable[[random.Random], str]] = {
     "repeat_line": lambda rng: f"Line: {_sentence(rng, rng.choice(['story', 'essay', 'letter']))}",
     "count": _other_count,

@@ -23,14 +23,14 @@ MAINTAINED_WITH_THE_ADD_ON = (
     "add-on's service account alone."
 )
 # Container Insights with enhanced and accelerator metrics, in the namespace ContainerInsights.
-# This replaces the agent's whole default configuration, so Application Signals is off.
+# This replaces the CloudWatch agent's whole default configuration, so Application Signals is off.
 INSIGHTS_METRICS = {"enhanced_container_insights": True, "accelerated_compute_metrics": True}
 INSIGHTS_CONFIGURATION = {
     "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": INSIGHTS_METRICS}}}}
 }
-# The key of the CDK context that names a folder with a copy of the chart.
+# The key of the CDK context that names a folder with a copy of the Neuron driver's Helm chart.
 NEURON_CHART_CONTEXT = "neuron-chart"
-# The chart enables the device plugin and the node problem detector by default. A device plugin and
+# The Helm chart enables a device plugin and a node problem detector by default. A device plugin and
 # a DRA driver on the same node would allocate the same devices twice.
 NEURON_VALUES = {
     "devicePlugin": {"enabled": False},

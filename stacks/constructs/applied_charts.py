@@ -40,8 +40,9 @@ def apply_chart(
     """Apply a chart after the constructs `after`; return the manifests the next chart depends on.
 
     All objects of `PRUNED_KINDS` are one resource of the template. Each other object is a resource
-    by itself, which CloudFormation deletes when the template no longer has it. Of these two groups,
-    the one with the chart's first object is applied first, because the other group needs it.
+    by itself, which CloudFormation deletes when the template no longer has it. The chart lists an
+    object before those that need it, so the kind of resource that has the chart's first object is
+    applied first, and the other kind after it.
     """
     objects = chart.to_json()
     first = _is_pruned(objects[0])

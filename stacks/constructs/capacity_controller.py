@@ -215,7 +215,8 @@ class CapacityController(Construct):
             self.function.metric_errors(
                 period=cdk.Duration.minutes(2 * deployment.HEARTBEAT_MINUTES), statistic="Sum"
             ),
-            # Two periods, because one throttled invocation does no harm if the next one succeeds.
+            # The alarm fires only after errors in two periods in a row: one failed invocation does
+            # no harm if the next one succeeds.
             periods=2,
         )
         self.topic.add_to_resource_policy(

@@ -111,7 +111,9 @@ def launch_template(
 def node_group(
     scope: Construct, *, place: NodePlace, template: aws_ec2.CfnLaunchTemplate, **settings: Any
 ) -> eks.Nodegroup:
-    """Return a node group with the newest version of `template`; a changed template updates it.
+    """Return a managed node group that uses the newest version of the launch template.
+
+    When a deploy changes the launch template, EKS replaces the nodes.
 
     settings: further arguments of `eks.Nodegroup`.
     """

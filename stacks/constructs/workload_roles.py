@@ -62,14 +62,16 @@ class WorkloadRoles(Construct):
         server = self._role(
             names.service_name(variant.name), "read checkpoints, keep compiled graphs"
         )
-        # Each checkpoint is mounted with its prefix, so every requested key is below the prefix.
+        # Mountpoint mounts each checkpoint with its key prefix, so it requests only keys that begin
+        # with that prefix.
         models = [_objects_of(model) for model in variant.checkpoints.values()]
         _let_read(server, self._checkpoints, models)
         # The whole bucket is mounted, so Mountpoint also requests the folder's key as an object.
         key = variant.artifact_key
         _let_read(server, self._artifacts, [key, f"{key}/*"])
         _let_upload_graphs(server, self._artifacts, key)
-        # Server and canary may replace their reports: a false report can only delay or end nodes.
+        # Server and canary may replace their own reports in the bucket. A false report can only
+        # make the capacity controller delay or end nodes.
         canary = canary_key("*", variant.name)
         reports = (*(server_state_key(names.server_name(s)) for s in variant.slots), canary)
         objects = [self._results.arn_for_objects(key) for key in reports]
