@@ -146,6 +146,11 @@ class Decision:
         """Whether the decision is to serve all classes, or some, by a variant."""
         return self.winner not in (None, self.baseline)
 
+    @property
+    def serves_baseline(self) -> bool:
+        """Whether the decision is to serve all classes by the baseline."""
+        return self.is_made and not self.serves_variant
+
 
 def decide(
     run: Run,

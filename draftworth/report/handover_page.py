@@ -15,7 +15,7 @@ from draftworth.metrics.definitions import TOKENS_PER_STEP
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import Limits, RunResult
 from draftworth.records.servers import ServingFacts
-from draftworth.report import search_sentences, words
+from draftworth.report import words
 from draftworth.report.document import Section, Table, table
 from draftworth.report.other_mixes import share_words
 from draftworth.report.sentences import (
@@ -23,6 +23,7 @@ from draftworth.report.sentences import (
     headline,
     missing_sentences,
     next_step,
+    search_step,
 )
 
 TITLE = "Handover"
@@ -58,7 +59,7 @@ def _sentences(facts: RunFacts, handover: Handover) -> Iterator[str]:
     decision = facts.decision
     if not decision.is_made:
         missing = "; ".join(missing_sentences(facts))
-        step = "" if facts.run.search else f" Next: {next_step(facts)}."
+        step = f" Next: {next_step(facts)}."
         yield f"There is nothing to hand over yet. What is missing: {missing}.{step}"
     if decision.comparison:
         yield headline(facts)
@@ -67,8 +68,8 @@ def _sentences(facts: RunFacts, handover: Handover) -> Iterator[str]:
         yield from (f"{share_words(curve)}." for curve in decision.pays_while)
         yield from _alternatives(decision)
         yield from _limits_of_decision(facts, handover, decision.comparison)
-    if facts.run.search:
-        yield search_sentences.next_step(facts.run.search)
+    if facts.run.search and decision.is_made:
+        yield f"Next: {search_step(facts, facts.run.search)}."
     if decision.serves_variant and decision.is_speculation:
         yield words.ABOUT["watch_counters" if handover.has_counters else "watch_chunks"]
         yield words.ABOUT["watch"]

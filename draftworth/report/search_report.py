@@ -140,7 +140,8 @@ def search_sections(facts: RunFacts) -> Iterator[Section]:
         title="Search",
         paragraphs=(
             *(sentences.headline(facts), *filter(None, usd), *search_sentences.course(search)),
-            *(search_sentences.next_step(search), *_prediction_errors(search), *about),
+            *(f"Next: {sentences.search_step(facts, search)}.", *_prediction_errors(search)),
+            *about,
         ),
         tables=(*_costs(search), *_steps(search), *_predictions(search)),
         plots=tuple(_plots(facts, search)),

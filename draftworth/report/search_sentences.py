@@ -39,19 +39,22 @@ def course(search: SearchResult) -> Iterator[str]:
         yield f"Neither measured nor predicted: {', '.join(unknown)}."
 
 
-def next_step(search: SearchResult) -> str:
-    """Say what the user is to do after a search."""
+def next_step(search: SearchResult, *, serves_baseline: bool) -> str:
+    """Say what the user is to do after a search.
+
+    serves_baseline: whether the decision after this search is to serve without speculation.
+    """
     if not search.best:
-        return "Next: put right what is said here and measure once more."
-    if search.result(search.best).cost.low >= 1:
+        return "put right what is said here and measure once more"
+    if serves_baseline:
         return (
-            "Next: try other drafts with `draftworth estimate`, which needs no device; "
-            "those measured here do not pay."
+            "try other drafts with `draftworth estimate`, which needs no device; "
+            "those measured here do not pay"
         )
     return (
-        f"Next: measure {named(search, search.best)} against the baseline in an experiment of its "
+        f"measure {named(search, search.best)} against the baseline in an experiment of its "
         "own, with both under `variants` and no `search`, with repetitions and a ladder of loads: "
-        "the best of many looks a little better than it is, and this answer is for one load."
+        "the best of many looks a little better than it is, and this answer is for one load"
     )
 
 

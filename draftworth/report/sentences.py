@@ -17,7 +17,8 @@ from draftworth.decision.winner import NoWinnerError, Winner, winner_of
 from draftworth.metrics.definitions import COST
 from draftworth.records.findings import Finding, Verdict
 from draftworth.records.results import AS_SHIPPED, RunResult
-from draftworth.report import words
+from draftworth.records.search_result import SearchResult
+from draftworth.report import search_sentences, words
 from draftworth.report.attention import attention_of
 from draftworth.report.percent import changes, spoken_changes
 from draftworth.report.reason_sentences import reason_words
@@ -117,7 +118,14 @@ def next_step(facts: RunFacts) -> str:
     decision = facts.decision
     if decision.is_made:
         return ""
+    if facts.run.search and decision.missing[0] is not Missing.COMPLETE_RUN:
+        return search_step(facts, facts.run.search)
     return _NEXT_STEPS[decision.missing[0]]
+
+
+def search_step(facts: RunFacts, search: SearchResult) -> str:
+    """Say what the user is to do after a run with a search, whether or not it has a decision."""
+    return search_sentences.next_step(search, serves_baseline=facts.decision.serves_baseline)
 
 
 _MEASURE_A_VARIANT = "measure a speculative variant beside a baseline"
