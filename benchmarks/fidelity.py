@@ -117,7 +117,10 @@ COLUMNS = {
 
 
 def table(clients: Sequence[str], spec: TimelineSpec, streams: int, requests: int) -> str:
-    """Return a table in Markdown; a client that failed has the reason in place of its figures."""
+    """Return a table in Markdown of how wrong each client's figures are.
+
+    A client that failed has the reason in place of its figures.
+    """
     lines = [["client", *COLUMNS], ["---"] * (len(COLUMNS) + 1)]
     for client in clients:
         try:

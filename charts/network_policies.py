@@ -31,11 +31,11 @@ class NetworkPolicies(Construct):
         self._policy("stager", names.STAGER_COMPONENT, ingress=[], egress=outside)
         self._policy("canary", names.CANARY_COMPONENT, ingress=[], egress=outside)
         # Servers are reached by the measuring Job; the kubelet's probes come from the pod's own
-        # node, which a network policy never blocks. Servers reach DNS, credentials and S3: the S3
-        # driver's pods read checkpoints and artifacts, but the server's pod uploads compiled graphs
-        # itself. A policy applies to the whole pod, so vLLM can reach what the uploader needs. The
-        # Neuron runtime reads the instance type from /sys and not from the metadata service, which
-        # stays blocked, and with it the node's credentials.
+        # node, which a network policy never blocks. Servers may reach DNS, their pod's credentials
+        # and S3, because the server's pod uploads compiled graphs. (Checkpoints and artifacts are
+        # read by the S3 driver's own pods.) A policy applies to the whole pod, so vLLM can reach
+        # what the uploader needs. The Neuron runtime reads the instance type from /sys and not from
+        # the metadata service, which stays blocked, and with it the node's credentials.
         from_measuring = k8s.NetworkPolicyIngressRule(
             from_=[_pods(names.MEASURING_JOB_COMPONENT)], ports=[_port(SERVING_PORT)]
         )

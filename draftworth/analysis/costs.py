@@ -178,6 +178,9 @@ def hit_rate(readings: Iterable[Reading]) -> float | None:
 def tokens_per_step_in(
     blocks: Sequence[BlockResult], traffic: Traffic, variant: str
 ) -> float | None:
-    """Return a variant's mean tokens per step in a traffic; None if not known for every class."""
+    """Return a variant's mean tokens per step over the classes of a traffic.
+
+    None if they are not known for one of the classes.
+    """
     steps_per_token = weighted(blocks, traffic, variant, definitions.TOKENS_PER_STEP, power=-1)
     return 1 / steps_per_token if steps_per_token else None

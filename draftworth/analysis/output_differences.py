@@ -229,8 +229,8 @@ def tokens_before(divergences: Sequence[Divergence]) -> tuple[int, int] | None:
     return (min(tokens), statistics.median_high(tokens)) if tokens else None
 
 
-# By rounding alone, two correct servers begin to differ at no more than this share of the tokens
-# up to their first difference. In most measured outputs of 128 tokens the share was 1% to 2%.
+# The highest rate at which the outputs of two correct servers begin to differ by rounding alone:
+# first differences / tokens up to them. In most measured outputs of 128 tokens it was 1% to 2%.
 ROUNDING_PER_TOKEN = 0.05
 
 
@@ -239,10 +239,10 @@ def partings(
 ) -> Iterator[AnswersCheck]:
     """Yield, for each variant and load, whether greedy outputs are shown not to be the target's.
 
-    They are if they differ from the baseline's sooner than two correct servers' outputs do, which
-    are those of baseline and control (the baseline on a second server) or, without a control,
-    repeated outputs of the baseline. If there are neither, or if outputs are sampled, nothing is
-    yielded.
+    It is shown if a variant's outputs differ from the baseline's after fewer tokens than those of
+    two correct servers. These are the baseline and the control (the baseline on a second server)
+    or, without a control, the baseline and itself, where a prompt was sent to it twice. Nothing is
+    yielded if there are neither, or if outputs are sampled.
     run: without its control. control: all blocks of the control's rounds. but: variants to skip.
     """
     baseline = run.result.baseline

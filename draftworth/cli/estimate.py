@@ -53,7 +53,7 @@ _BUCKET = f"(BUCKET: the stack's output {CHECKPOINTS_OUTPUT})"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment file, the outputs, the drafts, and the other options."""
+    """Add the arguments: the experiment file, the target's outputs, draft models, and options."""
     add = parser.add_argument
     add("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
     add(

@@ -60,8 +60,8 @@ def rate_comparisons(
     """Compare each variant's highest request rate with the baseline's, for each prompt length.
 
     bounds: between which rates the baseline and each variant cease to keep the latency limits, for
-    each prompt length. comparisons: the comparisons with the baseline that may decide, at all
-    loads; variants that are in none of them are left out.
+    each prompt length. comparisons: the comparisons with the baseline on which the decision
+    may rest, at all loads; variants that are in none of them are left out.
     """
     plain = {side.input_tokens: side for side in bounds if side.variant == result.baseline}
     return tuple(

@@ -204,9 +204,10 @@ def could_have_taken(
 def _counts_agree(steps: tuple[int, ...], record: RequestRecord, checked: int) -> bool:
     """Return whether the server's counts of steps and of accepted tokens allow these steps.
 
-    The counts are not exact. The server also counts drafted tokens that the last step accepted
-    beyond the output's end. If several steps arrived in one chunk as well, the request's
-    `verification_steps` is the least possible number of steps.
+    They need not be equal, because the server also counts drafted tokens that the last step
+    accepted beyond the output's end. If, moreover, several steps arrived in one chunk, the
+    request's `verification_steps` is only the least possible number of steps.
+    steps: the output tokens of each step. checked: the most drafted tokens that a step checks.
     """
     if record.verification_steps is None or record.accepted_tokens is None:
         return False

@@ -106,7 +106,8 @@ class FolderSink:
             reason = f"{path}: cannot be written: {error.strerror}"
             if error.errno in _FULL:
                 raise StorageFullError(f"{reason}; next: make room there") from error
-            # For a link, the error of `write_file` already names the folder and the next step.
+            # A link (ELOOP) is no full disk, but no later try succeeds either; the reason, by
+            # `write_file`, names the folder and the next step.
             raise (StorageFullError if error.errno == errno.ELOOP else SinkError)(reason) from error
 
     def names(self, folder: str) -> list[str]:

@@ -463,8 +463,8 @@ def dimension_values(block: BlockResult) -> dict[str, str]:
 def published_findings(verdict: Verdict) -> Iterator[tuple[dict[str, str], dict[Metric, float]]]:
     """Yield the CloudWatch dimensions and the cost ratios of each finding that has an interval.
 
-    Left out are comparisons with the baseline as the engine ships it, and those of the control, a
-    second server without speculation.
+    Left out are the comparisons with the second baseline, which has the engine's default settings,
+    and those of the control, a second server without speculation.
     """
     for finding in verdict.findings:
         values = {metric: getattr(finding, metric.field) for metric in FINDING_METRICS}

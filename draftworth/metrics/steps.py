@@ -239,8 +239,9 @@ def _chunks_are_steps(blocks: Sequence[_StepBounds]) -> bool:
         math.fsum(getattr(block, name) for block in blocks)
         for name in ("tokens", "chunks", "least", "most")
     )
-    # If drafted tokens were accepted although every chunk has one token, either each token of a
-    # step has its own chunk, or all these drafted tokens were accepted after the outputs' ends.
+    # Every chunk has one token, and drafted tokens were accepted. Then each token of a step has a
+    # chunk of its own, so that chunks are no steps, unless all accepted tokens lay after the
+    # outputs' ends.
     one_by_one = tokens <= chunks * _TOKEN_BY_TOKEN
     if one_by_one and least * (1 + MERGED_CHUNKS_TOLERANCE) < tokens:
         return False

@@ -1,4 +1,4 @@
-"""Tables that show how likely a model finds the outputs, and the predicted tokens per step."""
+"""Tables of the likelihoods that a model gives outputs, and of predicted tokens per step."""
 
 from collections.abc import Sequence
 

@@ -71,7 +71,10 @@ def served_model_name(experiment: Experiment) -> str:
 
 
 def common_flags(experiment: Experiment) -> dict[str, str | None]:
-    """Return the flags that are the same in every dialect."""
+    """Return the server's flags that every dialect writes alike.
+
+    A dialect is how one of the engines (such as vLLM Neuron) takes its settings.
+    """
     serving = experiment.serving
     flags: dict[str, str | None] = {
         "--served-model-name": served_model_name(experiment),

@@ -162,7 +162,7 @@ def of_mail(
 def of_remaining(
     mail: Mail, deployment: Deployment, remaining: Remaining, nodes: NodeGroup, *, now: float
 ) -> Notification:
-    """Return the mail NODES_REMAIN or NODES_GONE: instances stay at zero desired nodes, or stayed.
+    """Return the mail about instances that exist although no node is desired, or that are gone now.
 
     remaining: since when they stay, and what node time they have used.
     """
