@@ -101,7 +101,7 @@ class Durations:
         return sum(minutes[: counts.needed_further(repetition)])
 
     def candidate_rounds_minutes(self) -> float:
-        """Return the minutes of one candidate's rounds in a search: all candidates have the same."""
+        """Return the minutes of a candidate's rounds in a search, equal for all candidates."""
         (load,) = self.experiment.loads
         return self.least_minutes(load) + self.further_minutes(repetition=1)
 
