@@ -33,9 +33,11 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class StoredKey:
-    """The objects under one artifact key; `manifest`: None if it is missing or unreadable.
+    """The objects below one artifact key of the bucket: a compiled graph and its manifest.
 
-    problems: why the manifest is unreadable or does not fit the objects; empty if neither.
+    manifest: None if it is missing or unreadable.
+    problems: why the manifest is unreadable or does not fit the objects; empty if it fits them or
+        is missing.
     """
 
     key: str
@@ -44,7 +46,7 @@ class StoredKey:
     problems: tuple[str, ...]
 
     def loose(self) -> dict[str, list[Entry]]:
-        """Return, by folder, objects that no manifest names: interrupted and running uploads."""
+        """Return the objects that no manifest names (unfinished uploads), by their folder."""
         served_folder = f"{self.manifest.folder}/" if self.manifest else None
         folders: dict[str, list[Entry]] = {}
         for entry in self.objects:
@@ -70,7 +72,7 @@ class Removal:
 
 
 def read_store(s3: Any, bucket: str) -> tuple[dict[str, StoredKey], int]:
-    """Return the bucket's objects by artifact key, and the count of objects under no key."""
+    """Return the bucket's objects by artifact key, and how many objects are below no such key."""
     by_key: dict[str, list[Entry]] = {}
     strays = 0
     for entry in clients.listed(s3, "list_objects_v2", "Contents", Bucket=bucket):
@@ -105,14 +107,15 @@ def removals(
 ) -> tuple[Removal, ...]:
     """Return what can be deleted: objects of unused or `refused` keys, and interrupted uploads.
 
-    used: artifact keys that an experiment needs. refused: those whose graph a server would refuse.
+    used: artifact keys that an experiment needs. refused: artifact keys whose stored graph a server
+        would refuse.
     """
     removals_so_far = []
     for key, entry in sorted(stored.items()):
+        # The manifest is deleted first, even an invalid one, because a starting server reads it.
         first, *further = sorted(
             entry.objects, key=lambda item: item["Key"] != graph_manifests.manifest_key(key)
         )
-        # An invalid manifest is deleted first too, because a starting server would read it.
         has_manifest = first["Key"] == graph_manifests.manifest_key(key)
         if has_manifest and (key not in used or key in refused):
             reason = "no given experiment uses it" if key not in used else "it would be refused"
@@ -126,7 +129,7 @@ def removals(
 
 
 def remove(s3: Any, bucket: str, removal: Removal) -> None:
-    """Delete the objects, the manifest first; raise DraftworthError if S3 keeps one of them."""
+    """Delete a removal's objects, the manifest first; raise DraftworthError if S3 keeps one."""
     names = [entry["Key"] for entry in removal.objects]
     if names[0].endswith(f"/{graph_manifests.MANIFEST_NAME}"):
         s3.delete_object(Bucket=bucket, Key=names.pop(0))
@@ -149,9 +152,9 @@ class Buckets:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The compiled graph that a variant needs, and the state of the bucket for it.
+    """The compiled graph that a variant needs, and what the bucket has of it.
 
-    stored: the objects of the bucket under the artifact key; None: there are none.
+    stored: the objects of the bucket below the artifact key; None if there are none.
     refusal: the reasons why a server would refuse the stored graph; empty if it would not.
     """
 
@@ -225,7 +228,11 @@ def run(arguments: argparse.Namespace) -> int:
 def listings(
     experiments: Sequence[ResolvedNeuron], *, bucket: str | None, now: datetime
 ) -> Iterator[Listing]:
-    """Yield listings of `bucket` (None: each stack's); `used` has the keys of all experiments."""
+    """Yield a listing for each artifacts bucket of the experiments.
+
+    bucket: the name of the bucket; None: the bucket of each experiment's stack. A graph that any of
+        the experiments uses can be removed from none of the buckets.
+    """
     by_buckets: dict[Buckets, list[ResolvedNeuron]] = {}
     for experiment in experiments:
         by_buckets.setdefault(_buckets(experiment, bucket), []).append(experiment)

@@ -84,12 +84,12 @@ def explanation(
 
 
 def error_code(error: ClientError) -> str:
-    """Return AWS's code for the error."""
+    """Return AWS's code for the error, such as `AccessDenied`; empty if it has none."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def or_none(call: Callable[..., Any], *missing: str, **arguments: Any) -> Any:
-    """Call `call` and return its result; None: AWS's error code begins with one of `missing`."""
+    """Return the result of `call`; None if AWS's error code begins with one of `missing`."""
     try:
         return call(**arguments)
     except ClientError as error:
@@ -124,7 +124,10 @@ _DELETE_BATCH = 1000
 
 
 def delete_objects(s3: Any, bucket: str, objects: Sequence[Mapping[str, str]]) -> None:
-    """Delete objects, by `Key` and perhaps `VersionId`; raise DraftworthError if S3 keeps one."""
+    """Delete objects, each given as `Key` and perhaps `VersionId`, in batches.
+
+    Raises DraftworthError if S3 does not delete one of them.
+    """
     for start in range(0, len(objects), _DELETE_BATCH):
         batch = list(objects[start : start + _DELETE_BATCH])
         answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
@@ -155,7 +158,10 @@ class Region:
         return cache(lambda service: self.clients(service, self.name))
 
     def ask(self, doing: str, service: str, operation: str, *missing: str, **arguments: Any) -> Any:
-        """Return AWS's answer, or None for `missing` (see `or_none`); `doing`: see `explained`."""
+        """Return AWS's answer; None if AWS's error code begins with one of `missing`.
+
+        doing: what the call does, to follow "could not" in the message of an AwsError.
+        """
         with explained(doing, region=self._error_region):
             return or_none(getattr(self.client(service), operation), *missing, **arguments)
 

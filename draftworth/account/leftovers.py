@@ -31,7 +31,10 @@ _TYPED = re.compile(r"(?P<kind>[^/:]+)[/:](?P<id>.+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The experiment's resources, and (kind, reason) of each kind that could not be listed."""
+    """The experiment's resources that still exist.
+
+    unseen: (kind, error) of each kind of resource that could not be listed.
+    """
 
     leftovers: tuple[Leftover, ...]
     unseen: tuple[tuple[str, str], ...]
@@ -67,7 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def look(scope: Scope, rows: Sequence[Kind]) -> Report:
-    """List the experiment's resources: of the kinds `rows`, then of others in AWS's tag index."""
+    """List the experiment's resources: of the kinds in `rows`, then all others in AWS's tag index.
+
+    A kind that cannot be listed is no error, but an entry of `Report.unseen`.
+    """
     leftovers: list[Leftover] = []
     unseen: list[tuple[str, str]] = []
 
@@ -91,7 +97,7 @@ def find(kind: Kind, scope: Scope) -> Iterator[Leftover]:
     seen = set[tuple[str, str]]()
     for entry in _entries(kind, scope):
         values = {**_values(scope), "aws": f"aws {kind.lists[0]} --region {scope.region}", **entry}
-        # Schedules in different groups may have the same name, so `remove` is compared too.
+        # Schedules in different groups may have the same name; the command differs by group.
         id_, remove = (text.format_map(values) for text in (kind.id, kind.remove))
         if (id_, remove) in seen or not _is_ours(kind, scope, entry, id_):
             continue
@@ -154,7 +160,7 @@ def _is_ours(kind: Kind, scope: Scope, entry: Entry, name: str) -> bool:
 
 
 def parse_arn(arn: str) -> tuple[str, str]:
-    """Return kind and id of an ARN, such as `ec2:subnet` and `subnet-0abc`."""
+    """Return the type and the id in an ARN, such as `ec2:subnet` and `subnet-0abc`."""
     service, resource = arn.split(":", 5)[2], arn.split(":", 5)[5]
     typed = _TYPED.match(resource)
     if service in _UNTYPED or typed is None:
@@ -163,7 +169,10 @@ def parse_arn(arn: str) -> tuple[str, str]:
 
 
 def find_in_tag_index(scope: Scope, *, covered_types: Set[str]) -> Iterator[Leftover]:
-    """Yield the experiment's resources in AWS's tag index, except those of `covered_types`."""
+    """Yield the experiment's resources in AWS's tag index, except those of `covered_types`.
+
+    covered_types: ARN types, such as `ec2:subnet`, that were listed by their own service.
+    """
     index = scope.client("resourcegroupstaggingapi")
     wanted = [{"Key": EXPERIMENT_TAG, "Values": [scope.experiment.name]}]
     arns = "ResourceTagMappingList[].ResourceARN"

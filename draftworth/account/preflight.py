@@ -127,7 +127,7 @@ def results(situation: Situation) -> Iterator[tuple[str, CheckResult]]:
 
 
 def result_of(one: Check, situation: Situation) -> CheckResult:
-    """Run a check; an error counts as `fail`, because the same error may stop the deploy."""
+    """Return a check's result; an error counts as `fail`, because it may stop the deploy too."""
     try:
         return one.run(situation)
     except clients.AwsError as error:
@@ -173,7 +173,10 @@ def paste_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
 
 
 def run_program(command: tuple[str, ...]) -> tuple[int, str] | None:
-    """Return exit code and output of a program; None if there is no such program."""
+    """Return a program's exit code and output; None if there is no such program.
+
+    If it cannot be started or exceeds PROGRAM_SECONDS, the result is 1 and the error's text.
+    """
     try:
         done = subprocess.run(  # noqa: S603 - a fixed list of words, no shell
             command, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False

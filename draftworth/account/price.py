@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a node's price: the one in the file, else the kept one, else AWS's current one."""
+    """Print a node's price: the experiment file's, else the kept one, else AWS's current one."""
     experiment = load_neuron(arguments.experiment)
     price, where = experiment.spec.aws.price, f"aws.price of {arguments.experiment}"
     if price is None:
@@ -42,7 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = client) -> Price:
-    """Return the kept price; without one, or if `again`, ask AWS for a price and keep it."""
+    """Return the price that `cdk.context.json` keeps; if it has none, ask AWS and store the answer.
+
+    again: ask AWS in any case. AwsError: AWS has no price. DraftworthError: the file cannot be
+        written.
+    """
     values = prices.context_values()
     kept = prices.with_looked_up_price(experiment, values.get).spec.aws.price
     if kept is not None and not again:
@@ -59,7 +63,10 @@ def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = cl
 
 
 def current_price(experiment: ResolvedNeuron, clients: Clients, now: datetime) -> Price:
-    """Return AWS's current price of a node: Spot in the zone, or on demand in the region."""
+    """Return AWS's current price of a node: Spot in the zone, or on demand in the region.
+
+    Raises AwsError if AWS has no price, or cannot be asked.
+    """
     aws, kind = experiment.spec.aws, experiment.spec.instance_type
     if aws.capacity.kind == "spot":
         place, here = aws.availability_zone, Region(name=aws.region, clients=clients)

@@ -17,8 +17,8 @@ from draftworth.untrusted import one_line
 
 _REQUEST_IDS = ("x-amz-request-id", "x-amzn-requestid")
 _EXCERPT_BYTES = 60
-# The root elements of S3's answers, which botocore's model lacks: of the operations that are used
-# here and whose answers could be empty.
+# The root element of the answer by S3 operation, which botocore's model lacks. Only operations that
+# are used here need one, if a valid answer of theirs can be empty.
 _S3_ROOTS = {
     "DeleteObjects": "DeleteResult",
     "GetBucketTagging": "Tagging",
@@ -35,9 +35,9 @@ class NoAnswerError(BotoCoreError):
 
 
 def check_answers(client: Any) -> None:
-    """Make calls of a client raise an error for a wrong answer.
+    """Make the calls of a boto3 client raise an error if the answer is not of AWS.
 
-    The error is NoAnswerError, but ClientError for answers with a status of 500 or more.
+    The error is ClientError if the HTTP status is 500 or more, and otherwise NoAnswerError.
     """
     client.meta.events.register("before-parse", partial(_check, client.meta.endpoint_url))
 
@@ -56,7 +56,7 @@ def _check(
     what = f"{url} answered with {_excerpt(response_dict)}, which is no answer of the service"
     if status < 500:
         raise NoAnswerError(what=what)
-    # After such a status, botocore tries again, if it can parse the answer.
+    # botocore repeats a call after a status of 500 or more, but only if it can parse the answer.
     response_dict["body"] = b""
     customized_response_dict["Error"] = {"Code": str(status), "Message": what}
 
@@ -81,7 +81,7 @@ def _has_body(operation: OperationModel) -> bool:
 
 
 def _names_in_body(operation: OperationModel) -> frozenset[str]:
-    """Return the names of the values in the body of an operation's result; empty: none."""
+    """Return the names of the values that an operation's result has in its body, if any."""
     members = operation.output_shape.members if operation.output_shape else {}
     return frozenset(
         member.serialization.get("name", name)
@@ -117,7 +117,7 @@ def _has_root_of_aws(operation: OperationModel, body: bytes, *, has_worked: bool
 
 
 def _root_of_aws(operation: OperationModel, *, otherwise: str) -> str:
-    """Return the name of the root element of a result; `otherwise` if it is not known."""
+    """Return the name of an XML result's root element; `otherwise` if botocore does not know it."""
     if operation.service_model.resolved_protocol == "rest-xml":
         return _S3_ROOTS.get(operation.name, otherwise)
     return f"{operation.name}Response"

@@ -44,8 +44,8 @@ class Kind(strict_model.StrictModel):
 
     Texts may have placeholders: `{project}`, `{assets}`, `{cluster}` and `{dashboard}` (`Names`);
     in `id`, `name` and `remove` also `{aws}` (`aws SERVICE --region REGION`) and the keys of the
-    entry, as AWS lists it. An entry that is a string has the keys `Ref` (the string) and `Name`
-    (its last part).
+    entry, which is one resource as AWS lists it. If AWS lists a string, such as an ARN, the entry
+    has the keys `Ref` (the string) and `Name` (the string after its last colon or slash).
 
     lists: the service, boto3's name of the listing, and the JMESPath of the entries in its answer.
     asks: the arguments of each call. filters: names in `FILTERS`, one per call, instead of `asks`.
@@ -57,8 +57,8 @@ class Kind(strict_model.StrictModel):
     usd: the name of a price in `assumptions.yaml`.
     amount: the entry's key with the number by which the price is multiplied.
     amend: name in `AMEND` of the function that completes each `Leftover` of this kind.
-    covers: the ARN type (`service:type`) that need not be looked up in the tag index, which lists
-    deleted resources for a while.
+    covers: the ARN type (`service:type`) that need not be looked up in AWS's index of tags, which
+    still lists deleted resources for a while.
     """
 
     kind: str
@@ -99,14 +99,14 @@ def monthly_usd(what: str, *, amount: float = 1) -> float | None:
 
 # A bucket with more objects than this is reported without a size.
 MOST_OBJECTS = 20_000
-# The price of a storage class, if it is not that of S3 Standard.
+# The price's name in `assumptions.yaml`, by storage class; other classes have S3 Standard's price.
 _PRICES = {"STANDARD_IA": "bucket_infrequent_gib"}
 LAMBDA_KEEPS = "wait: Lambda gives it back by itself, up to some tens of minutes after its function"
 # CloudFormation may shorten a stack's name in a generated name, to this many characters at least.
 _LEAST_OF_A_CUT_NAME = 20
 _FUNCTION_LOGS = "/aws/lambda/"
 
-# The arguments of EC2's filters, by the filter's name in `Kind.filters`.
+# By the name in `Kind.filters`: a function that returns the `Filters` of a call (values by name).
 FILTERS: Mapping[str, Callable[[Scope], Mapping[str, Sequence[str]]]] = {
     "tagged": lambda scope: {f"tag:{naming.EXPERIMENT_TAG}": [scope.experiment.name]},
     "of cluster": lambda scope: {"tag-key": [f"kubernetes.io/cluster/{scope.names.cluster}"]},
@@ -122,7 +122,10 @@ def _is_tagged(scope: Scope, entry: Entry) -> bool:
 
 
 def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a schedule of the default schedule group by its name, any other by its group."""
+    """Return whether a schedule is the experiment's, by its name or by its schedule group's tag.
+
+    The name counts in the group `default`, which all experiments share.
+    """
     name, group = entry["Name"], entry["GroupName"]
     if group == "default":
         return of_stack(scope.names.stack, name)
@@ -132,14 +135,20 @@ def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a reservation that has not ended, by the file's `reservation_id` or by its tag."""
+    """Return whether a reservation is usable and is the experiment's, by its tag or by its id.
+
+    The id is `aws.capacity.reservation_id` of the experiment file.
+    """
     named = scope.experiment.spec.aws.capacity.reservation_id
     is_ours = _is_tagged(scope, entry) or entry["CapacityReservationId"] == named
     return is_ours and entry["State"] in USABLE_STATES
 
 
 def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a log group by its name (perhaps cut), because services create it without tags."""
+    """Return whether a log group is the experiment's, by its name: services set no tags on it.
+
+    A function's log group has the stack's name, which CloudFormation may have shortened.
+    """
     name = entry["logGroupName"]
     if not name.startswith(_FUNCTION_LOGS):
         return f"/{scope.names.cluster}/" in name
@@ -193,7 +202,10 @@ def _interface(_: Scope, entry: Entry, leftover: Leftover) -> Leftover:
 
 
 def _bucket(scope: Scope, entry: Entry, leftover: Leftover) -> Leftover:
-    """Add the bucket's size by listing its objects, because S3's own metric is a day late."""
+    """Return the leftover with its bucket's size, cost and reason to stay.
+
+    The size is the sum of all listed objects, because S3's own metric is a day late.
+    """
     name = entry["Name"]
     leftover = replace(leftover, kept=_why_kept(scope, name))
     every_object = listed(scope.client("s3"), "list_objects_v2", "Contents", Bucket=name)
@@ -208,7 +220,10 @@ def _bucket(scope: Scope, entry: Entry, leftover: Leftover) -> Leftover:
 
 
 def _why_kept(scope: Scope, name: str) -> str:
-    """Return why a bucket stays on purpose, even without runs in it; empty if it should be gone."""
+    """Return why a bucket stays on purpose; empty if it should be gone.
+
+    A results bucket that is to be kept stays even without any run in it.
+    """
     s3, aws = scope.client("s3"), scope.experiment.spec.aws
     holds = tags_of_bucket(s3, name).get(naming.HOLDS_TAG)
     if holds == naming.CHECKPOINTS and aws.keep_checkpoints:

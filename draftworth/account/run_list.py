@@ -21,7 +21,8 @@ from draftworth.planning.resolved import load_neuron
 from draftworth.records import codec, results, run_folder
 
 MOST_RUNS = 1_000
-# At most this many pages of 1,000 names are read; some of the names may be files, not runs.
+# At most this many pages of a listing (1,000 names each) are read. There are more of them than
+# MOST_RUNS needs, because some of the names may be files, not runs' folders.
 _MOST_PAGES = 10
 _PARALLEL_READS = 8
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -31,10 +32,11 @@ _REASON_CHARACTERS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class ListedRun:
-    """A run's folder (`address`) and facts of its `run.json`.
+    """A run in a results bucket: its folder (`address`, an S3 URL) and facts of its `run.json`.
 
     begun: the run's start; if no `run.json` can be read, the time at which a file was stored.
-    blocks: number of result files; None: unknown. reason: why it has this status; may be empty.
+    blocks: the number of result files, one per block; None if no `run.json` can be read.
+    reason: why the run has this status; may be empty.
     """
 
     address: str
@@ -46,7 +48,11 @@ class ListedRun:
 
 
 def lines_of_experiment(path: Path) -> Iterator[str]:
-    """Yield lines that list the runs in all results buckets of an experiment (of every deploy)."""
+    """Yield lines that list the runs in all of an experiment's results buckets.
+
+    These are the bucket of its stack and those that destroyed stacks left behind. DraftworthError:
+    the account has none of them.
+    """
     experiment = load_neuron(path)
     region = experiment.spec.aws.region
     s3 = client("s3", region)

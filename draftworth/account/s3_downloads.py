@@ -31,7 +31,7 @@ def download_run(url: str, folder: Path) -> None:
     """Download the run at `s3://BUCKET/PREFIX`: `run.json`, the files that it lists, `search.json`.
 
     A result file that `run.json` does not list is made as an empty file, so that the report can
-    name it. Without `run.json` no file is made.
+    name it. Without `run.json` no file is made. UserInputError: a file is too large.
     """
     bucket, prefix = parse_s3_url(url)
     start = f"{prefix.strip('/')}/".lstrip("/")
@@ -71,7 +71,10 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
 
 
 def _listed_names(folder: Path) -> set[str]:
-    """Return the names that `run.json` lists, and SEARCH_FILE; none if `run.json` is invalid."""
+    """Return the names of the files that `run.json` lists, and `search.json`.
+
+    The set is empty if `run.json` is invalid.
+    """
     try:
         stems = read_end(folder).blocks
     except UserInputError:
@@ -87,9 +90,10 @@ _FORM = "s3://BUCKET/MODEL/REVISION of a checkpoints bucket (s3://BUCKET/Qwen/Qw
 def download_checkpoint(
     url: str, folder: Path, *, needs_weights: bool, say: Callable[[str], None]
 ) -> Path:
-    """Download the checkpoint at `s3://BUCKET/MODEL/REVISION` and return its folder.
+    """Download the checkpoint at `s3://BUCKET/MODEL/REVISION`; return its folder on this machine.
 
     Files with weights are downloaded only if `needs_weights`; `say` gets each line of progress.
+    UserInputError: no complete checkpoint is there, or the folder cannot be written.
     """
     bucket, prefix = parse_s3_url(url)
     start = prefix.strip("/")
@@ -99,7 +103,7 @@ def download_checkpoint(
         s3 = clients.client("s3")
         ready = _ready(s3, bucket, start, url)
     files = [file for file in ready.files if needs_weights or not file.is_weights]
-    # The folder is named by a hash of its files: a checkpoint that changed gets another folder.
+    # The folder's name has a hash of the list of files, so a changed checkpoint gets a new folder.
     content = hashlib.sha256(b"".join(map(codec.dump_record, ready.files))).hexdigest()
     place = folder / content[:12] / PurePosixPath(ready.model).name
     try:
@@ -182,8 +186,8 @@ def _download_checked(
     address = f"s3://{bucket}/{key}"
     partial = path.with_name(f".{path.name}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The path may be half a file of a download that was killed, or a link, which mode `x` does not
-    # follow. `write_file` is not used, because it needs all of a file in memory.
+    # A download that was killed leaves half a file at this path; it is removed, because mode `x`
+    # opens only new files (and so follows no link). `write_file` would need all of it in memory.
     partial.unlink(missing_ok=True)
     with clients.explained(f"read {address}"), partial.open("xb") as target:
         try:

@@ -12,7 +12,8 @@ from draftworth.errors import DraftworthError
 from draftworth.experiment.naming import EXPERIMENT_TAG, PARTS, PROJECT, Names
 from draftworth.planning.resolved import ResolvedNeuron
 
-# Logical ids begin with the name of a part of the stack, or `Custom` for CDK's own function.
+# CloudFormation's logical ids begin with the name of one of the stack's constructs (`PARTS`), or
+# with `Custom` for the function that CDK itself adds.
 _LOGICAL_IDS = "|".join((*PARTS, "Custom"))
 
 
@@ -48,10 +49,10 @@ class Scope:
         return self.here.list_all(doing, "ec2", "describe_vpcs", result, Filters=[tagged])
 
     def owns(self, name: str, tags: Callable[[], Mapping[str, str]]) -> bool:
-        """Return whether a resource is this experiment's, by its tag; if it has none, by its name.
+        """Return whether a resource is this experiment's: by its tag, or without a tag by its name.
 
-        tags: reads the resource's tags. The tag comes first: CloudFormation cuts long stack names,
-        so the names of two experiments' resources may begin alike.
+        tags: a function that reads the resource's tags. They are read first, because CloudFormation
+        cuts long stack names, so the names of two experiments' resources may begin alike.
         """
         if not name.startswith(f"{PROJECT}-"):
             return False
@@ -79,13 +80,16 @@ def stack_outputs(experiment: ResolvedNeuron) -> Mapping[str, str]:
 
 
 def bucket_in(outputs: Mapping[str, str], name: str) -> str | None:
-    """Return BUCKET of the output `name`, as in `s3://BUCKET/FOLDER`; None if it is missing."""
+    """Return the bucket of the stack output `name` (`s3://BUCKET/FOLDER`); None without output."""
     location = outputs.get(name)
     return location.removeprefix("s3://").partition("/")[0] if location else None
 
 
 def bucket_of(experiment: ResolvedNeuron, name: str) -> str:
-    """Return the bucket in the stack's output `name`; raise DraftworthError if it is missing."""
+    """Return the bucket in the stack's output `name`.
+
+    Raises DraftworthError if the stack has no such output, AwsError if it cannot be read.
+    """
     bucket = bucket_in(stack_outputs(experiment), name)
     if bucket is None:
         raise DraftworthError(

@@ -46,7 +46,7 @@ class Nodes:
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerNotes:
-    """The controller's last decision and spending, as `lines` to print.
+    """The capacity controller's last decision and spending, as `lines` to print.
 
     desired: the number of nodes that the controller decided; 0 if it left the number unchanged.
     """
@@ -69,7 +69,7 @@ def _notes_of(state: controller_state.State) -> ControllerNotes:
     return ControllerNotes(desired=desired, lines=tuple(lines))
 
 
-# Writing the object triggers the controller; a node then drains for at most 15 minutes.
+# Writing `control/stop` invokes the capacity controller; a node then drains for at most 15 minutes.
 DEFAULT_WAIT_MINUTES = 30
 MOST_WAIT_MINUTES = 120
 LOOK_SECONDS = 15.0
@@ -92,7 +92,10 @@ class Deployment:
         return f"s3://{self.bucket}/{deployment.STOP_KEY}"
 
     def ask(self, verb: str, operation: str, **arguments: bytes) -> Any:
-        """Return S3's answer to an operation on the object at `stop_url`; None if it is missing."""
+        """Return S3's answer to an operation on the object at `stop_url`; None if it is missing.
+
+        verb: what the operation does, for the message of an AwsError.
+        """
         doing, of_object = (
             f"{verb} {self.stop_url}",
             {"Bucket": self.bucket, "Key": deployment.STOP_KEY},
@@ -111,7 +114,10 @@ class Deployment:
         return Nodes(desired=desired, instances=_instances(self.region, scaling))
 
     def notes(self) -> ControllerNotes:
-        """Return the controller's notes: empty if none exist; one line if they are unreadable."""
+        """Return the capacity controller's last decision and spending, from its state in S3.
+
+        Without a state the notes are empty; if it is unreadable, a line says so.
+        """
         url, arguments = (
             f"s3://{self.bucket}/{deployment.STATE_KEY}",
             {"Bucket": self.bucket, "Key": deployment.STATE_KEY},

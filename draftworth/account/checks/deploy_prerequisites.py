@@ -1,4 +1,4 @@
-"""The checks of what a deploy needs: tools, CDK's bootstrap, stacks, graphs and the hub token."""
+"""The checks of what a deploy needs: tools, CDK's bootstrap, stacks, graphs, Hugging Face token."""
 
 import json
 import re
@@ -9,8 +9,8 @@ from draftworth.account.checks import check
 from draftworth.experiment.naming import EXPERIMENT_TAG, RESULTS_OUTPUT
 from draftworth.records.deployment import STOP_KEY
 
-# jsii, through which Python uses aws-cdk-lib, supports Node.js 22 and 24 (its warning on 20 says
-# so); the CDK CLI runs on 18 and later (`engines` in its package.json).
+# The CDK CLI runs on Node.js 18 and later (`engines` in its package.json); jsii, through which
+# Python uses aws-cdk-lib, supports 22 and 24 (its warning on 20 says so).
 OLDEST_NODE, OLDEST_MAINTAINED_NODE = 18, 22
 _INSTALL_NODE = "`make setup` installs one into .venv; run `make preflight`, which finds it"
 
@@ -62,7 +62,10 @@ def node(situation: check.Situation) -> check.CheckResult:
 
 
 def container_engine(situation: check.Situation) -> check.CheckResult:
-    """Check for a container engine to build the measuring image, unless an image is given."""
+    """Check that a container engine can build the measuring Job's image.
+
+    None is needed if the experiment file names an image.
+    """
     image = situation.experiment.spec.aws.load_generator_image
     if image is not None:
         return check.passed(f"not needed: aws.load_generator_image is {image}")
@@ -82,8 +85,8 @@ def container_engine(situation: check.Situation) -> check.CheckResult:
     return check.passed(f"`{engine}` answers, for the measuring Job's image")
 
 
-# The qualifier and version of aws-cdk-lib's default synthesizer; a test compares them with the
-# synthesized assembly (`tests/stacks/test_every_stack.py`).
+# The bootstrap's qualifier and lowest version that aws-cdk-lib's default synthesizer asks for; a
+# test compares them with the synthesized assembly (`tests/stacks/test_every_stack.py`).
 DEFAULT_QUALIFIER = "hnb659fds"
 BOOTSTRAP_VERSION = 6
 _SECRETS = "secretsmanager"
@@ -152,7 +155,10 @@ def not_stopped(situation: check.Situation) -> check.CheckResult:
 
 
 def _judged(words: str, state: str) -> check.CheckResult:
-    """Check whether CDK CLI 2.1148.1 deploys over a stack in `state`; words: the state in words."""
+    """Return whether CDK CLI 2.1148.1 deploys over a stack with the CloudFormation status `state`.
+
+    words: the beginning of the text that the check shows.
+    """
     if state.endswith("_IN_PROGRESS") and state != "REVIEW_IN_PROGRESS":
         return check.failed(words, "wait until CloudFormation is done with it")
     if state == "DELETE_FAILED":
@@ -169,7 +175,7 @@ def _judged(words: str, state: str) -> check.CheckResult:
 
 
 def hub_token(situation: check.Situation) -> check.CheckResult:
-    """Check that the secret with the model hub's token exists and is not empty."""
+    """Check that the secret with the Hugging Face token exists and is not empty."""
     name = situation.experiment.spec.aws.hub_token_secret
     if name is None:
         return check.skipped("aws.hub_token_secret is not given")
@@ -215,7 +221,7 @@ def _readable(situation: check.Situation, name: str) -> check.CheckResult:
 
 
 def gated_models(situation: check.Situation) -> check.CheckResult:
-    """Check that an experiment with a gated model names the secret with the hub's token."""
+    """Check that an experiment with a gated model names the secret with a Hugging Face token."""
     spec = situation.experiment.spec
     if spec.aws.hub_token_secret is not None:
         return check.passed(f"aws.hub_token_secret names {spec.aws.hub_token_secret!r}")
@@ -237,7 +243,7 @@ def gated_models(situation: check.Situation) -> check.CheckResult:
 
 
 def compiled_graphs(situation: check.Situation) -> check.CheckResult:
-    """Check that servers would accept their stored graphs, before their nodes cost money."""
+    """Check that servers would accept the compiled graphs in S3, before their nodes cost money."""
     if situation.experiment.names.stack not in stack_states(situation):
         return check.passed("nothing is deployed yet: first starts compile")
     (listing,) = artifacts.listings([situation.experiment], bucket=None, now=situation.now)

@@ -1,4 +1,4 @@
-"""The checks of price and budget, and of whether a later run can be compared with this one."""
+"""The checks of price and budget, of left-over example values, and of pinned model revisions."""
 
 from draftworth.account.checks.check import CheckResult, Situation, failed, passed, skipped, warned
 from draftworth.account.market.offers import spot_prices
@@ -6,10 +6,10 @@ from draftworth.errors import counted
 from draftworth.planning.prices import PRICE_RENEWAL, price_doubt
 from draftworth.planning.timeline import BUDGET, forecast
 
-# The relative difference between the experiment's and the zone's Spot price without a warning.
+# The experiment's Spot price may differ by this share from the zone's current one without warning.
 SPOT_PRICE_TOLERANCE = 0.2
-# With an experiment's price that is older than this, and lower than the current price by this
-# factor, the budget would end the nodes far too late.
+# A check fails if the experiment's price is older than OLD_PRICE_DAYS and the current price is more
+# than MUCH_HIGHER times as high, because the budget would then end the nodes far too late.
 OLD_PRICE_DAYS = 30
 MUCH_HIGHER = 1.25
 

@@ -1,6 +1,7 @@
 """`draftworth preflight --find` lists where the nodes can be bought now, cheapest first.
 
-The command asks all regions in parallel, lists what a region did not answer, and buys nothing.
+The command asks all regions in parallel, lists the questions that a region did not answer, and
+buys nothing.
 Exit code 0: an offer can be bought and used now; 1: no offer can.
 """
 
@@ -68,7 +69,10 @@ def run(experiment: ResolvedNeuron, wanted: Collection[str]) -> int:
 def look(
     experiment: ResolvedNeuron, need: Need, wanted: Collection[str], clients: Clients
 ) -> Market:
-    """Return what the `wanted` (empty: all) regions offer; `unknown` names those not enabled."""
+    """Return what the `wanted` regions offer (empty: all regions of the account).
+
+    `unknown` of the result also names the regions that are not enabled for the account.
+    """
     states = check.region_states(experiment.spec.aws.region, clients)
     enabled = {name for name, state in states.items() if state in check.OPEN}
     names = sorted(enabled & set(wanted) if wanted else enabled)
@@ -96,7 +100,11 @@ def find(
     *,
     seconds: float = SECONDS,
 ) -> Market:
-    """Ask all regions in parallel; those that do not answer within `seconds` are in `unknown`."""
+    """Return what the regions offer; they are asked in parallel, for at most `seconds`.
+
+    price_list: the region whose Price List is read. `unknown` of the result has an entry for each
+        region that did not answer in time.
+    """
     market, ends = Market(), time.monotonic() + seconds
     ask = partial(offers.on_demand_prices, price_list, need.instance_type, now.date())
     prices = market.attempt("all regions", "on-demand price", ask) or {}
@@ -131,7 +139,7 @@ def _answers(
 
 
 def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, Price]) -> Market:
-    """Return what one region offers; `prices`: the on-demand prices by region."""
+    """Return what one region offers; `prices`: the on-demand price of a node by region."""
     market = Market()
     kind = need.instance_type
     zones = market.attempt(region.name, "offerings", lambda: zones_that_offer(region, kind))

@@ -44,7 +44,10 @@ def merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """The nodes that the plan needs, and how many minutes a first run needs them."""
+    """The nodes that the experiment needs, and for how many minutes a first run needs them.
+
+    vcpus: of all nodes together.
+    """
 
     instance_type: str
     vcpus: int
@@ -69,8 +72,9 @@ class Need:
 class Offer:
     """Nodes that AWS sells in a zone: by the hour (EC2 may lack capacity), or as a Capacity Block.
 
-    usd: what the plan costs with this offer.
-    use: how much of the paid time the plan uses, as text.
+    usd: the cost of a first run with this offer, on all its nodes, in US dollars.
+    when: when the nodes can be had, as text.
+    use: how much of the paid time a first run uses, as text.
     purchase: lines that say how to buy the block; empty for nodes that a deploy starts.
     capacity: the keys of `aws.capacity` in an experiment file, without `kind`.
     hindrance: why the offer cannot be bought or used now; empty if no reason is known.
@@ -117,7 +121,7 @@ def usd(text: Any) -> float:
 def on_demand_prices(
     price_list: Region, instance_type: str, today: date, **where: str
 ) -> dict[str, Price]:
-    """Return on-demand prices by region, for Linux; `where`: further filters."""
+    """Return the on-demand price of a Linux instance by region; `where`: further filters."""
     attributes = {
         "instanceType": instance_type,
         "operatingSystem": "Linux",
@@ -152,7 +156,10 @@ def _hourly(product: str) -> Iterator[tuple[str, float]]:
 def spot_prices(
     region: Region, instance_type: str, now: datetime, **where: str
 ) -> Mapping[str, Price]:
-    """Return the Spot price of each zone that has one; `where`: more arguments of the AWS call."""
+    """Return the latest Spot price of each zone that has one.
+
+    where: more arguments of EC2's DescribeSpotPriceHistory.
+    """
     entries = region.list_all(
         f"read the Spot price of {instance_type}",
         "ec2",
@@ -179,8 +186,8 @@ def _spot_price(history: list[tuple[datetime, float]], today: date) -> Price:
     return Price(usd_per_hour=max(history)[1], as_of=today, source=source)
 
 
-# A Capacity Block lasts 1 to 14 days, or 3 to 26 whole weeks (Amazon EC2 User Guide); the numbers
-# of instances are the console's. Blocks end at 11:30 UTC, so one may be shorter than requested.
+# A Capacity Block lasts 1 to 14 days, or 3 to 26 whole weeks (Amazon EC2 User Guide); its sizes, in
+# instances, are those of EC2's console. Blocks end at 11:30 UTC, so one may be shorter than wanted.
 _DAYS = (*range(1, 15), *range(21, 183, 7))
 _SIZES = (1, 2, 4, 8, 16, 32, 64)
 
@@ -189,7 +196,7 @@ _ID = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
 def block_offerings(region: Region, need: Need, now: datetime) -> list[Mapping[str, Any]]:
-    """Return the Capacity Blocks on offer, of the shortest length that covers the worst case."""
+    """Return EC2's offers of Capacity Blocks, of the shortest length that covers the worst case."""
     hours = (need.minutes.worst * 60 + deployment.BLOCK_MARGIN_SECONDS) / 3600
     days = next((days for days in _DAYS if 24 * days >= hours), _DAYS[-1])
     size = next((size for size in _SIZES if size >= need.nodes), need.nodes)
@@ -239,7 +246,7 @@ def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datet
 
 
 def _use_of_block(hours: float, need: assumptions.Bounds) -> str:
-    # The block's nodes are released before its end.
+    # EKS releases the block's nodes BLOCK_MARGIN_SECONDS before the block ends.
     usable = hours - deployment.BLOCK_MARGIN_SECONDS / 3600
     used = assumptions.Bounds(min(need.best, usable), min(need.worst, usable))
     left = assumptions.Bounds(usable - used.worst, usable - used.best)
