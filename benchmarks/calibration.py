@@ -2,10 +2,10 @@
 
     python -m benchmarks.calibration [--runs 400] [--processes 2] [--table starts]
 
-`cells.yaml` has the tables: a row is a `planted.Cell` with its settings. For each cell, runs are
-simulated round by round until the deployed stopping rule (`Rounds`) ends them, and the deployed
-verdict judges them. docs/calibration.md explains the columns. All random numbers are seeded, so a
-table is the same each time.
+`cells.yaml` has the tables: a row is a cell (`planted.Cell`), the truth and the disturbances of
+simulated runs. For each cell, runs are simulated round by round until the deployed stopping rule
+(`Rounds`) ends them, and the deployed verdict judges them. docs/calibration.md explains the
+columns. All random numbers are seeded, so a table is the same each time.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from draftworth.report.sentences import rare_sentences
 class JudgedRun:
     """The verdict of a simulated run at one load, and how many rounds the load had.
 
-    truth: the true cost ratio, averaged over the repetitions that were measured.
+    truth: the true cost ratio, averaged over the server starts (repetitions) that were measured.
     """
 
     comparison: verdict.Comparison
@@ -102,7 +102,7 @@ def _share_of(name: Judgement, judged: Sequence[JudgedRun]) -> float:
 
 
 def _coverage(cell: Cell, judged: Sequence[JudgedRun]) -> float:
-    # A run without an interval is not counted as wrong.
+    # A run without an interval counts as one whose interval holds the truth.
     return fmean(o.covers(cell.cost_ratio) is not False for o in judged)
 
 
@@ -126,7 +126,7 @@ def _judged(name: Judgement) -> Column:
     return _figure(lambda o: o.comparison.judgement == name)
 
 
-# By heading: a function from a cell and its judged runs to the text in the table.
+# By column heading: a function from a cell and its judged runs to the text in the table.
 COLUMNS: Mapping[str, Column] = {
     "world": lambda c, _: c.name,
     "truth": lambda c, _: f"{c.cost_ratio:.3f}",
@@ -159,7 +159,7 @@ COLUMNS: Mapping[str, Column] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the tables; return 0."""
+    """Simulate the runs of each table, and print it with a summary; return 0."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=400, help="of each cell (%(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="at once (%(default)s)")
@@ -181,7 +181,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-# The targets: the least coverage and, by true ratio, the largest share of false verdicts "cheaper".
+# The targets: the least share of intervals that hold the true cost ratio and, by true cost ratio,
+# the largest share of false verdicts "cheaper".
 _LEAST_COVERAGE = 0.93
 _MOST_FALSE = {1.0: 0.03, BOUNDARY: 0.045}
 

@@ -40,7 +40,11 @@ TIMEOUT_SECONDS = 180.0  # for one client in one table
 
 
 def tried(client: str, spec: TimelineSpec, streams: int, requests: int) -> Trial:
-    """Run a client against the truth server; DraftworthError: the client failed or cannot run."""
+    """Run a client against a server that sends chunks at known times, and return both's times.
+
+    spec: the server's timeline. streams: requests in flight. DraftworthError: the client failed or
+    cannot run.
+    """
     about = CLIENTS[client]
     if streams > about.get("most_streams", streams):
         raise DraftworthError(f"one machine gets at most {about['most_streams']} streams")
@@ -67,7 +71,11 @@ def tried(client: str, spec: TimelineSpec, streams: int, requests: int) -> Trial
 
 
 def figures_of(trial: Trial) -> dict[str, float]:
-    """Return a client's figures by name; an error is the client's figure minus the true one."""
+    """Return a client's figures by name; an error is the client's figure minus the true one.
+
+    late: how much later than due the server wrote a chunk. queued: from a request's arrival in the
+    kernel until the server had read it. single: of single requests; NaN if the client reports none.
+    """
     ttft_ms, true_ttft_ms = trial.reported("ttft_ms"), trial.true("ttft_ms")
     itl_ms = statistics.median(trial.reported("itl_ms"))
     late_ms = [late * 1e3 for truth in trial.truths for late in truth.lateness_s]
@@ -108,7 +116,10 @@ COLUMNS = {
 
 
 def table(clients: Sequence[str], spec: TimelineSpec, streams: int, requests: int) -> str:
-    """Return a table in Markdown; a client that failed has the reason in place of its figures."""
+    """Run the clients and return their figures as a table in Markdown.
+
+    A client that failed has the reason in place of its figures.
+    """
     lines = [["client", *COLUMNS], ["---"] * (len(COLUMNS) + 1)]
     for client in clients:
         try:
@@ -123,7 +134,7 @@ def table(clients: Sequence[str], spec: TimelineSpec, streams: int, requests: in
 
 
 def main() -> None:
-    """Measure all clients and print the tables."""
+    """Measure the clients, and print a table for each window and number of streams."""
     parser = argparse.ArgumentParser(description="clients against a server with known times")
     parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=list(CLIENTS))
     parser.add_argument("--streams", nargs="+", type=int, default=[1, 8, 64, 256])

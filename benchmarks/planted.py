@@ -1,9 +1,10 @@
 """Simulates runs whose true cost ratio is known: the blocks that a load generator would write.
 
-The prompts' cost ratios are log-normal with the cell's `cost_ratio` as their mean, so a few prompts
-differ much. Output lengths vary by prompt. Each block's cost has a random error (3%), and so has
-each request's (2%). With a drift, costs rise (in half of the runs) or fall from the first block to
-the last. Each start of the servers multiplies the variant's cost by a log-normal factor (mean 1).
+A `Cell` says what is true. The prompts' cost ratios are log-normal with its `cost_ratio` as their
+mean, so a few prompts differ much. Output lengths vary by prompt. Each block's cost has a random
+error (3%), and so has each request's (2%). With a drift, costs rise (in half of the runs) or fall
+from the first block to the last. Each start of the servers multiplies the variant's cost by a
+log-normal factor (mean 1).
 """
 
 import math
@@ -31,7 +32,7 @@ SAMPLING = Sampling(
     target_interval_width=0.1,
     warmup_requests=0,
 )
-# The cost ratio below which a variant is cheaper per token.
+# Only at a cost ratio below this is a verdict of "cheaper per token" true.
 BOUNDARY = 1 / (1 + INDIFFERENCE)
 _BLOCK_ERROR, _REQUEST_ERROR, _LENGTH_SPREAD, _TTFT_SPREAD = 0.03, 0.02, 0.4, 0.1
 _MEAN_TOKENS, _PREFILL_S = 300, 0.05
@@ -57,11 +58,13 @@ class Cell:
         fail, at a random moment. time_outs: share of the variant's requests that time out.
     failures: share of the variant's requests that take `FAILURE_FACTOR` times as long and then
         fail. The others are faster, so that `cost_ratio` stays true.
-    repetitions: number of starts. between: standard deviation of the logarithm of the factor by
-        which a start changes the variant's cost. loads: number of measured loads, which share the
-        rounds.
-    slots: in each run, all costs in the second slot have one random factor; this is the standard
-        deviation of its logarithm. A control's two servers differ by it and by a start's factor.
+    repetitions: how often the servers are started. between: standard deviation of the logarithm of
+        the factor by which a start changes the variant's cost.
+    loads: number of measured loads, which share the rounds.
+    control: whether the baseline is also measured against itself on a second server.
+    slots: in each run, all costs in the second slot (the devices of one server) have one random
+        factor; this is the standard deviation of its logarithm. The two servers of a control differ
+        by this factor and by that of a start.
     weights: each case's share of the traffic, if each case is a prompt class; empty: one class.
     prompts_of, tokens_of: each case's number of prompts, and the factor on its output tokens.
         If they are empty, each case has `prompts` prompts and the factor 1.
@@ -158,7 +161,7 @@ class PlantedRun:
         self._generator = random.Random(seed)  # noqa: S311 (reproducible draws, not a secret)
         self._cases = {f"case-{i}": _prompts(cell, i, self._generator) for i in range(cell.cases)}
         self._drift = cell.drift * self._generator.choice((-1, 1))
-        # A separate generator, so that cells with other repetitions have the same prompts.
+        # A separate generator, so that cells that differ only in `repetitions` have equal prompts.
         of_starts = random.Random(f"starts {seed}")  # noqa: S311
         self.starts, self._control_starts = (
             [_start(cell, of_starts) for _ in range(cell.repetitions)] for _ in range(2)
@@ -175,7 +178,7 @@ class PlantedRun:
             self.add(turn)
 
     def add(self, turn: Round) -> None:
-        """Simulate a round's blocks in a deployed run's order; append the blocks to `blocks`."""
+        """Simulate the round `turn` in a deployed run's order, and add its blocks to `blocks`."""
         cell = self.cell
         per_round = cell.sampling.requests_per_round
         last = cell.rounds * len(self._cases) * 2
@@ -343,7 +346,10 @@ def _failed(prompt: PlantedPrompt, error_code: int) -> RequestRecord:
 
 
 def _together(cell: Cell, sent: Iterator[RequestRecord]) -> Iterator[RequestRecord]:
-    """Yield a block's measured requests, with the latencies of a server that they share."""
+    """Yield a block's measured requests, with the latencies of a server that they share.
+
+    sent: an endless supply of requests, whose E2E is taken as the time that they decode.
+    """
     records: list[RequestRecord] = []
 
     def decoding_s() -> Iterator[float]:
@@ -366,7 +372,7 @@ def _together(cell: Cell, sent: Iterator[RequestRecord]) -> Iterator[RequestReco
 
 
 def planted_spec(cell: Cell) -> RunSpec:
-    """Return a run specification for the stopping rule; no requests are sent with it."""
+    """Return a cell's run specification, for the stopping rule; no requests are sent with it."""
     return RunSpec(
         experiment=CLASS,
         endpoints=tuple(

@@ -2,10 +2,11 @@
 
     python -m benchmarks.published_acceptance
 
-`published_acceptance.json` has the mean tokens of a step by window, for draft heads of five model
-families. From each choice of one, two or three windows of such a curve, the search's own
-`from_means` predicts the curve's other windows. The `usual_fall` of `from_means` is fitted to the
-other families, so no family predicts itself. docs/calibration.md explains the columns.
+`published_acceptance.json` has the mean tokens per step by window (a curve), for draft heads of
+five model families. From each choice of one, two or three windows of a curve, the search's own
+`from_means` predicts the curve's other windows. Its `usual_fall`, the factor by which acceptance
+decays from one drafted token to the next, is fitted to the other families, so no family predicts
+itself. docs/calibration.md explains the columns.
 """
 
 import json
@@ -24,12 +25,13 @@ from rich.table import Table
 from draftworth.records.search_result import Candidate
 from draftworth.searching.predicted_tokens_per_step import from_means
 
+# The decay factors of acceptance from which `fitted_fall` chooses.
 FALLS = tuple(hundredths / 100 for hundredths in range(88, 101))
 _NORMAL_95 = 1.96
 _CLASS = "coding"
 
 
-# The published mean tokens of a step, by window.
+# The published mean tokens per step, by window.
 Curve = Mapping[int, float]
 
 
@@ -37,7 +39,8 @@ Curve = Mapping[int, float]
 class PredictionError:
     """The error of a prediction for one window.
 
-    error: log(predicted / published). deviation: the standard deviation that the prediction claims.
+    error: log(predicted / published tokens per step). deviation: the standard deviation that the
+        prediction claims for this error.
     is_beyond: whether the window is longer than every window from which it was predicted.
     """
 
@@ -76,9 +79,10 @@ def errors(curve: Curve, *, measured: int, usual_fall: float) -> Iterator[Predic
 
 
 def fitted_fall(left_out: str = "") -> float:
-    """Return the `usual_fall` (see `from_means`) that fits all families but `left_out` best.
+    """Return the decay factor of acceptance that fits all model families but `left_out` best.
 
-    With it, predictions from one measured window have the least mean absolute error.
+    With it as `usual_fall` of `from_means`, predictions from one window have the least mean
+    absolute error.
     """
     other_curves = [
         curve for family, of_family in curves().items() if family != left_out for curve in of_family
@@ -97,7 +101,7 @@ def covered(errors_: Sequence[PredictionError]) -> float:
 
 
 def main() -> None:
-    """Print the table; each family's `usual_fall` is fitted to the other families."""
+    """Print the prediction errors by number of known windows and by model family."""
     headings = "measured", "family", "windows", "predictions", "mean error", "bias", "worst"
     table = Table(*headings, "covers", box=SIMPLE)
     falls = {family: fitted_fall(family) for family in curves()}

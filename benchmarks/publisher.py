@@ -46,7 +46,7 @@ class MemoryAws:
         return {"Body": io.BytesIO(self.data), "ETag": "etag", "LastModified": written}
 
     def put_object(self, **_: object) -> dict[str, Any]:
-        """Accept every claim on a file, because there is no other publisher here."""
+        """Accept the object with which a publisher reserves a file: it has no rival here."""
         return {"ETag": "etag"}
 
     def put_metric_data(self, **_: object) -> None:
@@ -54,7 +54,7 @@ class MemoryAws:
 
 
 def block_of(requests: int, seconds_per_request: float) -> BlockResult:
-    """Return a block in which all figures of all requests differ."""
+    """Return a result file's content, with `requests` requests whose figures all differ."""
     rng = random.Random(1)  # noqa: S311 (figures, no secret)
     return BlockResult(
         run_id="benchmark",

@@ -2,9 +2,10 @@
 
     python -m benchmarks.search [--runs 5] [--processes 2]
 
-A scenario has a known text, device, way to count tokens (`scenarios.yaml`) and measurement error
-(docs/search.md). The deployed search (`draftworth/searching`) chooses what to measure until it
-ends. All random numbers are seeded, so the tables are the same each time.
+A scenario has a simulated text, a device, a number of unchecked tokens (`scenarios.yaml`) and an
+error of measurement (docs/search.md); its true costs are known. The deployed search
+(`draftworth/searching`) chooses what to measure until it ends. All random numbers are seeded, so
+the tables are the same each time.
 """
 
 import argparse
@@ -36,25 +37,29 @@ FIRST_WINDOW = 3
 WITHIN = 0.03
 TARGET = 0.95
 PROMPTS, TOKENS = 16, 200
-# The second draft's size divided by the first's; the standard deviation of log(its cost factor).
+# The second draft model's size divided by the first's, and the standard deviation of the logarithm
+# of the random factor on the second's cost.
 SECOND_SIZE, SIZE_DEVIATION = 0.35, 0.2
-# Standard deviation of a measured cost's logarithm; share of tokens that a forecast gets wrong.
+# The standard deviation of a measured cost's logarithm.
 MEASURING_DEVIATION = 0.0125
+# The share of tokens that a forecast gets wrong, because the server computes with other rounding.
 NUMERICS = 0.003
-# In each class, BLOCKS blocks of REQUESTS requests are measured. Prompts differ in cost: log(cost)
-# has this standard deviation over prompts, which is the same for all candidates.
+# In each prompt class, BLOCKS blocks of REQUESTS requests are measured.
 BLOCKS, REQUESTS = 4, 8
+# The standard deviation of log(cost) over prompts; it is the same for all candidates.
 PROMPTS_DIFFER = 0.2
-# A head's probability of a right token is multiplied by this per earlier token of the step.
+# A head's probability of a right token is multiplied by this factor for each earlier token of the
+# step.
 HEAD_FALL = 0.95
-# Standard deviation of a step's cost between windows.
+# The relative standard deviation of a window's true step cost around `Device.step_cost`.
 UNEVEN = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """A text to generate. right: (prompt class, share of its tokens that a draft predicts).
+    """A simulated kind of text that a server generates.
 
+    right: (prompt class, share of its tokens that a draft predicts rightly), for each class.
     lasting: from 0 (right tokens are independent) to 1 (right tokens come in long runs).
     """
 
@@ -65,8 +70,9 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A device with the parts of a step's cost. The unit is the cost of a step without a draft.
+    """A simulated device, as the parts of a decoding step's cost on it.
 
+    The unit of all costs is the cost of a step without a draft.
     fixed: added to each step. per_drafted, per_checked: added for each drafted or checked token.
     jump: added for each number in `jump_at` that is less than the step's checked tokens + 1.
     """
@@ -79,7 +85,10 @@ class Device:
     jump: float = 0.4
 
     def step_cost(self, candidate: Candidate, draft_size: float) -> float:
-        """Return a step's cost. draft_size: factor on the cost of a drafted token."""
+        """Return a step's cost, in steps without a draft.
+
+        draft_size: factor on the cost of a drafted token.
+        """
         return (
             1
             + self.fixed
@@ -91,14 +100,15 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of search.
+    """A kind of simulated search, by what drafts there are and what is known of them.
 
-    drafts: how many draft models (`reads_text`) or heads. prior: `Search.step_cost_per_draft`.
-    share: the share of all candidates that may be measured, on average.
+    drafts: how many draft models (if `reads_text`) or heads are compared.
+    prior: lowest and highest published cost of a drafted token (`Search.step_cost_per_draft`).
+    share: the target for the share of all candidates that are measured, on average.
     has_forecast: whether there are estimates of accepted tokens before the search. Without them a
         draft model, like a head, is judged only by the tokens per step of its measured windows.
     has_counters: whether the server counts the accepted tokens at each depth. Without counters only
-        the mean tokens of a chunk are known. prompts: number of prompts in each prompt class.
+        the mean tokens per streamed chunk are known. prompts: number of prompts in each class.
     fall: factor on a head's probability of a right token, for each earlier token of the step.
     """
 
@@ -129,7 +139,10 @@ BASELINE = {n: ClassTimes(weight=w, first_s=0.003, decoding_s=0.045) for n, w in
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A search with known costs. unchecked: how many drafted tokens of a step are not checked."""
+    """A simulated search whose true costs are known.
+
+    unchecked: how many drafted tokens of a step the target does not check.
+    """
 
     kind: Kind
     text: Text
@@ -138,7 +151,7 @@ class Scenario:
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        # A jump at two tokens can be seen only if the shortest possible window is a candidate.
+        # A jump of a step's cost at two tokens shows only if the shortest window is a candidate.
         first = 1 + self.unchecked if 2 in self.device.jump_at else FIRST_WINDOW
         return tuple(
             Candidate(
@@ -153,7 +166,8 @@ class Scenario:
         )
 
 
-# The texts are first, so that searches that share the draws of a text follow each other.
+# The text is the outermost loop, so that searches that share the cached drafts of a text (`_drawn`)
+# follow each other.
 SCENARIOS = tuple(
     Scenario(kind=kind, text=text, device=device, unchecked=unchecked)
     for text, kind, device, unchecked in product(TEXTS, KINDS, DEVICES, _DECLARED["unchecked"])
@@ -162,15 +176,15 @@ SCENARIOS = tuple(
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOutcome:
-    """A search's result.
+    """The result of a simulated search.
 
-    regret: the chosen cost divided by the lowest cost, minus 1. for_new: the same for other
-        prompts of the same kind.
+    regret: the true cost of the choice divided by the lowest true cost, minus 1.
+    for_new: the regret of this choice for new prompts of the same text.
     measured, candidates: number of measured candidates, and of all candidates.
     sureness: the probability, as the search states it, that no candidate is cheaper than the chosen
-        one by more than `WITHIN`. true: whether this is so by the true costs.
-    near: the number of candidates that cost at most `WITHIN` more than the lowest cost.
-    has_good_one: whether one of these was measured, or the baseline has the lowest cost.
+        one by more than the share `WITHIN`. true: whether none is, by the true costs.
+    near: the number of candidates whose true cost exceeds the lowest by at most the share `WITHIN`.
+    has_good_one: whether a candidate of `near` was measured, or the baseline has the lowest cost.
     """
 
     kind: str
@@ -190,7 +204,7 @@ class SearchOutcome:
 
 
 def planted_search(scenario: Scenario, seed: int) -> SearchOutcome:
-    """Run the deployed search on a scenario to its end."""
+    """Run the deployed search on a scenario to its end, and return how good its choice is."""
     rng = random.Random(seed)  # noqa: S311 (reproducible draws, no secret)
     second = (0.3 + 0.7 * SECOND_SIZE) * math.exp(rng.gauss(0, SIZE_DEVIATION))
     candidates, kind = scenario.candidates, scenario.kind
@@ -265,9 +279,10 @@ def _cost(step_cost: float, draft: "Draft", checked: int) -> float:
 
 
 def _measured(truth: float, prompts: int, rng: random.Random) -> MeasuredCandidate:
-    """Return the true cost with a random error, and the deviation that simulated requests show.
+    """Return a candidate as measured: its true cost with a random error, and the error's estimate.
 
-    Half of the variance is between blocks, half between requests.
+    The standard deviation is estimated from simulated requests, as a run does it. Half of the
+    error's variance is between blocks, half between requests.
     """
     noise = MEASURING_DEVIATION / math.sqrt(2 * sum(w**2 for w in WEIGHTS.values()))
     parts, error = [], 0.0
@@ -306,7 +321,10 @@ def _yields(
 
 
 def _luck(text: Text, right: float, rng: random.Random) -> Iterator[float]:
-    """Yield each position's probability of a right token: high or low for stretches of text."""
+    """Yield the probability that the draft predicts it, for each token of an output.
+
+    It is high or low for stretches of text, and `right` on average.
+    """
     spread = min(right, 1 - right) * (0.8 if text.lasting else 0.0)
     state = rng.choice((-1, 1))
     for _ in range(TOKENS):
@@ -319,11 +337,12 @@ Accepted = Mapping[str, Sequence[Sequence[int]]]
 
 
 class Draft:
-    """A draft with the steps that it makes on one random text.
+    """A simulated draft model or head, with its hits on the outputs of one random text.
 
     accepted: by prompt class, for each prompt and each position of its output: how many of the next
         tokens the draft gets right before a miss.
-    forecast: the draft as an estimate predicts it before the search; None: it cannot be predicted.
+    forecast: the draft as an estimate before the search predicts it; None for a head, which no
+        estimate can predict.
     """
 
     def __init__(self, accepted: Accepted, forecast: "Draft | None" = None) -> None:
@@ -353,7 +372,7 @@ class Draft:
 
 
 def _draft_model(text: Text, prompts: int, rng: random.Random) -> Draft:
-    """Return a random draft: whether a position is a hit does not depend on where a step starts."""
+    """Return a random draft model: it predicts a token rightly or not, wherever a step starts."""
 
     def of_prompt(right: float) -> float:
         drawn = right + rng.gauss(0, 0.3 * min(right, 1 - right))
@@ -373,7 +392,10 @@ def _draft_model(text: Text, prompts: int, rng: random.Random) -> Draft:
 
 
 def _runs(hits: Mapping[str, Sequence[Sequence[bool]]]) -> Accepted:
-    """Return how many hits follow each position before the next miss or the end of the output."""
+    """Return how many hits follow each position before the next miss or the end of the output.
+
+    hits: by prompt class, for each token of each output: whether the draft predicts it rightly.
+    """
 
     def of_output(output: Sequence[bool]) -> list[int]:
         return [*accumulate(output[-2::-1], lambda run, hit: run + 1 if hit else 0, initial=0)][
@@ -384,7 +406,10 @@ def _runs(hits: Mapping[str, Sequence[Sequence[bool]]]) -> Accepted:
 
 
 def _head(text: Text, prompts: int, fall: float, rng: random.Random) -> Draft:
-    """Return a random draft whose hits depend on where a step starts and get rarer within it."""
+    """Return a random head: its hits depend on where a step starts, and get rarer within the step.
+
+    fall: factor on the probability of a hit, for each earlier token of the step.
+    """
     falls = [fall**depth for depth in range(FIRST_WINDOW + WINDOWS)]
 
     def accepted(places: Sequence[float], position: int) -> int:
@@ -408,8 +433,9 @@ def _drawn(
 ) -> Draft:
     """Return a random draft for a text; equal arguments always give an equal draft.
 
-    run: number of the simulated search. reads_text: a draft model, else a head. prompts: number
-    in each class. fall: factor on a head's acceptance for each further token of a step.
+    run: number of the simulated search. reads_text: whether it is a draft model; if not, a head.
+    prompts: number of prompts in each prompt class. fall: factor on a head's probability of a right
+    token, for each earlier token of the step.
     """
     rng = random.Random(random.Random(f"{text.name}/{draft}/{run}").random())  # noqa: S311
     # The second draft is right less often.
@@ -421,13 +447,13 @@ def _drawn(
 
 
 def outcomes(runs: int, processes: int) -> list[SearchOutcome]:
-    """Run the search of each scenario `runs` times, in `processes` processes."""
+    """Run each scenario's search `runs` times in `processes` processes; return all results."""
     of_a_text = len(SCENARIOS) // len(TEXTS)
     with ProcessPoolExecutor(processes) as pool:
         return [*pool.map(planted_search, SCENARIOS * runs, count(), chunksize=of_a_text)]
 
 
-# By heading: a function from the searches of a row to the text in the table.
+# By column heading: a function from the searches of a row to the text in the table.
 COLUMNS: Mapping[str, Callable[[Sequence[SearchOutcome]], str]] = {
     "searches": lambda searches: str(len(searches)),
     "within 3%": lambda searches: f"{fmean(o.is_right for o in searches):.1%}",
@@ -441,7 +467,7 @@ COLUMNS: Mapping[str, Callable[[Sequence[SearchOutcome]], str]] = {
     "said to be sure": lambda searches: f"{fmean(o.sureness for o in searches):.1%}",
     "true": lambda searches: f"{fmean(o.true for o in searches):.1%}",
 }
-# Further columns for the table of cells, with possible reasons for a bad cell.
+# Further columns for the table with a row for each kind and device: why a row may be bad.
 REASONS: Mapping[str, Callable[[Sequence[SearchOutcome]], str]] = {
     "none measured": lambda searches: f"{fmean(not o.has_good_one for o in searches):.1%}",
     "windows within 3%": lambda searches: f"{fmean(o.near for o in searches):.1f}",
@@ -449,7 +475,10 @@ REASONS: Mapping[str, Callable[[Sequence[SearchOutcome]], str]] = {
 
 
 def main() -> int:
-    """Print a row for each kind, and for each kind on each device; return 1 if a kind misses."""
+    """Print a row for each kind of search, then for each kind on each device.
+
+    Return 1 if a kind misses the targets, otherwise 0.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5, help="searches of each scenario")
     parser.add_argument("--processes", type=int, default=2)

@@ -2,8 +2,9 @@
 
     python -m benchmarks.synth [--rounds 5]
 
-The empty cluster (the floor) is an app with only an `aws_eks_v2.Cluster` and the same CDK context.
-Both apps find the bytecode that a first run has written, and both have one V8 helper thread.
+The empty cluster (the floor) is a CDK app with only an `aws_eks_v2.Cluster` and the context of the
+full app. Both apps find the bytecode that a first run has written, and both have one V8 helper
+thread.
 """
 
 import argparse

@@ -32,7 +32,7 @@ SHAPE = RequestShape(
 
 
 def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[Measured]:
-    """Send `requests` requests, of which `streams` are in flight at the same time."""
+    """Send `requests` requests, with `streams` in flight at the same time; return all results."""
     client = Client(base_url=url, shape=SHAPE)
     planned = [
         Planned(
@@ -48,10 +48,11 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[
     measured: list[Measured] = []
 
     async def send() -> None:
-        # There are no warm-up requests and no fillers: all compared clients send the same requests.
+        # Unlike a run, this sends no warm-up requests and none that only keep up the load until the
+        # end, because all compared clients must send the same requests.
         sent = await engine.send(client, Batch(measured=planned), in_flight, seed=0)
-        # Not returned, because `asyncio.run` formats the result as text (Python 3.11), which would
-        # take long here.
+        # The requests are not returned, because `asyncio.run` formats a result as text (Python
+        # 3.11), which would take long here.
         measured.extend(sent.measured)
 
     asyncio.run(send())
@@ -59,7 +60,7 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[
 
 
 def main() -> None:
-    """Send the requests and print the figures."""
+    """Send the requests, and print a line of JSON with the figures of each."""
     url, streams, requests = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     if sys.argv[4:] == ["--ray"]:
         # This is imported here, because only some environments have Ray.
