@@ -26,9 +26,9 @@ from draftworth.truth.token_timeline import TimelineSpec
 from draftworth.truth.trial import Trial, attempt, filled
 
 ROOT = Path(__file__).resolve().parents[1]
-# A tokenizer for peers that need one. Each printable ASCII character is a token, as in the server's
-# text, so a client that tokenizes the whole text or its chunks counts the same tokens as the
-# server. Decoding any tokens and encoding them again gives the same tokens, as peers assume.
+# A tokenizer for clients that need one. Each printable ASCII character is a token, as in the
+# server's text, so a client that tokenizes the whole text or its chunks counts the same tokens as
+# the server. Decoding any tokens and encoding them again gives the same tokens, as clients assume.
 TOKENIZER = ROOT / "benchmarks" / "tokenizer"
 _DECLARED = tomllib.loads((ROOT / "benchmarks" / "fidelity.toml").read_text(encoding="utf-8"))
 CLIENTS: Mapping[str, dict[str, Any]] = _DECLARED["clients"]

@@ -22,7 +22,8 @@ COSMIC_RAY = ROOT / ".mutants-venv" / "bin" / "cosmic-ray"
 TEST_SECONDS = 120.0
 SAMPLE = 40
 SEED = 21
-# Operators that are left out: `X | None` in annotations, and the removal of decorators.
+# The operators of cosmic-ray that are not used: one changes `X | None` in annotations, the other
+# removes decorators.
 LEFT_OUT = "core/ReplaceBinaryOperator_BitOr_%", "core/RemoveDecorator"
 
 SUBJECTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))

@@ -42,7 +42,7 @@ PROMPTS, TOKENS = 16, 200
 SECOND_SIZE, SIZE_DEVIATION = 0.35, 0.2
 # The standard deviation of a measured cost's logarithm.
 MEASURING_DEVIATION = 0.0125
-# The share of tokens that a forecast gets wrong, because the server computes with other rounding.
+# The share of tokens at which a forecast and the server differ, as they may by numeric rounding.
 NUMERICS = 0.003
 # In each prompt class, BLOCKS blocks of REQUESTS requests are measured.
 BLOCKS, REQUESTS = 4, 8
@@ -438,7 +438,7 @@ def _drawn(
     token, for each earlier token of the step.
     """
     rng = random.Random(random.Random(f"{text.name}/{draft}/{run}").random())  # noqa: S311
-    # The second draft is right less often.
+    # The second draft predicts fewer tokens rightly than the first.
     factor = 1 if draft == "draft0" else 0.9
     of_draft = replace(text, right=tuple((n, r * factor) for n, r in text.right))
     return (

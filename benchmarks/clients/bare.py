@@ -12,7 +12,7 @@ import sys
 import time
 from urllib.parse import urlsplit
 
-# (send time, [(time, bytes) of all received data]); times are in ns.
+# Of one request: (send time, [(arrival time, bytes) of all received data]); times are in ns.
 Arrivals = tuple[int, list[tuple[int, bytes]]]
 
 

@@ -23,11 +23,11 @@ from draftworth.serving.dialects import KEY_LENGTH
 from draftworth.terminal import table_lines
 from draftworth.untrusted import TooLargeError, read_at_most
 
-# A folder without a manifest may belong to a running upload until this time after its newest file:
-# the uploader stops its retries after half an hour.
+# A folder without a manifest may belong to a running upload while its newest file is younger than
+# this: the uploader stops its retries after half an hour.
 LEFTOVER_AGE = timedelta(hours=1)
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
-# An object of a bucket, as `list_objects_v2` returns it.
+# An object of an S3 bucket, as boto3's `list_objects_v2` returns it.
 Entry = Mapping[str, Any]
 
 

@@ -97,8 +97,8 @@ def find(kind: Kind, scope: Scope) -> Iterator[Leftover]:
     seen = set[tuple[str, str]]()
     for entry in _entries(kind, scope):
         values = {**_values(scope), "aws": f"aws {kind.lists[0]} --region {scope.region}", **entry}
-        # Schedules in different groups may have the same name; the command differs by group.
         id_, remove = (text.format_map(values) for text in (kind.id, kind.remove))
+        # Schedules in different groups may have the same id; the command `remove` has the group.
         if (id_, remove) in seen or not _is_ours(kind, scope, entry, id_):
             continue
         seen.add((id_, remove))

@@ -17,8 +17,8 @@ from draftworth.untrusted import one_line
 
 _REQUEST_IDS = ("x-amz-request-id", "x-amzn-requestid")
 _EXCERPT_BYTES = 60
-# The root element of the answer by S3 operation, which botocore's model lacks. Only operations that
-# are used here need one, if a valid answer of theirs can be empty.
+# The root element of an S3 operation's answer, because botocore's model lacks it. These are the
+# operations that this package calls and whose valid answer can be empty.
 _S3_ROOTS = {
     "DeleteObjects": "DeleteResult",
     "GetBucketTagging": "Tagging",
