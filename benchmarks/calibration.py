@@ -35,7 +35,7 @@ from draftworth.report.sentences import rare_sentences
 class JudgedRun:
     """The verdict of a simulated run at one load, and how many rounds were measured at this load.
 
-    truth: the true cost ratio, averaged over the repetitions that were measured.
+    truth: the true cost ratio, averaged over the server starts (repetitions) that were measured.
     """
 
     comparison: verdict.Comparison
@@ -159,7 +159,7 @@ COLUMNS: Mapping[str, Column] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the tables; return 0."""
+    """Simulate the runs of each table, and print it with a summary; return 0."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=400, help="of each cell (%(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="at once (%(default)s)")

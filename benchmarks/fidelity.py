@@ -135,7 +135,7 @@ def table(clients: Sequence[str], spec: TimelineSpec, streams: int, requests: in
 
 
 def main() -> None:
-    """Measure all clients and print the tables."""
+    """Measure the clients, and print a table for each window and number of streams."""
     parser = argparse.ArgumentParser(description="clients against a server with known times")
     parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=list(CLIENTS))
     parser.add_argument("--streams", nargs="+", type=int, default=[1, 8, 64, 256])

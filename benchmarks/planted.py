@@ -371,7 +371,7 @@ def _together(cell: Cell, sent: Iterator[RequestRecord]) -> Iterator[RequestReco
 
 
 def planted_spec(cell: Cell) -> RunSpec:
-    """Return a run specification for the stopping rule; no requests are sent with it."""
+    """Return a cell's run specification, for the stopping rule; no requests are sent with it."""
     return RunSpec(
         experiment=CLASS,
         endpoints=tuple(

@@ -25,6 +25,7 @@ from rich.table import Table
 from draftworth.records.search_result import Candidate
 from draftworth.searching.predicted_tokens_per_step import from_means
 
+# The decay factors of acceptance from which `fitted_fall` chooses.
 FALLS = tuple(hundredths / 100 for hundredths in range(88, 101))
 _NORMAL_95 = 1.96
 _CLASS = "coding"

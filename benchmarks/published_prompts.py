@@ -30,7 +30,7 @@ def prompt_files(description: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _prompt(description: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the instruction and as many lines as `prompt_tokens` allows.
+    """Return the instruction and as many lines as `prompt_tokens` allows; few lines are repeated.
 
     The last line is cut to as many characters as tokens are left, as llmperf cuts it.
     """

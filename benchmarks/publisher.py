@@ -54,7 +54,7 @@ class MemoryAws:
 
 
 def block_of(requests: int, seconds_per_request: float) -> BlockResult:
-    """Return a block in which all figures of all requests differ."""
+    """Return a result file's content, with `requests` requests whose figures all differ."""
     rng = random.Random(1)  # noqa: S311 (figures, no secret)
     return BlockResult(
         run_id="benchmark",

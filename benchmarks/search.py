@@ -2,9 +2,10 @@
 
     python -m benchmarks.search [--runs 5] [--processes 2]
 
-A scenario has a known text, device, way to count tokens (`scenarios.yaml`) and measurement error
-(docs/search.md). The deployed search (`draftworth/searching`) chooses what to measure until it
-ends. All random numbers are seeded, so the tables are the same each time.
+A scenario has a simulated text, a device, a number of unchecked tokens (`scenarios.yaml`) and an
+error of measurement (docs/search.md); its true costs are known. The deployed search
+(`draftworth/searching`) chooses what to measure until it ends. All random numbers are seeded, so
+the tables are the same each time.
 """
 
 import argparse
@@ -44,9 +45,9 @@ MEASURING_DEVIATION = 0.0125
 # Share of tokens for which a forecast is wrong on whether the draft predicts them, because the
 # server's arithmetic rounds differently.
 NUMERICS = 0.003
-# In each class, BLOCKS blocks of REQUESTS requests are measured. Prompts differ in cost: log(cost)
-# has this standard deviation over prompts, which is the same for all candidates.
+# In each prompt class, BLOCKS blocks of REQUESTS requests are measured.
 BLOCKS, REQUESTS = 4, 8
+# The standard deviation of log(cost) over prompts; it is the same for all candidates.
 PROMPTS_DIFFER = 0.2
 # A draft head's probability of a right token is multiplied by this for each token that it has
 # drafted before in the step.
@@ -70,7 +71,7 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A device with the parts of a step's cost. The unit is the cost of a step without a draft.
+    """A simulated device, as the parts of a decoding step's cost on it.
 
     fixed: added to each step with a draft. per_drafted, per_checked: added for each drafted or
         checked token.
@@ -101,7 +102,7 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of search.
+    """A kind of simulated search, by what drafts there are and what is known of them.
 
     drafts: the number of draft models, if `reads_text`, or else of draft heads.
     prior: the lowest and the highest cost that a drafted token adds to a step, as the search
@@ -179,7 +180,7 @@ SCENARIOS = tuple(
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOutcome:
-    """A search's result.
+    """The result of a simulated search.
 
     regret: the true cost of the chosen candidate divided by the lowest true cost, minus 1.
     for_new: the regret of this choice for other prompts of the same kind.
@@ -443,7 +444,7 @@ def _drawn(
         token of a step.
     """
     rng = random.Random(random.Random(f"{text.name}/{draft}/{run}").random())  # noqa: S311
-    # The second draft is right less often.
+    # The second draft predicts fewer tokens rightly than the first.
     factor = 1 if draft == "draft0" else 0.9
     of_draft = replace(text, right=tuple((n, r * factor) for n, r in text.right))
     return (
@@ -452,7 +453,7 @@ def _drawn(
 
 
 def outcomes(runs: int, processes: int) -> list[SearchOutcome]:
-    """Run the search of each scenario `runs` times, in `processes` processes."""
+    """Run each scenario's search `runs` times in `processes` processes; return all results."""
     of_a_text = len(SCENARIOS) // len(TEXTS)
     with ProcessPoolExecutor(processes) as pool:
         return [*pool.map(planted_search, SCENARIOS * runs, count(), chunksize=of_a_text)]

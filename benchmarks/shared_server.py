@@ -12,9 +12,10 @@ from collections.abc import Iterator
 def served(
     decoding_s: Iterator[float], *, prefill_s: float, in_flight: int, measured: int
 ) -> list[tuple[float, float]]:
-    """Serve requests with these decoding times; return TTFT and E2E (in s) of `measured` of them.
+    """Simulate a server; return the TTFT and E2E (in s) of the `measured` requests after a warm-up.
 
-    decoding_s: yields a time for each request; the first `in_flight` requests are the warm-up.
+    decoding_s: yields each request's decoding time in s. in_flight: number of requests that are
+        served at the same time; the first `in_flight` ones are the warm-up.
     """
     started_s = dict.fromkeys(range(in_flight), 0.0)
     waiting = deque(range(in_flight))

@@ -17,7 +17,7 @@ Arrivals = tuple[int, list[tuple[int, bytes]]]
 
 
 class Bare(asyncio.Protocol):
-    """Keeps (time in ns, bytes) of all data that arrives until the stream ends."""
+    """Keeps (arrival time in ns, bytes) of all data of a response, until its stream ends."""
 
     def __init__(self) -> None:
         self.pieces: list[tuple[int, bytes]] = []
@@ -44,7 +44,10 @@ async def one(url: str, body: bytes) -> Arrivals:
 
 
 async def load(url: str, streams: int, requests: int) -> dict[str, Arrivals]:
-    """Send `requests` requests, of which `streams` are in flight; return the results by prompt."""
+    """Send `requests` requests, with `streams` in flight at the same time.
+
+    Return what arrived, by prompt.
+    """
     options = {"include_usage": True, "continuous_usage_stats": True}
     results = {}
     queue = iter(range(requests))
@@ -61,7 +64,7 @@ async def load(url: str, streams: int, requests: int) -> dict[str, Arrivals]:
 
 
 def chunks(pieces: list[tuple[int, bytes]]) -> list[tuple[int, int]]:
-    """Return (arrival time in ns, tokens so far) of each event that has new tokens."""
+    """Return (arrival time in ns, output tokens so far) of each streamed event with new tokens."""
     counted, total = [], 0
     for at_ns, data in pieces:
         for line in data.split(b"\n"):

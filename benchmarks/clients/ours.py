@@ -52,8 +52,8 @@ def load(engine: LoadEngine, url: str, streams: int, requests: int) -> Sequence[
         # All compared clients send the same requests. So there are no warm-up requests and no
         # fillers, which in a run keep the load complete until the last measured request ends.
         sent = await engine.send(client, Batch(measured=planned), in_flight, seed=0)
-        # Not returned, because `asyncio.run` formats the result as text (Python 3.11), which would
-        # take long here.
+        # The requests are not returned, because `asyncio.run` formats a result as text (Python
+        # 3.11), which would take long here.
         measured.extend(sent.measured)
 
     asyncio.run(send())

@@ -23,11 +23,11 @@ from draftworth.serving.dialects import KEY_LENGTH
 from draftworth.terminal import table_lines
 from draftworth.untrusted import TooLargeError, read_at_most
 
-# A folder without a manifest may belong to a running upload until this time after its newest file:
-# the uploader stops its retries after half an hour.
+# A folder without a manifest may belong to a running upload while its newest file is younger than
+# this: the uploader stops its retries after half an hour.
 LEFTOVER_AGE = timedelta(hours=1)
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
-# An object of a bucket, as `list_objects_v2` returns it.
+# An object of an S3 bucket, as boto3's `list_objects_v2` returns it.
 Entry = Mapping[str, Any]
 
 
@@ -45,7 +45,7 @@ class StoredKey:
     problems: tuple[str, ...]
 
     def loose(self) -> dict[str, list[Entry]]:
-        """Return, by folder, objects that no manifest names: interrupted and running uploads."""
+        """Return the objects that no manifest names (unfinished uploads), by their folder."""
         served_folder = f"{self.manifest.folder}/" if self.manifest else None
         folders: dict[str, list[Entry]] = {}
         for entry in self.objects:
@@ -109,10 +109,12 @@ def removals(
 ) -> tuple[Removal, ...]:
     """Return what can be deleted: objects of unused or `refused` keys, and interrupted uploads.
 
-    used: artifact keys that an experiment needs. refused: those whose graph a server would refuse.
+    used: artifact keys that an experiment needs. refused: artifact keys whose stored graph a server
+        would refuse.
     """
     removals_so_far = []
     for key, entry in sorted(stored.items()):
+        # The manifest is deleted first, even an invalid one, because a starting server reads it.
         first, *further = sorted(
             entry.objects, key=lambda item: item["Key"] != graph_manifests.manifest_key(key)
         )
@@ -131,7 +133,7 @@ def removals(
 
 
 def remove(s3: Any, bucket: str, removal: Removal) -> None:
-    """Delete the objects, the manifest first; raise DraftworthError if S3 keeps one of them."""
+    """Delete a removal's objects, the manifest first; raise DraftworthError if S3 keeps one."""
     names = [entry["Key"] for entry in removal.objects]
     if names[0].endswith(f"/{graph_manifests.MANIFEST_NAME}"):
         s3.delete_object(Bucket=bucket, Key=names.pop(0))
@@ -154,9 +156,9 @@ class Buckets:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The compiled graph that a variant needs, and the state of the bucket for it.
+    """The compiled graph that a variant needs, and what the bucket has of it.
 
-    stored: the objects of the bucket under the artifact key; None: there are none.
+    stored: the objects of the bucket below the artifact key; None if there are none.
     refusal: the reasons why a server would refuse the stored graph; empty if it would not.
     """
 

@@ -84,7 +84,7 @@ def explanation(
 
 
 def error_code(error: ClientError) -> str:
-    """Return AWS's code for the error."""
+    """Return AWS's code for the error, such as `AccessDenied`; empty if it has none."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
@@ -124,7 +124,10 @@ _DELETE_BATCH = 1000
 
 
 def delete_objects(s3: Any, bucket: str, objects: Sequence[Mapping[str, str]]) -> None:
-    """Delete objects, by `Key` and perhaps `VersionId`; raise DraftworthError if S3 keeps one."""
+    """Delete objects, each given as `Key` and perhaps `VersionId`, in batches.
+
+    Raises DraftworthError if S3 does not delete one of them.
+    """
     for start in range(0, len(objects), _DELETE_BATCH):
         batch = list(objects[start : start + _DELETE_BATCH])
         answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})

@@ -31,7 +31,10 @@ _TYPED = re.compile(r"(?P<kind>[^/:]+)[/:](?P<id>.+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The experiment's resources, and (kind, reason) of each kind that could not be listed."""
+    """The experiment's resources that still exist.
+
+    unseen: (kind, error) of each kind of resource that could not be listed.
+    """
 
     leftovers: tuple[Leftover, ...]
     unseen: tuple[tuple[str, str], ...]
@@ -97,6 +100,7 @@ def find(kind: Kind, scope: Scope) -> Iterator[Leftover]:
         # EventBridge schedules in different schedule groups may have the same name, so the command
         # that removes a resource is compared too.
         id_, remove = (text.format_map(values) for text in (kind.id, kind.remove))
+        # Schedules in different groups may have the same id; the command `remove` has the group.
         if (id_, remove) in seen or not _is_ours(kind, scope, entry, id_):
             continue
         seen.add((id_, remove))
@@ -158,7 +162,7 @@ def _is_ours(kind: Kind, scope: Scope, entry: Entry, name: str) -> bool:
 
 
 def parse_arn(arn: str) -> tuple[str, str]:
-    """Return kind and id of an ARN, such as `ec2:subnet` and `subnet-0abc`."""
+    """Return the type and the id in an ARN, such as `ec2:subnet` and `subnet-0abc`."""
     service, resource = arn.split(":", 5)[2], arn.split(":", 5)[5]
     typed = _TYPED.match(resource)
     if service in _UNTYPED or typed is None:
@@ -167,7 +171,10 @@ def parse_arn(arn: str) -> tuple[str, str]:
 
 
 def find_in_tag_index(scope: Scope, *, covered_types: Set[str]) -> Iterator[Leftover]:
-    """Yield the experiment's resources in AWS's tag index, except those of `covered_types`."""
+    """Yield the experiment's resources in AWS's tag index, except those of `covered_types`.
+
+    covered_types: ARN types, such as `ec2:subnet`, that were listed by their own service.
+    """
     index = scope.client("resourcegroupstaggingapi")
     wanted = [{"Key": EXPERIMENT_TAG, "Values": [scope.experiment.name]}]
     arns = "ResourceTagMappingList[].ResourceARN"

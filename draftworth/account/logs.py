@@ -23,7 +23,8 @@ from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.codec import RecordError, load_object
 
 POLL_SECONDS = 5.0
-# Nodes' lines arrive out of order, so each call reads again from this long before the newest line.
+# Log lines of several nodes arrive out of order, so each call begins this long before the newest
+# line that is known.
 OVERLAP_MS = 60_000
 _MOST_MINUTES = 31 * 24 * 60
 _POD = r"[a-z0-9.-]*"
@@ -103,7 +104,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_new(source: Source, since_ms: int, seen: dict[str, int]) -> bool:
-    """Print events not in `seen`, and add them (id: time in ms); return whether any was printed."""
+    """Print the events that are not in `seen`, and add them to it; return whether any was printed.
+
+    since_ms: Unix time in ms from which events are read. seen: each event's Unix time in ms, by id.
+    """
     any_line = False
     for event in source.events(since_ms):
         if event["eventId"] in seen:

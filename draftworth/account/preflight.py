@@ -130,7 +130,7 @@ def results(situation: Situation) -> Iterator[tuple[str, CheckResult]]:
 
 
 def result_of(one: Check, situation: Situation) -> CheckResult:
-    """Run a check; an error counts as `fail`, because the same error may stop the deploy."""
+    """Return a check's result; an error counts as `fail`, because it may stop the deploy too."""
     try:
         return one.run(situation)
     except clients.AwsError as error:

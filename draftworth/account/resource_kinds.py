@@ -44,8 +44,8 @@ class Kind(strict_model.StrictModel):
 
     Texts may have placeholders: `{project}`, `{assets}`, `{cluster}` and `{dashboard}` (`Names`);
     in `id`, `name` and `remove` also `{aws}` (`aws SERVICE --region REGION`) and the keys of the
-    entry, as AWS lists it. An entry that is a string has the keys `Ref` (the string) and `Name`
-    (its last part).
+    entry, which is one resource as AWS lists it. If AWS lists a string, such as an ARN, the entry
+    has the keys `Ref` (the string) and `Name` (the string after its last colon or slash).
 
     lists: the service, boto3's name of the listing, and the JMESPath of the entries in its answer.
     asks: the arguments of the listing, one mapping per call. filters: names in `FILTERS` of EC2
@@ -59,8 +59,8 @@ class Kind(strict_model.StrictModel):
     usd: the name of a price in `assumptions.yaml`.
     amount: the entry's key with the number by which the price is multiplied.
     amend: name in `AMEND` of the function that completes each `Leftover` of this kind.
-    covers: the ARN type (`service:type`) that need not be looked up in the tag index, which lists
-    deleted resources for a while.
+    covers: the ARN type (`service:type`) that need not be looked up in AWS's index of tags, which
+    still lists deleted resources for a while.
     """
 
     kind: str

@@ -104,7 +104,7 @@ def download_checkpoint(
         s3 = clients.client("s3")
         ready = _ready(s3, bucket, start, url)
     files = [file for file in ready.files if needs_weights or not file.is_weights]
-    # The folder is named by a hash of its files: a checkpoint that changed gets another folder.
+    # The folder's name has a hash of the list of files, so a changed checkpoint gets a new folder.
     content = hashlib.sha256(b"".join(map(codec.dump_record, ready.files))).hexdigest()
     place = folder / content[:12] / PurePosixPath(ready.model).name
     try:

@@ -49,7 +49,7 @@ class Scope:
         return self.here.list_all(doing, "ec2", "describe_vpcs", result, Filters=[tagged])
 
     def owns(self, name: str, tags: Callable[[], Mapping[str, str]]) -> bool:
-        """Return whether a resource is this experiment's, by its tag; if it has none, by its name.
+        """Return whether a resource is this experiment's: by its tag, or without a tag by its name.
 
         tags: a function that reads the resource's tags. The tag counts before the name, because
         CloudFormation cuts long stack names: resources of two experiments may be named alike.

@@ -16,7 +16,10 @@ from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 
 @dataclass(frozen=True, kw_only=True)
 class VcpuQuota:
-    """A quota of Service Quotas: vCPUs of all instance types that match the pattern `family`."""
+    """A quota of Service Quotas: vCPUs of all instance types that match the pattern `family`.
+
+    spot: whether Spot Instances count against it; if not, On-Demand Instances do.
+    """
 
     code: str
     name: str
@@ -81,7 +84,7 @@ def _raise_quota(situation: Situation, quota: VcpuQuota, vcpus: int) -> str:
 
 
 def _vcpus_in_use(situation: Situation, quota: VcpuQuota) -> int:
-    """Return the vCPUs that count against the quota, without those of this experiment."""
+    """Return how many vCPUs count against the quota, without those of this experiment's nodes."""
     instances = situation.here.list_all(
         "list running instances",
         "ec2",

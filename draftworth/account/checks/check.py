@@ -30,7 +30,8 @@ class CheckResult:
 passed, warned = partial(CheckResult, "pass"), partial(CheckResult, "warn")
 failed, skipped = partial(CheckResult, "fail"), partial(CheckResult, "skip")
 
-# Runs a program and returns exit code and output of both streams; None if there is no such program.
+# Runs a program; returns its exit code and its standard output with the standard error after it,
+# or None if there is no such program.
 Runner = Callable[[tuple[str, ...]], tuple[int, str] | None]
 
 
@@ -67,14 +68,17 @@ class Check:
     asks_aws: bool = True
 
 
-# Regions that are enabled for every account of a partition. A region that is not enabled answers
+# By partition, a region that is enabled for every account. A region that is not enabled answers
 # that the credentials are invalid, which would look like a missing login.
 HOME_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
 OPEN = ("opt-in-not-required", "opted-in")
 
 
 def home_region(region: str, clients: Clients) -> Region:
-    """Return a region that is always enabled; raise AwsError if AWS's configuration is wrong."""
+    """Return a region that is always enabled, in the partition (such as `aws-cn`) of `region`.
+
+    Raises AwsError if this machine's AWS configuration cannot be read.
+    """
     with explained("read the AWS configuration", region=region):
         session = boto3.Session()
     try:

@@ -1,4 +1,4 @@
-"""The checks of what the cluster needs: zones, CPU nodes, add-ons, driver chart, node images."""
+"""The checks of what the cluster needs: zones, CPU nodes, add-ons, Neuron chart, node images."""
 
 import json
 import re
@@ -86,7 +86,7 @@ def cpu_nodes(situation: check.Situation) -> check.CheckResult:
 
 
 def add_ons(situation: check.Situation) -> check.CheckResult:
-    """Check that EKS has each add-on for this Kubernetes version, and S3 driver v2 or later."""
+    """Check that EKS has all add-ons for this Kubernetes version, the S3 driver as v2 or later."""
     versions = {name: _versions(situation, name) for name in aws.ADD_ONS}
     pinned = situation.experiment.spec.aws.pins.add_ons
     offered = {
@@ -213,7 +213,7 @@ def _is_there(situation: check.Situation, release: str) -> bool:
 
 
 def _parameter(situation: check.Situation, path: str) -> str:
-    """Return EKS's public SSM parameter `path` of node images; it is empty if AWS has none."""
+    """Return the value of the public SSM parameter `path` for EKS's node images; empty: missing."""
     version = situation.experiment.spec.aws.kubernetes_version
     name = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/{path}"
     doing = f"read the SSM parameter {name}"
@@ -222,7 +222,7 @@ def _parameter(situation: check.Situation, path: str) -> str:
 
 
 def neuron_chart(_: check.Situation) -> check.CheckResult:
-    """Check that the registry has the Neuron driver's chart; no call to AWS is needed for it."""
+    """Check that the registry has the Neuron driver's Helm chart; no AWS credentials are needed."""
     name = f"{aws.NEURON_CHART} {aws.NEURON_CHART_VERSION}"
     copy = "deploy a copy with `-c neuron-chart=FOLDER` (docs/decisions/0012-instance-types.md)"
     try:
@@ -240,7 +240,10 @@ def neuron_chart(_: check.Situation) -> check.CheckResult:
 
 
 def _chart_digest() -> str:
-    """Ask the registry for the digest of the chart's tag (OCI Distribution Specification)."""
+    """Return the digest that the registry gives for the tag of the Neuron driver's Helm chart.
+
+    The requests are those of the OCI Distribution Specification.
+    """
     token_url = f"{REGISTRY_URL}/token/?scope=repository:{aws.NEURON_CHART}:pull"
     with urlopen(token_url, timeout=_REGISTRY_SECONDS) as answer:  # noqa: S310 (a constant)
         token = json.loads(read_at_most(answer))["token"]

@@ -1,4 +1,4 @@
-"""The checks of what a deploy needs: tools, CDK's bootstrap, stacks, graphs and the hub token."""
+"""The checks of what a deploy needs: tools, CDK's bootstrap, stacks, graphs, Hugging Face token."""
 
 import json
 import re
@@ -62,7 +62,10 @@ def node(situation: check.Situation) -> check.CheckResult:
 
 
 def container_engine(situation: check.Situation) -> check.CheckResult:
-    """Check for a container engine to build the measuring image, unless an image is given."""
+    """Check that a container engine can build the measuring Job's image.
+
+    None is needed if the experiment file names an image.
+    """
     image = situation.experiment.spec.aws.load_generator_image
     if image is not None:
         return check.passed(f"not needed: aws.load_generator_image is {image}")
@@ -82,8 +85,8 @@ def container_engine(situation: check.Situation) -> check.CheckResult:
     return check.passed(f"`{engine}` answers, for the measuring Job's image")
 
 
-# The qualifier and version of aws-cdk-lib's default synthesizer; a test compares them with the
-# synthesized assembly (`tests/stacks/test_every_stack.py`).
+# The bootstrap's qualifier and lowest version that aws-cdk-lib's default synthesizer asks for; a
+# test compares them with the synthesized assembly (`tests/stacks/test_every_stack.py`).
 DEFAULT_QUALIFIER = "hnb659fds"
 BOOTSTRAP_VERSION = 6
 _SECRETS = "secretsmanager"
@@ -172,7 +175,7 @@ def _judged(words: str, state: str) -> check.CheckResult:
 
 
 def hub_token(situation: check.Situation) -> check.CheckResult:
-    """Check that the secret with the model hub's token exists and is not empty."""
+    """Check that the secret with the Hugging Face token exists and is not empty."""
     name = situation.experiment.spec.aws.hub_token_secret
     if name is None:
         return check.skipped("aws.hub_token_secret is not given")
@@ -218,7 +221,7 @@ def _readable(situation: check.Situation, name: str) -> check.CheckResult:
 
 
 def gated_models(situation: check.Situation) -> check.CheckResult:
-    """Check that an experiment with a gated model names the secret with the hub's token."""
+    """Check that an experiment with a gated model names the secret with a Hugging Face token."""
     spec = situation.experiment.spec
     if spec.aws.hub_token_secret is not None:
         return check.passed(f"aws.hub_token_secret names {spec.aws.hub_token_secret!r}")
@@ -240,7 +243,7 @@ def gated_models(situation: check.Situation) -> check.CheckResult:
 
 
 def compiled_graphs(situation: check.Situation) -> check.CheckResult:
-    """Check that servers would accept their stored graphs, before their nodes cost money."""
+    """Check that servers would accept the compiled graphs in S3, before their nodes cost money."""
     if situation.experiment.names.stack not in stack_states(situation):
         return check.passed("nothing is deployed yet: first starts compile")
     (listing,) = artifacts.listings([situation.experiment], bucket=None, now=situation.now)

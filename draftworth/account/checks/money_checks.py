@@ -1,4 +1,4 @@
-"""The checks of price and budget, and of whether a later run can be compared with this one."""
+"""The checks of price and budget, of left-over example values, and of pinned model revisions."""
 
 from draftworth.account.checks.check import CheckResult, Situation, failed, passed, skipped, warned
 from draftworth.account.market.offers import spot_prices

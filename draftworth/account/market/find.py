@@ -1,6 +1,7 @@
 """`draftworth preflight --find` lists where the nodes can be bought now, cheapest first.
 
-The command asks all regions in parallel, lists what a region did not answer, and buys nothing.
+The command asks all regions in parallel, lists the questions that a region did not answer, and
+buys nothing.
 Exit code 0: an offer can be bought and used now; 1: no offer can.
 """
 
