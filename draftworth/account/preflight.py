@@ -116,7 +116,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def results(situation: Situation) -> Iterator[tuple[str, CheckResult]]:
-    """Yield each check's name and result; after a failed gate, checks that call AWS are skipped."""
+    """Yield each check's name and result.
+
+    The checks in `GATES` (credentials and region) run first. If one of them fails, all later checks
+    that call AWS are skipped.
+    """
     closed = ""
     for one in (*GATES, *CHECKS):
         skip = closed and one.asks_aws
@@ -137,7 +141,7 @@ def result_of(one: Check, situation: Situation) -> CheckResult:
 
 
 def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
-    """Yield the table of results, and how many have each status."""
+    """Yield the lines of the table of results, then a line with the number of checks by status."""
     answers = list(answers)
     alike: dict[tuple[str, str, str], list[str]] = {}  # skipped checks with one reason share a row
     for name, one in answers:
@@ -165,7 +169,7 @@ def json_text(answers: Iterable[tuple[str, CheckResult]]) -> str:
 
 
 def paste_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
-    """Yield, as YAML, the values that can be copied into the experiment file."""
+    """Yield, as YAML, values that the checks found and that the experiment file can have."""
     if paste := offers.merged(result.paste for _, result in answers):
         yield ""
         yield "# What a deploy should get today. In the experiment, later deploys get the same:"

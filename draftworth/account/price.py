@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a node's price: the one in the file, else the kept one, else AWS's current one."""
+    """Print a node's price: from the experiment, else from `cdk.context.json`, else from AWS."""
     experiment = load_neuron(arguments.experiment)
     price, where = experiment.spec.aws.price, f"aws.price of {arguments.experiment}"
     if price is None:
@@ -42,7 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def kept_price(experiment: ResolvedNeuron, *, again: bool, clients: Clients = client) -> Price:
-    """Return the kept price; without one, or if `again`, ask AWS for a price and keep it."""
+    """Return a node's price from `cdk.context.json`, where an earlier call wrote it.
+
+    If the file has none, or if `again`, ask AWS for the price and write it into the file.
+    """
     values = prices.context_values()
     kept = prices.with_looked_up_price(experiment, values.get).spec.aws.price
     if kept is not None and not again:

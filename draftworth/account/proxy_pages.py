@@ -1,7 +1,7 @@
-"""Recognises answers that are not of AWS, such as the page of a proxy or of a network's log-in.
+"""Recognises HTTP responses that AWS did not send, such as the log-in page of a proxy.
 
-botocore raises exceptions of other libraries on such a page, or takes the page for an empty answer:
-a listing would then say that nothing exists.
+On such a page, botocore raises exceptions of other libraries, or takes the page for an empty
+result: a listing of resources would then say that none exist.
 """
 
 import json
@@ -17,8 +17,8 @@ from draftworth.untrusted import one_line
 
 _REQUEST_IDS = ("x-amz-request-id", "x-amzn-requestid")
 _EXCERPT_BYTES = 60
-# The root elements of S3's answers, which botocore's model lacks: of the operations that are used
-# here and whose answers could be empty.
+# By S3 operation, the root element of the XML that S3 answers with. botocore's model of S3 lacks
+# these names. They are given for the operations that are called here and may return nothing.
 _S3_ROOTS = {
     "DeleteObjects": "DeleteResult",
     "GetBucketTagging": "Tagging",
@@ -29,15 +29,16 @@ _S3_ROOTS = {
 
 
 class NoAnswerError(BotoCoreError):
-    """The answer is not of the service that was called."""
+    """The HTTP response was not sent by the AWS service that was called, but perhaps by a proxy."""
 
     fmt = "{what}"
 
 
 def check_answers(client: Any) -> None:
-    """Make calls of a client raise an error for a wrong answer.
+    """Make a boto3 client raise an error for each response that AWS did not send.
 
-    The error is NoAnswerError, but ClientError for answers with a status of 500 or more.
+    The error is NoAnswerError. For a response with a status of 500 or more it is ClientError, after
+    botocore's retries.
     """
     client.meta.events.register("before-parse", partial(_check, client.meta.endpoint_url))
 
@@ -56,7 +57,8 @@ def _check(
     what = f"{url} answered with {_excerpt(response_dict)}, which is no answer of the service"
     if status < 500:
         raise NoAnswerError(what=what)
-    # After such a status, botocore tries again, if it can parse the answer.
+    # botocore retries after a status of 500 or more if it can parse the body, and it can parse an
+    # empty one.
     response_dict["body"] = b""
     customized_response_dict["Error"] = {"Code": str(status), "Message": what}
 
@@ -76,12 +78,12 @@ def _is_of_aws(operation: OperationModel, response: Mapping[str, Any]) -> bool:
 
 
 def _has_body(operation: OperationModel) -> bool:
-    """Return whether a result of the operation has values in its body."""
+    """Return whether a successful response to the operation has any values in its body."""
     return bool(_names_in_body(operation))
 
 
 def _names_in_body(operation: OperationModel) -> frozenset[str]:
-    """Return the names of the values in the body of an operation's result; empty: none."""
+    """Return the names of the values that the body of a successful response may have."""
     members = operation.output_shape.members if operation.output_shape else {}
     return frozenset(
         member.serialization.get("name", name)
@@ -117,7 +119,10 @@ def _has_root_of_aws(operation: OperationModel, body: bytes, *, has_worked: bool
 
 
 def _root_of_aws(operation: OperationModel, *, otherwise: str) -> str:
-    """Return the name of the root element of a result; `otherwise` if it is not known."""
+    """Return the name of the XML root element that AWS sends if the operation succeeds.
+
+    otherwise: what is returned if the name is not known.
+    """
     if operation.service_model.resolved_protocol == "rest-xml":
         return _S3_ROOTS.get(operation.name, otherwise)
     return f"{operation.name}Response"

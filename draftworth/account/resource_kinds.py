@@ -57,8 +57,8 @@ class Kind(strict_model.StrictModel):
     usd: the name of a price in `assumptions.yaml`.
     amount: the entry's key with the number by which the price is multiplied.
     amend: name in `AMEND` of the function that completes each `Leftover` of this kind.
-    covers: the ARN type (`service:type`) that need not be looked up in the tag index, which lists
-    deleted resources for a while.
+    covers: an ARN type (`service:type`) of which this listing finds all resources. They are not
+    also searched by tag, because AWS's index of tags lists deleted resources for a while.
     """
 
     kind: str
@@ -99,14 +99,16 @@ def monthly_usd(what: str, *, amount: float = 1) -> float | None:
 
 # A bucket with more objects than this is reported without a size.
 MOST_OBJECTS = 20_000
-# The price of a storage class, if it is not that of S3 Standard.
+# By S3 storage class, the name of its price in `assumptions.yaml`. Objects of other classes are
+# priced as S3 Standard.
 _PRICES = {"STANDARD_IA": "bucket_infrequent_gib"}
 LAMBDA_KEEPS = "wait: Lambda gives it back by itself, up to some tens of minutes after its function"
-# CloudFormation may shorten a stack's name in a generated name, to this many characters at least.
+# CloudFormation generates names of resources that begin with the stack's name. It may shorten the
+# stack's name there, but is assumed to keep at least this many characters.
 _LEAST_OF_A_CUT_NAME = 20
 _FUNCTION_LOGS = "/aws/lambda/"
 
-# The arguments of EC2's filters, by the filter's name in `Kind.filters`.
+# By a name in `Kind.filters`, the `Filters` argument of a call to AWS: values by filter name.
 FILTERS: Mapping[str, Callable[[Scope], Mapping[str, Sequence[str]]]] = {
     "tagged": lambda scope: {f"tag:{naming.EXPERIMENT_TAG}": [scope.experiment.name]},
     "of cluster": lambda scope: {"tag-key": [f"kubernetes.io/cluster/{scope.names.cluster}"]},
@@ -132,14 +134,20 @@ def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a reservation that has not ended, by the file's `reservation_id` or by its tag."""
+    """Recognise a capacity reservation that has not ended.
+
+    It is the experiment's if it has its tag, or if the experiment file names its `reservation_id`.
+    """
     named = scope.experiment.spec.aws.capacity.reservation_id
     is_ours = _is_tagged(scope, entry) or entry["CapacityReservationId"] == named
     return is_ours and entry["State"] in USABLE_STATES
 
 
 def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a log group by its name (perhaps cut), because services create it without tags."""
+    """Recognise a log group by its name, because AWS services create log groups without tags.
+
+    The name of a Lambda function, and so of its log group, may begin with a shortened stack name.
+    """
     name = entry["logGroupName"]
     if not name.startswith(_FUNCTION_LOGS):
         return f"/{scope.names.cluster}/" in name
@@ -208,7 +216,10 @@ def _bucket(scope: Scope, entry: Entry, leftover: Leftover) -> Leftover:
 
 
 def _why_kept(scope: Scope, name: str) -> str:
-    """Return why a bucket stays on purpose, even without runs in it; empty if it should be gone."""
+    """Return which setting of the experiment keeps a bucket after the deletion of the stack.
+
+    Empty if no setting keeps it.
+    """
     s3, aws = scope.client("s3"), scope.experiment.spec.aws
     holds = tags_of_bucket(s3, name).get(naming.HOLDS_TAG)
     if holds == naming.CHECKPOINTS and aws.keep_checkpoints:

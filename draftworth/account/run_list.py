@@ -1,6 +1,7 @@
 """Lists the runs of results buckets, newest first, each with the command that shows it.
 
-Only `run.json` of each run is read, as strictly as `report` reads it: a bucket may hold anything.
+Of each run only `run.json` is read. It is validated as strictly as `draftworth report` validates
+it, because anything may have been written into a bucket.
 """
 
 import re
@@ -21,7 +22,8 @@ from draftworth.planning.resolved import load_neuron
 from draftworth.records import codec, results, run_folder
 
 MOST_RUNS = 1_000
-# At most this many pages of 1,000 names are read; some of the names may be files, not runs.
+# At most this many pages of a bucket listing are read, each with up to 1,000 names. That is more
+# than `MOST_RUNS` names, because some of them may be files and not folders of runs.
 _MOST_PAGES = 10
 _PARALLEL_READS = 8
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -31,10 +33,12 @@ _REASON_CHARACTERS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class ListedRun:
-    """A run's folder (`address`) and facts of its `run.json`.
+    """A run's S3 address, and what its `run.json` says about it.
 
-    begun: the run's start; if no `run.json` can be read, the time at which a file was stored.
-    blocks: number of result files; None: unknown. reason: why it has this status; may be empty.
+    begun: the run's start; if no `run.json` can be read, the time at which one of the run's files
+        was stored.
+    blocks: number of result files; None: unknown.
+    reason: why the run has its status; may be empty.
     """
 
     address: str

@@ -71,7 +71,10 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
 
 
 def _listed_names(folder: Path) -> set[str]:
-    """Return the names that `run.json` lists, and SEARCH_FILE; none if `run.json` is invalid."""
+    """Return the names of the files that `run.json` lists, and of `search.json`.
+
+    Empty if `run.json` is missing or invalid.
+    """
     try:
         stems = read_end(folder).blocks
     except UserInputError:
@@ -182,8 +185,9 @@ def _download_checked(
     address = f"s3://{bucket}/{key}"
     partial = path.with_name(f".{path.name}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The path may be half a file of a download that was killed, or a link, which mode `x` does not
-    # follow. `write_file` is not used, because it needs all of a file in memory.
+    # A download that was killed may have left half a file here, so it is deleted. Mode `x` creates
+    # the file and never writes through a symbolic link. `write_file` is not used, because it needs
+    # the whole file in memory.
     partial.unlink(missing_ok=True)
     with clients.explained(f"read {address}"), partial.open("xb") as target:
         try:

@@ -12,7 +12,8 @@ from draftworth.errors import DraftworthError
 from draftworth.experiment.naming import EXPERIMENT_TAG, PARTS, PROJECT, Names
 from draftworth.planning.resolved import ResolvedNeuron
 
-# Logical ids begin with the name of a part of the stack, or `Custom` for CDK's own function.
+# A regular expression of what the logical ids (CloudFormation's names of resources) begin with: the
+# name of a part of the stack or, for the Lambda function that CDK itself adds, `Custom`.
 _LOGICAL_IDS = "|".join((*PARTS, "Custom"))
 
 
@@ -61,9 +62,10 @@ class Scope:
 
 
 def of_stack(stack: str, name: str) -> bool:
-    """Return whether `name` is the name `stack`, or made from it as `STACK-LOGICALID-RANDOM`.
+    """Return whether a resource's name is the stack's, or generated from it by CloudFormation.
 
-    `draftworth-x-network-...` is of experiment `x-network`, not `x`: logical ids have no hyphens.
+    Generated names are `STACK-LOGICALID-RANDOM`. Logical ids have no hyphens, so
+    `draftworth-x-network-...` belongs to the experiment `x-network` and not to `x`.
     """
     made = rf"{re.escape(stack)}(-({_LOGICAL_IDS})[a-z0-9]+-[a-z0-9]+)?"
     return re.fullmatch(made, name, re.IGNORECASE) is not None
@@ -79,7 +81,10 @@ def stack_outputs(experiment: ResolvedNeuron) -> Mapping[str, str]:
 
 
 def bucket_in(outputs: Mapping[str, str], name: str) -> str | None:
-    """Return BUCKET of the output `name`, as in `s3://BUCKET/FOLDER`; None if it is missing."""
+    """Return the bucket in a stack output with the value `s3://BUCKET/FOLDER`.
+
+    outputs: the stack's outputs by name. None if there is no output `name`.
+    """
     location = outputs.get(name)
     return location.removeprefix("s3://").partition("/")[0] if location else None
 

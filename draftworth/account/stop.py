@@ -46,9 +46,10 @@ class Nodes:
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerNotes:
-    """The controller's last decision and spending, as `lines` to print.
+    """The capacity controller's last decision and what it says was spent, as `lines` to print.
 
-    desired: the number of nodes that the controller decided; 0 if it left the number unchanged.
+    desired: the number of nodes that it decided to have; 0 if it decided none, or left the number
+        as it was.
     """
 
     desired: int = 0
@@ -92,7 +93,10 @@ class Deployment:
         return f"s3://{self.bucket}/{deployment.STOP_KEY}"
 
     def ask(self, verb: str, operation: str, **arguments: bytes) -> Any:
-        """Return S3's answer to an operation on the object at `stop_url`; None if it is missing."""
+        """Call an S3 operation on the object `control/stop`; return the response.
+
+        None if the object does not exist. verb: what the call does, for an error message.
+        """
         doing, of_object = (
             f"{verb} {self.stop_url}",
             {"Bucket": self.bucket, "Key": deployment.STOP_KEY},
@@ -111,7 +115,10 @@ class Deployment:
         return Nodes(desired=desired, instances=_instances(self.region, scaling))
 
     def notes(self) -> ControllerNotes:
-        """Return the controller's notes: empty if none exist; one line if they are unreadable."""
+        """Return what the capacity controller's state file in S3 says.
+
+        Without the file, `lines` is empty; if the file cannot be read, the only line says so.
+        """
         url, arguments = (
             f"s3://{self.bucket}/{deployment.STATE_KEY}",
             {"Bucket": self.bucket, "Key": deployment.STATE_KEY},

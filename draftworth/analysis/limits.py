@@ -261,7 +261,8 @@ def goodput(
         if not (tokens and seconds):
             return None
         kept, requests = kept + len(good), requests + len(records)
-        # Weights are shares of output tokens, so each sum is put per output token of the class.
+        # A class's weight is its share of the output tokens. So the class's sums are divided by its
+        # number of output tokens before they are multiplied by the weight.
         weight = traffic.weights[group.prompt_class]
         sums.append([weight * x / tokens for x in (seconds, len(good), _tokens(good))])
     of_seconds, of_requests, of_tokens = map(math.fsum, zip(*sums, strict=True))

@@ -28,8 +28,8 @@ from draftworth.records.results import RUN_FILE
 Ask = Callable[[str], str]  # asks a question and returns the answer
 _DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 # For each question: its flag, the key of the experiment file that the answer fills, the default
-# answer, and why it is asked. An empty default is none, except that `--name` is by default the name
-# of the experiment file.
+# answer, and why it is asked. An empty text means that there is no default, except for `--name`, of
+# which the default is the name of the experiment file.
 QUESTIONS = tuple(
     (q["flag"], q["key"], q.get("default", ""), q["why"]) for q in _DECLARED["question"]
 )
@@ -191,7 +191,8 @@ def _text(
     environment = Environment(  # noqa: S701 (YAML, in which each value is JSON)
         loader=PackageLoader("draftworth.cli", "."),
         finalize=lambda value: json.dumps(value, ensure_ascii=False),
-        # The template may ask for the maximum of no requests, which is undefined.
+        # A run may have no requests, and Jinja's `max` of an empty list is undefined. With this
+        # class, the template can test for that without an error.
         undefined=Undefined,
         trim_blocks=True,
         keep_trailing_newline=True,

@@ -1,4 +1,7 @@
-"""`draftworth measure`: measures one OpenAI-compatible endpoint with the measuring Job's client."""
+"""`draftworth measure`: measures one OpenAI-compatible endpoint from this machine.
+
+The requests are sent and timed by the same code as in the Kubernetes Job that measures on AWS.
+"""
 
 import argparse
 import asyncio
