@@ -166,7 +166,9 @@ def _mean_context(
 
 
 def hit_rate(readings: Iterable[Reading]) -> float | None:
-    """Return the share (0 to 1) of output tokens that a draft model predicts; None without tokens.
+    """Return the share (0 to 1) of the target's output tokens that a draft model predicts right.
+
+    None if there are no output tokens.
 
     The first token of each output is left out, because the prefill yields it.
     readings: the results of the draft model's passes over the target's outputs.
@@ -178,6 +180,9 @@ def hit_rate(readings: Iterable[Reading]) -> float | None:
 def tokens_per_step_in(
     blocks: Sequence[BlockResult], traffic: Traffic, variant: str
 ) -> float | None:
-    """Return a variant's mean tokens per step in a traffic; None if not known for every class."""
+    """Return a variant's mean tokens per step, over the traffic's classes by their weights.
+
+    None if it is not known for every class.
+    """
     steps_per_token = weighted(blocks, traffic, variant, definitions.TOKENS_PER_STEP, power=-1)
     return 1 / steps_per_token if steps_per_token else None

@@ -170,8 +170,8 @@ def latency_p95(
     None if no request of the variant in the group (a prompt class at one load) has the latency.
     field: the latency's field in `RequestRecord`.
     """
-    # Each request counts as a prompt of its own, so that the interval does not get wider because
-    # prompts differ: the limits are about the user's prompts, not about other, similar ones.
+    # The limits are about the user's own prompts and not about similar ones, so differences between
+    # prompts must not widen the interval. So each request gets a prompt name of its own.
     samples = [
         place._replace(prompt=str(number), value=value)
         for number, (place, record) in enumerate(samples_of(blocks, group, variant))

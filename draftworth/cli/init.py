@@ -79,9 +79,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _may_have_outputs(source: str) -> bool:
-    """Return whether `--from` may give outputs that `estimate` can read.
+    """Return whether the value of `--from` may have model outputs that `estimate` can read.
 
-    False only for a folder of prompts without answers beside them; a run and a log may have them.
+    A run and a log of requests may have them; a folder of prompts only if it also has answers.
     """
     folder = Path(source)
     return (folder / RUN_FILE).exists() or not folder.is_dir() or any(folder.rglob(ANSWERS_FOLDER))
@@ -167,7 +167,10 @@ def _answers(arguments: argparse.Namespace, ask: Ask | None) -> Mapping[str, str
 
 
 def _import(arguments: argparse.Namespace, out: Path) -> Path:
-    """Import a log's prompts as `prompts import` does; return the new prompt class's folder."""
+    """Import the prompts of a log of requests, as the command `draftworth prompts import` does.
+
+    Return the folder of the new prompt class.
+    """
     log = Path(arguments.source)
     name = as_name(Path(os.path.realpath(log)).stem)[:MAX_NAME_LENGTH]
     order = ImportOrder(source=log, format=arguments.format, out=out, prompt_class=name)

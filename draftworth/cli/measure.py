@@ -276,7 +276,7 @@ def price_of(
                 )
         return None
     day = options.price_as_of or datetime.now(UTC).date()
-    # All servers together are one node, because the run pays for all of them.
+    # A run is charged for all servers all the time, so the price has them as shares of one node.
     total = math.fsum(usd_per_hour.values())
     return results.Price(
         usd_per_node_hour=total,
