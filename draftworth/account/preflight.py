@@ -168,7 +168,7 @@ def json_text(answers: Iterable[tuple[str, CheckResult]]) -> str:
 
 
 def paste_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
-    """Yield, as YAML, the values that can be copied into the experiment file."""
+    """Yield, as YAML, values that the checks found and that the experiment file can have."""
     if paste := offers.merged(result.paste for _, result in answers):
         yield ""
         yield "# What a deploy should get today. In the experiment, later deploys get the same:"

@@ -1,6 +1,7 @@
 """Lists the runs of results buckets, newest first, each with the command that shows it.
 
-Only `run.json` of each run is read, as strictly as `report` reads it: a bucket may hold anything.
+Of each run only `run.json` is read. It is validated as strictly as `draftworth report` validates
+it, because anything may have been written into a bucket.
 """
 
 import re

@@ -46,8 +46,8 @@ def acceptance_of(
 def _window(
     outputs: Sequence[Replayed], checked: int, *, by_position: bool
 ) -> acceptance_profile.WindowAcceptance:
-    # Only the prompts are a random sample. Each block has its prompt's name, because replaying an
-    # output again gives the same steps, so there is no other source of error.
+    # Replaying an output again gives the same steps, so the choice of prompts is the only source of
+    # error. `Sample.block` therefore has the prompt's name, as if each prompt were a block.
     by_prompt: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for output in outputs:
         by_prompt[output.case, output.prompt_id] += output.steps(checked)

@@ -24,7 +24,10 @@ def different_models(
 
 
 def other_names(blocks: Sequence[BlockResult]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Return (model names in answers, requested model names); None if answers have no other."""
+    """Return (model names in answers, requested model names).
+
+    None if every model name in an answer is one of the requested names.
+    """
     names = _names(blocks)
     requested = tuple(dict.fromkeys(one_line(block.model) for block in blocks))
     return None if set(names) <= set(requested) else (names, requested)

@@ -167,7 +167,8 @@ def whole_repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:
 def _by_repetition(samples: Sequence[Sample], whole: Sequence[int]) -> VariancePart | None:
     """Return the variance clustered by repetition; None if there are too few repetitions.
 
-    whole: the number of repetitions that measured every case, of each side.
+    whole: the number of repetitions that measured every case; if two runs are compared, one number
+        for each run.
     """
     if min(whole) < MANY_REPETITIONS:
         return None
@@ -220,7 +221,8 @@ def _student_t(probability: float, degrees_of_freedom: int) -> float:
     """
     if degrees_of_freedom >= _MANY_DEGREES:
         return statistics.NormalDist().inv_cdf(probability)
-    # The bisection is over an angle, as the series is: t = tan(angle) x sqrt(degrees of freedom).
+    # The series in `_central` is a function of an angle, so the angle is bisected and not t, where
+    # t = tan(angle) x sqrt(degrees of freedom).
     low, high = 0.0, math.pi / 2
     for _ in range(60):
         angle = (low + high) / 2
@@ -255,7 +257,10 @@ Clusters = dict[str, dict[str, _Cluster]]
 
 
 def _clusters(samples: Iterable[tuple[str, str, Sample]]) -> Clusters:
-    """Return the sums by stratum and cluster of samples, given as (stratum, cluster, sample)."""
+    """Return, by stratum and cluster, the sums of the values and weights of the samples.
+
+    samples: each is (name of its stratum, name of its cluster, sample).
+    """
     by_stratum: Clusters = {}
     for stratum, name, sample in samples:
         clusters = by_stratum.setdefault(stratum, {})
@@ -267,7 +272,7 @@ def _clusters(samples: Iterable[tuple[str, str, Sample]]) -> Clusters:
 
 
 def _single_samples(samples: Iterable[Sample]) -> Clusters:
-    """Return a cluster for each sample, by stratum and the sample's place."""
+    """Return, by stratum, clusters of one sample each, named by the sample's index."""
     by_stratum: Clusters = defaultdict(dict)
     for place, sample in enumerate(samples):
         by_stratum[sample.stratum][str(place)] = _Cluster(sample.value, sample.weight)
@@ -338,7 +343,8 @@ def _expected(weights: Iterable[float]) -> tuple[float, float]:
     trace = p2 - 2 * p3 + p2**2
     of_square = p4 + 2 * p3**2 + 4 * p2 * p4 + p2**4 - 4 * p5 - 4 * p2**2 * p3
     variance = whole**2 * p2
-    # If one cluster has all the weight, the trace is 0: the degrees of freedom are the fewest, 1.
+    # If one cluster has all the weight, the trace is 0. The degrees of freedom are then taken as 1,
+    # the fewest that are possible.
     return variance, variance**2 * (of_square / trace**2 if trace else 1.0)
 
 

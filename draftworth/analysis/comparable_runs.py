@@ -23,10 +23,10 @@ def may_be_compared(run: Run, other: Run) -> bool:
 
 
 def differences(run: Run, other: Run) -> Iterator[str]:
-    """Yield in words what keeps two runs from being compared as runs of one experiment.
+    """Yield in words why the verdicts of two runs cannot be compared; nothing if they can.
 
-    They need the same experiment, baseline, classes, cases, loads and temperature, and a
-    speculative variant that both have.
+    Both runs must have the same experiment, baseline, classes, cases, loads and temperature, and
+    at least one speculative variant in common.
     """
     ours, theirs = run.result, other.result
     if ours.experiment != theirs.experiment:
@@ -41,7 +41,8 @@ def differences(run: Run, other: Run) -> Iterator[str]:
 def different_work(run: Run, other: Run) -> Iterator[str]:
     """Yield in words how the work of two runs differs, at the loads that both have.
 
-    If they share no load, their work at all loads is compared, which then always differs.
+    If they have no load in common, their work at all loads is compared, so differences are always
+    yielded then.
     """
     loads = loads_of(run) & loads_of(other)
     ours, theirs = (
@@ -66,12 +67,12 @@ def _different(run: Run, other: Run) -> Iterator[str]:
 
 
 def measured(run: Run) -> set[str]:
-    """Return a label such as `class/case at load` for each combination that a run measured."""
+    """Return a label, `CLASS/CASE at LOAD`, for each class, case and load that a run measured."""
     return {f"{b.prompt_class}/{b.case} at {b.load.label}" for b in run.blocks}
 
 
 def only_in_one(ours: set[str], theirs: set[str]) -> str:
-    """Return words that say which names only the first and only the second of two sets has."""
+    """Return words that name what is only in the first set and what is only in the second."""
     return f"only in the first {few(ours - theirs)}, only in the second {few(theirs - ours)}"
 
 

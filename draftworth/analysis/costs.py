@@ -84,8 +84,8 @@ def step_cost_ratio(run: Run, load: Load, variant: str) -> Estimate | None:
     """Return how many times as much a variant's step costs as a baseline step, over all classes.
 
     The result is (variant / baseline of the step latencies at this load) x (variant / baseline of
-    the servers' prices). A step must yield this many tokens to break even in decoding. None if one
-    of the two step latencies is not known.
+    the servers' prices). A baseline step yields one token, so a variant's step must yield this many
+    tokens to cost as little per token. None if one of the two step latencies is not known.
     """
     result = run.result
     sides = []
@@ -166,7 +166,9 @@ def _mean_context(
 
 
 def hit_rate(readings: Iterable[Reading]) -> float | None:
-    """Return the share (0 to 1) of output tokens that a draft model predicts; None without tokens.
+    """Return the share (0 to 1) of the target's output tokens that a draft model predicts right.
+
+    None if there are no output tokens.
 
     The first token of each output is left out, because the prefill yields it.
     readings: the results of the draft model's passes over the target's outputs.

@@ -98,9 +98,10 @@ class NotTheTargets:
 
 @dataclass(frozen=True, kw_only=True)
 class NoFloorInterval:
-    """The noise floor of a traffic has no interval: the control was measured with too few pairs.
+    """The noise floor has no interval, because there are too few pairs of requests to the control.
 
-    group: the label of the traffic.
+    The control is the baseline on a second server.
+    group: the label of the prompt classes and the load that the noise floor is of.
     """
 
     group: str

@@ -61,7 +61,10 @@ def judged(check: likelihoods.ModelsCheck) -> AnswersCheck:
 
 
 def judged_variants(checks: Iterable[likelihoods.ModelsCheck]) -> set[str]:
-    """Return the variants for which likelihoods tell whether their outputs are the target's."""
+    """Return the variants that are judged to send, or not to send, the target model's outputs.
+
+    The others are those for which the likelihoods of the tokens do not suffice to judge.
+    """
     return {check.variant for check in map(judged, checks) if check.is_the_targets is not None}
 
 

@@ -170,8 +170,8 @@ def latency_p95(
     None if no request of the variant in the group (a prompt class at one load) has the latency.
     field: the latency's field in `RequestRecord`.
     """
-    # Each request counts as a prompt of its own, so that the interval does not get wider because
-    # prompts differ: the limits are about the user's prompts, not about other, similar ones.
+    # The limits are about the user's own prompts and not about similar ones, so differences between
+    # prompts must not widen the interval. So each request gets a prompt name of its own.
     samples = [
         place._replace(prompt=str(number), value=value)
         for number, (place, record) in enumerate(samples_of(blocks, group, variant))
@@ -261,7 +261,8 @@ def goodput(
         if not (tokens and seconds):
             return None
         kept, requests = kept + len(good), requests + len(records)
-        # Weights are shares of output tokens, so each sum is put per output token of the class.
+        # A class's weight is its share of the output tokens. So the class's sums are divided by its
+        # number of output tokens before they are multiplied by the weight.
         weight = traffic.weights[group.prompt_class]
         sums.append([weight * x / tokens for x in (seconds, len(good), _tokens(good))])
     of_seconds, of_requests, of_tokens = map(math.fsum, zip(*sums, strict=True))

@@ -27,8 +27,9 @@ from draftworth.records.transcripts import Transcript, Transcripts
 
 CONTEXT_CHARACTERS = 40
 SHA256_OF_NOTHING = hashlib.sha256().hexdigest()
-# A variant's outputs are `as alike` to the baseline's as the control's are if both of their shares
-# (`Likeness`) are shown to be less than this below the control's shares.
+# A variant gets the word `as alike` if its outputs are shown to be nearly as like the baseline's as
+# the control's outputs are: the intervals of both differences in `Likeness` (variant - control) lie
+# above minus this margin.
 LIKENESS_MARGIN = 0.1
 
 LikenessWord = Literal["as alike", "differs more", "cannot be told"]
@@ -299,7 +300,10 @@ def _loads(run: Run) -> dict[Load, dict[str, float]]:
 
 
 def _first_of_each(outputs: Iterable[OutputPair]) -> dict[str, OutputPair]:
-    """Return by prompt the first comparison by token ids; a greedy server repeats its outputs."""
+    """Return, by prompt, its first comparison that was made by token ids.
+
+    Further outputs of a prompt show nothing new, because a greedy server repeats its outputs.
+    """
     first_by_prompt: dict[str, OutputPair] = {}
     for output in outputs:
         if output.tokens:

@@ -70,7 +70,7 @@ class Pair:
 def paired(
     blocks: Sequence[BlockResult], traffic: Traffic, *, variant: str, baseline: str
 ) -> tuple[Pair, ...]:
-    """Return all pairs of a baseline's and a variant's request in a traffic.
+    """Return all pairs of a baseline's and a variant's request in the traffic's classes and load.
 
     Requests that failed, or whose timing cannot be trusted, are included. The two requests of a
     pair have the same run, repetition, case, round and prompt. If blocks send a prompt several
@@ -121,7 +121,7 @@ def weighted(
     power: int = 1,
     price: Price | None = None,
 ) -> float | None:
-    """Return the mean of a metric's values in the traffic's classes, weighted by their shares.
+    """Return the mean of a metric over the traffic's classes, weighted by `traffic.weights`.
 
     None if the value of any class is missing or 0. power: -1 for the weighted mean of 1 / value.
     price: needed if the metric is a cost.
@@ -143,8 +143,9 @@ def _place(
 ) -> Sample:
     """Return a `Sample` without a value, which names a request's clusters.
 
-    number: the round. drawn: whether the class has so many cases that they count as a random
-    sample; then a cluster is a case, otherwise a prompt.
+    number: the number of the round. drawn: whether the class has so many cases (prompt sets) that
+    they count as a random sample. Then the requests of a case form a cluster, otherwise those of a
+    prompt.
     """
     return Sample(
         stratum=prompt_class if drawn else f"{prompt_class}/{case}",

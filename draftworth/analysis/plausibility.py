@@ -15,9 +15,9 @@ from draftworth.records.results import BlockResult, RequestRecord
 
 # Over outputs with equal texts, two servers' sums of token counts may differ by up to this share.
 _EQUAL_COUNTS = 0.01
-# One of two servers may also count the end token of each output. Up to this share of all tokens,
-# that is within what counts as no difference in cost. With shorter outputs the share is larger, and
-# could decide the verdict.
+# One of two servers may count the end token of each output, and the other not. That is accepted if
+# end tokens are at most this share of all tokens, because the cost per token then changes too
+# little to count as a difference. With short outputs, end tokens could decide the verdict.
 _END_TOKENS = 0.05
 # The most tokens that a step can yield, for a server whose window is not known. The longest
 # published window drafts 15 tokens (DFlash), and a step adds one. A variant that does not speculate

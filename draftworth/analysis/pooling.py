@@ -30,8 +30,9 @@ _QUESTION: dict[str, Callable[[Run], object]] = {
 def pooled(runs: Sequence[Run]) -> Run:
     """Return one run with the blocks of all runs, and the price of the latest run.
 
-    Raise UserInputError if one of several runs is a search (which chooses its variants while it
-    measures), is given twice, or differs in experiment, servers or work from the first.
+    Raise UserInputError if there are several runs and one of them is a search (which chooses its
+    variants while it measures), is given twice, or differs from the first in experiment, servers or
+    work.
     """
     first, *later_runs = runs
     if not later_runs:

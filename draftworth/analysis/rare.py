@@ -5,9 +5,9 @@ If one of 200 requests takes 20 times as long as usual, a token costs a tenth mo
 often than 3 times in n is not seen at all in at least 1 of 20 samples of n (Hanley and Lippman-Hand
 1983, "If Nothing Goes Wrong, Is Everything All Right?"). So extreme requests that were seen are
 named, with the cost ratio without them, and a report says what a run may have missed.
-No verdict needs a rule against fewer than four extreme requests, because they cannot decide it: the
-error of a sum of k equal extremes is their sum / sqrt(k), and half the width of its 95% interval is
-more than the sum if k is below four.
+Fewer than four extreme requests cannot decide a verdict, so it needs no rule against them: the
+standard error of a sum of k equal extremes is the sum / sqrt(k). Half the width of a 95% interval
+is about twice that, which is more than the sum itself if k is below four.
 """
 
 import math

@@ -116,7 +116,7 @@ class _Sums:
         return math.fsum(w * self.over[c] / self.under[c] for c, w in self.weights.items())
 
     def part(self, prompt_class: str, over: float, under: float) -> tuple[float, float]:
-        """Return what a request adds to the error of log(`total`), and how much it weighs there.
+        """Return (what a request adds to the error of log(`total`), its share of `total`).
 
         over, under: what the request adds to the class's numerator and denominator.
         """

@@ -113,9 +113,10 @@ def shortfall(ratio: Estimate | None, *, target_width: float) -> Shortfall | Non
     if left > 0:
         needed = ratio.samples * (width**2 - of_prompts - of_repetitions) / left
         return Shortfall(requests=max(1, math.ceil(needed - 1e-9) - ratio.samples))
-    # More prompts have to shrink the prompts' part until it fits into what the repetitions' part
-    # leaves of the target, and vice versa. A part that is above the target by itself leaves
-    # nothing, so it is not subtracted: it has to shrink too.
+    # Two parts of the squared width, of the prompts and of the repetitions, have to fit into the
+    # squared target together. More prompts shrink the first until it fits beside the second, and
+    # more repetitions the second. A part that is above the target by itself has to shrink in any
+    # case, so it is not subtracted from what the other may use.
     prompts_fit, repetitions_fit = of_prompts < wanted, of_repetitions < wanted
     for_prompts = wanted - (of_repetitions if repetitions_fit else 0.0)
     for_repetitions = wanted - (of_prompts if prompts_fit else 0.0)
@@ -136,9 +137,9 @@ def _more(count: int, times: float) -> int:
 def more_rounds_help(ratio: Estimate, *, target_width: float) -> bool:
     """Return whether further rounds of the same prompts make a ratio's interval much narrower.
 
-    They do not if the interval is at most 10% wider than what rounds cannot reduce, and that is
-    wider than the target. Rounds cannot reduce the parts of the width because of which prompts and
-    repetitions differ.
+    Rounds cannot reduce the part of the width that comes from differences between prompts and
+    between repetitions. So the result is False if this part alone is as wide as the target or
+    wider, and the interval is at most 10% wider than this part.
     target_width: the requested width of the interval / the ratio.
     """
     width = ratio.relative_width

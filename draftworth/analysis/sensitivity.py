@@ -86,8 +86,8 @@ def costs_by_share(
 ) -> tuple[CostByShare, ...]:
     """Return the cost ratio of a traffic mix as a function of each class's share.
 
-    With two classes, only that of the first, as the second's follows from it. Empty with one class,
-    or without a cost per token.
+    With two classes, only the function of the first's share is returned, because the second's
+    follows from it. Empty if there is one class, or if a token's cost is not known.
     """
     classes = [*traffic.weights]
     if len(classes) < 2:
@@ -95,8 +95,8 @@ def costs_by_share(
     pairs = paired(run.blocks, traffic, variant=variant, baseline=baseline)
     factor = share_ratio(run.result.price, variant, baseline)
     judged = _cost_ratio(pairs, traffic, factor)
-    # Of two classes, the second has the share that the first has not, so its curve is the first's
-    # curve mirrored.
+    # With two classes, the second's share is 1 - the first's share, so its curve is the first's
+    # curve mirrored, and is left out.
     drawn = classes if len(classes) > 2 else classes[:1]
     curves = []
     for name in drawn:
@@ -163,8 +163,9 @@ def _equal_cost(ratios: Mapping[float, Estimate]) -> EqualCost | None:
         return None
     intervals = {share: i for share, ratio in ratios.items() if (i := ratio.interval)}
     ends = [_crossing({s: interval[end] for s, interval in intervals.items()}) for end in (0, 1)]
-    # If an end of the cost ratio's interval is on one side of 1 at all shares, the range in which
-    # the interval contains 1 reaches to the lowest or the highest share.
+    # `ends` has the shares at which the low and the high end of the cost ratio's interval pass 1.
+    # If an end never passes 1, the range of shares in which the interval contains 1 extends to the
+    # lowest or the highest share.
     low = next((end for end in ends if end is not None and end <= value), SHARES[0])
     high = next((end for end in ends if end is not None and end > value), SHARES[-1])
     return EqualCost(value=value, low=low if intervals else None, high=high if intervals else None)

@@ -27,8 +27,8 @@ class Estimate:
     repetitions: number of repetitions that measured every case. With fewer than
         `clustering.MANY_REPETITIONS`, the interval holds for the measured repetitions only.
     prompts_width, repetitions_width: the parts of (width of the interval / value) that more rounds
-        do not reduce, because prompts or repetitions differ. They are too wide to be computed if
-        `prompts_width` is None (or it is not known) or `repetitions_width` is infinite.
+        do not reduce, because prompts or repetitions differ. `prompts_width` is None if it is not
+        known or too wide to be computed; `repetitions_width` is infinite if it is too wide.
     """
 
     value: float
@@ -102,7 +102,10 @@ def ratio_estimate(
 
 
 def _width(half: float) -> float:
-    """Return the width of a ratio's interval / the ratio. half: half its logarithm's, below 1."""
+    """Return (width of a ratio's interval) / (the ratio).
+
+    half: half the width of the interval of the ratio's logarithm, below 1.
+    """
     return 1 / (1 - half) - (1 - half)
 
 

@@ -13,15 +13,16 @@ from draftworth.records.results import BlockResult, Price, RequestRecord, values
 # The most finish reasons that are named: vLLM has four, but other servers may have many more than a
 # table has room for.
 _MOST_REASONS = 5
-# Input tokens are as the load says up to this relative difference: a server may count a few more
-# tokens of a prompt than its tokenizer does.
+# The mean number of input tokens may differ from the load's by up to this share, because a server
+# may count a few more tokens in a prompt than the tokenizer that made the prompt.
 _INPUT_TOLERANCE = 0.05
 
 
 def wrong_input_tokens(records: Sequence[RequestRecord], load: Load) -> float | None:
-    """Return the mean number of input tokens if it is over 5% off the load's `input_tokens`.
+    """Return the mean number of input tokens if it differs from the load's by more than 5%.
 
-    None if it is not, if the load has no such number, or if no request's tokens are counted.
+    None if it differs by less, if the load sets no `input_tokens`, or if no request's input tokens
+    are counted.
     """
     counts = [r.number_input_tokens for r in records if r.number_input_tokens is not None]
     if load.input_tokens is None or not counts:

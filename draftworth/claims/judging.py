@@ -1,6 +1,6 @@
 """Reads a claims file, and judges its published figures by a run.
 
-docs/decisions/0035-four-words-for-a-claim.md says what the answers mean.
+docs/decisions/0035-four-words-for-a-claim.md says what the four results of judging a claim mean.
 """
 
 import math
@@ -105,8 +105,8 @@ def read_claims(path: Path) -> ClaimsFile:
         raise source.refused(shape_problems(error, source.data, ClaimsFile)) from error
 
 
-# A row of figures.csv by column, and the run's value of each condition by key (None: the run has no
-# such value).
+# A row of figures.csv by column, together with the value that the run has for each condition of a
+# claim, by the condition's key (None: the run has no such value).
 _Row = Mapping[str, Any]
 
 

@@ -11,8 +11,8 @@ from draftworth.report.words import ABOUT
 from draftworth.truth.tool_reports import FORMS, Report
 from draftworth.untrusted import one_line
 
-# What a tool's report calls the latencies of `shown_latencies()`, in the same order, and the output
-# tokens.
+# The keys in `Report.figures` of the latencies that `shown_latencies()` returns, in the same order,
+# and of the output tokens.
 _NAMES = ("itl_ms", "ttft_ms", "e2e_ms", "output_tokens")
 
 

@@ -75,7 +75,8 @@ _EXTRAS = {
     "matplotlib": "plots",
     "tokenizers": "estimate",
 }
-# Environment variables with secrets. Servers and child processes get them, and may print them.
+# Environment variables with secrets. Servers and child processes get the secrets and may print
+# them, so they are hidden in all text that this program prints.
 _SECRET_VARIABLES = ("OPENAI_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _ONLY_IN_A_CHECKOUT = ("charts", "rehearsal")
 _ROOT = Path(__file__).resolve().parents[2]
@@ -123,7 +124,8 @@ def _interrupt(*_: object) -> None:
     # A script that starts this program with `&` makes it ignore SIGINT.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # SIGINT instead of KeyboardInterrupt, because asyncio's SIGINT handler cancels its tasks.
+    # Raising KeyboardInterrupt here would not do: asyncio cancels its tasks only in its own handler
+    # of SIGINT.
     signal.raise_signal(signal.SIGINT)
 
 

@@ -35,7 +35,7 @@ RUN_LIST_WORDS = (
 
 
 def whole_number(text: str, *, at_least: int = 0, at_most: int = 1_000_000) -> int:
-    """Parse a whole number from `at_least` to `at_most`; ArgumentTypeError: the text is none."""
+    """Parse a whole number; raise ArgumentTypeError if it is not from `at_least` to `at_most`."""
     try:
         value = int(text)
     except ValueError:
@@ -49,7 +49,7 @@ positive_int = partial(whole_number, at_least=1)
 
 
 def positive_number(text: str) -> float:
-    """Parse a number from 0.000001 to 1,000,000; ArgumentTypeError: the text is none."""
+    """Parse a number; raise ArgumentTypeError if it is not from 0.000001 to 1,000,000."""
     try:
         value = float(text)
     except ValueError:
@@ -76,9 +76,9 @@ def temperature(text: str) -> float:
 
 
 def past_day(text: str) -> date:
-    """Parse a day as YYYY-MM-DD; ArgumentTypeError: it is wrong, or in the future everywhere.
+    """Parse a day as YYYY-MM-DD; raise ArgumentTypeError if it is invalid or in the future.
 
-    In some time zones tomorrow's UTC date has begun, so it is allowed.
+    Tomorrow's date in UTC is allowed, because that day has begun in some time zones.
     """
     try:
         day = date.fromisoformat(text)
@@ -198,7 +198,8 @@ def local_run(run_at: str) -> Iterator[Path]:
     if not run_at.startswith(S3_SCHEME):
         yield Path(run_at)
         return
-    # Imported only for a run in S3, because it loads boto3, as in `run_list`.
+    # Imported only if the run is in S3, because the module imports boto3, which is slow to import
+    # and may not be installed.
     from draftworth.account.s3_downloads import download_run
 
     with tempfile.TemporaryDirectory(prefix="draftworth-") as folder:

@@ -75,7 +75,8 @@ def _servers(
     if begun is not None and not (options.baseline or options.variant):
         price = begun.spec.price
         if price is None:
-            # Without a price, `price_of` refuses the options that give its source and its day.
+            # The resumed run has no price. `price_of` returns None, or raises an error if an
+            # option gives the source or the day of a price.
             return begun.spec.endpoints, measure.price_of(options, {}, next_step=_ADD_PRICES)
         day = options.price_as_of.isoformat()
         return begun.spec.endpoints, replace(price, source=options.price_source, as_of=day)

@@ -1,4 +1,4 @@
-"""`draftworth completion` prints a shell's completion of the commands that can run here."""
+"""`draftworth completion` prints a script with which a shell completes draftworth's commands."""
 
 import argparse
 from contextlib import suppress
@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the completion, without the options of commands whose libraries are missing."""
+    """Print the shell's script, without the options of commands whose libraries are missing."""
     importable = []
     for command in cli.COMMANDS:
         with suppress(ModuleNotFoundError):

@@ -17,7 +17,10 @@ _HEADINGS = ("trap", "figure", "truth", "the tool", "difference", "")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the load generator's command, its report's format, the timelines (traps), and limits."""
+    """Add the load generator's command, its report's format, the traps, tolerance and time limit.
+
+    A trap is a token timeline of the server that load generators often measure wrongly.
+    """
     add = parser.add_argument
     words = "after --: the tool; {url} becomes a server's base URL, {folder} a folder for its files"
     add("command", nargs="+", metavar="COMMAND", help=words)

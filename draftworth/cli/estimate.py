@@ -39,8 +39,8 @@ from draftworth.records import step_costs
 from draftworth.report.document import document_lines
 from draftworth.report.writing import write_page
 
-# N-gram drafting is estimated with each of these lookup lengths. Shown are those with the most
-# tokens per step at the window `LOOKUP_WINDOW`.
+# N-gram drafting is estimated with each of these lookup lengths. Only the estimate of the lookup
+# length with the most tokens per step, at the window `LOOKUP_WINDOW`, is shown.
 LOOKUPS = tuple(LookupLengths(shortest, 4) for shortest in range(1, 5))
 LOOKUP_WINDOW = 5
 _TO_BEAT = "A draft model must beat {tokens:.2f} tokens a step (window {window}, your traffic)."
@@ -157,8 +157,10 @@ def _estimates(
     weights: Mapping[str, float],
     card: step_costs.StepCostCard | None,
 ) -> list[DraftEstimate]:
-    """Return the estimate of n-gram drafting, and one of each draft model at each load of the card.
+    """Return an estimate of n-gram drafting, and one for each draft model and load.
 
+    card: the step-cost card of a run, whose loads are estimated; None: the card of the run that has
+    the outputs or, without such a run, published step costs.
     All input is checked before a draft model runs. If n-gram drafting or the draft models cannot be
     estimated, the other estimates are returned and the reason is printed. UserInputError: nothing
     can be estimated, or an option is wrong.
@@ -232,10 +234,10 @@ def _kept(
     prices: Mapping[str, TokenPrice],
     estimates: Sequence[DraftEstimate],
 ) -> list[DraftEstimate]:
-    """Write predictions into the run's folder, and the acceptance profile if `--profile` asks.
+    """Write the estimates' predictions into the folder of the run that has the outputs.
 
-    Returns the estimates, each with sentences on what to measure next. prices: of a token without
-    a draft, by the load's label.
+    With `--profile`, also write the acceptance profile. Return the estimates, each with sentences
+    on what to measure next. prices: what a token costs without a draft, by the load's label.
     """
     predicted = dict.fromkeys(prediction for one in estimates for prediction in one.predictions)
     predictions.keep_predictions([*predicted], source, progress=_progress)

@@ -36,7 +36,7 @@ class TokenPrice:
 
     @property
     def words(self) -> str:
-        """The price of a million tokens, and how it is computed."""
+        """Words that state the price of a million tokens, and how it is computed."""
         return (
             f"{self.usd_per_million:.4g} USD a million ({self.usd_per_node_hour:.2f} USD a node "
             f"hour x {self.node_share:g} of a node / 3600 x {self.step_s:.4g} s a step / "
@@ -53,7 +53,8 @@ def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str
     """
     serving, price = checked_serving(card), experiment.price
     ours = specify_run.serving_facts(experiment)
-    # `decoding` is not compared, because other variants do not change the baseline's step latency.
+    # The card's servers must be served as the experiment's, except for `decoding` (the drafting
+    # method and window by variant), because only the baseline's step latency is used.
     if price is None or replace(serving, decoding=ours.decoding) != ours:
         return {}
     plain = {
@@ -85,7 +86,8 @@ def with_next_steps(
 ) -> DraftEstimate:
     """Return the estimate with sentences on what to measure next.
 
-    N-gram drafting gets no sentences if `tokens_per_day` is None or the release does not serve it.
+    N-gram drafting gets no sentences if `tokens_per_day` is None, or if the experiment's release of
+    the serving image does not support it.
 
     prices: what a token costs without a draft, by the load's label. tokens_per_day: output tokens
     of the user's service; None: not given.
@@ -130,7 +132,8 @@ def _what_would_settle_it(experiment: ResolvedExperiment, conclusion: Conclusion
         add = (
             f" (no variant has {windows_text(missing)}: add one for each, or a `search` with them)"
         )
-    # The step of this window was measured already, but its interval is too wide.
+    # If the step cost of a window to measure is already measured, its interval was too wide, and a
+    # longer run is advised.
     is_repeated = conclusion.about.is_measured and conclusion.about.window in windows
     again = " again, for longer" if is_repeated else ""
     what = f"measures {windows_text(windows)}{add}{again}."
@@ -161,7 +164,7 @@ def _saving(
     tokens_per_day: int | None,
 ) -> str:
     ratio = conclusion.about.cost_ratio
-    # There is no loss, because a draft that proves more expensive is not deployed.
+    # A saving is never below 0, because a draft that proves more expensive is not deployed.
     low, high = (max(0.0, 1 - end) for end in (ratio.high, ratio.low))
     share = f"{low:.1%} to {high:.1%}"
     of_decoding = (

@@ -32,9 +32,10 @@ def estimates_by_profile(
     """Yield an estimate for each draft in a profile and each load of `card`.
 
     Step costs are those of the experiment's drafting method: from the card or, without a card, as
-    published. weights: each class's share of the output tokens; if the profile has none of these
-    classes, its own count the same. UserInputError: step costs are unknown, or the profile has no
-    window that the method can serve.
+    published. UserInputError: step costs are unknown, or the profile has no window that the method
+    can serve.
+    weights: each class's share of the output tokens. If the profile has none of these classes, the
+    classes that it has get equal weights.
     """
     profile = read_profile(path)
     drafting = [v.spec.method for v in experiment.variants if v.draft]

@@ -28,8 +28,8 @@ from draftworth.records.results import RUN_FILE
 Ask = Callable[[str], str]  # asks a question and returns the answer
 _DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 # For each question: its flag, the key of the experiment file that the answer fills, the default
-# answer, and why it is asked. An empty default is none, except that `--name` is by default the name
-# of the experiment file.
+# answer, and why it is asked. An empty text means that there is no default, except for `--name`, of
+# which the default is the name of the experiment file.
 QUESTIONS = tuple(
     (q["flag"], q["key"], q.get("default", ""), q["why"]) for q in _DECLARED["question"]
 )
@@ -79,9 +79,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _may_have_outputs(source: str) -> bool:
-    """Return whether `--from` may give outputs that `estimate` can read.
+    """Return whether the value of `--from` may have model outputs that `estimate` can read.
 
-    False only for a folder of prompts without answers beside them; a run and a log may have them.
+    A run and a log of requests may have them; a folder of prompts only if it also has answers.
     """
     folder = Path(source)
     return (folder / RUN_FILE).exists() or not folder.is_dir() or any(folder.rglob(ANSWERS_FOLDER))
@@ -167,7 +167,10 @@ def _answers(arguments: argparse.Namespace, ask: Ask | None) -> Mapping[str, str
 
 
 def _import(arguments: argparse.Namespace, out: Path) -> Path:
-    """Import a log's prompts as `prompts import` does; return the new prompt class's folder."""
+    """Import the prompts of a log of requests, as the command `draftworth prompts import` does.
+
+    Return the folder of the new prompt class.
+    """
     log = Path(arguments.source)
     name = as_name(Path(os.path.realpath(log)).stem)[:MAX_NAME_LENGTH]
     order = ImportOrder(source=log, format=arguments.format, out=out, prompt_class=name)
@@ -191,7 +194,8 @@ def _text(
     environment = Environment(  # noqa: S701 (YAML, in which each value is JSON)
         loader=PackageLoader("draftworth.cli", "."),
         finalize=lambda value: json.dumps(value, ensure_ascii=False),
-        # The template may ask for the maximum of no requests, which is undefined.
+        # A run may have no requests, and Jinja's `max` of an empty list is undefined. With this
+        # class, the template can test for that without an error.
         undefined=Undefined,
         trim_blocks=True,
         keep_trailing_newline=True,

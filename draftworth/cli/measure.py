@@ -1,4 +1,7 @@
-"""`draftworth measure`: measures one OpenAI-compatible endpoint with the measuring Job's client."""
+"""`draftworth measure`: measures one OpenAI-compatible endpoint from this machine.
+
+The requests are sent and timed by the same code as in the Kubernetes Job that measures on AWS.
+"""
 
 import argparse
 import asyncio
@@ -273,7 +276,7 @@ def price_of(
                 )
         return None
     day = options.price_as_of or datetime.now(UTC).date()
-    # All servers together are one node, because the run pays for all of them.
+    # A run is charged for all servers all the time, so the price has them as shares of one node.
     total = math.fsum(usd_per_hour.values())
     return results.Price(
         usd_per_node_hour=total,

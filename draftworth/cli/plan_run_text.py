@@ -85,7 +85,8 @@ def _charged_metrics(experiment: ResolvedNeuron) -> int:
     classes, loads = len(experiment.spec.workload.classes), len(experiment.loads)
     of_variants = sum(len(charged(speculates=v.speculates)) for v in experiment.variants)
     of_verdict = len(FINDING_METRICS) * (len(experiment.variants) - 1)
-    traffics = classes + 1 if classes > 1 else classes  # each class, and their mix
+    # A verdict is about each class and, if there are several, about the mix of all classes.
+    traffics = classes + 1 if classes > 1 else classes
     return (of_variants * classes + of_verdict * traffics) * loads
 
 

@@ -71,10 +71,11 @@ def _experiment_lines(experiment: ResolvedExperiment, *, verbose: bool) -> Itera
 
 
 def _groups(experiment: ResolvedExperiment) -> Sequence[Sequence[ResolvedVariant]]:
-    """Return the variants in the groups in which they are printed.
+    """Return the variants, grouped as they are printed.
 
-    With a search, a group has the variants of one method; else each variant is a group. Variants
-    whose servers start when the run starts come first.
+    If the experiment has a search, variants with the same drafting method are printed together;
+    otherwise each variant is printed alone. Variants whose servers start when the run starts come
+    first.
     """
     soonest = sorted(experiment.variants, key=lambda variant: not experiment.starts_up(variant))
     groups: dict[str, list[ResolvedVariant]] = {}
@@ -87,7 +88,10 @@ def _groups(experiment: ResolvedExperiment) -> Sequence[Sequence[ResolvedVariant
 def _variant_lines(
     experiment: ResolvedExperiment, group: Sequence[ResolvedVariant], *, verbose: bool
 ) -> Iterator[str]:
-    """Yield the lines of a group: its first variant, and the others if `verbose`."""
+    """Yield the lines on variants that are printed together.
+
+    They describe the first variant and, if `verbose`, also the others.
+    """
     first, *further = group
     yield _variant_line(first)
     if verbose:

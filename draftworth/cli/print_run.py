@@ -40,9 +40,10 @@ def print_answer(
 ) -> None:
     """Print a run's answer as lines, JSON or tables, as the options in `arguments` choose.
 
-    runs_at: the folders or S3 addresses of the runs, for the command that the reader can run next.
-    judged_by: the options that replaced the run's own weights, prices and limits, for the same
-        command.
+    runs_at: the folders or S3 addresses of the runs, for the command that is printed as the next
+        step.
+    judged_by: the options that replaced the run's own weights, prices and limits; the same command
+        repeats them.
     written_to: the folder of the written report; None: no report was written.
     """
     answer = answer_of(facts)
