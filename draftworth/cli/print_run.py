@@ -16,7 +16,7 @@ from draftworth.errors import UserInputError
 from draftworth.measuring.result_files import StorageFullError
 from draftworth.measuring.unended_runs import read_run_so_far
 from draftworth.records.codec import dump_record
-from draftworth.report.brief import Answer, answer_lines, answer_of
+from draftworth.report.brief import answer_lines, answer_of
 from draftworth.report.contents import document_of
 from draftworth.report.document import Document, document_lines, section_lines
 
@@ -59,10 +59,15 @@ def print_answer(
             print(*section_lines(section), "", sep="\n")
     decision, *rest = answer_lines(
         answer,
-        next_command=_next_command(answer, runs_at, judged_by, is_written=written_to is not None),
+        next_command=_next_command(
+            runs_at,
+            judged_by,
+            is_made=facts.decision.is_made,
+            is_written=written_to is not None,
+        ),
         files=str(written_to or " ".join(runs_at)),
     )
-    terminal.print_styled(decision, style="bold green" if is_decided(answer) else "bold yellow")
+    terminal.print_styled(decision, style="bold green" if facts.decision.is_made else "bold yellow")
     print(*rest, sep="\n")
 
 
@@ -92,7 +97,7 @@ def answer_if_cut_off(arguments: argparse.Namespace, folder: Path) -> Iterator[N
 
 
 def _next_command(
-    answer: Answer, runs_at: Sequence[str], judged_by: Sequence[str], *, is_written: bool
+    runs_at: Sequence[str], judged_by: Sequence[str], *, is_made: bool, is_written: bool
 ) -> str:
     if find_spec("matplotlib") is None:
         option = "--verbose"
@@ -100,16 +105,11 @@ def _next_command(
         option = "--out"
     else:
         option = "--out report"
-    if not is_decided(answer):
+    if not is_made:
         option = "--verbose"
     elif is_written or runs_at[0].startswith("s3://"):
         option = "--handover"
     return f"{invocation()} report {shlex.join([*runs_at, *judged_by])} {option}"
-
-
-def is_decided(answer: Answer) -> bool:
-    """Return whether the answer says what to serve, by one server or by class."""
-    return bool(answer.serve or answer.serve_by_class)
 
 
 def invocation() -> str:

@@ -1,6 +1,6 @@
 """Returns the winner of a run: the variant or baseline to keep, with its figures at each load."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from draftworth.analysis.costs import step_cost_ratio, tokens_per_step_in
@@ -8,7 +8,6 @@ from draftworth.analysis.pairing import weighted
 from draftworth.analysis.statistics import Estimate
 from draftworth.decision.facts import RunFacts
 from draftworth.decision.handover import has_counters, longest_request_tokens
-from draftworth.decision.rates import RateComparison
 from draftworth.decision.verdict import Comparison
 from draftworth.errors import DraftworthError
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, TTFT
@@ -130,19 +129,16 @@ def winner_of(facts: RunFacts) -> Winner | None:
         figures=tuple(figures),
         judged=decision.choices,
         cheaper_up_to=reached,
-        takes_up_to=tuple(dict.fromkeys(_kept_loads(decision.rates, variant))),
+        takes_up_to=tuple(
+            bounds.kept
+            for bounds in facts.highest_rates
+            if decision.rates and bounds.variant == variant and bounds.kept
+        ),
         longest_context_tokens=longest_request_tokens(
             block for block in run.blocks if block.variant == variant
         ),
         has_counters=has_counters(run, variant),
     )
-
-
-def _kept_loads(rates: Sequence[RateComparison], server: str) -> Iterator[Load]:
-    for compared in rates:
-        for side in (compared.variant, compared.baseline):
-            if side.variant == server and side.kept:
-                yield side.kept
 
 
 def _figures(run: Run, variant: str, compared: Sequence[Comparison]) -> WinnerFigures:

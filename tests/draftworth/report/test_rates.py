@@ -29,6 +29,17 @@ def at_rate(blocks: tuple[BlockResult, ...], rate: float, ttft_s: float) -> list
     ]
 
 
+def rates_that_differ() -> tuple[BlockResult, ...]:
+    """Return blocks in which the variant keeps 0.5 s of TTFT at 2 requests/s, the baseline at 1."""
+    blocks = make_run().blocks
+    plain = tuple(block for block in blocks if block.variant == BASELINE)
+    return (
+        *at_rate(blocks, 1.0, 0.2),
+        *at_rate(tuple(b for b in blocks if b not in plain), 2.0, 0.2),
+        *at_rate(plain, 2.0, 0.9),
+    )
+
+
 def test_a_rate_within_both_limits_decides_nothing() -> None:
     """The variant takes longer from end to end, but keeps the only limit, which is on TTFT."""
     blocks = tuple(
@@ -49,13 +60,7 @@ def test_a_rate_within_both_limits_decides_nothing() -> None:
 
 
 def test_the_highest_rate_per_variant_is_the_answer() -> None:
-    blocks = make_run().blocks
-    plain = tuple(block for block in blocks if block.variant == "baseline")
-    measured = (
-        *at_rate(blocks, 1.0, 0.2),
-        *at_rate(tuple(b for b in blocks if b not in plain), 2.0, 0.2),
-        *at_rate(plain, 2.0, 0.9),
-    )
+    measured = rates_that_differ()
     limits = Limits(ttft_p95_s=0.5)
     # The same rates with long prompts, with which no rate is within the limits.
     longer = [
@@ -77,17 +82,6 @@ def test_the_highest_rate_per_variant_is_the_answer() -> None:
     assert facts.mixes[0].cost_ratio is None
     without = document_of(make_facts(make_run(blocks=measured[:8]))).sections[0].paragraphs
     assert not any("Highest" in sentence for sentence in without)
-
-
-def rates_that_differ() -> tuple[BlockResult, ...]:
-    """Return blocks in which the variant keeps 0.5 s of TTFT at 2 requests/s, the baseline at 1."""
-    blocks = make_run().blocks
-    plain = tuple(block for block in blocks if block.variant == BASELINE)
-    return (
-        *at_rate(blocks, 1.0, 0.2),
-        *at_rate(tuple(b for b in blocks if b not in plain), 2.0, 0.2),
-        *at_rate(plain, 2.0, 0.9),
-    )
 
 
 def test_the_higher_rate_of_another_model_decides_nothing() -> None:
