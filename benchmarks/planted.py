@@ -32,7 +32,7 @@ SAMPLING = Sampling(
     target_interval_width=0.1,
     warmup_requests=0,
 )
-# The cost ratio below which the right verdict on a variant is "cheaper per token".
+# If the true cost ratio is below this number, the right verdict is "cheaper per token".
 BOUNDARY = 1 / (1 + INDIFFERENCE)
 _BLOCK_ERROR, _REQUEST_ERROR, _LENGTH_SPREAD, _TTFT_SPREAD = 0.03, 0.02, 0.4, 0.1
 _MEAN_TOKENS, _PREFILL_S = 300, 0.05

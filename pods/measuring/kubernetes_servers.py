@@ -101,7 +101,8 @@ class KubernetesApi:
 
     @cached_property
     def _pool(self) -> urllib3.PoolManager:
-        # Scaling to a number twice does no harm, so a request whose answer got lost is sent again.
+        # Setting the replicas to the same number twice changes nothing, so a request is sent again
+        # if its response was lost.
         retries = Retry(
             total=TRIES - 1,
             redirect=False,

@@ -64,7 +64,7 @@ def start(name: str, root: Path) -> tuple[int, list[str]]:
 
 
 def lay_out(name: str, pod: rendering.Object, root: Path) -> None:
-    """Write the files of the pod's ConfigMap below `root`, at the path of the pod's mount."""
+    """Write the ConfigMap's files below `root`, at the path at which the pod mounts them."""
     (volume,) = [v["configMap"] for v in pod["volumes"] if "configMap" in v]
     (config_map,) = [
         c for c in rendering.of_kind("ConfigMap", name) if c["metadata"]["name"] == volume["name"]

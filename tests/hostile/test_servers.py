@@ -107,7 +107,7 @@ def record_of(url: str, answer: Answer, code: int | None) -> RequestRecord:
 
 
 def assert_read_back(measured: Measured) -> None:
-    """Check that all that is stored about a request can be read again."""
+    """Check that a request's record and transcript, once stored, are read back unchanged."""
     record = measured.record
     block = make_block(requests=(record,))
     assert load_record(BlockResult, dump_record(block)) == block

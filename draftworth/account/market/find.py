@@ -139,7 +139,7 @@ def _answers(
 
 
 def look_into(region: Region, need: Need, now: datetime, prices: Mapping[str, Price]) -> Market:
-    """Return what one region offers for `need`; `prices`: the on-demand prices by region."""
+    """Return one region's offers for `need`. prices: the on-demand prices, by region."""
     market = Market()
     kind = need.instance_type
     zones = market.attempt(region.name, "offerings", lambda: zones_that_offer(region, kind))

@@ -1,4 +1,4 @@
-"""Correct samplers of simulated models pass the check of their outputs; wrong ones are caught."""
+"""The check of outputs accepts correct samplers of simulated models and refuses wrong ones."""
 
 import math
 import random

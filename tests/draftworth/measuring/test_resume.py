@@ -176,7 +176,7 @@ def test_a_run_killed_at_any_write_continues_unchanged(
 
 
 def test_short_lived_pods_complete_a_run_together(healthy: StreamServer, tmp_path: Path) -> None:
-    """Each pod is killed when a block is half written: its transcript is, its result is not."""
+    """Each pod is killed after it wrote a block's transcript, before it writes the result file."""
     assert run_pod(runner(healthy.base_url, tmp_path / "whole", loads=LADDER))
     whole, folder, pods = read_run(tmp_path / "whole" / RUN_ID), tmp_path / "cut", 0
     while history(folder).result is None:
