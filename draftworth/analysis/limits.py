@@ -18,7 +18,12 @@ from draftworth.analysis.doubts import (
     SeveralModels,
 )
 from draftworth.analysis.pairing import Traffic, samples_of, weighted
-from draftworth.analysis.statistics import SAMPLES_BEYOND, Estimate, quantile_estimate
+from draftworth.analysis.statistics import (
+    CONFIDENCE,
+    SAMPLES_BEYOND,
+    Estimate,
+    quantile_estimate,
+)
 from draftworth.analysis.summary import Group, count_requests
 from draftworth.metrics.definitions import COST
 from draftworth.records.load_shapes import Load
@@ -87,16 +92,22 @@ def why_not_comparable(
 
 
 def limit_check(
-    blocks: Sequence[BlockResult], traffic: Traffic, limits: Limits, variant: str
+    blocks: Sequence[BlockResult],
+    traffic: Traffic,
+    limits: Limits,
+    variant: str,
+    *,
+    confidence: float = CONFIDENCE,
 ) -> LimitCheck:
     """Check whether a variant keeps the latency limits in every class of the traffic.
 
-    A request that timed out counts with the time that the client waited for it.
+    A request that timed out counts with the time that the client waited for it. confidence: that of
+    the interval of each 95th percentile (0 to 1).
     """
     checks = [
         check
         for group in traffic.groups
-        for check in _checks(blocks, group, limits, variant)
+        for check in _checks(blocks, group, limits, variant, confidence)
         if not check.kept
     ]
     broken = [check for check in checks if check.kept is False]
@@ -127,13 +138,14 @@ def rate_bounds(
     *,
     variant: str,
     input_tokens: int | None,
+    confidence: float = CONFIDENCE,
 ) -> RateBounds:
     """Return between which request rates a variant ceases to keep the latency limits.
 
     At a rate whose requests allow no verdict (`why_not_comparable`), the limits count neither as
     kept nor as broken. weights: each class's share of the output tokens.
     input_tokens: the loads with prompts of this length are looked at; None: those whose prompts
-    keep their own lengths.
+    keep their own lengths. confidence: that of the interval of each 95th percentile (0 to 1).
     """
     rates = {b.load for b in blocks if not b.load.has_cost_per_token}
     kept, is_kept = None, True
@@ -142,7 +154,7 @@ def rate_bounds(
             continue
         traffic = Traffic(weights=weights, load=load)
         doubt = why_not_comparable(blocks, traffic, limits, [variant])
-        check = limit_check(blocks, traffic, limits, variant)
+        check = limit_check(blocks, traffic, limits, variant, confidence=confidence)
         if not doubt and check.kept is False:
             return RateBounds(variant=variant, input_tokens=input_tokens, kept=kept, broken=load)
         is_kept = is_kept and not doubt and bool(check.kept)
@@ -151,19 +163,24 @@ def rate_bounds(
 
 
 def _checks(
-    blocks: Sequence[BlockResult], group: Group, limits: Limits, variant: str
+    blocks: Sequence[BlockResult], group: Group, limits: Limits, variant: str, confidence: float
 ) -> Iterator[LimitCheck]:
     for name, field, limit_field in LATENCIES:
         limit_s: float | None = getattr(limits, limit_field)
         if limit_s is not None:
-            p95 = latency_p95(blocks, group, variant, field)
+            p95 = latency_p95(blocks, group, variant, field, confidence=confidence)
             yield _check(
                 LatencyAtLimit(latency=name, group=group, variant=variant, p95=p95, limit_s=limit_s)
             )
 
 
 def latency_p95(
-    blocks: Sequence[BlockResult], group: Group, variant: str, field: str
+    blocks: Sequence[BlockResult],
+    group: Group,
+    variant: str,
+    field: str,
+    *,
+    confidence: float = CONFIDENCE,
 ) -> Estimate | None:
     """Return the 95th percentile of a latency, in seconds, with its interval.
 
@@ -177,7 +194,7 @@ def latency_p95(
         for number, (place, record) in enumerate(samples_of(blocks, group, variant))
         if (value := _latency_s(record, field)) is not None
     ]
-    return quantile_estimate(samples, LIMIT_SHARE) if samples else None
+    return quantile_estimate(samples, LIMIT_SHARE, confidence=confidence) if samples else None
 
 
 def _check(latency: LatencyAtLimit) -> LimitCheck:

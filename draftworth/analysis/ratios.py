@@ -71,12 +71,19 @@ class LogRatio:
     def times(self, factor: float) -> LogRatio:
         return replace(self, value=self.value + math.log(factor))
 
-    def estimate(self) -> statistics.Estimate:
-        return self.with_error(spread(self.parts))
+    def estimate(self, *, confidence: float = statistics.CONFIDENCE) -> statistics.Estimate:
+        return self.with_error(spread(self.parts), confidence=confidence)
 
-    def with_error(self, error: Spread | None) -> statistics.Estimate:
-        """Return the ratio with its interval. error: `spread(self.parts)`; None: no interval."""
-        return statistics.ratio_estimate(self.value, error, samples=len(self.parts))
+    def with_error(
+        self, error: Spread | None, *, confidence: float = statistics.CONFIDENCE
+    ) -> statistics.Estimate:
+        """Return the ratio with its interval.
+
+        error: `spread(self.parts)`; None: no interval. confidence: that of the interval (0 to 1).
+        """
+        return statistics.ratio_estimate(
+            self.value, error, samples=len(self.parts), confidence=confidence
+        )
 
     def beside(self, other: LogRatio) -> LogRatio:
         """Return the `LogRatio` of (this ratio / another ratio of the same run).

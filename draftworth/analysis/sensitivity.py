@@ -6,11 +6,12 @@ another ratio of prices. Latency limits and the noise floor are not looked at.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from draftworth.analysis.pairing import Pair, Traffic, paired
 from draftworth.analysis.ratios import log_cost_ratio, share_ratio
-from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.records.run_folder import Run
 
 # The shares of a class for which the cost ratio is computed: 0 to 1 in steps of 0.05. From one
@@ -82,19 +83,26 @@ class CostByPrice:
 
 
 def costs_by_share(
-    run: Run, traffic: Traffic, *, variant: str, baseline: str
+    run: Run,
+    traffic: Traffic,
+    *,
+    variant: str,
+    baseline: str,
+    confidence: float = CONFIDENCE,
 ) -> tuple[CostByShare, ...]:
     """Return the cost ratio of a traffic mix as a function of each class's share.
 
     With two classes, only the function of the first's share is returned, because the second's
-    follows from it. Empty if there is one class, or if a token's cost is not known.
+    follows from it. Empty if there is one class, or if a token's cost is not known. confidence:
+    that of the intervals (0 to 1).
     """
     classes = [*traffic.weights]
     if len(classes) < 2:
         return ()
     pairs = paired(run.blocks, traffic, variant=variant, baseline=baseline)
     factor = share_ratio(run.result.price, variant, baseline)
-    judged = _cost_ratio(pairs, traffic, factor)
+    cost_ratio = partial(_cost_ratio, pairs, factor=factor, confidence=confidence)
+    judged = cost_ratio(traffic)
     # With two classes, the second's share is 1 - the first's share, so its curve is the first's
     # curve mirrored, and is left out.
     drawn = classes if len(classes) > 2 else classes[:1]
@@ -103,7 +111,7 @@ def costs_by_share(
         ratios = {
             share: ratio
             for share in SHARES
-            if (ratio := _cost_ratio(pairs, _with_share(traffic, name, share), factor))
+            if (ratio := cost_ratio(_with_share(traffic, name, share)))
         }
         if judged and len(ratios) == len(SHARES):
             curve = CostByShare(
@@ -151,10 +159,12 @@ def _with_share(traffic: Traffic, prompt_class: str, share: float) -> Traffic:
     return Traffic(weights={n: w for n, w in weights.items() if w > 0}, load=traffic.load)
 
 
-def _cost_ratio(pairs: Sequence[Pair], traffic: Traffic, factor: float) -> Estimate | None:
+def _cost_ratio(
+    pairs: Sequence[Pair], traffic: Traffic, *, factor: float, confidence: float
+) -> Estimate | None:
     of_traffic = [pair for pair in pairs if pair.prompt_class in traffic.weights]
     log_ratio = log_cost_ratio(of_traffic, traffic, factor=factor)
-    return log_ratio.estimate() if log_ratio else None
+    return log_ratio.estimate(confidence=confidence) if log_ratio else None
 
 
 def _equal_cost(ratios: Mapping[float, Estimate]) -> EqualCost | None:

@@ -8,10 +8,9 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from draftworth.analysis.clustering import spread
 from draftworth.analysis.pairing import Pair, paired
-from draftworth.analysis.ratios import LogRatio, log_cost_ratio_by_class, share_ratio
-from draftworth.analysis.statistics import Estimate, ratio_estimate
+from draftworth.analysis.ratios import log_cost_ratio_by_class, share_ratio
+from draftworth.analysis.statistics import Estimate
 from draftworth.decision.best_of_many import confidence_of_each
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.records.judgement import Judgement
@@ -74,7 +73,12 @@ def by_class_of(
             beside_variant, mix.traffic, {n: f / price_ratio for n, f in factors.items()}
         ),
     }
-    ratios = {name: _estimate(log_ratio, count) for name, log_ratio in beside.items() if log_ratio}
+    confidence = confidence_of_each(count)
+    ratios = {
+        name: log_ratio.estimate(confidence=confidence)
+        for name, log_ratio in beside.items()
+        if log_ratio
+    }
     if len(ratios) < len(beside):
         return None
     alone = max(ratios, key=lambda name: ratios[name].value)
@@ -86,15 +90,6 @@ def by_class_of(
         alone=alone,
         ratio_to_alone=ratios[alone],
         servers=_servers(ratios[alone], price_ratio if alone == mix.baseline else 1 / price_ratio),
-    )
-
-
-def _estimate(log_ratio: LogRatio, count: int) -> Estimate:
-    return ratio_estimate(
-        log_ratio.value,
-        spread(log_ratio.parts),
-        samples=len(log_ratio.parts),
-        confidence=confidence_of_each(count),
     )
 
 

@@ -7,7 +7,10 @@
   rank, the one whose cost ratio's interval has the lowest upper end. As the best of many, it is
   judged anew with a wider interval. If it is then inconclusive, and so may be cheaper, there is no
   decision: a default would look like a measured result.
-- If requests arrive at rates only, the highest rates within the latency limits decide (`rates.py`).
+- If requests arrive at rates only, the highest rates within the latency limits decide (`rates.py`),
+  of several variants with wider intervals. Nothing is decided if the servers do not do the same
+  work: another model answers, outputs are not the target's, or one side fails more requests at a
+  rate at which both keep the limits.
 - If the variant is shown to be cheaper in one class and more expensive in another, the variant may
   serve some classes and the baseline the others (`by_class.py`). That is the decision if it is
   shown to save. It is computed for the variant and load of the deciding comparison only.
@@ -16,140 +19,28 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
+from dataclasses import replace
 
 from draftworth.analysis.costs import tokens_per_step_in
 from draftworth.analysis.doubts import NotTheTargets, SeveralModels
 from draftworth.analysis.limits import RateBounds
 from draftworth.analysis.ratios import share_ratio
-from draftworth.analysis.repetitions import Shortfall, shortfall
-from draftworth.analysis.sensitivity import (
-    CostByPrice,
-    CostByShare,
-    cost_by_price,
-    costs_by_share,
-)
-from draftworth.decision.best_of_many import best_of_many
-from draftworth.decision.by_class import ByClass, by_class_of
+from draftworth.analysis.repetitions import shortfall
+from draftworth.analysis.sensitivity import CostByPrice, cost_by_price, costs_by_share
+from draftworth.decision.best_of_many import best_of_many, confidence_of_each
+from draftworth.decision.by_class import by_class_of
 from draftworth.decision.rates import RateComparison, rate_comparisons, served_by_rates
+from draftworth.decision.run_decision import Decision, Missing, MoreNeeded, NextStep
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
+from draftworth.records.load_shapes import Load
 from draftworth.records.results import AS_SHIPPED
 from draftworth.records.run_folder import Run
+from draftworth.records.search_result import SearchResult
 
 # With at most this many tokens per step, a variant counts as accepting no drafts, because so few
 # could save only what counts as no difference in cost. A busy server without speculation can seem
 # to yield as many, because it sends the tokens of some steps together in one chunk.
 _NO_SPECULATION = 1 + INDIFFERENCE
-
-
-class Missing(Enum):
-    """What is missing for a decision on what to serve."""
-
-    COMPLETE_RUN = auto()
-    ANOTHER_SERVER = auto()
-    """Only one server was measured, so there is nothing to compare it with."""
-    VARIANT = auto()
-    """No variant was measured beside the baseline; in a search, the best candidate was not."""
-    VERDICT = auto()
-    """The comparison that may be the best is inconclusive."""
-    LIMITS = auto()
-    """Requests arrive at rates, and the experiment limits no latency."""
-    HIGHER_RATES = auto()
-    """Variants and baseline keep the latency limits at every measured rate."""
-    LOWER_RATES = auto()
-    """Variants and baseline break the latency limits already at the lowest measured rate."""
-    OTHER_RATES = auto()
-    """The measured rates do not show which server takes the higher rate per dollar."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MoreNeeded:
-    """How much more to measure in a class until its cost ratio's interval is narrow enough.
-
-    The experiment says how narrow. comparison: the variant compared with the baseline in the class.
-    """
-
-    comparison: Comparison
-    shortfall: Shortfall
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """What to serve after a run, why, and what is missing where there is no decision.
-
-    baseline: the name of the baseline.
-    serve: the name of the variant or the baseline, if one of them is to serve all traffic; None:
-        neither is shown to be the one to keep.
-    by_class: what it costs if the variant serves some classes and the baseline the others; None: no
-        class is shown to be cheaper with the variant while another is shown not to be.
-    comparison: the comparison that decided or, without a decision, the one that comes nearest;
-        None: there is none.
-    is_widened: whether the interval of `comparison` was made wider, because it was chosen as the
-        best of several.
-    choices: the comparisons that `comparison` was chosen from, in order of preference.
-    rates: for each variant, the highest request rates that it and the baseline can take within the
-        latency limits; empty if costs decide.
-    is_speculation: False if the variant of `comparison` accepts no drafts, so that speculation
-        cannot be why its cost differs.
-    classes: the comparisons of each class, of the variant and at the load of `comparison`.
-    by_share, by_price: the cost ratio as a function of each class's share of the traffic, and of
-        the ratio of prices; empty and None without a cost per token.
-    missing: what is not known that a decision needs; empty if there is a decision.
-    more: how much more to measure in each class, if what is missing is a verdict.
-    """
-
-    baseline: str
-    serve: str | None
-    by_class: ByClass | None = None
-    comparison: Comparison | None = None
-    is_widened: bool = False
-    choices: tuple[Comparison, ...] = ()
-    rates: tuple[RateComparison, ...] = ()
-    is_speculation: bool = True
-    classes: tuple[Comparison, ...] = ()
-    by_share: tuple[CostByShare, ...] = ()
-    by_price: CostByPrice | None = None
-    missing: tuple[Missing, ...] = ()
-    more: tuple[MoreNeeded, ...] = ()
-
-    @property
-    def serves_by_class(self) -> bool:
-        """Whether the decision is to serve by class."""
-        return not self.missing and self.by_class is not None and self.by_class.is_shown_to_save
-
-    @property
-    def pays_while(self) -> tuple[CostByShare, ...]:
-        """`by_share` if the verdict is about the cost of a token, else empty.
-
-        It is not about the cost if latency limits decide, or if it is inconclusive.
-        """
-        on_cost = self.comparison is not None and self.comparison.judgement.is_on_cost
-        return self.by_share if on_cost else ()
-
-    @property
-    def is_made(self) -> bool:
-        return not self.missing
-
-    @property
-    def winner(self) -> str | None:
-        """The name of the variant to serve all classes or some, or the baseline's name.
-
-        None if there is no decision.
-        """
-        if self.serves_by_class and self.by_class:
-            return self.by_class.comparison.variant
-        return self.serve
-
-    @property
-    def serves_variant(self) -> bool:
-        """Whether the decision is to serve all classes, or some, by a variant."""
-        return self.winner not in (None, self.baseline)
-
-    @property
-    def serves_baseline(self) -> bool:
-        """Whether the decision is to serve all classes by the baseline."""
-        return self.is_made and not self.serves_variant
 
 
 def decide(
@@ -165,6 +56,16 @@ def decide(
     each class. highest_rates: between which request rates the baseline and each variant cease to
     keep the latency limits; empty without latency limits, or if no requests arrive at rates.
     """
+    decision = _what_to_serve(run, mixes, of_classes, highest_rates)
+    return replace(decision, next_step=_next_step(run, decision))
+
+
+def _what_to_serve(
+    run: Run,
+    mixes: Sequence[Comparison],
+    of_classes: Sequence[Comparison],
+    highest_rates: Sequence[RateBounds],
+) -> Decision:
     baseline = run.result.baseline
     choices = sorted(_choices(run, mixes or of_classes), key=_preference)
     missing = [] if run.result.status == "complete" else [Missing.COMPLETE_RUN]
@@ -220,8 +121,14 @@ def _by_cost(
         choices=tuple(choices),
         is_speculation=_accepts_drafts(run, best),
         classes=tuple(classes),
-        by_share=costs_by_share(run, best.traffic, variant=best.variant, baseline=best.baseline),
-        by_price=_by_price(run, first),
+        by_share=costs_by_share(
+            run,
+            best.traffic,
+            variant=best.variant,
+            baseline=best.baseline,
+            confidence=confidence_of_each(len(choices) if best is not first else 1),
+        ),
+        by_price=_by_price(run, best),
         missing=tuple(missing),
         more=tuple(_more(run, classes)) if Missing.VERDICT in missing else (),
     )
@@ -245,17 +152,16 @@ def _by_rates(
     missing: Sequence[Missing],
 ) -> Decision:
     compared = rate_comparisons(run.result, highest_rates, choices)
-    # More requests are no gain if another model answers them, or outputs are not the target's. Then
-    # the rates of this variant decide nothing, and the baseline is not shown to take more either.
-    wrong = next((c for c in choices if isinstance(c.reason, SeveralModels | NotTheTargets)), None)
+    wrong = _not_alike(choices, compared)
     served = None if wrong else served_by_rates(compared)
     if served is None:
-        missing = [*missing, Missing.VERDICT if wrong else _lacks(compared)]
+        missing = [*missing, Missing.VERDICT if wrong else _lacks(run, compared)]
     by = wrong or next((c for c in choices if c.variant == served), choices[0])
     return Decision(
         baseline=run.result.baseline,
         serve=None if missing else served,
         comparison=by,
+        is_widened=len({c.variant.variant for c in compared}) > 1,
         choices=tuple(choices),
         rates=compared,
         classes=tuple(_classes_of(by, of_classes)),
@@ -263,15 +169,36 @@ def _by_rates(
     )
 
 
-def _lacks(compared: Sequence[RateComparison]) -> Missing:
+def _not_alike(
+    choices: Sequence[Comparison], compared: Sequence[RateComparison]
+) -> Comparison | None:
+    """Return a comparison that shows that the servers do not do the same work; None: there is none.
+
+    More requests are no gain if another model answers them, if outputs are not the target's, or if
+    more of them fail. Then the rates of this variant decide nothing, and the baseline is not shown
+    to take more either.
+    """
+    for comparison in choices:
+        if isinstance(comparison.reason, SeveralModels | NotTheTargets):
+            return comparison
+    return next((unequal for c in compared if (unequal := c.failed_unequally)), None)
+
+
+def _lacks(run: Run, compared: Sequence[RateComparison]) -> Missing:
     if not compared:
         return Missing.LIMITS
     sides = [side for c in compared for side in (c.variant, c.baseline)]
-    if all(side.kept and side.broken is None for side in sides):
+    if all(side.kept == _highest(run, side.input_tokens) for side in sides):
         return Missing.HIGHER_RATES
     if all(side.broken and side.kept is None for side in sides):
         return Missing.LOWER_RATES
     return Missing.OTHER_RATES
+
+
+def _highest(run: Run, input_tokens: int | None) -> Load:
+    """Return the load with the highest measured rate, of those with prompts of this length."""
+    loads = (b.load for b in run.blocks if b.load.input_tokens == input_tokens)
+    return max((x for x in loads if not x.has_cost_per_token), key=lambda load: load.order)
 
 
 def _classes_of(mix: Comparison, of_classes: Sequence[Comparison]) -> list[Comparison]:
@@ -296,3 +223,32 @@ def _more(run: Run, classes: Sequence[Comparison]) -> Iterator[MoreNeeded]:
         lacks = shortfall(comparison.cost_ratio, target_width=run.result.target_interval_width)
         if lacks:
             yield MoreNeeded(comparison=comparison, shortfall=lacks)
+
+
+# For each thing that is missing, what to do.
+_STEPS = {
+    Missing.COMPLETE_RUN: NextStep.MEASURE_AGAIN,
+    Missing.ANOTHER_SERVER: NextStep.MEASURE_A_VARIANT,
+    Missing.VARIANT: NextStep.MEASURE_A_VARIANT,
+    Missing.VERDICT: NextStep.MEASURE_MORE,
+    Missing.LIMITS: NextStep.SET_LIMITS,
+    Missing.HIGHER_RATES: NextStep.MEASURE_HIGHER_RATES,
+    Missing.LOWER_RATES: NextStep.MEASURE_LOWER_RATES,
+    Missing.OTHER_RATES: NextStep.MEASURE_RATES_BETWEEN,
+}
+
+
+def _next_step(run: Run, decision: Decision) -> NextStep | None:
+    if run.search and Missing.COMPLETE_RUN not in decision.missing:
+        return step_after_search(run.search, serves_baseline=decision.serves_baseline)
+    return _STEPS[decision.missing[0]] if decision.missing else None
+
+
+def step_after_search(search: SearchResult, *, serves_baseline: bool) -> NextStep:
+    """Return what to do after a complete search, whether or not there is a decision.
+
+    serves_baseline: whether the decision after this search is to serve without speculation.
+    """
+    if not search.best:
+        return NextStep.SEARCH_AGAIN
+    return NextStep.TRY_OTHER_DRAFTS if serves_baseline else NextStep.CONFIRM_BEST

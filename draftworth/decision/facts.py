@@ -9,14 +9,16 @@ from draftworth.analysis import checks, ratios
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.control import without_control
 from draftworth.analysis.likelihood_check import AnswersCheck, judged, judged_variants
-from draftworth.analysis.limits import Goodput, RateBounds, goodput, rate_bounds
+from draftworth.analysis.limits import Goodput, RateBounds, goodput
 from draftworth.analysis.output_differences import Divergence, divergences, partings
 from draftworth.analysis.pairing import Traffic, counting, paired, samples_of
 from draftworth.analysis.repetitions import RepetitionFacts, Shortfall, repetitions_of, shortfall
 from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
-from draftworth.decision.decide import Decision, decide
+from draftworth.decision.decide import decide
 from draftworth.decision.ladder import Contexts, Ladder, contexts_of, ladders_of
+from draftworth.decision.rates import highest_rates_of
+from draftworth.decision.run_decision import Decision
 from draftworth.decision.verdict import Comparison, compare
 from draftworth.metrics import definitions, steps
 from draftworth.metrics.definitions import Metric
@@ -107,7 +109,8 @@ class RunFacts:
     groups: the figures of each prompt class at each load.
     mixes: comparisons in the traffic mix at each load; empty with only one class.
     highest_rates: for every variant and prompt length, between which request rates the variant
-        ceases to keep the latency limits; empty without limits or rates.
+        ceases to keep the latency limits; empty without limits or rates. With several speculative
+        variants, the intervals behind them are wider (`rates.highest_rates_of`).
     decision: what to serve.
     ladders: for each prompt length, the comparisons at all concurrencies in the mix or, without a
         mix, in each class.
@@ -177,7 +180,7 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
     mixes = tuple(_mixes(run, compare_in))
     of_classes = [c for g in groups for v in g.speculative if (c := v.comparison)]
     ladders = ladders_of(run, mixes or of_classes)
-    highest_rates = tuple(_highest_rates(run))
+    highest_rates = tuple(highest_rates_of(run, weights_of(run)))
     return RunFacts(
         run=run,
         control=control,
@@ -217,16 +220,6 @@ def _goodputs(run: Run, mixed_loads: Sequence[Load]) -> Iterator[Goodput]:
         for variant in result.variants:
             if figures := goodput(run.blocks, traffic, result.limits, variant, result.price):
                 yield figures
-
-
-def _highest_rates(run: Run) -> Iterator[RateBounds]:
-    result, weights = run.result, weights_of(run)
-    loads = [block.load for block in run.blocks if not block.load.has_cost_per_token]
-    for variant in result.variants if result.limits.are_on_latencies else ():
-        for length in dict.fromkeys(load.input_tokens for load in loads):
-            yield rate_bounds(
-                run.blocks, weights, result.limits, variant=variant, input_tokens=length
-            )
 
 
 def _repetitions(run: Run, c: Comparison) -> Iterator[RepetitionFacts]:

@@ -4,16 +4,22 @@ If requests arrive at a rate, a server is idle at times, so a token has no cost.
 of a request is the server's price / the highest rate that the server can take. That rate is between
 two measured rates: the highest that keeps the limits, and the lowest that breaks them. If these
 ranges of variant and baseline overlap, nothing is decided.
+
+The best of several variants looks better than it is. So with several variants, a limit counts as
+kept or broken only if a wider interval of the latency shows it (`confidence_of_each`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.limits import RateBounds
+from draftworth.analysis.doubts import FailedUnequally
+from draftworth.analysis.limits import RateBounds, rate_bounds
 from draftworth.analysis.ratios import share_ratio
+from draftworth.decision.best_of_many import confidence_of_each
 from draftworth.decision.verdict import Comparison
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import AS_SHIPPED, RunResult
+from draftworth.records.run_folder import Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +35,16 @@ class RateComparison:
     baseline: RateBounds
     price_ratio: float
     at_equal_rates: tuple[Comparison, ...]
+
+    @property
+    def failed_unequally(self) -> Comparison | None:
+        """The comparison at a rate at which both keep the limits, and one side fails more requests.
+
+        None if there is none. A server that answers fewer requests has less to do, so its highest
+        rate cannot be compared. At rates at which one side breaks the limits, it may fail more.
+        """
+        unequal = (c for c in self.at_equal_rates if isinstance(c.reason, FailedUnequally))
+        return next(unequal, None)
 
     @property
     def is_higher(self) -> bool | None:
@@ -52,6 +68,28 @@ def _reaches(kept: Load | None, broken: Load | None, price_ratio: float) -> bool
     if kept is None or broken is None:
         return False
     return _rate(kept) >= _rate(broken) * price_ratio
+
+
+def highest_rates_of(run: Run, weights: Mapping[str, float]) -> Iterator[RateBounds]:
+    """Yield between which request rates each variant ceases to keep the latency limits.
+
+    There is one for each variant, the baseline included, and each prompt length; none without
+    limits on latencies, or if no requests arrive at rates. weights: each class's share (0 to 1) of
+    the output tokens.
+    """
+    result = run.result
+    loads = [block.load for block in run.blocks if not block.load.has_cost_per_token]
+    speculative = [v for v in result.variants if v not in (result.baseline, AS_SHIPPED)]
+    for variant in result.variants if result.limits.are_on_latencies else ():
+        for length in dict.fromkeys(load.input_tokens for load in loads):
+            yield rate_bounds(
+                run.blocks,
+                weights,
+                result.limits,
+                variant=variant,
+                input_tokens=length,
+                confidence=confidence_of_each(max(1, len(speculative))),
+            )
 
 
 def rate_comparisons(

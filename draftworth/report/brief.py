@@ -6,10 +6,10 @@ docs/json.md describes the record.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from draftworth.decision.decide import Decision
 from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.handover import BreakEvenAt, Handover, handover_of
 from draftworth.decision.judged_anew import ChosenValue, chosen_values
+from draftworth.decision.run_decision import Decision
 from draftworth.errors import counted
 from draftworth.metrics import definitions
 from draftworth.records.findings import ClaimFinding, Finding
@@ -17,7 +17,7 @@ from draftworth.records.results import AS_SHIPPED
 from draftworth.report import judged_with, words
 from draftworth.report.attention import attention_of
 from draftworth.report.drawing import short
-from draftworth.report.other_mixes import share_percent, share_words
+from draftworth.report.other_mixes import price_sentence, share_percent, share_words
 from draftworth.report.percent import outwards
 from draftworth.report.search_sentences import course
 from draftworth.report.sentences import (
@@ -115,6 +115,23 @@ class EqualShare:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EqualPrice:
+    """Up to which price of the variant's server a token costs less than with the baseline.
+
+    price_ratio, price_ratio_low, price_ratio_high: the price of the variant's server / of the
+        baseline's at which a token costs the same, and the ends of its interval; None: no interval.
+    judged_price_ratio: the price ratio of the verdict.
+    sentence: all of this in words.
+    """
+
+    price_ratio: float
+    price_ratio_low: float | None
+    price_ratio_high: float | None
+    judged_price_ratio: float
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """The answer of a run; `report --json` prints it.
 
@@ -124,12 +141,14 @@ class Answer:
     serve_by_class: the variant or baseline that is to serve each prompt class, if the decision is
         to serve by class; else empty.
     decision: what to serve, in a sentence. headline: the verdict in a sentence, with its interval.
-    missing: what is missing for a decision. next_step: what to do to get one. Both are empty if
-        there is a decision.
+    missing: what is missing for a decision; empty if there is one.
+    next_step: what to do to get a decision, or to confirm that of a search; else empty.
     by_class: what serving by class would cost; None: it is not shown that the variant is cheaper in
         one class and more expensive in another.
     pays_while: at which shares of a class in the traffic a token costs less with the variant, for
         each class of which the report has a plot.
+    pays_up_to_price: up to which price of the variant's server a token costs less with it; None:
+        the verdict is not about the cost of a token.
     findings: the verdicts in each class and load, and in the traffic mix. figures: the medians of
         each server.
     identical_outputs: in how many of the `compared_outputs` pairs baseline and variant gave the
@@ -153,6 +172,7 @@ class Answer:
     next_step: str = ""
     by_class: ByClassCosts | None = None
     pays_while: tuple[EqualShare, ...] = ()
+    pays_up_to_price: EqualPrice | None = None
     headline: str
     findings: tuple[Finding, ...]
     figures: tuple[ServerFigures, ...]
@@ -186,6 +206,7 @@ def answer_of(facts: RunFacts) -> Answer:
         next_step=next_step(facts),
         by_class=_by_class(decision),
         pays_while=tuple(_equal_shares(decision)),
+        pays_up_to_price=_equal_price(decision),
         headline=headline(facts),
         findings=tuple(findings(facts)),
         figures=tuple(map(_figures, facts.variants)),
@@ -245,6 +266,19 @@ def _equal_shares(decision: Decision) -> Iterator[EqualShare]:
             pays_above=curve.falls,
             sentence=f"{share_words(curve)}.",
         )
+
+
+def _equal_price(decision: Decision) -> EqualPrice | None:
+    cost = decision.pays_up_to_price
+    if cost is None:
+        return None
+    return EqualPrice(
+        price_ratio=cost.equal.value,
+        price_ratio_low=cost.equal.low,
+        price_ratio_high=cost.equal.high,
+        judged_price_ratio=cost.judged_price_ratio,
+        sentence=price_sentence(cost),
+    )
 
 
 def _figures(variant: VariantFacts) -> ServerFigures:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from draftworth.analysis.summary import Lengths
-from draftworth.decision.decide import Decision
 from draftworth.decision.facts import RunFacts
 from draftworth.decision.handover import BreakEvenAt, Handover, handover_of
 from draftworth.decision.judged_anew import as_paid, chosen_values
+from draftworth.decision.run_decision import Decision
 from draftworth.decision.verdict import Comparison
 from draftworth.metrics.definitions import TOKENS_PER_STEP
 from draftworth.records.load_shapes import Load
@@ -17,13 +17,12 @@ from draftworth.records.results import Limits, RunResult
 from draftworth.records.servers import ServingFacts
 from draftworth.report import words
 from draftworth.report.document import Section, Table, table
-from draftworth.report.other_mixes import share_words
+from draftworth.report.other_mixes import break_even_sentences
 from draftworth.report.sentences import (
     by_class_sentences,
     headline,
     missing_sentences,
     next_step,
-    search_step,
 )
 
 TITLE = "Handover"
@@ -59,17 +58,19 @@ def _sentences(facts: RunFacts, handover: Handover) -> Iterator[str]:
     decision = facts.decision
     if not decision.is_made:
         missing = "; ".join(missing_sentences(facts))
-        step = f" Next: {next_step(facts)}."
-        yield f"There is nothing to hand over yet. What is missing: {missing}.{step}"
+        yield (
+            f"There is nothing to hand over yet. What is missing: {missing}. Next: "
+            f"{next_step(facts)}."
+        )
     if decision.comparison:
         yield headline(facts)
         if not decision.serves_by_class:
             yield from by_class_sentences(decision)
-        yield from (f"{share_words(curve)}." for curve in decision.pays_while)
+        yield from break_even_sentences(decision)
         yield from _alternatives(decision)
         yield from _limits_of_decision(facts, handover, decision.comparison)
-    if facts.run.search and decision.is_made:
-        yield f"Next: {search_step(facts, facts.run.search)}."
+    if decision.is_made and decision.next_step:
+        yield f"Next: {next_step(facts)}."
     if decision.serves_variant and decision.is_speculation:
         yield words.ABOUT["watch_counters" if handover.has_counters else "watch_chunks"]
         yield words.ABOUT["watch"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from draftworth.analysis.sensitivity import CostByPrice, CostByShare, EqualCost
 from draftworth.decision.facts import RunFacts
+from draftworth.decision.run_decision import Decision
 from draftworth.decision.verdict import INDIFFERENCE
 from draftworth.report.document import Section
 from draftworth.report.drawing import Plot, legend, short, themed
@@ -67,7 +68,7 @@ def _price_plot(cost: CostByPrice) -> Plot:
     points = [(at, *cost.at(at)) for at in (0.0, judged, right)]
     return Plot(
         name="cost-by-price",
-        title=_price_words(cost),
+        title=price_sentence(cost).rstrip("."),
         caption="Cost of a token, variant / baseline - 1, by the price of the variant's server / "
         f"the baseline's, to which it is proportional; shaded: its {INTERVAL}. {_MARKS}",
         draw=lambda axes: _draw(
@@ -115,6 +116,17 @@ def _percent_more(ratio: float) -> float:
     return 100 * (ratio - 1)
 
 
+def break_even_sentences(decision: Decision) -> Iterator[str]:
+    """Yield at which shares of a class, and up to which price, the variant costs less per token.
+
+    There are none if the verdict is not about the cost of a token.
+    """
+    for curve in decision.pays_while:
+        yield f"{share_words(curve)}."
+    if decision.pays_up_to_price:
+        yield price_sentence(decision.pays_up_to_price)
+
+
 def share_words(curve: CostByShare) -> str:
     """Say how large a class's share of the traffic must be for the variant to cost less per token.
 
@@ -140,7 +152,7 @@ def share_percent(share: float, low: float | None, high: float | None) -> str:
     return f"{share:.0%} ({math.floor(100 * low)} to {math.ceil(100 * high)})"
 
 
-def _price_words(cost: CostByPrice) -> str:
+def price_sentence(cost: CostByPrice) -> str:
     """Say up to which price of the variant's server a token costs less, with the interval.
 
     The price is given in prices of the baseline's server. The interval is rounded outwards.
@@ -151,5 +163,5 @@ def _price_words(cost: CostByPrice) -> str:
         ends = f"{low:.2f} to {high:.2f}"
     return (
         f"{short(cost.variant)} in {short(cost.traffic.label)} costs less per token up to "
-        f"{equal.value:.2f} times the price of the baseline's server ({ends})"
+        f"{equal.value:.2f} times the price of the baseline's server ({ends})."
     )

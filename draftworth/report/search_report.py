@@ -140,7 +140,7 @@ def search_sections(facts: RunFacts) -> Iterator[Section]:
         title="Search",
         paragraphs=(
             *(sentences.headline(facts), *filter(None, usd), *search_sentences.course(search)),
-            *(f"Next: {sentences.search_step(facts, search)}.", *_prediction_errors(search)),
+            *(f"Next: {sentences.next_step(facts)}.", *_prediction_errors(search)),
             *about,
         ),
         tables=(*_costs(search), *_steps(search), *_predictions(search)),

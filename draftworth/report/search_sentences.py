@@ -39,18 +39,8 @@ def course(search: SearchResult) -> Iterator[str]:
         yield f"Neither measured nor predicted: {', '.join(unknown)}."
 
 
-def next_step(search: SearchResult, *, serves_baseline: bool) -> str:
-    """Say what the user is to do after a search.
-
-    serves_baseline: whether the decision after this search is to serve without speculation.
-    """
-    if not search.best:
-        return "put right what is said here and measure once more"
-    if serves_baseline:
-        return (
-            "try other drafts with `draftworth estimate`, which needs no device; "
-            "those measured here do not pay"
-        )
+def how_to_confirm(search: SearchResult) -> str:
+    """Say how to measure the best candidate of a search once more. The search must have one."""
     return (
         f"measure {named(search, search.best)} against the baseline in an experiment of its "
         "own, with both under `variants` and no `search`, with repetitions and a ladder of loads: "

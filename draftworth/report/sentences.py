@@ -9,9 +9,9 @@ from draftworth.analysis.rare import Extremes
 from draftworth.analysis.repetitions import Shortfall
 from draftworth.analysis.statistics import Estimate, interval_of
 from draftworth.decision.by_class import ByClass
-from draftworth.decision.decide import Decision, Missing
 from draftworth.decision.facts import RunFacts, VariantFacts, weights_of
 from draftworth.decision.ladder import Contexts, Ladder, Rung
+from draftworth.decision.run_decision import Decision, Missing, NextStep
 from draftworth.decision.verdict import Comparison
 from draftworth.decision.winner import NoWinnerError, Winner, winner_of
 from draftworth.metrics.definitions import COST
@@ -20,6 +20,7 @@ from draftworth.records.results import AS_SHIPPED, RunResult
 from draftworth.records.search_result import SearchResult
 from draftworth.report import search_sentences, words
 from draftworth.report.attention import attention_of
+from draftworth.report.other_mixes import break_even_sentences
 from draftworth.report.percent import changes, spoken_changes
 from draftworth.report.reason_sentences import reason_words
 from draftworth.report.search_sentences import named, search_answer
@@ -42,6 +43,7 @@ def verdict_of(facts: RunFacts) -> Verdict:
         notes=(
             *by_class_sentences(facts.decision),
             *reach_sentences(facts),
+            *break_even_sentences(facts.decision),
             *rate_sentences(facts),
             *attention_of(facts),
         ),
@@ -114,41 +116,42 @@ def first_words(decision: Decision) -> str:
 
 
 def next_step(facts: RunFacts) -> str:
-    """Say what the user can do about a run without a decision; empty if the run has one."""
-    decision = facts.decision
-    if decision.is_made:
-        return ""
-    if facts.run.search and decision.missing[0] is not Missing.COMPLETE_RUN:
-        return search_step(facts, facts.run.search)
-    return _NEXT_STEPS[decision.missing[0]]
+    """Say what the user can do next; empty if the decision asks for nothing more."""
+    step = facts.decision.next_step
+    return step_words(step, facts.run.search) if step else ""
 
 
-def search_step(facts: RunFacts, search: SearchResult) -> str:
-    """Say what the user is to do after a run with a search, whether or not it has a decision."""
-    return search_sentences.next_step(search, serves_baseline=facts.decision.serves_baseline)
+def step_words(step: NextStep, search: SearchResult | None) -> str:
+    """Say in the imperative what the user can do next, without a full stop."""
+    if step is NextStep.CONFIRM_BEST and search:
+        return search_sentences.how_to_confirm(search)
+    return _STEPS[step]
 
 
-_MEASURE_A_VARIANT = "measure a speculative variant beside a baseline"
-_NEXT_STEPS = {
-    Missing.COMPLETE_RUN: "measure again",
-    Missing.ANOTHER_SERVER: _MEASURE_A_VARIANT,
-    Missing.VARIANT: _MEASURE_A_VARIANT,
-    Missing.VERDICT: (
+_STEPS = {
+    NextStep.MEASURE_AGAIN: "measure again",
+    NextStep.MEASURE_A_VARIANT: "measure a speculative variant beside a baseline",
+    NextStep.MEASURE_MORE: (
         "measure more (workload.max_requests, repetitions), or leave out the variant that is "
         "undecided"
     ),
-    Missing.LIMITS: (
+    NextStep.SET_LIMITS: (
         "say which latencies the service has to keep (draftworth report RUN --limit "
         "ttft_p95_ms=MS), or measure at a load that is kept full (workload.concurrency)"
     ),
-    Missing.HIGHER_RATES: (
+    NextStep.MEASURE_HIGHER_RATES: (
         "measure higher rates (workload.requests_per_second), up to one at which a server breaks "
         "the limits, or a load that is kept full (workload.concurrency)"
     ),
-    Missing.LOWER_RATES: "measure lower rates (workload.requests_per_second)",
-    Missing.OTHER_RATES: (
+    NextStep.MEASURE_LOWER_RATES: "measure lower rates (workload.requests_per_second)",
+    NextStep.MEASURE_RATES_BETWEEN: (
         "measure more requests, at rates (workload.requests_per_second) between the highest that "
         "keeps the limits and the lowest that breaks them"
+    ),
+    NextStep.SEARCH_AGAIN: "correct what prevented the search, and measure again",
+    NextStep.TRY_OTHER_DRAFTS: (
+        "try other drafts with `draftworth estimate`, which needs no device; those measured here "
+        "do not pay"
     ),
 }
 
@@ -445,6 +448,11 @@ def rate_sentences(facts: RunFacts) -> Iterator[str]:
     for bounds in facts.highest_rates:
         rate = bounds.kept.words if bounds.kept else "none of them"
         yield f"Highest measured rate within the limits, {_side_words(bounds)}: {rate}."
+    if facts.decision.rates and facts.decision.is_widened:
+        yield (
+            "The best of several variants looks better than it is: each of these rates is judged "
+            "with an interval for all of them."
+        )
 
 
 def _side_words(bounds: RateBounds) -> str:

@@ -84,6 +84,11 @@ def _verdict(s3: S3Client, bucket: str, folder: str) -> tuple[str, tuple[str, ..
         return "", (f"The verdict is not known here: there is no {VERDICT_FILE}.",)
     if verdict.run_id != folder.split("/")[-2]:
         return "", (f"The verdict is not known here: {VERDICT_FILE} is another run's.",)
+    return quoted_answer(verdict)
+
+
+def quoted_answer(verdict: Verdict) -> tuple[str, tuple[str, ...]]:
+    """Return what a mail quotes of a verdict: the decision; the headline and further sentences."""
     sentences = (*(finding.sentence for finding in verdict.findings), *verdict.notes)
     quoted = tuple(one_line(sentence) for sentence in sentences[:QUOTED_LINES])
     if len(sentences) > QUOTED_LINES:

@@ -1,13 +1,24 @@
 """Which side takes the higher request rate per dollar within the latency limits, if any does."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
 
 import pytest
 
 from draftworth.analysis.limits import RateBounds
-from draftworth.decision.rates import RateComparison, rate_comparisons, served_by_rates
+from draftworth.decision.decide import decide
+from draftworth.decision.rates import (
+    RateComparison,
+    highest_rates_of,
+    rate_comparisons,
+    served_by_rates,
+)
+from draftworth.decision.run_decision import Missing, NextStep
 from draftworth.records.load_shapes import PoissonLoad
-from tests.draftworth.report import runs
+from draftworth.records.results import Limits
+from draftworth.records.run_folder import Run
+from tests.draftworth.report import decision_rows, runs, states
 
 BASELINE, VARIANT = runs.BASELINE, runs.VARIANT
 # (the highest rate that keeps the limits, the lowest that breaks them), in requests per second.
@@ -78,6 +89,61 @@ def test_what_is_served_takes_more_at_every_length(
     comparisons: Sequence[RateComparison], served: str | None
 ) -> None:
     assert served_by_rates(comparisons) == served
+
+
+def with_slow_requests(count: int, *variants: str) -> Run:
+    """Return a run of 12 blocks of 128 requests at 2 per second, `count` of them above the limit.
+
+    Each variant has `count` requests whose TTFT is above the limit, spread over its blocks.
+    """
+    (first, *_) = states.many_prompts().blocks
+    load = PoissonLoad(requests_per_second=2.0)
+    blocks = []
+    for name, number in product((BASELINE, *variants), range(12)):
+        slow = count // 12 + (number < count % 12)
+        requests = tuple(
+            replace(r, ttft_s=(0.6 if place < slow else 0.2) + place / 1000)
+            for place, r in enumerate(first.requests)
+        )
+        block = replace(first, variant=name, load=load, requests=requests)
+        blocks.append(replace(block, round=number + 1, block=number + 1))
+    return runs.make_run(
+        blocks=tuple(blocks),
+        variants=(BASELINE, *variants),
+        limits=Limits(ttft_p95_s=0.5),
+        class_weights={"structured": 1.0},
+    )
+
+
+def is_kept(count: int, *variants: str) -> bool:
+    sides = highest_rates_of(with_slow_requests(count, *variants), {"structured": 1.0})
+    return next(side for side in sides if side.variant == VARIANT).kept is not None
+
+
+def test_several_variants_need_a_wider_interval() -> None:
+    """56 of 1,536 requests are slow: with an interval of 95%, the limit allows up to 59."""
+    assert is_kept(56, VARIANT)
+    assert not is_kept(56, VARIANT, "k3", "k4", "k5")
+    assert is_kept(45, VARIANT, "k3", "k4", "k5")
+
+
+def test_unequal_failures_at_a_kept_rate_decide_nothing() -> None:
+    run = decision_rows.higher_rate()
+    assert runs.make_facts(run).decision.serve == VARIANT
+    failing = runs.make_facts(decision_rows.with_failures(run, allowed_share=0.1))
+    assert failing.decision.serve is None
+    (comparison,) = failing.decision.rates
+    assert comparison.failed_unequally is failing.decision.comparison
+    assert comparison.is_higher is True
+
+
+def test_an_open_rate_is_not_a_kept_rate() -> None:
+    """The side that is not shown to keep its limits at the highest rate needs more requests."""
+    facts = runs.make_facts(decision_rows.higher_rate())
+    sides = [bounds(BASELINE, (2.0, None)), bounds(VARIANT, (4.0, None))]
+    made = decide(facts.run, mixes=facts.mixes, of_classes=(), highest_rates=sides)
+    assert made.missing == (Missing.OTHER_RATES,)
+    assert made.next_step is NextStep.MEASURE_RATES_BETWEEN
 
 
 def test_other_variants_are_left_out() -> None:

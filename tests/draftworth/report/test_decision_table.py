@@ -1,235 +1,62 @@
-"""One table of decisions: every row is held in every form of the answer, so no two can disagree."""
+"""One table of decisions: every row is held in every form of the answer, so no two can disagree.
 
-from collections.abc import Callable
+`decision_rows` has runs of every kind. Beside them, every combination of cost, limits and control,
+and of the rates that each side keeps, is decided with figures that are not measured: what is
+served after each is in `decisions.txt`.
+"""
+
+import html
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
+from itertools import product
+from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from draftworth.decision.decide import Missing
+from charts.winner.measured_winner import MeasuredWinner
+from charts.winner.winner_alarms import watched
+from charts.winner.winner_annotations import annotations_of
+from draftworth.analysis.doubts import LatencyAtLimit
+from draftworth.analysis.limits import LimitCheck, RateBounds
+from draftworth.analysis.statistics import Estimate
+from draftworth.decision.decide import decide
 from draftworth.decision.facts import RunFacts
+from draftworth.decision.verdict import Comparison, hides_in_floor, judge
 from draftworth.decision.winner import NoWinnerError, Winner
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import PoissonLoad
-from draftworth.records.results import BlockResult, Limits
 from draftworth.records.run_folder import Run
 from draftworth.report.brief import answer_lines, answer_of
 from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Document
-from draftworth.report.sentences import verdict_of, winner_to_export
+from draftworth.report.sentences import (
+    decision_sentence,
+    headline,
+    next_step,
+    verdict_of,
+    winner_to_export,
+)
 from draftworth.report.writing import html_of, markdown_of
-from lambdas.capacity_controller.notifications import answer_in_subject
-from tests.draftworth.report import runs, searches, states
-from tests.support.blocks import each_request
-
-BASELINE, VARIANT = runs.BASELINE, runs.VARIANT
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A run, and what is decided after it.
-
-    serve: the variant or baseline for all traffic; None: neither. classes: the classes that the
-    variant serves if the baseline serves the others. first_line: the beginning of every form of the
-    answer. missing: what is missing for a decision.
-    """
-
-    run: Callable[[], Run]
-    serve: str | None = None
-    classes: tuple[str, ...] = ()
-    first_line: str
-    missing: tuple[Missing, ...] = ()
-
-
-def at_rates(
-    ttfts_s: dict[str, dict[float, float]], *, slower: float = 1.0, limit_s: float | None = 0.5
-) -> Run:
-    """Return a run whose requests arrive at rates.
-
-    ttfts_s: {variant: {requests per second: TTFT in seconds}}. slower: how many times as long the
-    variant takes from end to end. limit_s: the limit on the 95th percentile of TTFT; None: none.
-    """
-    blocks = tuple(
-        _at_rate(block, rate, ttft_s, slower if block.variant == VARIANT else 1.0)
-        for block in states.many_prompts().blocks
-        for rate, ttft_s in ttfts_s[block.variant].items()
-    )
-    limits = Limits() if limit_s is None else Limits(ttft_p95_s=limit_s)
-    return runs.make_run(blocks=blocks, limits=limits)
-
-
-def _at_rate(block: BlockResult, rate: float, ttft_s: float, slower: float) -> BlockResult:
-    at = replace(
-        block,
-        load=PoissonLoad(requests_per_second=rate),
-        block=block.block + round(1000 * rate),
-    )
-    return each_request(
-        at,
-        lambda r: replace(r, ttft_s=ttft_s, end_to_end_latency_s=r.took_s * slower),
-    )
-
-
-FAST, SLOW = 0.2, 0.9
-
-
-@cache
-def equal_rate() -> Run:
-    """Return a run in which both sides keep the limit on TTFT at the only rate, 2 per second.
-
-    From end to end, the variant takes 1.4 times as long.
-    """
-    return at_rates({BASELINE: {2.0: FAST}, VARIANT: {2.0: FAST}}, slower=1.4)
-
-
-def controlled(factor: float) -> Run:
-    blocks = tuple(
-        b if b.variant == BASELINE else runs.slower(b, 0.6) for b in runs.make_run().blocks
-    )
-    return runs.with_control(runs.make_run(blocks=blocks), factor=factor)
-
-
-def two_variants() -> Run:
-    """Return a run in which `k7` costs 41% less than the baseline, and `k3` as much."""
-    cheaper = states.with_factor(0.6).blocks
-    equal = [
-        replace(runs.slower(b, 1.0), variant="k3", block=b.block + 100)
-        for b in runs.make_run().blocks
-        if b.variant == VARIANT
-    ]
-    most = {BASELINE: 1, VARIANT: runs.WINDOW, "k3": runs.WINDOW}
-    return runs.make_run(
-        blocks=(*cheaper, *equal), variants=(BASELINE, VARIANT, "k3"), max_tokens_per_step=most
-    )
-
-
-BY_CLASS = f"Decision: serve structured with {VARIANT}, open_ended without speculation."
-TABLE = {
-    "cost: cheaper": Row(
-        run=lambda: states.with_factor(0.6),
-        serve=VARIANT,
-        first_line=f"Decision: serve {VARIANT}. Speculation pays.",
-    ),
-    "cost: cheaper, one class": Row(
-        run=lambda: runs.structured_run(4),
-        serve=VARIANT,
-        first_line=f"Decision: serve {VARIANT}. Speculation pays.",
-    ),
-    "cost: cheaper, and not by speculation": Row(
-        run=states.faster_server,
-        serve=VARIANT,
-        first_line=f"Decision: serve {VARIANT}. Cheaper, and not by speculation.",
-    ),
-    "cost: more expensive in both classes": Row(
-        run=lambda: states.with_factor(2.5),
-        serve=BASELINE,
-        first_line="Decision: serve without speculation. Speculation does not pay.",
-    ),
-    "cost: no difference, and classes differ in sign": Row(
-        run=runs.make_run, serve=BASELINE, classes=("structured",), first_line=BY_CLASS
-    ),
-    "cost: more expensive, and classes differ in sign": Row(
-        run=lambda: states.with_factor(1.3),
-        serve=BASELINE,
-        classes=("structured",),
-        first_line=BY_CLASS,
-    ),
-    "cost: open, and classes differ in sign": Row(
-        run=lambda: runs.with_repetitions(runs.make_run(), 2),
-        classes=("structured",),
-        first_line=BY_CLASS,
-    ),
-    "cost: open": Row(
-        run=states.few_prompts,
-        first_line="No decision at c4: too few prompts or rounds",
-        missing=(Missing.VERDICT,),
-    ),
-    "cost: cheaper, a limit broken": Row(
-        run=lambda: states.many_prompts(limits=Limits(ttft_p95_s=0.1)),
-        serve=BASELINE,
-        first_line="Decision: serve without speculation. Speculation does not keep the limits.",
-    ),
-    "cost: too few requests for a limit": Row(
-        run=lambda: states.with_factor(0.6, limits=Limits(ttft_p95_s=9.0)),
-        first_line="No decision at c4: TTFT p95 of k7 in structured at c4",
-        missing=(Missing.VERDICT,),
-    ),
-    "cost: several variants": Row(
-        run=two_variants,
-        serve=VARIANT,
-        first_line=f"Decision: serve {VARIANT}. Speculation pays.",
-    ),
-    "cost: a ladder of loads": Row(
-        run=lambda: states.at_loads(0.6, 0.7, 1.0),
-        serve=VARIANT,
-        first_line=f"Decision: serve {VARIANT}. Speculation pays.",
-    ),
-    "cost: cheaper than the control differs": Row(
-        run=lambda: controlled(1.0),
-        serve=VARIANT,
-        first_line=f"Decision: serve {VARIANT}. Speculation pays.",
-    ),
-    "cost: cheaper, as a second server is": Row(
-        run=lambda: controlled(0.5),
-        first_line="No decision at c4: a token costs at least",
-        missing=(Missing.VERDICT,),
-    ),
-    "cost: not believed": Row(
-        run=lambda: states.with_requests(number_output_tokens=200),
-        first_line="No decision at c4: the servers count tokens differently.",
-        missing=(Missing.VERDICT,),
-    ),
-    "rate: both keep the limits": Row(
-        run=equal_rate,
-        first_line="No decision: all keep the limits at every measured rate.",
-        missing=(Missing.HIGHER_RATES,),
-    ),
-    "rate: the variant takes more": Row(
-        run=lambda: at_rates(
-            {BASELINE: {2.0: FAST, 4.0: SLOW}, VARIANT: {2.0: FAST, 4.0: FAST}}, slower=1.4
-        ),
-        serve=VARIANT,
-        first_line=f"Decision: serve {VARIANT}. It takes more requests within the limits.",
-    ),
-    "rate: the baseline takes more": Row(
-        run=lambda: at_rates({BASELINE: {2.0: FAST, 4.0: FAST}, VARIANT: {2.0: FAST, 4.0: SLOW}}),
-        serve=BASELINE,
-        first_line="Decision: serve without speculation. It takes more requests within the limits.",
-    ),
-    "rate: both end between the same rates": Row(
-        run=lambda: at_rates({BASELINE: {2.0: FAST, 4.0: SLOW}, VARIANT: {2.0: FAST, 4.0: SLOW}}),
-        first_line="No decision: the highest rates within the limits are not shown to differ.",
-        missing=(Missing.OTHER_RATES,),
-    ),
-    "rate: none keeps the limits": Row(
-        run=lambda: at_rates({BASELINE: {2.0: SLOW}, VARIANT: {2.0: SLOW}}),
-        first_line="No decision: none keeps the limits at the lowest measured rate.",
-        missing=(Missing.LOWER_RATES,),
-    ),
-    "rate: without limits": Row(
-        run=lambda: at_rates({BASELINE: {2.0: FAST}, VARIANT: {2.0: FAST}}, limit_s=None),
-        first_line="No decision at p2: arrivals at a rate have no cost per token.",
-        missing=(Missing.LIMITS,),
-    ),
-    "status: failed": Row(
-        run=lambda: runs.make_run(
-            blocks=states.with_factor(0.6).blocks, status="failed", reason="the deadline passed"
-        ),
-        first_line="No decision, the run is not complete: the deadline passed.",
-        missing=(Missing.COMPLETE_RUN,),
-    ),
-    "status: one server": Row(
-        run=lambda: states.STATES["one server"],
-        first_line="One server was measured: there is nothing to compare it with.",
-        missing=(Missing.ANOTHER_SERVER,),
-    ),
-    "search": Row(
-        run=searches.make_search_run,
-        serve="a-k6",
-        first_line="Decision: serve a-k6 (window 6 of hub/a). Speculation pays.",
-    ),
-}
+from lambdas.capacity_controller.decision import Decision as NodesDecision
+from lambdas.capacity_controller.notifications import of_decision
+from lambdas.capacity_controller.observed_run import ObservedRun, quoted_answer
+from lambdas.metrics_publisher.metric_data_calls import plan_verdict
+from tests.draftworth.report import runs
+from tests.draftworth.report.decision_rows import (
+    BASELINE,
+    TABLE,
+    VARIANT,
+    Row,
+    equal_rate,
+    higher_rate,
+)
+from tests.lambdas.capacity_controller.plans import NOW, make_deployment, make_observation
+from tests.support.experiments import resolved
+from tests.support.present import present
+from tests.support.snapshot import assert_snapshot
 
 
 @pytest.fixture(params=list(TABLE.values()), ids=list(TABLE), scope="module")
@@ -256,56 +83,222 @@ def test_the_decision_is_that_of_the_row(row: Row, facts: RunFacts) -> None:
     assert decision.serves_by_class == bool(row.classes)
     if row.classes and decision.by_class:
         assert decision.by_class.classes == row.classes
+    assert decision_sentence(facts).startswith(row.first_line)
 
 
-def test_terminal_and_record_say_so(row: Row, facts: RunFacts) -> None:
-    answer = answer_of(facts)
-    (first, *_) = answer_lines(answer, next_command="draftworth report RUN", files="RUN")
-    assert first.startswith(row.first_line)
-    assert (answer.decision, answer.serve) == (first, row.serve)
-    by_class = {c for c, name in answer.serve_by_class.items() if name != BASELINE}
-    assert by_class == {*row.classes}
-    assert bool(answer.missing) == bool(answer.next_step) == bool(row.missing)
+def test_every_form_of_an_answer_agrees(facts: RunFacts) -> None:
+    assert_all_agree(facts)
 
 
 @pytest.mark.parametrize("made", [document_of, handover_document])
 @pytest.mark.parametrize("written", [markdown_of, partial(html_of, images={})])
-def test_every_page_says_so(
-    row: Row,
+def test_every_page_begins_with_the_decision(
     facts: RunFacts,
     made: Callable[[RunFacts], Document],
     written: Callable[[Document], str],
 ) -> None:
     document = made(facts)
-    assert document.decision.startswith(row.first_line)
-    page = " ".join(written(replace(document, sections=())).split())
-    assert answer_of(facts).decision.split(" (")[0].rstrip(".") in page.replace("\\", "")
+    decision = decision_sentence(facts)
+    assert document.decision == decision
+    page = " ".join(html.unescape(written(replace(document, sections=()))).split())
+    assert decision.split(" (")[0].rstrip(".") in page.replace("\\", "")
 
 
-def test_the_verdicts_file_and_its_mail_say_so(row: Row, facts: RunFacts) -> None:
+def test_the_handover_says_what_is_missing(row: Row, facts: RunFacts) -> None:
+    (section,) = (s for s in handover_document(facts).sections if s.title == "Handover")
+    text = " ".join(map(str, section.paragraphs))
+    assert ("There is nothing to hand over yet" in text) == bool(row.missing)
+    step = next_step(facts)
+    assert f"Next: {step}." in text if step else "Next: " not in text
+
+
+def assert_all_agree(facts: RunFacts) -> None:
+    """Check that every form of the answer says what `facts.decision` says."""
+    decision, first = facts.decision, decision_sentence(facts)
+    assert first.startswith("Decision: serve ") == decision.is_made
+    answer = answer_of(facts)
+    (line, *_) = answer_lines(answer, next_command="draftworth report RUN", files="RUN")
+    assert (line, answer.decision, answer.serve) == (first, first, decision.serve)
+    served = {name for name in answer.serve_by_class.values() if name != BASELINE}
+    assert served == ({decision.winner} if decision.serves_by_class else set())
+    assert bool(answer.missing) == (not decision.is_made)
+    assert answer.next_step == next_step(facts)
     verdict = verdict_of(facts)
-    assert verdict.decision.startswith(row.first_line)
-    subject = answer_in_subject(verdict.decision)
-    if row.classes:
-        assert subject == BY_CLASS.removeprefix("Decision: ").rstrip(".")
-    elif row.serve == BASELINE:
-        assert subject == "serve without speculation"
-    elif row.serve:
-        assert subject.startswith(f"serve {row.serve}")
-    else:
-        assert subject.startswith(("No decision", "One server was measured"))
+    assert (verdict.decision, verdict.headline) == (first, headline(facts))
+    assert plan_verdict(verdict, written_at_unix_s=NOW).words[0].startswith(first)
+    if facts.run.result.status == "complete":
+        assert_mail_agrees(facts)
+    assert_winner_agrees(facts)
 
 
-def test_the_winner_to_export_is_the_same(row: Row, facts: RunFacts) -> None:
-    winner = exported(facts)
-    if row.missing:
-        assert winner is None
-    elif row.classes:
-        assert winner is not None
-        assert (winner.variant, winner.classes) == (VARIANT, row.classes)
-    else:
-        assert winner is not None
-        assert (winner.variant, winner.classes) == (row.serve, ())
+def assert_mail_agrees(facts: RunFacts) -> None:
+    quoted, sentences = quoted_answer(verdict_of(facts))
+    run = ObservedRun(state="complete", run_id="RUN", decision=quoted, answer=sentences)
+    over = NodesDecision(desired_size=0, reason="complete", text="the run is complete")
+    observation = make_observation(run=run)
+    mail = of_decision(make_deployment(), over, observation, before=None, now=NOW)
+    first = decision_sentence(facts)
+    assert mail.text.splitlines()[:2] == [first, headline(facts)]
+    about = first.removeprefix("Decision: ").split(". ")[0].rstrip(".")
+    assert about[:40] in mail.subject
+
+
+def assert_winner_agrees(facts: RunFacts) -> None:
+    """Check the winner that is exported, its annotations and its alarm."""
+    decision, winner = facts.decision, exported(facts)
+    assert (winner is not None) == decision.is_made
+    if winner is None:
+        return
+    assert (winner.variant, winner.speculates) == (decision.winner, decision.serves_variant)
+    served = decision.by_class.classes if decision.serves_by_class and decision.by_class else ()
+    assert winner.classes == served
+    measured = MeasuredWinner(
+        winner=winner,
+        headline=headline(facts),
+        result=facts.run.result,
+        variant=resolved().variants[-1],
+    )
+    written = annotations_of(measured, resolved(), "an-image")
+    assert written["draftworth/winner"].startswith(winner.variant)
+    assert ("(no speculation)" in written["draftworth/winner"]) == (not decision.serves_variant)
+    assert ("draftworth/for-classes" in written) == decision.serves_by_class
+    assert written["draftworth/verdict"] == headline(facts)
+    if watched(measured):
+        assert decision.serves_variant
+
+
+# Cost ratios (value, low, high) of a variant; None: not known.
+COSTS: dict[str, tuple[float, float, float] | None] = {
+    "cheaper": (0.6, 0.55, 0.65),
+    "equal": (1.0, 0.97, 1.03),
+    "dearer": (1.6, 1.5, 1.7),
+    "open": (0.9, 0.7, 1.2),
+    "unknown": None,
+}
+# Cost ratios of the control: a second server without speculation.
+CONTROLS = {
+    "no control": None,
+    "control equal": (1.0, 0.98, 1.02),
+    "control cheaper": (0.6, 0.5, 0.7),
+    "control dearer": (1.6, 1.4, 1.8),
+}
+LIMITS = {"limits kept": True, "limits open": None, "limits broken": False}
+# The highest rate that keeps the limits and the lowest that breaks them, in requests per second.
+SIDES = {
+    "keeps all": (4.0, None),
+    "breaks 4": (2.0, 4.0),
+    "2, 4 open": (2.0, None),
+    "breaks all": (None, 2.0),
+}
+
+
+Status = Literal["complete", "failed"]
+
+
+def estimate(ends: tuple[float, float, float] | None) -> Estimate | None:
+    if ends is None:
+        return None
+    value, low, high = ends
+    return replace(present(measured_comparison().cost_ratio), value=value, low=low, high=high)
+
+
+@cache
+def one_class() -> RunFacts:
+    return runs.make_facts(runs.structured_run(4))
+
+
+def measured_comparison() -> Comparison:
+    (comparison,) = (v.comparison for v in one_class().speculative if v.comparison)
+    return comparison
+
+
+def by_cost(cost: str, limits: str, control: str, *, status: Status = "complete") -> RunFacts:
+    """Return the facts of a run whose only comparison has these figures."""
+    measured, ratio, floor = (
+        measured_comparison(),
+        estimate(COSTS[cost]),
+        estimate(CONTROLS[control]),
+    )
+    latency = LatencyAtLimit(
+        latency="TTFT", group=measured.traffic.groups[0], variant=VARIANT, p95=None, limit_s=0.5
+    )
+    kept = LIMITS[limits]
+    judgement, reason = judge(ratio, LimitCheck(kept=kept, latency=None if kept else latency))
+    by_floor = hides_in_floor(judgement, ratio, floor)
+    comparison = replace(
+        measured,
+        cost_ratio=ratio,
+        floor=floor,
+        judgement=Judgement.INCONCLUSIVE if by_floor else judgement,
+        reason=reason,
+        by_floor=by_floor,
+    )
+    return decided(one_class(), comparison, status=status)
+
+
+def decided(facts: RunFacts, comparison: Comparison, *, status: Status) -> RunFacts:
+    run = ended(facts.run, status)
+    (group,) = facts.groups
+    speculative = (replace(v, comparison=comparison) for v in group.speculative)
+    return replace(
+        facts,
+        run=run,
+        groups=(replace(group, variants=(group.baseline, *speculative)),),
+        decision=decide(run, mixes=(), of_classes=(comparison,)),
+    )
+
+
+def ended(run: Run, status: Status) -> Run:
+    reason = "" if status == "complete" else "the deadline passed"
+    return replace(run, result=replace(run.result, status=status, reason=reason))
+
+
+@cache
+def at_two_rates() -> RunFacts:
+    return runs.make_facts(higher_rate())
+
+
+def by_rates(variant: str, baseline: str, *, status: Status = "complete") -> RunFacts:
+    """Return the facts of a run in which the two sides keep the limits up to these rates."""
+    bounds = tuple(
+        RateBounds(
+            variant=name,
+            input_tokens=None,
+            kept=PoissonLoad(requests_per_second=kept) if kept else None,
+            broken=PoissonLoad(requests_per_second=broken) if broken else None,
+        )
+        for name, (kept, broken) in ((BASELINE, SIDES[baseline]), (VARIANT, SIDES[variant]))
+    )
+    facts = at_two_rates()
+    run = ended(facts.run, status)
+    of_classes = [v.comparison for v in facts.speculative if v.comparison]
+    decision = decide(run, mixes=facts.mixes, of_classes=of_classes, highest_rates=bounds)
+    return replace(facts, run=run, highest_rates=bounds, decision=decision)
+
+
+def combinations() -> Iterator[tuple[str, Callable[..., RunFacts]]]:
+    """Yield a name and a function that returns the facts of a run of a status (`complete`)."""
+    for cost, limits, control in product(COSTS, LIMITS, CONTROLS):
+        yield f"{cost}, {limits}, {control}", partial(by_cost, cost, limits, control)
+    for variant, baseline in product(SIDES, SIDES):
+        name = f"{VARIANT} {variant}, {BASELINE} {baseline}"
+        yield name, partial(by_rates, variant, baseline)
+
+
+def test_what_is_served_in_every_combination() -> None:
+    text = ""
+    for name, facts_of_status in combinations():
+        facts = facts_of_status()
+        assert_all_agree(facts)
+        text += f"{name}: {decision_sentence(facts).removesuffix('.')}\n"
+    assert_snapshot(text, Path(__file__).parent / "snapshots" / "decisions.txt")
+
+
+def test_a_failed_run_decides_nothing_ever() -> None:
+    for name, facts_of_status in combinations():
+        decision = facts_of_status(status="failed").decision
+        assert not decision.is_made, name
+        assert decision.winner is None, name
 
 
 def test_a_higher_latency_is_reported_at_equal_rates() -> None:

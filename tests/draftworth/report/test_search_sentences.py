@@ -4,9 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from draftworth.decision.decide import step_after_search
 from draftworth.records.search_result import Candidate, CostInterval, SearchResult
-from draftworth.report.search_sentences import course, next_step, search_answer
-from draftworth.report.sentences import headline, verdict_of
+from draftworth.report.search_sentences import course, search_answer
+from draftworth.report.sentences import headline, step_words, verdict_of
 from tests.draftworth.report import searches
 from tests.draftworth.report.runs import make_facts
 from tests.support.snapshot import assert_snapshot
@@ -54,8 +55,8 @@ SEARCHES = {
 def test_what_each_search_says_of_itself() -> None:
     told = ""
     for name, found in SEARCHES.items():
-        step = next_step(found, serves_baseline=name == "nothing of it pays")
-        lines = (search_answer(found), *course(found), f"Next: {step}.")
+        step = step_after_search(found, serves_baseline=name == "nothing of it pays")
+        lines = (search_answer(found), *course(found), f"Next: {step_words(step, found)}.")
         told += "\n".join([name, *(f"  {line}" for line in lines), "\n"])
     assert_snapshot(told, Path(__file__).parent / "snapshots" / "searches.txt")
 
