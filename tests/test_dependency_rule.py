@@ -265,9 +265,11 @@ def test_a_room_imports_only_rooms_below_it(room: str) -> None:
     assert arrows == set()
 
 
-@pytest.mark.parametrize("file", [ROOT / "app.py", *modules("stacks")], ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "file", [ROOT / "app.py", *modules("stacks"), *modules("charts")], ids=lambda f: f.name
+)
 def test_a_deploy_imports_no_command(file: Path) -> None:
-    """What `plan` and a synthesis share is in the domain, not in a command."""
+    """What a command and a synthesis share is in the domain or the charts, not in a command."""
     assert not imported_rooms(file.read_text()) & {"cli"}
 
 

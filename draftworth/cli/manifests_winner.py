@@ -3,14 +3,17 @@
 import argparse
 import re
 
-from charts.winner.measured_winner import measured_winner
+from charts.winner.measured_winner import MeasuredWinner, measured_winner
 from charts.winner.winner_files import write_winner_files
 from charts.winner.winner_objects import BUCKETS, export_of
+from draftworth.cli.arguments import RUN_WORDS, local_run, run_list
 from draftworth.cli.manifests_options import refuse
 from draftworth.cli.manifests_winner_next_steps import next_steps
 from draftworth.errors import UserInputError
 from draftworth.experiment.rules.aws_rules import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, load
+from draftworth.records.run_folder import read_run
+from draftworth.records.transcripts import read_transcripts
 from draftworth.untrusted import one_line
 
 # Options that are allowed only with `--winner`.
@@ -51,7 +54,7 @@ def write_winner(arguments: argparse.Namespace) -> str:
             "allowed: on Neuron devices, because its checkpoints are on a claim of your own",
             **bucket_names,
         )
-    measured = measured_winner(arguments.winner, experiment)
+    measured = _measured(arguments.winner, experiment)
     export = export_of(
         experiment, measured, namespace=namespace, image=image, bucket_names=bucket_names
     )
@@ -61,6 +64,18 @@ def write_winner(arguments: argparse.Namespace) -> str:
         files=write_winner_files(arguments.out, export, measured),
         has_namespace=namespace == DEFAULT_NAMESPACE,
     )
+
+
+def _measured(run_at: str, experiment: ResolvedExperiment) -> MeasuredWinner:
+    """Read the run in a folder or at an s3:// address, and find its winner in the experiment."""
+    if run_list(run_at) is not None:
+        raise UserInputError(
+            f"--winner: given {run_at}, which names many runs, allowed: {RUN_WORDS}"
+        )
+    with local_run(run_at) as folder:
+        run = read_run(folder)
+        transcripts = read_transcripts(folder, run.blocks)
+    return measured_winner(run, transcripts, experiment)
 
 
 def _namespace(chosen: str | None) -> str:

@@ -23,7 +23,6 @@ from tests.charts.winner.runs import (
     experiment_path,
     exported,
 )
-from tests.draftworth.report.runs import write_run
 from tests.support.snapshot import assert_snapshot
 
 pytestmark = pytest.mark.synth
@@ -72,9 +71,8 @@ def test_every_object_of_kubernetes_is_valid(name: str, pays: bool) -> None:
         assert item["metadata"].get("namespace") == (None if cluster_wide else "serving")
 
 
-def test_a_winner_cheaper_everywhere_has_no_remark(tmp_path: Path) -> None:
+def test_a_winner_cheaper_everywhere_has_no_remark() -> None:
     experiment = load(experiment_path(LOCAL))
-    run = write_run(built_run(experiment, 1), tmp_path / "run")
-    measured = measured_winner(str(run), experiment)
+    measured = measured_winner(built_run(experiment, 1), {}, experiment)
     export = export_of(experiment, measured, namespace="serving", image=IMAGE, bucket_names=BUCKETS)
     assert export.remarks == ()
