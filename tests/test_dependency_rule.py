@@ -16,8 +16,16 @@ from tests.support.documents import assert_block
 ACCOUNT = "draftworth/account"
 # The only module of the domain that only the engine's interpreter imports.
 ENGINE = "draftworth/estimate/forward_pass.py"
-# The only module of the domain that imports commands and the engine's installer from outside.
+# The only module of the domain that imports a command and the engine's installer from outside.
 COMMAND_TABLE = "draftworth/cli/__init__.py"
+# The only modules of the domain that import charts: those of the command `manifests`, which the
+# command table imports when it is called.
+CHART_COMMANDS = (
+    "draftworth/cli/manifests.py",
+    "draftworth/cli/manifests_next_steps.py",
+    "draftworth/cli/manifests_winner.py",
+    "draftworth/cli/manifests_winner_next_steps.py",
+)
 MAY_IMPORT = {
     "draftworth": {"draftworth"},
     "charts": {"charts", "draftworth"},
@@ -28,7 +36,8 @@ MAY_IMPORT = {
     "rehearsal": {"rehearsal", "pods", "lambdas", "draftworth"},
     ACCOUNT: {"draftworth"},
     ENGINE: {"draftworth"},
-    COMMAND_TABLE: {"draftworth", "charts", "rehearsal"},
+    COMMAND_TABLE: {"draftworth", "rehearsal"},
+    **{file: {"draftworth", "charts"} for file in CHART_COMMANDS},
 }
 _OF_THE_ENGINE = {"torch", "transformers", "safetensors", "vllm"}
 _AWS_AND_KUBERNETES = {
@@ -45,6 +54,7 @@ FOREIGN = {
     ACCOUNT: {"aws_cdk", "cdk8s", "cdk8s_plus_35", "constructs", "moto"},
     ENGINE: _AWS_AND_KUBERNETES,
     COMMAND_TABLE: _AWS_AND_KUBERNETES | _OF_THE_ENGINE,
+    **dict.fromkeys(CHART_COMMANDS, _AWS_AND_KUBERNETES | _OF_THE_ENGINE),
 }
 # The rooms of `draftworth`, lowest first, and which other rooms each may import.
 _GROUND = {"errors", "safe_writing", "untrusted", "speculation"}
@@ -179,7 +189,8 @@ def modules(package: str) -> list[Path]:
     path = ROOT / package
     if path.is_file():
         return [path]
-    apart = [ROOT / part for part in (ACCOUNT, ENGINE, COMMAND_TABLE) if part != package]
+    parts = (ACCOUNT, ENGINE, COMMAND_TABLE, *CHART_COMMANDS)
+    apart = [ROOT / part for part in parts if part != package]
     return [f for f in sorted(path.rglob("*.py")) if not {f, *f.parents} & {*apart}]
 
 
@@ -204,10 +215,25 @@ def test_a_package_imports_only_what_it_may(package: str) -> None:
         ("lambdas", "from pydantic import BaseModel"),
         ("stacks", "import lambdas.metrics_publisher"),
         (ACCOUNT, "from stacks.network import NetworkStack"),
+        (COMMAND_TABLE, "from charts import names"),
+        (CHART_COMMANDS[0], "import cdk8s"),
+        (CHART_COMMANDS[0], "from rehearsal.install import install_engine"),
     ],
 )
 def test_a_planted_violation_is_reported(package: str, source: str) -> None:
     assert violations(package, source)
+
+
+def test_only_the_command_manifests_imports_charts() -> None:
+    """Neither charts nor one of its modules, which import charts, is imported elsewhere."""
+    commands = {".".join(Path(file).with_suffix("").parts) for file in CHART_COMMANDS}
+    files = {f: imported_modules(f.read_text()) for f in (ROOT / "draftworth").rglob("*.py")}
+    importers = {
+        str(file.relative_to(ROOT))
+        for file, imported in files.items()
+        if imported & commands or "charts" in {name.split(".")[0] for name in imported}
+    }
+    assert importers == {*CHART_COMMANDS}
 
 
 def names_worked_out(source: str) -> list[str]:
@@ -239,9 +265,11 @@ def test_a_room_imports_only_rooms_below_it(room: str) -> None:
     assert arrows == set()
 
 
-@pytest.mark.parametrize("file", [ROOT / "app.py", *modules("stacks")], ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "file", [ROOT / "app.py", *modules("stacks"), *modules("charts")], ids=lambda f: f.name
+)
 def test_a_deploy_imports_no_command(file: Path) -> None:
-    """What `plan` and a synthesis share is in the domain, not in a command."""
+    """What a command and a synthesis share is in the domain or the charts, not in a command."""
     assert not imported_rooms(file.read_text()) & {"cli"}
 
 

@@ -19,8 +19,11 @@ from tests.support.stream_server import Request, Script, Step, completion, plain
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 ALONE = ("--no-deps", "--no-index")
-# Modules that need torch, and modules that need the extra `aws`.
-ELSEWHERE = ("draftworth.estimate.forward_pass", "draftworth.account", "draftworth.__main__")
+# Modules that need torch, the extra `aws`, or a checkout.
+ELSEWHERE = (
+    *("draftworth.estimate.forward_pass", "draftworth.account", "draftworth.cli.manifests"),
+    "draftworth.__main__",
+)
 
 
 def needed(requirements: Sequence[str]) -> set[str]:

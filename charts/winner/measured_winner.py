@@ -6,16 +6,15 @@ The run must be of the given experiment, because the experiment file says how th
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
-from draftworth.cli.arguments import RUN_WORDS, local_run, run_list
 from draftworth.decision.facts import facts_of
 from draftworth.decision.winner import Winner
 from draftworth.errors import UserInputError, suggestion
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedVariant
 from draftworth.planning.specify_run import serving_facts
 from draftworth.records.results import RunResult
-from draftworth.records.run_folder import Run, read_run
+from draftworth.records.run_folder import Run
 from draftworth.records.servers import Decoding, ServingFacts
-from draftworth.records.transcripts import read_transcripts
+from draftworth.records.transcripts import Transcripts
 from draftworth.report.sentences import headline, winner_to_export
 from draftworth.untrusted import one_line
 
@@ -33,19 +32,14 @@ class MeasuredWinner:
     variant: ResolvedVariant
 
 
-def measured_winner(run_at: str, experiment: ResolvedExperiment) -> MeasuredWinner:
-    """Read the run in a folder or at an s3:// address, and find its winner in the experiment.
+def measured_winner(
+    run: Run, transcripts: Transcripts, experiment: ResolvedExperiment
+) -> MeasuredWinner:
+    """Find a run's winner in the experiment.
 
-    It raises UserInputError if `run_at` names several runs, or a run of another experiment, with
-    other serving settings, or with a winner that is not a variant in the experiment file.
+    It raises UserInputError if the run is of another experiment, was served with other settings, or
+    has a winner that is not a variant in the experiment file.
     """
-    if run_list(run_at) is not None:
-        raise UserInputError(
-            f"--winner: given {run_at}, which names many runs, allowed: {RUN_WORDS}"
-        )
-    with local_run(run_at) as folder:
-        run = read_run(folder)
-        transcripts = read_transcripts(folder, run.blocks)
     run_experiment = run.result.experiment
     if run_experiment != experiment.name:
         raise UserInputError(

@@ -64,9 +64,9 @@ GROUPS: Mapping[str, Sequence[str]] = {
     ),
 }
 # The module of a command has the command's name and is in this package, with two exceptions: those
-# of `_OF_ACCOUNT` are in `draftworth.account`, and `_ELSEWHERE` gives the modules of the others.
+# of `_OF_ACCOUNT` are in `draftworth.account`, and `_ELSEWHERE` gives the modules of others.
 _OF_ACCOUNT = ("preflight", "price", "stop", "logs", "artifacts", "leftovers", "delete-assets")
-_ELSEWHERE = {"manifests": "charts.manifests_command", "rehearse": "rehearsal.rehearse"}
+_ELSEWHERE = {"rehearse": "rehearsal.rehearse"}
 # For each library, the extra of this package (`pyproject.toml`) that installs it.
 _EXTRAS = {
     "boto3": "aws",
@@ -78,6 +78,7 @@ _EXTRAS = {
 # Environment variables with secrets. Servers and child processes get the secrets and may print
 # them, so they are hidden in all text that this program prints.
 _SECRET_VARIABLES = ("OPENAI_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+# Packages beside this one that commands import, and that the installed package does not have.
 _ONLY_IN_A_CHECKOUT = ("charts", "rehearsal")
 _ROOT = Path(__file__).resolve().parents[2]
 

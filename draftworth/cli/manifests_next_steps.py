@@ -2,31 +2,25 @@
 
 import shlex
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from charts import names
+from charts.benchmark_manifests import BenchmarkManifests
 from charts.manifest_files import filled_by
 
 
-def next_steps(
-    *, manifests: Sequence[Path], run_spec: Path, run_spec_url: str, missing: Sequence[str]
-) -> str:
-    """Return the text that says how to apply the written files, and what the cluster needs.
-
-    manifests: the files with Kubernetes objects, in the order in which to apply them.
-    run_spec: the file with the run specification. run_spec_url: the S3 address to copy it to.
-    missing: the environment variables whose placeholders are in `manifests`.
-    """
+def next_steps(written: BenchmarkManifests) -> str:
+    """Return the text that says how to apply the written files, and what the cluster needs."""
+    manifests = [*map(str, written.manifests)]
     return "\n".join(
         [
             "Wrote, in the order in which to apply them:",
-            *(f"  {shlex.quote(str(path))}" for path in manifests),
+            *(f"  {shlex.quote(path)}" for path in manifests),
             "",
-            *_values_to_fill_in(missing),
+            *_values_to_fill_in(written.missing),
             "Put the run specification, which holds the prompts, where the measuring Job reads it:",
-            f"  aws s3 cp {shlex.quote(str(run_spec))} {run_spec_url}",
+            f"  aws s3 cp {shlex.quote(str(written.run_spec))} {written.run_spec_url}",
             "It stays there until you delete it. Then apply:",
-            f"  cat {shlex.join(map(str, manifests))} |{filled_by(missing)} kubectl apply -f -",
+            f"  cat {shlex.join(manifests)} |{filled_by(written.missing)} kubectl apply -f -",
             "",
             _NEEDED_OF_CLUSTER,
             "Nothing starts, stops or guards those nodes here: their bill is yours to watch.",

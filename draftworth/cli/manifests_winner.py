@@ -2,37 +2,20 @@
 
 import argparse
 import re
-from collections.abc import Mapping, Sequence
 
-from charts.manifest_files import Object, missing_variables, write_files, yaml_text
-from charts.manifests_options import refuse
-from charts.winner import production_stack
-from charts.winner.exported_server import Export
-from charts.winner.kserve import inference_service
 from charts.winner.measured_winner import MeasuredWinner, measured_winner
-from charts.winner.winner_alarms import (
-    break_even_words,
-    cloudwatch_alarm,
-    prometheus_rule,
-    watched,
-)
-from charts.winner.winner_next_steps import DOCUMENT, next_steps
-from charts.winner.winner_objects import (
-    BUCKETS,
-    ClaimChart,
-    CommonChart,
-    DeploymentChart,
-    export_of,
-    objects_of,
-)
+from charts.winner.winner_files import write_winner_files
+from charts.winner.winner_objects import BUCKETS, export_of
+from draftworth.cli.arguments import RUN_WORDS, local_run, run_list
+from draftworth.cli.manifests_options import refuse
+from draftworth.cli.manifests_winner_next_steps import next_steps
 from draftworth.errors import UserInputError
 from draftworth.experiment.rules.aws_rules import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, load
+from draftworth.records.run_folder import read_run
+from draftworth.records.transcripts import read_transcripts
 from draftworth.untrusted import one_line
 
-COMMON_FILE, DEPLOYMENT_FILE = "common.yaml", "deployment.yaml"
-KSERVE_FILE, STACK_FILE = "kserve.yaml", "production-stack-values.yaml"
-RULE_FILE, ALARM_FILE = "prometheus-rule.yaml", "cloudwatch-alarm.yaml"
 # Options that are allowed only with `--winner`.
 WINNER_OPTIONS = ("namespace", "image")
 DEFAULT_NAMESPACE = "default"
@@ -71,22 +54,28 @@ def write_winner(arguments: argparse.Namespace) -> str:
             "allowed: on Neuron devices, because its checkpoints are on a claim of your own",
             **bucket_names,
         )
-    measured = measured_winner(arguments.winner, experiment)
+    measured = _measured(arguments.winner, experiment)
     export = export_of(
         experiment, measured, namespace=namespace, image=image, bucket_names=bucket_names
     )
-    texts = {
-        name: _header(export, measured, name) + yaml_text(objects)
-        for name, objects in _objects(export, measured).items()
-    }
-    files = write_files(arguments.out, {name: text.encode() for name, text in texts.items()})
     return next_steps(
         measured,
         export,
-        files={path: _FILES[path.name] for path in files},
-        missing=missing_variables("".join(texts.values()), BUCKETS.values()),
+        files=write_winner_files(arguments.out, export, measured),
         has_namespace=namespace == DEFAULT_NAMESPACE,
     )
+
+
+def _measured(run_at: str, experiment: ResolvedExperiment) -> MeasuredWinner:
+    """Read the run in a folder or at an s3:// address, and find its winner in the experiment."""
+    if run_list(run_at) is not None:
+        raise UserInputError(
+            f"--winner: given {run_at}, which names many runs, allowed: {RUN_WORDS}"
+        )
+    with local_run(run_at) as folder:
+        run = read_run(folder)
+        transcripts = read_transcripts(folder, run.blocks)
+    return measured_winner(run, transcripts, experiment)
 
 
 def _namespace(chosen: str | None) -> str:
@@ -120,51 +109,3 @@ def _image(experiment: ResolvedExperiment, chosen: str | None) -> str:
             "tag that moves another engine is served than the one that was measured"
         )
     return chosen
-
-
-def _header(export: Export, measured: MeasuredWinner, name: str) -> str:
-    run_id = one_line(measured.result.run_id)
-    lines = [
-        f"Winner of run {run_id}: {measured.winner.variant}. {_FILES[name]}.",
-        f"What was measured stands in the annotations; what the cluster needs: {DOCUMENT}.",
-        *export.remarks,
-    ]
-    if name == STACK_FILE:
-        version = production_stack.CHART_VERSION
-        lines.append(
-            f"By the keys of chart version {version}, which adds a host and environment of its own."
-        )
-    if name == STACK_FILE and export.devices:
-        lines.append(
-            "The chart has no place for a resource claim: devices are asked of the Neuron device "
-            f"plugin ({production_stack.DEVICE_RESOURCE}), which the run did not use."
-        )
-    if name in (RULE_FILE, ALARM_FILE) and (threshold := watched(measured)):
-        lines.append(break_even_words(*threshold))
-    return "".join(f"# {line}\n" for line in lines)
-
-
-_FILES: Mapping[str, str] = {
-    COMMON_FILE: "What every form of it needs; apply it first",
-    DEPLOYMENT_FILE: "As a Deployment behind a ClusterIP Service",
-    KSERVE_FILE: "As an InferenceService of KServe",
-    STACK_FILE: "As values of the vLLM production-stack's chart vllm/vllm-stack",
-    RULE_FILE: "An alarm for a Prometheus that scrapes it in any of these forms",
-    ALARM_FILE: "The same alarm for CloudWatch, where its agent scrapes it",
-}
-
-
-def _objects(export: Export, measured: MeasuredWinner) -> dict[str, Sequence[Object]]:
-    """Return the content of the files as {file name: Kubernetes objects or Helm values}."""
-    claim_template = objects_of(ClaimChart, export)
-    objects: dict[str, Sequence[Object]] = {
-        COMMON_FILE: objects_of(CommonChart, export),
-        DEPLOYMENT_FILE: objects_of(DeploymentChart, export),
-        KSERVE_FILE: (*claim_template, inference_service(export)),
-        STACK_FILE: (production_stack.production_stack_values(export),),
-    }
-    if threshold := watched(measured):
-        _, break_even = threshold
-        objects[RULE_FILE] = (prometheus_rule(export, break_even),)
-        objects[ALARM_FILE] = (cloudwatch_alarm(export, break_even),)
-    return objects

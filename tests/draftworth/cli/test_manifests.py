@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from charts.manifests_command import write_manifests
 from draftworth.cli import main
-from draftworth.errors import DraftworthError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import load_record
 from draftworth.records.prompts import Case
@@ -106,11 +104,11 @@ def prompts_in(text: str, cases: Sequence[Case]) -> list[str]:
 
 
 def test_only_values_in_use_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = put("aws", "load_generator_image", value="example.com/llmperf:1.0.0")
-    path = str(write_experiment(tmp_path, given))
+    with_image = put("aws", "load_generator_image", value="example.com/llmperf:1.0.0")
+    path = str(write_experiment(tmp_path, with_image))
     assert main(["manifests", path, "--out", str(tmp_path)]) == 0
-    asked = "Values to fill in: CHECKPOINTS_BUCKET, ARTIFACTS_BUCKET, RESULTS_BUCKET."
-    assert asked in capsys.readouterr().out
+    missing = "Values to fill in: CHECKPOINTS_BUCKET, ARTIFACTS_BUCKET, RESULTS_BUCKET."
+    assert missing in capsys.readouterr().out
 
 
 def test_a_local_experiment_has_no_manifests(
@@ -123,13 +121,14 @@ def test_a_local_experiment_has_no_manifests(
     assert not (tmp_path / FILES[0]).exists()
 
 
-def test_a_folder_that_cannot_be_written_is_named(experiments: Path, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named(
+    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
-    with pytest.raises(
-        DraftworthError, match=r"file: cannot write manifests: File exists; next: --out"
-    ):
-        write_manifests(experiments / "qwen3-32b.yaml", blocked)
+    assert main(["manifests", str(experiments / "qwen3-32b.yaml"), "--out", str(blocked)]) == 1
+    message = capsys.readouterr().err
+    assert "file: cannot write manifests: File exists; next: --out" in message
 
 
 @pytest.mark.parametrize(
@@ -141,8 +140,8 @@ def test_what_cannot_be_a_bucket_is_refused(
 ) -> None:
     path = str(ROOT / "experiments/qwen3-32b.yaml")
     assert main(["manifests", path, "--out", str(tmp_path), f"{option}={name}"]) == 2
-    said = f"{option}: given {name.strip()!r}, allowed: a bucket's name by S3's rules"
-    assert said in capsys.readouterr().err
+    message = f"{option}: given {name.strip()!r}, allowed: a bucket's name by S3's rules"
+    assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -1,34 +1,25 @@
 """What a user does with the files that `draftworth manifests --winner` has written, as text."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from charts.manifest_files import filled_by
 from charts.winner.exported_server import Export
 from charts.winner.measured_winner import MeasuredWinner
 from charts.winner.production_stack import CHART_REPOSITORY, CHART_VERSION
+from charts.winner.winner_files import DOCUMENT, WinnerFiles
 from charts.winner.winner_pod import checkpoints_claim
 from draftworth.untrusted import one_line
 
-DOCUMENT = "docs/winner.md"
-
 
 def next_steps(
-    measured: MeasuredWinner,
-    export: Export,
-    *,
-    files: Mapping[Path, str],
-    missing: Sequence[str],
-    has_namespace: bool,
+    measured: MeasuredWinner, export: Export, *, files: WinnerFiles, has_namespace: bool
 ) -> str:
     """Return the text that says what was written, and how to apply the files to a cluster.
 
-    files: {path: what the file is}, in this order: common, deployment, kserve, values; then, if
-        there is an alarm, the Prometheus rule and the CloudFormation template.
-    missing: the environment variables whose placeholders the files have.
     has_namespace: whether the export's namespace exists in every cluster.
     """
-    paths = [*files]
+    paths = [*files.descriptions]
     return "\n".join(
         [
             f"Winner of run {one_line(measured.result.run_id)}: {measured.winner.variant}.",
@@ -36,9 +27,9 @@ def next_steps(
             *export.remarks,
             "",
             "Wrote:",
-            *(f"  {path}: {what}" for path, what in files.items()),
+            *(f"  {path}: {what}" for path, what in files.descriptions.items()),
             "",
-            *_values_to_fill_in(missing),
+            *_values_to_fill_in(files.missing),
             *(() if has_namespace else _namespace(export)),
             *(_rights(export) if export.devices else _checkpoints(measured, export)),
             *_apply_one_form(export, *paths[:4]),
