@@ -56,9 +56,9 @@ BEGIN_WITHIN_NODE_SECONDS = 45 * 60
 # mount or the pull fails, no container starts, and nothing is reported.
 SILENT_AFTER_SECONDS = 10 * 60
 # Paid time per node in which a server's pod must report its self-test. The test takes seconds if
-# all is well, `SELF_TEST_LIMIT_MINUTES` at most. `plan` assumes that before it a node starts within
-# 10 minutes and pulls the image within 8. A pod that has reported nothing by then has no container:
-# a device, a volume or the image is missing.
+# all is well, `SELF_TEST_LIMIT_MINUTES` at most. Before it, the node starts (10 minutes at most, as
+# `draftworth plan` assumes) and pulls the image (8 minutes). A pod that has reported nothing by
+# then has no container: a device, a volume or the image is missing.
 SELF_TEST_WITHIN_NODE_SECONDS = 30 * 60
 # For these reasons, nodes of a paid Capacity Block stay: another deploy can solve the problem.
 _HELD_IN_A_BLOCK: frozenset[Reason] = frozenset(

@@ -94,7 +94,7 @@ def _subject(decision: Decision, size: str, observation: Observation) -> str:
 
 
 def answer_in_subject(decision: str) -> str:
-    """Return the beginning of a run's decision for a subject, which has to be ASCII."""
+    """Return the first sentence of a run's decision in ASCII, for the subject of a mail."""
     first = decision.removeprefix("Decision: ").partition(". ")[0].rstrip(".")
     return first.encode("ascii", "replace").decode()
 
