@@ -42,8 +42,8 @@ PROMPTS, TOKENS = 16, 200
 SECOND_SIZE, SIZE_DEVIATION = 0.35, 0.2
 # Standard deviation of a measured cost's logarithm.
 MEASURING_DEVIATION = 0.0125
-# Share of tokens for which a forecast is wrong on whether the draft predicts them, because the
-# server's arithmetic rounds differently.
+# Share of tokens for which an estimate before the search is wrong about whether the draft predicts
+# them, because the server's arithmetic rounds differently.
 NUMERICS = 0.003
 # In each prompt class, BLOCKS blocks of REQUESTS requests are measured.
 BLOCKS, REQUESTS = 4, 8
@@ -285,10 +285,10 @@ def _cost(step_cost: float, draft: "Draft", checked: int) -> float:
 
 
 def _measured(truth: float, prompts: int, rng: random.Random) -> MeasuredCandidate:
-    """Return a simulated measurement: the true cost with a random error, and its deviation.
+    """Return a simulated measurement: the true cost with a random error.
 
-    The deviation is estimated from simulated requests. Half of the error's variance is between
-    blocks, half between requests.
+    The measurement states its own standard deviation, estimated from simulated requests. Half of
+    the error's variance is between blocks, half between requests.
     """
     noise = MEASURING_DEVIATION / math.sqrt(2 * sum(w**2 for w in WEIGHTS.values()))
     parts, error = [], 0.0

@@ -189,7 +189,7 @@ def of_remaining(
 def of_lost_state(
     plan: CapacityPlan, why: str, nodes: NodeGroup, end: Decision | None, *, now: float
 ) -> Notification:
-    """Return the mail about a state that cannot be used.
+    """Return the mail that says that the controller's state is missing or cannot be read.
 
     why: what is wrong with the state. end: the decision for zero nodes; None: the nodes stay.
     """

@@ -24,7 +24,7 @@ _MINUTE_SECONDS = 60
 # How many unsent notifications the state keeps. With more of them it could exceed 1 MiB, and larger
 # states are not read.
 MAX_OUTBOX = 50
-# If the last decision has one of these reasons, a limit that is reached later does not replace it.
+# If the last decision has one of these reasons, it keeps this reason when a limit is reached later.
 _RUN_OVER = {"complete", "failed", "server_gave_up"}
 _LIMITS = {"deadline", "budget"}
 
@@ -63,8 +63,8 @@ def transition(
     current, is_new = _current_decision(last, deployment, decision, now)
     if is_new and decision.desired_size:
         # Nodes are asked for now, so paid node time counts from now, not from the last observation.
-        # The start-up time begins anew too, unless the Job's nodes exist already: they do if the
-        # group lacked our tags for a while.
+        # The time in which a server must become ready begins anew too, unless the Job's nodes exist
+        # already, as when the node group only lacked the plan's tags for a while.
         counted = replace(deployment.node_time, observed_at_unix_s=now)
         deployment = replace(deployment, node_time=counted)
         another_job = last is None or last.job_name != deployment.plan.job_name
