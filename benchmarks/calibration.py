@@ -107,7 +107,7 @@ def _coverage(cell: Cell, judged: Sequence[JudgedRun]) -> float:
 
 
 def _warning_share(judged: Sequence[JudgedRun]) -> str:
-    """Return the share of conclusive verdicts with the warning that a run may miss rare events."""
+    """Return the share of the conclusive verdicts that warn that a run may miss rare events."""
     decided = [o.comparison for o in judged if o.comparison.judgement != Judgement.INCONCLUSIVE]
     return f"{fmean('may miss' in rare_sentences(c) for c in decided):.3f}" if decided else "-"
 
@@ -126,7 +126,8 @@ def _judged(name: Judgement) -> Column:
     return _figure(lambda o: o.comparison.judgement == name)
 
 
-# By a column's heading: the function that makes the text of a row from its cell and judged runs.
+# By a column's heading: the function that returns what the column shows in a row of the table, from
+# the row's cell (the settings) and its judged runs.
 COLUMNS: Mapping[str, Column] = {
     "world": lambda c, _: c.name,
     "truth": lambda c, _: f"{c.cost_ratio:.3f}",

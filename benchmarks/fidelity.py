@@ -1,10 +1,10 @@
-"""Compares draftworth's client and others by their errors at a server whose times are known.
+"""Compares how wrongly several clients measure a server that sends tokens at known times.
 
     python -m benchmarks.fidelity [--clients bare ours aiperf] [--streams 64]
 
-The others are a bare asyncio reader and four published tools. docs/fidelity.md explains the
-comparison, and `fidelity.toml` says how each client is run. A client that is not installed or that
-fails has the reason in its row of the table.
+The clients are draftworth's own, a bare asyncio reader and four published tools. docs/fidelity.md
+explains the comparison, and `fidelity.toml` says how each client is run. A client that is not
+installed or that fails has the reason in its row of the table.
 """
 
 import argparse
@@ -73,9 +73,10 @@ def tried(client: str, spec: TimelineSpec, streams: int, requests: int) -> Trial
 def figures_of(trial: Trial) -> dict[str, float]:
     """Return a client's figures by name; an error is the client's figure minus the true one.
 
-    Errors in percent are shares of the true figure. "late" is how late the server sent its tokens,
-    "queued" how long a request had waited when the server began to handle it, and "single" compares
-    request by request, which is nan for a client that does not report single requests.
+    Errors in percent are shares of the true figure. A name with "late" is how late the server sent
+    its tokens, and one with "queued" how long a request had waited when the server began to handle
+    it. A name with "single" is about the errors of single requests; the other errors compare
+    quantiles over all requests. It is nan for a client that reports no single requests.
     """
     ttft_ms, true_ttft_ms = trial.reported("ttft_ms"), trial.true("ttft_ms")
     itl_ms = statistics.median(trial.reported("itl_ms"))

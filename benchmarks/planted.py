@@ -61,8 +61,9 @@ class Cell:
     repetitions: how often all servers are started. between: standard deviation of the logarithm of
         the factor by which a start changes the variant's cost. loads: number of measured loads,
         which share the rounds.
-    slots: in each run, all costs in the second slot have one random factor; this is the standard
-        deviation of its logarithm. A control's two servers differ by it and by a start's factor.
+    slots: each server runs in one of two slots (the devices of one server). In each run, all costs
+        in the second slot have one random factor; `slots` is the standard deviation of its
+        logarithm. A control's two servers differ by it and by a start's factor.
     weights: each case's share of the traffic, if each case is a prompt class; empty: one class.
     prompts_of, tokens_of: each case's number of prompts, and the factor on its output tokens.
         If they are empty, each case has `prompts` prompts and the factor 1.
@@ -159,7 +160,8 @@ class PlantedRun:
         self._generator = random.Random(seed)  # noqa: S311 (reproducible draws, not a secret)
         self._cases = {f"case-{i}": _prompts(cell, i, self._generator) for i in range(cell.cases)}
         self._drift = cell.drift * self._generator.choice((-1, 1))
-        # A separate generator, so that cells that differ only in repetitions have the same prompts.
+        # The factors of the starts have their own generator, so that cells that differ only in the
+        # number of repetitions have the same prompts.
         of_starts = random.Random(f"starts {seed}")  # noqa: S311
         self.starts, self._control_starts = (
             [_start(cell, of_starts) for _ in range(cell.repetitions)] for _ in range(2)
@@ -347,7 +349,7 @@ def _failed(prompt: PlantedPrompt, error_code: int) -> RequestRecord:
 def _together(cell: Cell, sent: Iterator[RequestRecord]) -> Iterator[RequestRecord]:
     """Yield a block's measured requests, with their latencies on a server that they share.
 
-    sent: the block's requests with the latencies that each would have on its own server.
+    sent: the block's requests, with the latencies that each would have if the server had no other.
     """
     records: list[RequestRecord] = []
 

@@ -1,8 +1,9 @@
-"""Writes `prompts/published` again from its description, with prompts as llmperf builds them.
+"""Writes the prompts in `prompts/published`, which are built as llmperf builds its prompts.
 
     python -m benchmarks.published_prompts
 
-`prompts/published/description.toml` says where the figures come from.
+`prompts/published/description.toml` has the texts and the lengths, and says which published
+benchmark they are taken from.
 """
 
 import json
@@ -30,9 +31,10 @@ def prompt_files(description: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _prompt(description: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the instruction and as many lines as `prompt_tokens` allows; few lines are repeated.
+    """Return the instruction, followed by lines until the prompt has `prompt_tokens` tokens.
 
-    The last line is cut to as many characters as tokens are left, as llmperf cuts it.
+    If there are too few lines, they are repeated. If N tokens are left for the last line, it is cut
+    to N characters, as llmperf cuts it.
     """
     prompt: str = description["instruction"]
     left = description["prompt_tokens"] - description["instruction_tokens"]

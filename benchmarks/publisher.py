@@ -46,7 +46,7 @@ class MemoryAws:
         return {"Body": io.BytesIO(self.data), "ETag": "etag", "LastModified": written}
 
     def put_object(self, **_: object) -> dict[str, Any]:
-        """Accept each object with which the publisher claims a file; no other one does."""
+        """Accept each claim (an object with which the publisher reserves a file for itself)."""
         return {"ETag": "etag"}
 
     def put_metric_data(self, **_: object) -> None:
@@ -131,7 +131,7 @@ def publish(requests: int, seconds_per_request: float) -> tuple[float, float, fl
 
 
 def main() -> int:
-    """Measure each case in its own process; return 1 if one takes more calls than allowed."""
+    """Measure each given time between requests in its own process; return 1 for too many calls."""
     parser = argparse.ArgumentParser(description="the publisher on a large result file")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--seconds-per-request", type=float, nargs="+", default=[0.1, 2, 10])

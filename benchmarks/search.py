@@ -42,8 +42,8 @@ PROMPTS, TOKENS = 16, 200
 SECOND_SIZE, SIZE_DEVIATION = 0.35, 0.2
 # Standard deviation of a measured cost's logarithm.
 MEASURING_DEVIATION = 0.0125
-# Share of tokens for which a forecast is wrong on whether the draft predicts them, because the
-# server's arithmetic rounds differently.
+# Share of tokens for which an estimate before the search is wrong about whether the draft predicts
+# them, because the server's arithmetic rounds differently.
 NUMERICS = 0.003
 # In each prompt class, BLOCKS blocks of REQUESTS requests are measured.
 BLOCKS, REQUESTS = 4, 8
@@ -75,8 +75,8 @@ class Device:
 
     fixed: added to each step with a draft. per_drafted, per_checked: added for each drafted or
         checked token.
-    jump: added once for each number in `jump_at` that is less than the tokens for which the target
-        model computes in a step: the checked tokens + 1.
+    jump: added once for each number in `jump_at` that is less than the number of tokens for which
+        the target model computes in a step, which is the number of checked tokens + 1.
     """
 
     name: str
@@ -104,7 +104,8 @@ class Device:
 class Kind:
     """A kind of simulated search, by what drafts there are and what is known of them.
 
-    drafts: the number of draft models, if `reads_text`, or else of draft heads.
+    drafts: the number of drafts. reads_text: whether they are draft models, which can predict a
+        given text, and not draft heads, which need the target model's hidden states.
     prior: the lowest and the highest cost that a drafted token adds to a step, as the search
         assumes before it measures.
     share: the target is to measure at most this share of all candidates, on average.
@@ -154,8 +155,9 @@ class Scenario:
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        # A jump at two tokens makes all steps but those with one checked token more expensive, so
-        # it can be seen only if the window with one checked token is a candidate.
+        # If the step cost jumps at two tokens, all steps are more expensive but those with one
+        # checked token. A search can see this jump only if a window with one checked token is a
+        # candidate.
         first = 1 + self.unchecked if 2 in self.device.jump_at else FIRST_WINDOW
         return tuple(
             Candidate(
@@ -283,10 +285,10 @@ def _cost(step_cost: float, draft: "Draft", checked: int) -> float:
 
 
 def _measured(truth: float, prompts: int, rng: random.Random) -> MeasuredCandidate:
-    """Return a simulated measurement: the true cost with a random error, and its deviation.
+    """Return a simulated measurement: the true cost with a random error.
 
-    The deviation is estimated from simulated requests. Half of the error's variance is between
-    blocks, half between requests.
+    The measurement states its own standard deviation, estimated from simulated requests. Half of
+    the error's variance is between blocks, half between requests.
     """
     noise = MEASURING_DEVIATION / math.sqrt(2 * sum(w**2 for w in WEIGHTS.values()))
     parts, error = [], 0.0
@@ -345,7 +347,8 @@ class Draft:
 
     accepted: by prompt class, for each prompt and each position of its output: how many of the next
         tokens the draft gets right before a miss.
-    forecast: the draft as an estimate before the search describes it; None: there is no estimate.
+    forecast: what an estimate before the search takes for this draft's accepted tokens, with a few
+        errors; None: there is no estimate.
     """
 
     def __init__(self, accepted: Accepted, forecast: "Draft | None" = None) -> None:
@@ -459,7 +462,8 @@ def outcomes(runs: int, processes: int) -> list[SearchOutcome]:
         return [*pool.map(planted_search, SCENARIOS * runs, count(), chunksize=of_a_text)]
 
 
-# By a column's heading: the function that makes the text of a row from the row's searches.
+# By a column's heading: the function that returns what the column shows in a row of the table, from
+# the row's searches.
 COLUMNS: Mapping[str, Callable[[Sequence[SearchOutcome]], str]] = {
     "searches": lambda searches: str(len(searches)),
     "within 3%": lambda searches: f"{fmean(o.is_right for o in searches):.1%}",

@@ -1,7 +1,8 @@
 """Checks a rehearsal's greedy outputs against the baseline's outputs and against predictions.
 
-Each output must have the token ids of the baseline's output, and its chunks must fit the steps that
-the draft's proposals predict (the number of tokens of each step).
+Each output must have the token ids of the baseline's output for the same prompt. From the tokens
+that the draft proposes on that text, the number of tokens of each decoding step is predicted; the
+chunks in which the output was streamed must fit these steps.
 """
 
 from collections.abc import Iterator, Sequence

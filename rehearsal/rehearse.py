@@ -82,7 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Rehearse and print the verdict; return 1 if the run is not complete or a check failed."""
     check_api_key()
     folder = FolderSink(arguments.out)
-    # The scratch folder keeps what drafts predict during a search for `read_outputs` after it.
+    # A search runs drafts on outputs. The scratch folder keeps what they predict, so that
+    # `read_outputs` need not run them again after the search.
     with (
         tempfile.TemporaryDirectory(prefix="draftworth-") as scratch,
         shown_progress(with_time=True) as progress,
@@ -268,7 +269,8 @@ def _with_options(
     if arguments.control:
         spec = spec.model_copy(update={"control": True})
     if times is not None:
-        # These counts are per run; multiplied, they give each repetition the counts of the file.
+        # These are requests of the whole run. They are multiplied by the number of repetitions, so
+        # that each repetition has as many as the experiment file gives the run.
         of_a_run = ("min_requests", "max_requests")
         counts = {name: getattr(spec.workload, name) * times for name in of_a_run}
         work = spec.workload.model_copy(update=counts)

@@ -1,4 +1,7 @@
-"""The servers of a rehearsal: a local vLLM for each variant and slot (here only a number)."""
+"""The servers of a rehearsal: a local vLLM for each slot of each variant.
+
+In a cluster a slot is the devices of one server; here it is only a number.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

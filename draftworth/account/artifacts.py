@@ -234,7 +234,7 @@ def listings(
 ) -> Iterator[Listing]:
     """Yield a listing of `bucket`, or, if it is None, of the artifacts bucket of each stack.
 
-    In no bucket does a graph that one of the experiments needs count as unused.
+    A graph that any of the experiments needs counts as used in every bucket.
     """
     by_buckets: dict[Buckets, list[ResolvedNeuron]] = {}
     for experiment in experiments:

@@ -1,6 +1,7 @@
 """Clients of AWS services in one region, and errors that say what the user can do next.
 
-A client without credentials fails at its first call, so calls are made within `explained`.
+A client can be made without credentials, and its first call then fails. So not only the making of a
+client but also each call is wrapped in `explained`, which turns botocore's errors into `AwsError`.
 """
 
 import threading

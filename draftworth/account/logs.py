@@ -23,8 +23,8 @@ from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.codec import RecordError, load_object
 
 POLL_SECONDS = 5.0
-# Log lines of several nodes arrive out of order, so each call begins this long before the newest
-# line that is known.
+# CloudWatch gets the log lines of several nodes out of order, so each call reads from this long
+# before the newest line that is known.
 OVERLAP_MS = 60_000
 _MOST_MINUTES = 31 * 24 * 60
 _POD = r"[a-z0-9.-]*"

@@ -17,8 +17,9 @@ from draftworth.untrusted import one_line
 
 _REQUEST_IDS = ("x-amz-request-id", "x-amzn-requestid")
 _EXCERPT_BYTES = 60
-# The XML root element of S3's answer, by operation, as botocore's model does not name it. These are
-# the operations in use whose answer may be empty, so that a foreign page could pass for it.
+# The XML root element of S3's answer, by operation. It is listed here because botocore's model of
+# S3 does not name it. These are the operations in use whose answer may be empty, so that a proxy's
+# page could pass for an empty answer.
 _S3_ROOTS = {
     "DeleteObjects": "DeleteResult",
     "GetBucketTagging": "Tagging",
@@ -56,8 +57,8 @@ def _check(
     what = f"{url} answered with {_excerpt(response_dict)}, which is no answer of the service"
     if status < 500:
         raise NoAnswerError(what=what)
-    # botocore repeats a call after such a status, but only if it can parse the answer; so the page
-    # is replaced by an error in AWS's form.
+    # botocore repeats a call after a status of 500 or more, but only if it can parse the answer. So
+    # the page is replaced by an error in AWS's form.
     response_dict["body"] = b""
     customized_response_dict["Error"] = {"Code": str(status), "Message": what}
 

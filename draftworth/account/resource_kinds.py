@@ -135,7 +135,10 @@ def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a reservation that has not ended, by the experiment's tag or `reservation_id`."""
+    """Recognise a capacity reservation that has not ended.
+
+    It has the experiment's tag, or it is the one that the experiment file names.
+    """
     named = scope.experiment.spec.aws.capacity.reservation_id
     is_ours = _is_tagged(scope, entry) or entry["CapacityReservationId"] == named
     return is_ours and entry["State"] in USABLE_STATES

@@ -22,8 +22,8 @@ from draftworth.planning.resolved import load_neuron
 from draftworth.records import codec, results, run_folder
 
 MOST_RUNS = 1_000
-# At most this many pages of 1,000 names each are listed; names of files count too, so even more
-# than MOST_RUNS names may hold few runs.
+# At most this many pages of S3's listing are read. A page has 1,000 names, of folders (runs) and of
+# files, so MOST_RUNS runs may need more than one page.
 _MOST_PAGES = 10
 _PARALLEL_READS = 8
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")

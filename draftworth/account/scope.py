@@ -12,8 +12,9 @@ from draftworth.errors import DraftworthError
 from draftworth.experiment.naming import EXPERIMENT_TAG, PARTS, PROJECT, Names
 from draftworth.planning.resolved import ResolvedNeuron
 
-# CloudFormation's logical ids begin with the name of a part of the stack, or with `Custom` for a
-# function that CDK adds.
+# What the logical ids in this project's stacks begin with: CDK makes them from the path of the
+# construct, which begins with a part of the stack (`network`, `storage`, ...), or with `Custom` for
+# a function that CDK adds.
 _LOGICAL_IDS = "|".join((*PARTS, "Custom"))
 
 

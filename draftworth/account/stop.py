@@ -139,7 +139,7 @@ class Deployment:
 
 
 def _instances(region: clients.Region, scaling_groups: list[str]) -> int:
-    if not scaling_groups:  # without names, the call returns every group of the account
+    if not scaling_groups:  # for no names, AWS would return every Auto Scaling group of the region
         return 0
     doing, arguments = "look at the Auto Scaling group", {"AutoScalingGroupNames": scaling_groups}
     answer = region.ask(doing, "autoscaling", "describe_auto_scaling_groups", **arguments)

@@ -17,7 +17,7 @@ from lambdas.s3_document import error_code
 DEADLINE_TRIGGER = "deadline"
 # EKS adds this lifecycle hook to each managed node group's Auto Scaling group, to drain nodes.
 DRAIN_HOOK = "Terminate-LC-Hook"
-# EKS's error codes while another change of the group is in progress, or before it is active.
+# EKS's error codes while the node group is changed already, or before it is active.
 BUSY = {"ResourceInUseException", "InvalidRequestException"}
 
 

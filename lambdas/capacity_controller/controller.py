@@ -261,10 +261,10 @@ class Controller:
         return error is None, error
 
     def _ask_again(self, step: Transition, nodes: NodeGroup) -> bool:
-        """Ask for zero nodes again if instances stay at that size; return whether EKS accepted it.
+        """Ask EKS for zero nodes again, if instances stay; return whether EKS accepted that.
 
-        Whether EKS accepts the size that a group already has is not documented, so a refusal is
-        only logged.
+        Only a node group that has size 0 already is asked again. AWS does not document whether EKS
+        accepts a size that the group already has, so a refusal is only logged.
         """
         if not step.asks_again or nodes.desired_size != 0:
             return False
@@ -286,7 +286,8 @@ class Controller:
         schedule = functools.partial(
             actions.schedule_deadline, step.deployment.plan, self.clients, self.settings
         )
-        # If this fails, the next invocation tries again; each heartbeat checks the deadline too.
+        # If the schedule cannot be set, the next invocation tries again. The deadline is kept even
+        # then, because the invocation by each heartbeat checks it too.
         error = self._attempt(lambda: schedule(wanted, function_arn), "schedule not set")
         return wanted if error is None else current
 

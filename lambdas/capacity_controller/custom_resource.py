@@ -131,7 +131,7 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
     return replace(
         state.with_deployment(deployment),
         status="active",
-        # `_check_nothing_remains` has made sure that a replaced group has no such instances.
+        # `_check_nothing_remains` has made sure that no instances remain in a replaced node group.
         remaining=None if another_group else state.remaining,
     )
 

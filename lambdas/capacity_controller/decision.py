@@ -49,18 +49,20 @@ Reason = Literal[
     "foreign_node_group",
     "unknown",
 ]
-# A node is ready some minutes after its start, and a measuring pod writes a file at once. If there
-# is no such file after this much paid time per node, the pod lacks its image or memory.
+# A node is ready some minutes after its start, and the measuring Job's pod writes a file of its run
+# as soon as it runs. If there is none after this much paid time per node, the pod cannot run: it
+# lacks its image or memory.
 BEGIN_WITHIN_NODE_SECONDS = 45 * 60
 # A canary, a stager and the measuring Job report within a minute after their image is pulled. If a
 # mount or the pull fails, no container starts, and nothing is reported.
 SILENT_AFTER_SECONDS = 10 * 60
 # Paid time per node in which a server's pod must report its self-test. The test takes seconds if
-# all is well, `SELF_TEST_LIMIT_MINUTES` at most. `plan` assumes that before it a node starts within
-# 10 minutes and pulls the image within 8. A pod that has reported nothing by then has no container:
-# a device, a volume or the image is missing.
+# all is well, `SELF_TEST_LIMIT_MINUTES` at most. Before it, the node starts (10 minutes at most, as
+# `draftworth plan` assumes) and pulls the image (8 minutes). A pod that has reported nothing by
+# then has no container: a device, a volume or the image is missing.
 SELF_TEST_WITHIN_NODE_SECONDS = 30 * 60
-# For these reasons, nodes of a paid Capacity Block stay: another deploy can solve the problem.
+# If zero nodes would be decided for one of these reasons, running nodes of a Capacity Block stay:
+# they are paid for, and another deploy can solve the problem.
 _HELD_IN_A_BLOCK: frozenset[Reason] = frozenset(
     {
         "server_gave_up",
@@ -112,7 +114,8 @@ def decide_without_state(
 ) -> Decision | None:
     """Decide whether nodes go to zero, for a deployment of which only the plan is known.
 
-    None: the nodes stay. Reports of canaries and servers may be of an older deploy: none is used.
+    None: the nodes stay. The reports of canaries and servers are not used, because they may be of
+    an older deploy.
     """
     reasons = (
         *_stopped(observation),
@@ -199,7 +202,7 @@ def _failed(observation: Observation) -> Iterator[Decision]:
 
 
 def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Yield a decision, with the end of the server's log, if a server was given up."""
+    """Yield the decision for zero nodes, with the end of a server's log, if it was given up."""
     if deployment.servers.gave_up:
         servers = observation.servers
         lines = () if isinstance(servers, Unknown) else servers.last_lines
@@ -207,7 +210,7 @@ def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterato
 
 
 def limits_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
-    """Yield a decision for each limit that is reached: the deadline, the budget.
+    """Yield the decision for zero nodes for each limit that is reached: the deadline, the budget.
 
     A Capacity Block is paid in advance, so the budget does not end its nodes.
     """
@@ -219,12 +222,13 @@ def limits_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
 
 
 def _self_test_silent(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Yield a decision if no server's pod has ended its self-test, and too much node time is paid.
+    """Yield the decision for zero nodes if no server's pod has ended its self-test in time.
 
-    A measured result counts as the ended self-test of a server that cannot report its state. After
-    the first self-test only the longer limit of `_no_server_ready` holds, because one of two nodes
-    may wait for capacity while the other is paid for. Nodes that existed before the deploy have
-    only that longer limit too: a server that the deploy left unchanged may still compile there.
+    The limit is `SELF_TEST_WITHIN_NODE_SECONDS` of paid time. A measured result counts as the ended
+    self-test of a server that cannot report its state. After the first self-test only the longer
+    limit of `_no_server_ready` holds, because one of two nodes may wait for capacity while the
+    other is paid for. Nodes that existed before the deploy have only that longer limit too: a
+    server that the deploy left unchanged may still compile there.
     """
     plan, waited = deployment.plan, deployment.without_server_seconds
     servers, run = observation.servers, observation.run
@@ -248,7 +252,7 @@ def _not_begun(deployment: Deployment, observation: Observation) -> Iterator[Dec
 
 
 def _no_server_ready(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Yield a decision if `startup_minutes` per node were paid for without a ready server."""
+    """Yield the decision for zero nodes if no server is ready after `startup_minutes` per node."""
     plan, waited = deployment.plan, deployment.without_server_seconds
     if isinstance(observation.servers, Unknown) or isinstance(observation.run, Unknown):
         return
@@ -292,7 +296,7 @@ def _not_staged(observation: Observation) -> Iterator[Decision]:
 
 
 def _not_tried(deployment: Deployment, observation: Observation, now: float) -> Iterator[Decision]:
-    """Yield a decision for no new nodes until all canaries have succeeded.
+    """Yield the decision that no nodes may start, until all canaries have succeeded.
 
     Nodes that exist stay until a canary fails or is silent for too long.
     """

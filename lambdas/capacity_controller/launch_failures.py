@@ -1,9 +1,10 @@
 """Why nodes are missing: a quota, no capacity, or another failure of their launch.
 
-A problem has two sources: the health of the EKS node group (`Issue`, Amazon EKS API reference), and
-failed launches in its Auto Scaling group's activity history, which say more. The texts of launch
-failures are EC2's, as users quote them ("There is no Spot capacity available that matches your
-request", "We currently do not have sufficient trn2.48xlarge capacity in the Availability Zone").
+AWS states the reason in two places: the health of the EKS node group (`Issue`, Amazon EKS API
+reference), and failed launches in the activity history of its Auto Scaling group, which say more.
+The texts of launch failures are EC2's, as users quote them ("There is no Spot capacity available
+that matches your request", "We currently do not have sufficient trn2.48xlarge capacity in the
+Availability Zone").
 """
 
 import re
@@ -28,7 +29,7 @@ class Problem:
     """Why nodes are missing.
 
     kind: CAPACITY, QUOTA, LAUNCH, or the code of another issue of the node group. A kind is
-        reported once until no node is missing.
+        reported again only if no node was missing in the meantime.
     message: the reason in AWS's words.
     """
 

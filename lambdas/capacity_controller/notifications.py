@@ -94,7 +94,7 @@ def _subject(decision: Decision, size: str, observation: Observation) -> str:
 
 
 def answer_in_subject(decision: str) -> str:
-    """Return the beginning of a run's decision for a subject, which has to be ASCII."""
+    """Return the first sentence of a run's decision in ASCII, for the subject of a mail."""
     first = decision.removeprefix("Decision: ").partition(". ")[0].rstrip(".")
     return first.encode("ascii", "replace").decode()
 
@@ -189,7 +189,7 @@ def of_remaining(
 def of_lost_state(
     plan: CapacityPlan, why: str, nodes: NodeGroup, end: Decision | None, *, now: float
 ) -> Notification:
-    """Return the mail about a state that cannot be used.
+    """Return the mail that says that the controller's state is missing or cannot be read.
 
     why: what is wrong with the state. end: the decision for zero nodes; None: the nodes stay.
     """

@@ -73,7 +73,8 @@ def servers_of(s3: S3Client, bucket: str, names: Iterable[str], *, since: float)
     """Observe the states that the servers `names` have reported since the Unix time `since`.
 
     The phase `ended` is no failure: a run starts and stops servers on purpose. An unreadable state
-    counts as not reported: it does not show that a server is ready, so paid waiting goes on.
+    counts as not reported: it does not show that a server is ready, so the time limit for a ready
+    server goes on.
     """
     reported = [
         read_if_valid(ServerState, s3, bucket, server_state_key(server)) for server in names

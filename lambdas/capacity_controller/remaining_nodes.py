@@ -63,7 +63,8 @@ def due(
         if before.mailed_at_unix_s is None:
             return Due()
         return Due(mails=(of_remaining(Mail.NODES_GONE, deployment, before, nodes, now=now),))
-    # A group of size zero stays at zero if nothing can be decided now (`size` is None).
+    # If nothing can be decided now (`size` is None), the node group keeps its size. So if this is
+    # zero, its instances still have to end.
     if size == 0 or nodes.desired_size == 0:
         return _of_staying(before, deployment, nodes, now)
     return Due(remaining=before)

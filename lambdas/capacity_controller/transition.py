@@ -21,9 +21,10 @@ from lambdas.capacity_controller.reserved_block import CapacityBlock
 from lambdas.capacity_controller.unknown import Unknown
 
 _MINUTE_SECONDS = 60
-# How many unsent notifications are kept; a state above 1 MiB could not be read.
+# How many unsent notifications the state keeps. With more of them it could exceed 1 MiB, and larger
+# states are not read.
 MAX_OUTBOX = 50
-# If the last decision has one of these reasons, a limit that is reached later does not replace it.
+# If the last decision has one of these reasons, it keeps this reason when a limit is reached later.
 _RUN_OVER = {"complete", "failed", "server_gave_up"}
 _LIMITS = {"deadline", "budget"}
 
@@ -34,7 +35,7 @@ class Transition:
 
     state: the next state; equal to the previous state if nothing changed.
     is_new: whether Job, size or reason differ from the last decision; never for reason `unknown`.
-    asks_again: whether EKS is asked for zero nodes again, because instances stay at that size.
+    asks_again: whether EKS is asked for zero nodes again, because instances still exist.
     notifications: new notifications, which are in the state's outbox too.
     schedule_at_unix_s: the time for the deadline's schedule; None: there must be no schedule.
     """
@@ -62,8 +63,8 @@ def transition(
     current, is_new = _current_decision(last, deployment, decision, now)
     if is_new and decision.desired_size:
         # Nodes are asked for now, so paid node time counts from now, not from the last observation.
-        # The start-up time begins anew too, unless the Job's nodes exist already: they do if the
-        # group lacked our tags for a while.
+        # The time in which a server must become ready begins anew too, unless the Job's nodes exist
+        # already, as when the node group only lacked the plan's tags for a while.
         counted = replace(deployment.node_time, observed_at_unix_s=now)
         deployment = replace(deployment, node_time=counted)
         another_job = last is None or last.job_name != deployment.plan.job_name

@@ -72,7 +72,10 @@ def _can_be_read(controller: Controller) -> bool:
 
 
 def _mail_about_remaining(controller: Controller, plan: CapacityPlan, nodes: NodeGroup) -> None:
-    """Report daily that instances stay at size zero; their time counts from the last change."""
+    """Report daily that instances exist although the node group's size is zero.
+
+    The paid node time is unknown without a state, so it counts from the group's last change.
+    """
     now, since = controller.clock(), nodes.modified_at_unix_s
     if not nodes.instances or since is None or now - since < MAIL_AFTER_SECONDS:
         return

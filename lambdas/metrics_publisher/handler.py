@@ -26,11 +26,12 @@ from lambdas.metrics_publisher.s3_events import created_object
 from lambdas.runtime import CLIENT_CONFIG, Context, Log, log_line
 
 BUCKET_VARIABLE = "RESULTS_BUCKET"
-# For a rehearsal on one machine, where no Lambda ends the invocation.
+# How long an invocation may take in a rehearsal on one machine, where Lambda sets no limit.
 DEFAULT_INVOCATION_SECONDS = 60.0
 # Fields of a verdict's log line, which the dashboard queries.
 HEADLINE_FIELD, FINDINGS_FIELD = "verdict", "findings"
-# A reason can quote two keys of up to 1024 characters.
+# The longest text in a log line. The reason of a failure can quote two S3 keys, each of which has
+# up to 1024 characters.
 REASON_CHARACTERS = 2000
 
 

@@ -219,7 +219,10 @@ def _plan(key: str, data: bytes, written_at_unix_s: float) -> Plan:
 
 
 def _load(kind: type[F], key: str, data: bytes) -> F:
-    """Parse the file and check its key, because a copy under another key would count twice."""
+    """Parse a file, and refuse it if its content names another key than the one it has.
+
+    Such a file is a copy, and its values would be counted twice.
+    """
     try:
         record = load_record(kind, data)
     except RecordError as error:

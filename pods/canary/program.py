@@ -88,7 +88,8 @@ def read_artifacts(
 
     It raises RefusedGraphsError if the bucket has graphs that the server would refuse, and
     DraftworthError if the mount cannot be read.
-    key, inputs: the artifact key of the graphs that the server needs, and the key's inputs.
+    key, inputs: the artifact key of the graphs that the server needs, and the values whose hash the
+        key is.
     models: the mounted checkpoints, by role (`target` or `draft`).
     """
     try:

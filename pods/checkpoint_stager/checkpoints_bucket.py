@@ -187,7 +187,8 @@ class Store:
             text = f"{self.address(path)}: cannot {action}: {error}"
             if code in ("404", "NoSuchKey", "NotFound"):
                 raise MissingError(text) from error
-            # Not a UserInputError, because AWS refuses a role for some seconds after its creation.
+            # Not a UserInputError, after which no pod tries again: AWS refuses a role for some
+            # seconds after its creation, so another try may succeed.
             if code in ("403", "AccessDenied", "NoSuchBucket"):
                 text += "; next: check the bucket's name and that the stager's role may write there"
             raise StoreError(text) from error

@@ -55,7 +55,8 @@ def _refusal(secret: str, error: Exception) -> DraftworthError:
             f"aws.hub_token_secret: {secret} is not there, or marked for deletion; {_NEXT}"
         )
     if code in ("AccessDeniedException", "DecryptionFailure"):
-        # Not a UserInputError, because AWS refuses a role for some seconds after its creation.
+        # Not a UserInputError, after which no pod tries again: AWS refuses a role for some seconds
+        # after its creation, so another try may succeed.
         return DraftworthError(
             f"aws.hub_token_secret: {secret} may not be read by the stager's role: {error}; next: "
             "deploy with this secret's name in the experiment; a secret with a KMS key of your "

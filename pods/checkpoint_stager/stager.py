@@ -29,7 +29,7 @@ _GIB = 2**30
 
 
 class ScratchSpace:
-    """A folder for files between download and upload, which threads share; it has `size_bytes`."""
+    """A folder for downloaded files until they are uploaded: threads share its `size_bytes`."""
 
     def __init__(self, folder: Path, size_bytes: int) -> None:
         self._folder = folder
@@ -71,7 +71,7 @@ class Staging:
 
     @cached_property
     def hub(self) -> Hub:
-        """The hub's client, made at first use: a model that is staged needs no hub and no token."""
+        """The hub's client, made at first use: a model that is already staged needs no client."""
         return self.open_hub()
 
     def run(self) -> checkpoints.ReadyModel:

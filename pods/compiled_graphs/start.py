@@ -15,7 +15,7 @@ from pods.compiled_graphs.server_process import HEALTH_PERIOD_SECONDS, adopt_orp
 from pods.compiled_graphs.server_reports import Reports, put_state
 from pods.compiled_graphs.vllm_parent import MAX_STARTS, GivenUpError, Parent
 
-# How long the last state may take to reach the bucket before the container ends.
+# How long the container waits, before it ends, until the server's last state is in the bucket.
 FLUSH_SECONDS = 10.0
 _FORWARDED = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),

@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         _end_on_signal()
         result = _measure(arguments, run_id)
-        _end_on_signal()  # the run's event loop has removed all handlers
+        _end_on_signal()  # again, because the run's event loop has removed all signal handlers
         add_report(_store(arguments.results), result.run_id, log_line)
     except SinkError as error:
         log_line(f"{error}; another pod may succeed")
@@ -124,7 +124,8 @@ def _measure(arguments: argparse.Namespace, run_id: str | None) -> RunResult:
     except SinkError:
         raise
     except DraftworthError as error:
-        # The error is the load engine's: a run that fails raises no error but returns a result.
+        # Only the opening of the load engine raises this error, because a run that fails returns a
+        # result instead. In a Job (with a history) the failure is recorded.
         if history is None:
             raise
         return make(environment).fail(str(error))

@@ -33,8 +33,8 @@ OBJECT_STORE_BYTES: Final = 80 * 1024 * 1024
 # Ray keeps an idle process for each of its CPUs, so it gets only one. More are not needed, because
 # actors on this machine reserve no CPU.
 LOCAL_CPUS: Final = 1
-# More than 0, so that a cluster's autoscaler sees a demand, but little, because an actor nearly
-# always waits for its server.
+# The CPUs that an actor reserves on a Ray cluster: more than 0, so that the cluster's autoscaler
+# sees a demand, but few, because an actor nearly always waits for its server.
 CLUSTER_ACTOR_CPUS: Final = 0.1
 START_DEADLINE_SECONDS: Final = 300.0
 RESTART_DEADLINE_SECONDS: Final = 60.0

@@ -18,7 +18,8 @@ from typing import Any
 import yaml
 
 CLASSES = ("open_ended", "structured")
-ANSWER_CHARACTERS = 1600  # more than the ANSWER_TOKENS that training uses
+# The least length of an open-ended answer: more tokens than training uses (ANSWER_TOKENS).
+ANSWER_CHARACTERS = 1600
 DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 SENTENCES: dict[str, list[str]] = DATA["sentences"]
 

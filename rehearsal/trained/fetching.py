@@ -137,7 +137,7 @@ def write_prompts(sets: Path, folder: Path, cases: Mapping[str, Any]) -> None:
     cases: as in `sources.toml`. `edits` has for each case the request for a change to the code of a
         HumanEval task; `open_ended` has for each case the key of an IFBench prompt.
     """
-    shutil.rmtree(folder, ignore_errors=True)  # cases that are no longer chosen
+    shutil.rmtree(folder, ignore_errors=True)  # or cases that are no longer in use would stay
     for name, key, text in _prompts(sets, **cases):
         path = folder / f"{name}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)

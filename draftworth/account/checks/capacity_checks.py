@@ -167,8 +167,8 @@ def capacity_block(situation: Situation) -> CheckResult:
     return _window_result(situation, block)
 
 
-# A block in one of these states gives instances now or later. The other states are expired,
-# cancelled, failed, payment-failed and unsupported.
+# A Capacity Block in one of these states gives instances now or later. The other states are
+# expired, cancelled, failed, payment-failed and unsupported.
 USABLE_STATES = ("scheduled", "active", "payment-pending", "pending", "assessing", "delayed")
 
 

@@ -202,7 +202,8 @@ _ID = re.compile(r"[A-Za-z0-9-]{1,100}")
 def block_offerings(region: Region, need: Need, now: datetime) -> list[Mapping[str, Any]]:
     """Return EC2's offerings of Capacity Blocks that are large and long enough for `need`.
 
-    Of the lengths and sizes that EC2 sells, the least is requested that covers the worst case.
+    EC2 is asked for the shortest length and the fewest instances that it sells and that cover the
+    worst case of `need`.
     """
     hours = (need.minutes.worst * 60 + deployment.BLOCK_MARGIN_SECONDS) / 3600
     days = next((days for days in _DAYS if 24 * days >= hours), _DAYS[-1])
