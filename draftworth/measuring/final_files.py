@@ -57,7 +57,7 @@ def run_result(
     """
     status: RunStatus = "failed" if reason else "complete"
     variants = [e.variant for e in spec.variants]
-    if spec.search:  # most candidates are not measured
+    if spec.search:  # a search measures only some candidates; only those are listed
         variants = [v for v in variants if any(block.variant == v for block in blocks)]
     most = {
         e.variant: n

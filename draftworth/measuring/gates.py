@@ -42,7 +42,10 @@ class BaselineGateError(DraftworthError):
 
 
 def gate_error(why: str, *, is_baseline: bool) -> DraftworthError:
-    """Return the error of a variant that cannot pass a gate; `why` is its message."""
+    """Return the error to raise if a variant's server cannot pass a gate.
+
+    It is a BaselineGateError for the baseline, else a DraftworthError. why: the error's message.
+    """
     return BaselineGateError(why) if is_baseline else DraftworthError(why)
 
 

@@ -256,8 +256,9 @@ def _request_bytes(method: str, url: str, headers: Mapping[str, str], body: byte
 def bearer(api_key: str | None) -> dict[str, str]:
     """Return the `Authorization` header for an API key; without a key, return no header.
 
-    Every request with a key calls this function first, in Ray's actors too. So from here on, the
-    key is replaced in all texts (`hide_secret`), before a server can echo it.
+    A server's answer may repeat the key. So the key is registered here with `hide_secret`, because
+    every process that sends the key calls this function first; from then on, `[name]` replaces the
+    key in messages and files.
     UserInputError: the key has a character that no header can carry.
     """
     if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):

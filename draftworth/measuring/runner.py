@@ -214,7 +214,8 @@ class Runner:
 
     async def _measure_rounds(self) -> None:
         rounds = iter(self.plan)
-        # In a thread, because a search may run drafts for minutes to choose the next round.
+        # The next round is chosen in a thread, because for this a search may run draft models for
+        # minutes.
         while turn := await in_thread(next, rounds, None):
             try:
                 await self.measurer.measure(turn)

@@ -118,7 +118,8 @@ async def wait_until_ready(
     watching = asyncio.ensure_future(_watch(endpoints, environment, since_unix_s))
     try:
         await asyncio.wait((waiting, watching), return_when=asyncio.FIRST_COMPLETED)
-        # Servers that are ready were not given up, so `waiting` decides if both tasks are done.
+        # `waiting` ends when all servers are ready, or too late; `watching` ends when one was given
+        # up. If both have ended, `waiting` counts: a server that is ready was not given up.
         (waiting if waiting.done() else watching).result()
     finally:
         waiting.cancel()

@@ -156,9 +156,9 @@ def _near(
 ) -> list[Candidate]:
     """Return the nearest measured windows of a candidate's draft: the next shorter and next longer.
 
-    If all measured windows are shorter than the candidate's, or all are longer, the `least` nearest
-    of them are returned, or fewer if there are no more. A candidate that is measured itself is
-    returned alone.
+    If all measured windows are shorter than the candidate's, or all are longer, there is only one
+    neighbour. Then the nearest windows are returned, as many as `least` says, or fewer if there are
+    no more. A candidate that is measured itself is returned alone.
     """
     windows = sorted(
         (c for c in measured if c.draft == candidate.draft), key=lambda c: (c.checked, c.window)
