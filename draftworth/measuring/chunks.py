@@ -37,7 +37,7 @@ _CHARACTERS_PER_TOKEN, _MORE_CHARACTERS = 256, 4_096
 # Ten times the longest context that any model has.
 _MAX_INPUT_TOKENS = 100_000_000
 _MAX_FINISH_REASON_CHARACTERS = 100
-_MOST_TOKEN_IDS = 2**31  # the largest vocabularies have about 300,000 tokens
+_MOST_TOKEN_IDS = 2**31  # token ids must be below this; large vocabularies have 300,000 tokens
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning")
 _CALL_FIELDS = ("name", "arguments")
 _decode = json.JSONDecoder().raw_decode

@@ -38,11 +38,14 @@ _MODELS_LISTED = 5
 
 
 class BaselineGateError(DraftworthError):
-    """The baseline cannot pass a gate, so that no variant can be compared with it."""
+    """The baseline's server cannot pass a gate, that is, it does not answer a first prompt.
+
+    So no variant can be compared with it.
+    """
 
 
 def gate_error(why: str, *, is_baseline: bool) -> DraftworthError:
-    """Return the error to raise if a variant's server cannot pass a gate.
+    """Return the error to raise if a variant's server does not answer a first prompt (a gate).
 
     It is a BaselineGateError for the baseline, else a DraftworthError. why: the error's message.
     """

@@ -92,7 +92,10 @@ class _Exchange:
         self._parser = httptools.HttpResponseParser(self)
 
     def arrived(self, at_ns: int, data: bytes) -> None:
-        """Keep `data`, and parse it after all sockets that are readable now were read."""
+        """Keep `data`, and parse it only after all sockets that are readable now were read.
+
+        So parsing one response does not delay the arrival times of other responses.
+        """
         self._arrived.append((at_ns, data))
         if len(self._arrived) == 1:
             self._loop.call_soon(self._parse)

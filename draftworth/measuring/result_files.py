@@ -65,7 +65,7 @@ class Sink(Protocol):
 
 
 class Store(Sink, Protocol):
-    """A sink whose files can be read back."""
+    """Stores a run's files, and reads those that were stored."""
 
     def names(self, folder: str) -> list[str]:
         """Return the names of all files below a folder, sorted; raise SinkError if that fails."""

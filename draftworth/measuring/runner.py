@@ -155,7 +155,8 @@ class Runner:
     def fail(self, reason: str) -> RunResult:
         """Write `run.json` of a run that cannot begin, and return the file's content.
 
-        Without this file, the run would look unfinished, and its nodes would still be paid for.
+        Without this file, the run would look unfinished, so the capacity controller would not
+        release its nodes, which cost money.
         """
         self._begin()
         return self._finish(Ending(reason=reason))

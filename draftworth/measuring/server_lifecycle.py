@@ -111,8 +111,9 @@ async def wait_until_ready(
     """Wait until `/health` of every server answers that the server is ready.
 
     at_most_seconds: the longest time to wait; None: no limit.
-    since_unix_s: server states from before this time are of an earlier run, and are ignored.
-    ServersError: a server was not ready in time, or its state is `given_up`.
+    since_unix_s: states that servers reported before this time are ignored, because they are of an
+        earlier run.
+    ServersError: a server was not ready in time, or reported that it was given up.
     """
     waiting = asyncio.ensure_future(_all_ready(endpoints, environment, at_most_seconds))
     watching = asyncio.ensure_future(_watch(endpoints, environment, since_unix_s))

@@ -197,7 +197,10 @@ def only_process(folder: Path) -> Iterator[None]:
 
 
 def refuse_other_run(spec: RunSpec, begun: BegunRun) -> None:
-    """Raise UserInputError, naming the first difference, if `spec` is not the one of `begun`."""
+    """Raise UserInputError if `spec` is not the specification with which the run began.
+
+    The error names the first difference. begun: the run that is to be continued.
+    """
     options, recorded = (load_object(dump_record(one)) for one in (spec, begun.spec))
     if different := list(_differences(options, recorded, "")):
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""

@@ -117,8 +117,9 @@ def _continued(means: tuple[tuple[int, float], ...], wanted: int, usual_fall: fl
 
     means: (checked drafted tokens, mean tokens) of one or two measured windows. Two windows
         determine the acceptance of the first drafted token and its decay factor (see the module).
-    usual_fall: the decay factor for one window. A factor nearer to 1 is used if, even with an
-        acceptance of 1, `usual_fall` would yield fewer tokens than were measured.
+    usual_fall: the decay factor that is assumed if only one window was measured. A factor nearer
+        to 1 is used if this one, even with an acceptance of 1 for the first drafted token, would
+        yield fewer tokens than were measured.
     """
     (checked, mean), (further, other) = means[0], means[-1]
 
