@@ -26,13 +26,16 @@ from draftworth.measuring.event_stream import BadStreamError, EventReader
 from draftworth.records.results import UsageSource
 from draftworth.untrusted import MIB, encodable, one_line
 
-# The most bytes of a stream. An event of vLLM has 300 bytes and the model's name, and holds one
-# token or more; other servers send several events for a token. `_MORE_BYTES` is for HTTP headers
-# and for the stream's comments that keep a slow connection alive.
+# A stream has at most `_BYTES_PER_TOKEN` bytes per token, and `_MORE_BYTES` besides. An event of
+# vLLM has 300 bytes plus the model's name, and holds one token or more; other servers send several
+# events for a token. `_MORE_BYTES` is for HTTP headers and for the stream's comments that keep a
+# slow connection alive.
 _BYTES_PER_TOKEN, _MORE_BYTES = 4_096, MIB
-# The most events: a server may send each character as an event; a token has about four characters.
+# The most events of a stream, per token and besides: a server may send each character as an event,
+# and a token has about four characters.
 _EVENTS_PER_TOKEN, _MORE_EVENTS = 8, 1_000
-# The most characters: the longest tokens of Llama 3 and Qwen 3 have 128.
+# The most characters of a stream's text, per token and besides: the longest tokens of Llama 3 and
+# Qwen 3 have 128.
 _CHARACTERS_PER_TOKEN, _MORE_CHARACTERS = 256, 4_096
 # Ten times the longest context that any model has.
 _MAX_INPUT_TOKENS = 100_000_000

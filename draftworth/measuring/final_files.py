@@ -1,8 +1,8 @@
 """Makes the last files of a run: `run.json`, `verdict.json` and `step_costs.json`.
 
-A program that sees `run.json` expects the verdict too, so `run.json` is written last. The capacity
-controller releases the nodes, which cost money, only when `run.json` exists. So it is written even
-if the other two files cannot be made.
+A program that sees `run.json` expects the verdict too, so `run.json` is written last. It is written
+even if the other two files cannot be made: until it exists or the deadline has passed, the capacity
+controller keeps the nodes, which cost money.
 """
 
 from collections.abc import Callable, Sequence

@@ -260,8 +260,8 @@ def bearer(api_key: str | None) -> dict[str, str]:
     """Return the `Authorization` header for an API key; without a key, return no header.
 
     A server's answer may repeat the key. So the key is registered here with `hide_secret`, because
-    every process that sends the key calls this function first; from then on, `[name]` replaces the
-    key in messages and files.
+    every process that sends the key calls this function first. From then on, messages and files
+    have the name of the key's environment variable in its place.
     UserInputError: the key has a character that no header can carry.
     """
     if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):

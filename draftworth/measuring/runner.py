@@ -155,8 +155,8 @@ class Runner:
     def fail(self, reason: str) -> RunResult:
         """Write `run.json` of a run that cannot begin, and return the file's content.
 
-        Without this file, the run would look unfinished, so the capacity controller would not
-        release its nodes, which cost money.
+        Without this file, the run would look unfinished, so the capacity controller would keep
+        its nodes, which cost money, until the deadline.
         """
         self._begin()
         return self._finish(Ending(reason=reason))

@@ -60,12 +60,14 @@ class FixedServers:
 
 
 Progress = Callable[[str], None]
-# Is called whenever blocks were measured, with their number so far and the number that is planned.
+# A function that is called whenever blocks were measured, with the number of blocks measured so far
+# and the number that is planned.
 Advanced = Callable[[int, PlannedBlocks], None]
-# Returns the last state that the server with this name reported; None if it reported none.
+# A function that gets a server's name, and returns the last state that the server reported; None if
+# it reported none.
 ReadServerState = Callable[[str], ServerState | None]
-# Gets a run's id and measured blocks; returns how well each draft of a search predicts the
-# baseline's outputs in these blocks, by `Candidate.draft`.
+# A function that gets a run's id and measured blocks, and returns how well each draft model of a
+# search predicts the baseline's outputs in these blocks, by `Candidate.draft`.
 ReadRunsOutputs = Callable[[str, Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
 
 

@@ -22,8 +22,8 @@ from draftworth.searching.next_candidate import first_candidate
 from draftworth.serving import dialects
 from draftworth.serving.server_command import ServingCommand
 
-# (lowest, highest) cost that a drafted token is assumed to add to a step, in baseline steps, for a
-# method without published figures.
+# (lowest, highest) time that each drafted token is assumed to add to a step, divided by the time of
+# a baseline step, for a drafting method without published figures.
 _UNKNOWN_STEP_COST = (0.0, 0.5)
 
 

@@ -2,9 +2,8 @@
 
 A variant adds only what speculation needs: `--speculative-config` and, for some engines, further
 settings and a flag with which the server counts accepted tokens. Variants differ in nothing else.
-Settings whose defaults
-depend on speculation are set explicitly for all variants except the baseline as shipped, which
-keeps the engine's defaults.
+Settings whose defaults depend on speculation are set explicitly for all variants except the
+baseline as shipped, which keeps the engine's defaults.
 """
 
 import json
