@@ -1,4 +1,4 @@
-"""Sends the requests of each block and writes its files; repeats a block if its server was lost."""
+"""Sends each block's requests and writes its result files; repeats a block if a server was lost."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Measurer:
     doing: str = ""
 
     async def measure(self, turn: Round) -> None:
-        """Measure each case of the round's classes on each variant that its stage measures.
+        """Measure each case of the round's prompt classes on each variant of the round's stage.
 
         Without `spec.parallel`, one variant follows another in the random order of `Round.order`.
         """
@@ -135,14 +135,16 @@ class Measurer:
                 await self._measure_together(CaseRound(case=case, turn=turn), loaded)
 
     def _was_begun(self, turn: Round) -> bool:
-        # No two rounds at the same load have the same number, even in different stages.
+        # If an earlier pod has measured a block of this stage or of this round, it has also started
+        # the stage's servers. Load and number identify a round: numbers go on from stage to stage.
         return self.replayed == turn.stage or any(
             (block.load, block.round) == (turn.load, turn.number) for block in self.earlier.values()
         )
 
     async def _prepare(self, turn: Round) -> None:
-        # A new stage, also a control, starts its servers anew, because a server that has seen the
-        # prompts has them in its cache. Only the baseline of a search keeps running.
+        # Each new stage (a control is one too) restarts all its servers, because a server that has
+        # seen the prompts has them in its cache. Only in a search, the baseline's server keeps
+        # running.
         stage = turn.stage
         if self.stage == stage:
             return
@@ -260,7 +262,8 @@ class Measurer:
         before: server_counters.ServerMetrics,
         after: server_counters.ServerMetrics,
     ) -> str:
-        # Returns an empty text if the server still runs: its failed requests are results then.
+        # Return why the server was lost; empty if it still runs. Then the block counts, with its
+        # failed requests.
         if not any(record.failed for record in block.requests):
             return ""
         answer = await health(endpoint, self.environment.api_key)
@@ -308,7 +311,8 @@ class Measurer:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(send) for send in sends]
-        except ExceptionGroup as errors:  # only the first error is raised, as if one block was sent
+        except ExceptionGroup as errors:
+            # Callers expect a single error, not a group, so only the first one is raised.
             raise errors.exceptions[0] from errors
         return [task.result() for task in tasks]
 

@@ -8,9 +8,10 @@ every event with text is a chunk, and the first chunk is assumed to hold one tok
 empty or have only a role are not chunks.
 
 A request asks for one choice, so a stream with several choices, or with chunks of two answers or
-two models, is refused. Each chunk of an answer has the same `id`, but some servers (TensorRT-LLM
-before June 2026, LiteLLM with Bedrock) make a new id for each chunk. So a stream has two answers
-only if it has several ids and one of them more than once.
+two models, is refused. Normally all chunks of an answer have the same `id`, so two ids would mean
+two answers. But some servers (TensorRT-LLM before June 2026, LiteLLM with Bedrock) make a new id
+for each chunk. So a stream counts as two answers only if it has several ids and at least one of
+them occurs more than once.
 
 The request's `max_tokens` limits the bytes, the events, the text and the counts of a stream.
 """
@@ -25,18 +26,21 @@ from draftworth.measuring.event_stream import BadStreamError, EventReader
 from draftworth.records.results import UsageSource
 from draftworth.untrusted import MIB, encodable, one_line
 
-# The most bytes of a stream. An event of vLLM has 300 bytes and the model's name, and holds one
-# token or more; other servers send several events for a token. `_MORE_BYTES` is for HTTP headers
-# and for the stream's comments that keep a slow connection alive.
+# A stream has at most `_BYTES_PER_TOKEN` bytes per token, and `_MORE_BYTES` besides. An event of
+# vLLM has 300 bytes plus the model's name, and holds one token or more; other servers send several
+# events for a token. `_MORE_BYTES` is for HTTP headers and for the stream's comments that keep a
+# slow connection alive.
 _BYTES_PER_TOKEN, _MORE_BYTES = 4_096, MIB
-# The most events: a server may send each character as an event; a token has about four characters.
+# The most events of a stream, per token and besides: a server may send each character as an event,
+# and a token has about four characters.
 _EVENTS_PER_TOKEN, _MORE_EVENTS = 8, 1_000
-# The most characters: the longest tokens of Llama 3 and Qwen 3 have 128.
+# The most characters of a stream's text, per token and besides: the longest tokens of Llama 3 and
+# Qwen 3 have 128.
 _CHARACTERS_PER_TOKEN, _MORE_CHARACTERS = 256, 4_096
 # Ten times the longest context that any model has.
 _MAX_INPUT_TOKENS = 100_000_000
 _MAX_FINISH_REASON_CHARACTERS = 100
-_MOST_TOKEN_IDS = 2**31  # the largest vocabularies have about 300,000 tokens
+_MOST_TOKEN_IDS = 2**31  # token ids must be below this; large vocabularies have 300,000 tokens
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning")
 _CALL_FIELDS = ("name", "arguments")
 _decode = json.JSONDecoder().raw_decode
@@ -55,15 +59,15 @@ class Acceptance:
     accepted_tokens: int
 
     def of_answer(self, *, output_tokens: int, chunks: int) -> dict[str, int]:
-        """Return the counts by field of `RequestRecord`, with all decoding steps of the answer.
+        """Return the counts by field of `RequestRecord`, with the number of all decoding steps.
 
         No server sends the number of all steps, so it is computed. The prefill yields the first
         token, and each step yields exactly one token that is not an accepted drafted token. So
-        steps = output tokens - 1 - accepted tokens. There are more steps if vLLM also counted
-        drafted tokens that it accepted after the output's end (at most one window). But there are
-        never fewer than `steps_with_drafts`, nor, because vLLM sends at most one chunk per step,
-        fewer than chunks after the first. (llama.cpp sends one chunk per token.) If a busy server
-        merged chunks as well, the result is the least possible number of steps.
+        steps = output tokens - 1 - accepted tokens. This is too low if vLLM also counted drafted
+        tokens that it accepted after the output's end (at most one window). Two other numbers
+        correct that, because the steps cannot be fewer: `steps_with_drafts`, and the number of
+        chunks after the first, as vLLM sends at most one chunk per step (llama.cpp sends one per
+        token). If a busy server merged chunks, the result may still be too low.
         """
         after_first = max(0, output_tokens - 1)
         least = max(after_first - self.accepted_tokens, min(after_first, 1))
@@ -72,8 +76,9 @@ class Acceptance:
         # The most drafted tokens that one step can have, because each other step with drafts has at
         # least one.
         longest_window = self.drafted_tokens - (self.steps_with_drafts - 1)
-        # If there are more chunks than this sum, the server sends several chunks per step, and the
-        # number of chunks says nothing about the number of steps.
+        # With one chunk per step there are at most `least + longest_window` chunks after the first.
+        # If there are more, the server sends several chunks per step, and their number says nothing
+        # about the number of steps.
         by_chunks = chunks - 1 if chunks - 1 <= least + longest_window else 0
         return self._with_steps(max(least, self.steps_with_drafts, by_chunks))
 
@@ -225,7 +230,7 @@ class ChunkReader:
         if self._characters_left < 0:
             raise self._too_much("text")
         self._text.append(text)
-        if self._so_far.chunk_characters:  # text without a new token is counted to the last chunk
+        if self._so_far.chunk_characters:  # text without a new token belongs to the last chunk
             self._so_far.chunk_characters[-1] += len(text)
 
     def _add_token_ids(self, ids: Any) -> None:

@@ -98,8 +98,8 @@ class _PlainConnection:
         if count == 0:
             self._lost(None)
             return
-        # Each read compares the kernel's clock with the connection's anew, with an error of some
-        # 100 ns. `max` prevents that bytes get an earlier time than those before them.
+        # Converting the kernel's time to the connection's clock has an error of some 100 ns, which
+        # differs from read to read. With `max`, no bytes get an earlier time than those before.
         self._last_ns = max(self._last_ns, self._stamp(ancillary))
         self._receiver.arrived(self._last_ns, self._buffer[:count].tobytes())
 

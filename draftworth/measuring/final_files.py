@@ -1,7 +1,8 @@
 """Makes the last files of a run: `run.json`, `verdict.json` and `step_costs.json`.
 
-A program that sees `run.json` expects the verdict too, so `run.json` is written last. The nodes are
-paid for until `run.json` exists, so it is written even if the other two files cannot be made.
+A program that sees `run.json` expects the verdict too, so `run.json` is written last. It is written
+even if the other two files cannot be made: until it exists or the deadline has passed, the capacity
+controller keeps the nodes, which cost money.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,7 +58,7 @@ def run_result(
     """
     status: RunStatus = "failed" if reason else "complete"
     variants = [e.variant for e in spec.variants]
-    if spec.search:  # most candidates are not measured
+    if spec.search:  # a search measures only some candidates; only those are listed
         variants = [v for v in variants if any(block.variant == v for block in blocks)]
     most = {
         e.variant: n

@@ -38,11 +38,17 @@ _MODELS_LISTED = 5
 
 
 class BaselineGateError(DraftworthError):
-    """The baseline cannot pass a gate, so that no variant can be compared with it."""
+    """The baseline's server cannot pass a gate, that is, it does not answer a first prompt.
+
+    So no variant can be compared with it.
+    """
 
 
 def gate_error(why: str, *, is_baseline: bool) -> DraftworthError:
-    """Return the error of a variant that cannot pass a gate; `why` is its message."""
+    """Return the error to raise if a variant's server does not answer a first prompt (a gate).
+
+    It is a BaselineGateError for the baseline, else a DraftworthError. why: the error's message.
+    """
     return BaselineGateError(why) if is_baseline else DraftworthError(why)
 
 

@@ -92,7 +92,10 @@ class _Exchange:
         self._parser = httptools.HttpResponseParser(self)
 
     def arrived(self, at_ns: int, data: bytes) -> None:
-        """Keep `data`, and parse it after all sockets that are readable now were read."""
+        """Keep `data`, and parse it only after all sockets that are readable now were read.
+
+        So parsing one response does not delay the arrival times of other responses.
+        """
         self._arrived.append((at_ns, data))
         if len(self._arrived) == 1:
             self._loop.call_soon(self._parse)
@@ -256,8 +259,9 @@ def _request_bytes(method: str, url: str, headers: Mapping[str, str], body: byte
 def bearer(api_key: str | None) -> dict[str, str]:
     """Return the `Authorization` header for an API key; without a key, return no header.
 
-    Every request with a key calls this function first, in Ray's actors too. So from here on, the
-    key is replaced in all texts (`hide_secret`), before a server can echo it.
+    A server's answer may repeat the key. So the key is registered here with `hide_secret`, because
+    every process that sends the key calls this function first. From then on, messages and files
+    have the name of the key's environment variable in its place.
     UserInputError: the key has a character that no header can carry.
     """
     if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):

@@ -122,7 +122,11 @@ def unrecorded_ends(entries: Sequence[Entry]) -> int:
 
 
 def times_lost(entries: Sequence[Entry], subject: str) -> int:
-    """Return how often all pods together lost a block; subject: `subject_of` the block's stem."""
+    """Return how often all pods together lost the block that measures `subject`.
+
+    subject: what `subject_of` returns for the stem of the block's file name. It is equal for all
+        tries of the block.
+    """
     stems = (stem for entry in entries if entry.kind == "lost" for stem in entry.blocks)
     return sum(subject_of(stem) == subject for stem in stems)
 
@@ -136,7 +140,7 @@ def subject_of(stem: str) -> str:
 
 
 def server_starts(entries: Sequence[Entry]) -> dict[str, results.ServerStart]:
-    """Return the newest figures of the last start of each variant's server, by variant."""
+    """Return, by variant, the newest record of how its server's last start went."""
     return {variant: start for entry in entries for variant, start in entry.starts.items()}
 
 
@@ -146,7 +150,7 @@ def self_tests(entries: Sequence[Entry]) -> dict[str, SelfTest]:
 
 
 def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> results.TimeAccount:
-    """Return for what the time from the first entry to the end of the run was spent (seconds)."""
+    """Return how many seconds of the run were spent on what, from its first entry to its end."""
     total_s = elapsed_seconds(entries, until_unix_s=ended_at_unix_s)
     measuring_s = sum(e.seconds for e in entries if e.kind == "measured")
     waiting_s = sum(e.seconds for e in entries if e.kind == "waited")

@@ -1,10 +1,10 @@
-"""When a group (a prompt class at a load) is measured precisely enough to need no further round.
+"""Decides when a group (a prompt class at a load) needs no further round.
 
-It is when the confidence intervals of its cost ratios (a variant's cost per token / the baseline's)
-were narrow enough after two rounds in a row. Two rounds are needed, because one narrow interval may
-be luck: in simulated runs that stop at their first narrow interval, only 91% of the intervals hold
-the true ratio, not 95%. Only the widths decide, not the ratios: a run that stopped as soon as a
-ratio looked good would find too many good ratios (`benchmarks/calibration.py`).
+It needs none if the confidence intervals of its cost ratios (a variant's cost per token / the
+baseline's) were narrow enough after two rounds in a row. Two rounds are needed, because one narrow
+interval may be luck: in simulated runs that stop at their first narrow interval, only 91% of the
+intervals hold the true ratio, not 95%. Only the widths decide, not the ratios: a run that stopped
+as soon as a ratio looked good would find too many good ratios (`benchmarks/calibration.py`).
 """
 
 import math
@@ -94,7 +94,9 @@ class Precision:
         """Return whether further rounds would hardly narrow a group's intervals.
 
         Then the group needs more prompts or repetitions instead.
-        missing: each cost ratio, and what its interval lacks.
+        missing: for each cost ratio, its estimate and how much more must be measured until its
+            interval is narrow enough.
+        requests: how many requests of each case and variant the group has measured.
         """
         target = self.spec.sampling.target_interval_width
         cases = [case for case in self.spec.cases if case.prompt_class == group.prompt_class]

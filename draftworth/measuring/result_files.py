@@ -65,7 +65,7 @@ class Sink(Protocol):
 
 
 class Store(Sink, Protocol):
-    """A sink whose files can be read back."""
+    """Stores a run's files, and reads those that were stored."""
 
     def names(self, folder: str) -> list[str]:
         """Return the names of all files below a folder, sorted; raise SinkError if that fails."""
@@ -106,8 +106,8 @@ class FolderSink:
             reason = f"{path}: cannot be written: {error.strerror}"
             if error.errno in _FULL:
                 raise StorageFullError(f"{reason}; next: make room there") from error
-            # A link (ELOOP) is no full disk, but no later try succeeds either; the reason, by
-            # `write_file`, names the folder and the next step.
+            # ELOOP: `write_file` found a symbolic link in the path. No later try can succeed, so
+            # this is a StorageFullError too. The message of `write_file` already says what to do.
             raise (StorageFullError if error.errno == errno.ELOOP else SinkError)(reason) from error
 
     def names(self, folder: str) -> list[str]:

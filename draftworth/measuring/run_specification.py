@@ -166,9 +166,10 @@ class RunSpec:
         )
 
     def in_repetition(self, repetition: int) -> tuple[Endpoint, ...]:
-        """Return the endpoint of each variant that a repetition (numbered from 1) uses.
+        """Return, for each variant, the endpoint that gets the requests of one repetition.
 
-        Repetitions use a variant's endpoints in turn.
+        A variant may have several endpoints, which the repetitions use in turn.
+        repetition: its number, from 1.
         """
         by_variant = [self._servers_of(endpoint.variant) for endpoint in self.variants]
         return tuple(servers[(repetition - 1) % len(servers)] for servers in by_variant)

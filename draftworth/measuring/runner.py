@@ -155,7 +155,8 @@ class Runner:
     def fail(self, reason: str) -> RunResult:
         """Write `run.json` of a run that cannot begin, and return the file's content.
 
-        Without this file, the run would look unfinished, and its nodes would still be paid for.
+        Without this file, the run would look unfinished, so the capacity controller would keep
+        its nodes, which cost money, until the deadline.
         """
         self._begin()
         return self._finish(Ending(reason=reason))
@@ -214,7 +215,8 @@ class Runner:
 
     async def _measure_rounds(self) -> None:
         rounds = iter(self.plan)
-        # In a thread, because a search may run drafts for minutes to choose the next round.
+        # The next round is chosen in a thread, because for this a search may run draft models for
+        # minutes.
         while turn := await in_thread(next, rounds, None):
             try:
                 await self.measurer.measure(turn)

@@ -121,11 +121,11 @@ class RoundCounts:
         return max(self._room, self.all_least)
 
     def until(self, repetition: int) -> int:
-        """Return the most rounds of a prompt class in all repetitions up to this one (from 1)."""
+        """Return the most rounds that a prompt class can get in repetitions 1 to `repetition`."""
         return self.most * repetition // self.repetitions
 
     def further(self, repetition: int) -> int:
-        """Return how many rounds a repetition may have beside the `least` rounds of each load."""
+        """Return how many rounds a repetition may have in addition to `least` at each load."""
         rounds = self.until(repetition) - self.until(repetition - 1)
         return rounds - self.least * self.loads
 

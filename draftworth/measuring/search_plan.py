@@ -76,8 +76,9 @@ def _traffic_usd(spec: RunSpec, state: next_candidate.SearchState) -> float | No
     return None if million is None else million * a_day * state.search.days / 1e6
 
 
-# Gets the measured blocks; returns how well each draft model predicts the baseline's outputs in
-# them, by `Candidate.draft`. A search calls it after each candidate until the result is not empty.
+# A function that gets the measured blocks, and returns how well each draft model predicts the
+# baseline's outputs in them, by `Candidate.draft`. A search calls it after each candidate until the
+# result is not empty.
 ReadOutputs = Callable[[Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
 
 # After this many failed candidates in a row, the search ends: each failure may last as long as the

@@ -3,10 +3,11 @@
 vLLM V1 publishes speculation counters (`vllm:spec_decode_num_*_total`), a counter of generated
 tokens and a histogram of the time per output token; the V0 Neuron fork may not have them. llama.cpp
 (August 2026) has the same speculation counters under its own prefix, and another name for the
-generated tokens. SGLang has no counters of drafted and accepted tokens, only means over periods of
-its own, so its metrics are not read. vLLM Neuron has gauges of how long a server's start, each
-graph's compilation and the loading of the weights took (seconds). A metric that a server does not
-have is left out; so is a metric with a line that cannot be read, because its sum would be wrong.
+generated tokens. SGLang has no counters of drafted and accepted tokens, only means over periods
+that it chooses itself and that do not match a block, so its metrics are not read. vLLM Neuron has
+gauges of how long a server's start, each graph's compilation and the loading of the weights took
+(seconds). A metric that a server does not have is left out; so is a metric with a line that cannot
+be read, because its sum would be wrong.
 """
 
 import math
@@ -75,7 +76,11 @@ def parse_metrics(text: str) -> ServerMetrics:
 
 
 def _key(name: str, line: str) -> str | None:
-    """Return the key of a line's total; None: its draft position is missing or too large."""
+    """Return the key under which a line's value is added up; None: the line is left out.
+
+    The key is the metric's name, for accepted tokens per draft position with the position. A line
+    of that metric is left out if its position is missing or too large.
+    """
     if name != _ACCEPTED_AT:
         return name
     match = _POSITION.search(line)

@@ -60,12 +60,14 @@ class FixedServers:
 
 
 Progress = Callable[[str], None]
-# Is called whenever blocks were measured, with their number so far and the number that is planned.
+# A function that is called whenever blocks were measured, with the number of blocks measured so far
+# and the number that is planned.
 Advanced = Callable[[int, PlannedBlocks], None]
-# Returns the last state that the server with this name reported; None if it reported none.
+# A function that gets a server's name, and returns the last state that the server reported; None if
+# it reported none.
 ReadServerState = Callable[[str], ServerState | None]
-# Gets a run's id and measured blocks; returns how well each draft of a search predicts the
-# baseline's outputs in these blocks, by `Candidate.draft`.
+# A function that gets a run's id and measured blocks, and returns how well each draft model of a
+# search predicts the baseline's outputs in these blocks, by `Candidate.draft`.
 ReadRunsOutputs = Callable[[str, Sequence[BlockResult]], Mapping[str, Sequence[Reading]]]
 
 
@@ -111,14 +113,16 @@ async def wait_until_ready(
     """Wait until `/health` of every server answers that the server is ready.
 
     at_most_seconds: the longest time to wait; None: no limit.
-    since_unix_s: server states from before this time are of an earlier run, and are ignored.
-    ServersError: a server was not ready in time, or its state is `given_up`.
+    since_unix_s: states that servers reported before this time are ignored, because they are of an
+        earlier run.
+    ServersError: a server was not ready in time, or reported that it was given up.
     """
     waiting = asyncio.ensure_future(_all_ready(endpoints, environment, at_most_seconds))
     watching = asyncio.ensure_future(_watch(endpoints, environment, since_unix_s))
     try:
         await asyncio.wait((waiting, watching), return_when=asyncio.FIRST_COMPLETED)
-        # Servers that are ready were not given up, so `waiting` decides if both tasks are done.
+        # `waiting` ends when all servers are ready, or too late; `watching` ends when one was given
+        # up. If both have ended, `waiting` counts: a server that is ready was not given up.
         (waiting if waiting.done() else watching).result()
     finally:
         waiting.cancel()

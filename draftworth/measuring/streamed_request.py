@@ -230,8 +230,8 @@ class _Stream:
     def waits_ns(self) -> tuple[int, int] | None:
         """How long (ns) the client's thread waited for a CPU core before and after the first chunk.
 
-        The second wait is counted until this property is first read. None: the system counts no
-        waits, or no chunk arrived.
+        The second wait is counted from the first chunk until this property is first read. None: the
+        system counts no waits, or no chunk arrived.
         """
         end = self._read_wait()
         start, first = self._wait_at_start_ns, self._wait_at_first_ns

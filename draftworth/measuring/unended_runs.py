@@ -74,7 +74,8 @@ def read_begun_run(folder: Path) -> BegunRun:
 
 
 def _refuse_links(folder: Path) -> None:
-    # Nothing is read or written through a link, so finished blocks would look lost.
+    # The run's files are neither read nor written through a symbolic link. If one of these folders
+    # were a link, its finished blocks would seem to be missing and would be measured again.
     for name in (results.BLOCKS_FOLDER, results.INTERRUPTED_FOLDER, JOURNAL_FOLDER):
         if (folder / name).is_symlink():
             raise UserInputError(
@@ -142,7 +143,8 @@ def _check_blocks(folder: Path, spec: RunSpec, history: History) -> None:
 def read_run_so_far(folder: Path) -> Run:
     """Read a run's folder; a run that did not end counts as failed, with its finished blocks.
 
-    UserInputError: the run did not end, and no block of it is finished or files are missing.
+    UserInputError: the folder cannot be read as a run; or the run did not end, and none of its
+    blocks is finished or its journal is missing.
     """
     files = (results.RUN_FILE, results.SPECIFICATION_FILE)
     if [(folder / name).is_file() for name in files] != [False, True]:
@@ -195,7 +197,10 @@ def only_process(folder: Path) -> Iterator[None]:
 
 
 def refuse_other_run(spec: RunSpec, begun: BegunRun) -> None:
-    """Raise UserInputError, naming the first difference, if `spec` is not the one of `begun`."""
+    """Raise UserInputError if `spec` is not the specification with which the run began.
+
+    The error names the first difference. begun: the run that is to be continued.
+    """
     options, recorded = (load_object(dump_record(one)) for one in (spec, begun.spec))
     if different := list(_differences(options, recorded, "")):
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""

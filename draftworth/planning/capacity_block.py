@@ -33,7 +33,7 @@ class PaidBlock:
 
     @classmethod
     def of(cls, experiment: ResolvedNeuron) -> PaidBlock | None:
-        """Return an experiment's block; None if it buys other capacity or its price is unknown."""
+        """Return an experiment's block; None if its price is unknown or no block is used."""
         capacity, nodes = experiment.spec.aws.capacity, experiment.placement.nodes
         if not capacity.is_block or experiment.spec.aws.price is None:
             return None

@@ -134,10 +134,11 @@ class SearchTime:
 
     @cached_property
     def candidate_minutes(self) -> Bounds:
-        """Minutes that a candidate which may be measured (`extent.possible`) adds to a search.
+        """Minutes by which each measured candidate of `extent.possible` makes a search longer.
 
-        Each is assumed to load as slowly as the slowest of them, and to be compiled unless the
-        graphs of all of them exist. The result is 0 if there is no such candidate.
+        These are the candidates that only some searches measure. Each is assumed to load as slowly
+        as the slowest of them, and to be compiled unless the graphs of all of them exist. The
+        result is 0 if there is no such candidate.
         """
         further = self._variants(self.extent.possible)
         if not further:

@@ -22,8 +22,8 @@ from draftworth.searching.next_candidate import first_candidate
 from draftworth.serving import dialects
 from draftworth.serving.server_command import ServingCommand
 
-# (lowest, highest) cost that a drafted token is assumed to add to a step, in baseline steps, for a
-# method without published figures.
+# (lowest, highest) time that each drafted token is assumed to add to a step, divided by the time of
+# a baseline step, for a drafting method without published figures.
 _UNKNOWN_STEP_COST = (0.0, 0.5)
 
 
@@ -55,8 +55,9 @@ class ResolvedVariant:
 class NeuronVariant(ResolvedVariant):
     """A variant on Neuron devices: where its server runs, with which command, models and graph.
 
-    slots: the devices on which its server starts, then its second slot, if it has one: that after
-        a swap with another variant, or that of the control (a second baseline).
+    slots: the slots (groups of devices) of its server. The server starts in the first one. There is
+        a second one if two variants swap their slots during the run, or, for the baseline, if a
+        control (a second baseline server) runs there.
     checkpoints: the models that the variant's server loads, by role (`target`, `draft`).
     artifact_inputs: all that changes the compiled graph; the artifact key is a hash of it.
     """
@@ -100,7 +101,8 @@ class ResolvedExperiment(LoadedExperiment):
     def search(self) -> Search | None:
         """The run's search, as the measuring Job gets it; None without a search.
 
-        Each speculative variant is a candidate, also those that the file lists (`is_asked_for`).
+        Its candidates are all speculative variants: those that the search adds, and those that the
+        experiment file lists by hand (`Candidate.is_asked_for`).
         """
         spec = self.spec
         if spec.search is None:
@@ -158,7 +160,10 @@ class ResolvedLocal(ResolvedExperiment):
 
     @property
     def reads_outputs(self) -> bool:
-        """True if outputs are greedy: which drafts a sampling target accepts cannot be computed."""
+        """Whether a search runs draft models over the baseline's outputs: if these are greedy.
+
+        For sampled outputs it cannot be computed which drafted tokens the target accepts.
+        """
         return self.spec.workload.temperature == 0
 
     @property

@@ -65,7 +65,8 @@ class WindowAcceptance:
     drafts_checked: the largest number of drafted tokens that the target checks in one step.
     tokens_per_step: mean output tokens of a step, the target's own token included.
     accepted: the share of all steps that accept at least 1 drafted token, then at least 2, and so
-        on; empty: not known. The sum is `tokens_per_step` - 1, unless a last step was cut off.
+        on; empty: not known. The sum is `tokens_per_step` - 1, unless the limit of an output cut
+        off tokens of its last step.
     outputs, tokens: how many outputs were counted, and how many tokens they have in all, without
         the first token of each output; None: not known.
     """

@@ -1,7 +1,8 @@
 """Converts records (frozen dataclasses) to strict JSON and back, and checks the type of each value.
 
 A record's fields are text, numbers, true or false, `Literal`, None, tuples, mappings with text as
-keys, other records, and unions of records, whose key `kind` names the record.
+keys, other records, and unions of records. In JSON, each member of a union has a key `kind`, which
+says which member it is.
 
 The field `schema` is `draftworth.NAME/MAJOR`; the codec reads only the current MAJOR. It ignores
 an unknown key, and gives a missing field its default. So a field that is added later must have a

@@ -64,7 +64,10 @@ class ArtifactManifest:
 
 
 def manifest_key(key: str) -> str:
-    """Return the object key of an artifact key's manifest; it is also the path in the mount."""
+    """Return the object key of the manifest for an artifact key.
+
+    Where the bucket is mounted, this is also the manifest's path below the mount point.
+    """
     return f"{key}/{MANIFEST_NAME}"
 
 

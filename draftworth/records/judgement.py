@@ -1,4 +1,4 @@
-"""The judgements of a variant against the baseline in one traffic, and what each of them means."""
+"""The possible results of comparing a variant with the baseline, and what each of them means."""
 
 from enum import StrEnum
 
@@ -45,7 +45,10 @@ class Judgement(StrEnum):
 
     @classmethod
     def earlier_texts(cls) -> "dict[str, Judgement]":
-        """Return judgements by texts that only earlier versions wrote: `dearer`, to 2026-11-23."""
+        """Return the judgement for each text that only earlier versions wrote into files.
+
+        Until 2026-11-23, `dearer` was written for `more expensive`.
+        """
         return {"dearer": cls.MORE_EXPENSIVE}
 
     @classmethod

@@ -1,6 +1,7 @@
 """Load shapes: how many requests are in flight, when each may be sent, and how long prompts are.
 
-No other code checks the class of a load (docs/architecture.md says what a new class needs).
+Each kind of load is a Python class here. Other code calls its methods and never asks which class it
+is, so a new kind needs few changes elsewhere (docs/architecture.md).
 """
 
 import math

@@ -55,16 +55,18 @@ PUBLISHED_FILES = (
 )
 # EventBridge's name for the event of a new S3 object.
 OBJECT_CREATED = "Object Created"
-# The publisher's claims: for each result file, an object that says how much of the file is in
-# CloudWatch. They lie outside of RUNS_FOLDER, so that they raise no event.
+# A Lambda function, the metrics publisher, sends the figures of result files to CloudWatch. For
+# each file it writes an object into this folder, its claim, which says how much of the file is
+# sent. The folder is outside of RUNS_FOLDER, so these objects do not invoke the publisher again.
 CLAIMS_FOLDER = "published"
-# An event goes to the dead-letter queue after this many deliveries. It is delivered again if
-# another invocation is publishing its file, or if AWS throttles the publisher; five deliveries are
-# enough for both.
+# The event of a new result file goes to the dead-letter queue after this many deliveries to the
+# Lambda function that publishes metrics. It is delivered again if another invocation is publishing
+# the same file, or if AWS throttles the function; five deliveries are enough for both.
 MAX_RECEIVE_COUNT = 5
 
-# A larger block would make a file that exceeds the publisher's memory: 11.25 MiB of JSON become up
-# to 285 MiB of objects. A request has 600 bytes of JSON, a failed request usually at most 1 KiB.
+# The result file of a larger block would exceed the memory of the Lambda function that publishes
+# metrics: 11.25 MiB of JSON become up to 285 MiB of Python objects. A request has 600 bytes of
+# JSON, a failed request usually at most 1 KiB.
 MAX_REQUESTS_PER_BLOCK = 10_000
 RESULT_LIMIT_BYTES = 45 * MIB // 4
 # Two names already show that more than one model answered. There is a limit because a server could
@@ -288,7 +290,10 @@ class BlockResult(Checked):
 
     @property
     def stem(self) -> str:
-        """The block's file name without suffix, unique in its run; names sort as blocks ran."""
+        """The block's file name without suffix, unique in its run.
+
+        It begins with the block's number, so sorted names are in the order of measuring.
+        """
         return (
             f"{self.block:04d}-{self.prompt_class}-{self.case}-{self.load.label}-{self.variant}"
             f"-r{self.round}"

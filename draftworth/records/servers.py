@@ -30,8 +30,8 @@ class Decoding:
     method: str
     window: int | None = None
     draft: str | None = None
-    # `==` ignores these two fields, because a step-cost card is also valid for another revision of
-    # the draft, and for compiled graphs with another artifact key.
+    # `==` ignores these two fields: step latencies that were measured with one revision of the
+    # draft and one artifact key are also valid for other ones.
     draft_revision: str | None = field(default=None, compare=False)
     artifact_key: str | None = field(default=None, compare=False)
 

@@ -9,11 +9,11 @@ from draftworth.searching.next_candidate import first_candidate
 STUDY = "docs/search.md"
 
 
-# Mean number of candidates that simulated searches measured: (for the first draft, for each further
-# draft). The means are over all simulated devices, with 13 windows per draft (benchmarks/search.py;
-# a test compares the numbers). Simulated were one and two draft models, with and without predicted
-# tokens per step, and one head. A further head is assumed to need as many candidates as a further
-# draft model without predictions.
+# How many candidates simulated searches measured on average: the first number is for the first
+# draft, the second for each further draft. The means are over all simulated devices, with 13
+# windows per draft (benchmarks/search.py; a test compares the numbers). Simulated were one and two
+# draft models, with and without predicted tokens per step, and one head. A further head is assumed
+# to need as many candidates as a further draft model without predictions.
 _PREDICTED = 3.4, 1.8
 _NOT_PREDICTED = 3.6, 2.4
 _HEADS = 3.7, 2.4

@@ -60,10 +60,12 @@ def measured_of(
 
 
 def deviation_between_rounds(parts: Sequence[Sample]) -> float:
-    """Return the standard deviation of an estimate between measurements of the same prompts.
+    """Return by how much an estimate would vary if the same prompts were measured repeatedly.
 
-    parts: what each pair of requests adds to the estimate's error. All candidates get the same
-        prompts, so differences between prompts do not count.
+    The result is a standard deviation. Differences between prompts do not count, because all
+    candidates get the same prompts.
+    parts: what each pair of requests (to the candidate, to the baseline) adds to the estimate's
+        error.
     The result is at least `_LEAST_DEVIATION`.
     """
     strata: dict[str, list[Sample]] = {}
@@ -77,6 +79,7 @@ def deviation_between_rounds(parts: Sequence[Sample]) -> float:
 def _variance(parts: Sequence[Sample], clusters: Sequence[Hashable]) -> float:
     """Return the variance of the sum of `parts` that comes from differences between clusters.
 
+    parts: what each pair of requests adds to an estimate's error.
     clusters: for each of `parts`, the block or the request that it belongs to. With only one
         cluster, 0 is returned.
     The mean of a prompt's parts is subtracted from each of them first. If no prompt is in two

@@ -193,9 +193,10 @@ class SearchState:
 
     @cached_property
     def _decoding(self) -> list[float]:
-        """Return each predictable candidate's cost of decoding if its steps cost a baseline step.
+        """Return each candidate's cost of decoding, if its step took as long as a baseline step.
 
-        A cost of 1 is what a token of the whole traffic costs with the baseline.
+        Only candidates whose tokens per step can be predicted are included. A cost of 1 is what a
+        token of the whole traffic costs with the baseline.
         """
         return [
             math.fsum(

@@ -1,5 +1,6 @@
-"""Estimates each candidate's step cost, in baseline steps, before any candidate is measured.
+"""Estimates each candidate's step cost before any candidate is measured.
 
+A step cost is the time of the candidate's decoding step, divided by that of a baseline step.
 Published figures (`catalog.yaml`) say little, so a sum of uncertain parts is assumed: a fixed part;
 a part per drafted token, mostly the same for all drafts; a part per checked token, which is large
 for a mixture of experts; a jump where a step has more tokens than fit into one tile of the engine's
@@ -11,7 +12,8 @@ from draftworth.records.search_result import Candidate, Search
 from draftworth.searching.gaussian import Gaussian
 from draftworth.speculation import TOKENS_BEFORE_JUMPS, step_cost
 
-# Standard deviations of the parts of a step's cost, in baseline steps.
+# Standard deviations of the uncertain parts of a candidate's step cost, whose unit is the time of a
+# baseline step.
 _FIXED = 0.1
 _JUMP = 0.3
 _PER_CHECKED = 0.25
@@ -22,8 +24,8 @@ _DRAFT_PART = 0.25
 _LEAST_PER_DRAFTED = 0.05
 # The share of a draft's time that is proportional to its size; the rest is equal for all drafts.
 _BY_SIZE = 0.7
-# Standard deviation, in baseline steps, of the difference between one window and the next that the
-# parts above do not explain.
+# Standard deviation of the irregular part of the step cost from one window to the next longer one,
+# which the parts above do not explain. The unit is the time of a baseline step.
 _UNEVEN = 0.008
 
 

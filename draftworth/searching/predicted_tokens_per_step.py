@@ -117,8 +117,9 @@ def _continued(means: tuple[tuple[int, float], ...], wanted: int, usual_fall: fl
 
     means: (checked drafted tokens, mean tokens) of one or two measured windows. Two windows
         determine the acceptance of the first drafted token and its decay factor (see the module).
-    usual_fall: the decay factor for one window. A factor nearer to 1 is used if, even with an
-        acceptance of 1, `usual_fall` would yield fewer tokens than were measured.
+    usual_fall: the decay factor that is assumed if only one window was measured. A factor nearer
+        to 1 is used if this one, even with an acceptance of 1 for the first drafted token, would
+        yield fewer tokens than were measured.
     """
     (checked, mean), (further, other) = means[0], means[-1]
 
@@ -156,9 +157,9 @@ def _near(
 ) -> list[Candidate]:
     """Return the nearest measured windows of a candidate's draft: the next shorter and next longer.
 
-    If all measured windows are shorter than the candidate's, or all are longer, the `least` nearest
-    of them are returned, or fewer if there are no more. A candidate that is measured itself is
-    returned alone.
+    If all measured windows are shorter than the candidate's, or all are longer, there is only one
+    neighbour. Then the nearest windows are returned, as many as `least` says, or fewer if there are
+    no more. A candidate that is measured itself is returned alone.
     """
     windows = sorted(
         (c for c in measured if c.draft == candidate.draft), key=lambda c: (c.checked, c.window)

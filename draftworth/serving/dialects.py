@@ -1,6 +1,7 @@
-"""Maps the catalogue's dialect names to command lines, and computes artifact keys.
+"""Makes the server's command line in the dialect of a release, and computes artifact keys.
 
-The module of each dialect names its sources; `docs/decisions/0004-fair-flags.md` lists settings
+A dialect is how the engine of a release takes its settings; the catalogue of releases names it. The
+module of each dialect names its sources; `docs/decisions/0004-fair-flags.md` lists settings
 that could not be confirmed without the hardware. An artifact key names a variant's folder of
 compiled graphs. It is a hash of everything that changes the graphs, because an engine does not
 check which flags a graph was compiled with (NxD Inference loads any graph that is in the folder).

@@ -1,4 +1,7 @@
-"""Command lines of images with NxD Inference; the catalogue has most of the engine's settings."""
+"""Command lines of servers whose image has NxD Inference as the engine.
+
+Most settings of the engine are in the catalogue of releases, `catalog.yaml`.
+"""
 
 from typing import Any
 
@@ -11,14 +14,17 @@ _LEAST_BUCKET = 128
 
 
 class _Nxdi(vllm.NeuronDialect):
-    """Base class of the dialects with NxD Inference, which all have the same engine settings."""
+    """Base class of the command lines for NxD Inference, which share the engine's settings."""
 
     def settings(self, experiment: NeuronExperiment) -> dict[str, Any]:
         return {**_buckets(experiment), "logical_nc_config": experiment.serving.lnc}
 
 
 class NeuronV0(_Nxdi):
-    """The dialect of SDK 2.26.1: a fork of vLLM 0.9.1, with a fused draft or an EAGLE v1 head."""
+    """The command line for Neuron SDK 2.26.1, whose engine is a fork of vLLM 0.9.1.
+
+    It speculates with a draft model that is fused with the target, or with an EAGLE v1 head.
+    """
 
     def variant_flags(
         self, experiment: NeuronExperiment, variant: Variant, config: dict[str, Any]
@@ -39,7 +45,7 @@ class NeuronV0(_Nxdi):
 
 
 class NeuronV1(_Nxdi):
-    """The dialect of Neuron SDK 2.28 to 2.31: the plugin for vLLM V1, with EAGLE v1 or v3.
+    """The command line for Neuron SDK 2.28 to 2.31: vLLM V1 with a plugin, and EAGLE v1 or v3.
 
     The plugin's defaults are the same with and without speculation, except speculation's own
     settings (vllm-neuron, neuronx_distributed_model_loader.py, _get_default_neuron_config).

@@ -1,9 +1,9 @@
-"""Arguments and environment of `vllm serve` that all dialects share, for ONE variant.
+"""Arguments and environment of `vllm serve` for ONE variant, as far as all engines share them.
 
-A variant adds only what speculation reads: `--speculative-config`, and where needed engine settings
-and a flag that counts accepted drafts. So variants differ in nothing else. Settings whose defaults
-depend on speculation are set explicitly for all variants except the baseline as shipped, which
-keeps the engine's defaults.
+A variant adds only what speculation needs: `--speculative-config` and, for some engines, further
+settings and a flag with which the server counts accepted tokens. Variants differ in nothing else.
+Settings whose defaults depend on speculation are set explicitly for all variants except the
+baseline as shipped, which keeps the engine's defaults.
 """
 
 import json
@@ -89,10 +89,11 @@ def common_flags(experiment: Experiment) -> dict[str, str | None]:
 
 
 class NeuronDialect:
-    """Base class of the dialects of Neuron servers; the catalogue names each release's dialect.
+    """Base class of the dialects of Neuron servers: how each engine takes its settings.
 
-    VERSION: a part of the artifact key; to be increased when a changed flag changes the compiled
-        graph.
+    The catalogue of releases names the dialect of each release.
+    VERSION: a part of the artifact key. It must be increased when this code sets a flag differently
+        and the compiled graph changes thereby.
     """
 
     VERSION = 1
@@ -102,7 +103,7 @@ class NeuronDialect:
         raise NotImplementedError
 
     def shared_flags(self, experiment: NeuronExperiment) -> Flags:  # noqa: ARG002 (of a dialect)
-        """Return those flags of all variants that affect the compiled graph or the scheduler."""
+        """Return flags, equal for all variants, that affect the compiled graph or the scheduler."""
         return {}
 
     def variant_flags(

@@ -82,7 +82,8 @@ def run_measured(
             child.wait()
     if child.returncode != 0:
         is_over = time.monotonic() > started + timeout_seconds
-        late = is_over and child.returncode == -signal.SIGKILL  # else somebody else killed it
+        # Before the time limit, a SIGKILL came from another process.
+        late = is_over and child.returncode == -signal.SIGKILL
         how = f"no end within {timeout_seconds:g} s" if late else f"exit {child.returncode}"
         raise DraftworthError(f"{how}: {_end_of(folder / 'stderr')}")
     return Finished(

@@ -1,8 +1,9 @@
 """Notes on settings that are allowed, but probably not intended: `plan` prints them, `cdk` warns.
 
-Each rule is a function that yields no note, or a note with its code and its sentence. The sentence
-stands beside the condition, unlike other texts, because nothing else uses a rule's figures: types
-for the facts of each rule and a second function for its words would be three places for one note.
+Each rule is a function that yields either nothing or a note, which has a code and a sentence. The
+function contains both the condition and the sentence. Elsewhere in this project, one function
+computes facts and another one puts them into words. Notes are an exception, because nothing else
+needs the facts of a rule.
 """
 
 from datetime import date

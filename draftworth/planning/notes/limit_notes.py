@@ -69,11 +69,11 @@ def _limits(run: RunForecast) -> Iterator[_Limit]:
 
 
 def _needed(run: RunForecast, minutes: Bounds) -> tuple[Bounds, Bounds, Bounds]:
-    """Return the minutes of a search with the certain, an average number of, and all candidates.
+    """Return the minutes of a run for three numbers of candidates that its search measures.
 
-    The certain candidates are those that every run measures. Without a search, all three results
-    are `minutes`.
-    minutes: those of a run, in whose worst case a search measures all candidates.
+    First only the candidates that are measured in any case, then as many as an average search
+    measures, then all. Without a search, all three results are `minutes`.
+    minutes: those of the run; the worst case is that its search measures all candidates.
     """
     if run.search is None:
         return minutes, minutes, minutes
@@ -161,7 +161,8 @@ def _budget_is_below_the_block(block: PaidBlock, run: RunForecast) -> Iterator[N
 def refuse_hopeless_limits(run: RunForecast) -> None:
     """Raise UserInputError if the deadline or the budget is less than the best case needs."""
     aws = run.experiment.spec.aws
-    # A Capacity Block is paid in advance, so the budget does not end its nodes.
+    # The budget does not end the nodes of a Capacity Block, which is paid in advance. Without a
+    # price, the cost is not known. In both cases the budget is not checked.
     is_free = aws.price is None or aws.capacity.is_block
     usd = 0.0 if is_free else run.usd(run.needed_minutes).best
     for key, value, best, unit in (
