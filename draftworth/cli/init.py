@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, Undefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from draftworth.cli.arguments import local_run, positive_number
 from draftworth.cli.measure import find_cases
+from draftworth.cli.new_experiment import NewExperiment, NodePrice, new_experiment
 from draftworth.cli.prompts import print_imported, show_progress
 from draftworth.errors import ExperimentError, Problem, UserInputError
 from draftworth.experiment.loading import load_experiment
@@ -33,9 +34,6 @@ _DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding
 QUESTIONS = tuple(
     (q["flag"], q["key"], q.get("default", ""), q["why"]) for q in _DECLARED["question"]
 )
-# The most tokens of an answer if neither the prompts nor a run limit them. The published benchmark
-# on Trainium2 has this limit (docs/prompts.md).
-_USUAL_TOKENS = 600
 _OTHER_FLAGS = {"serving": "--prompts", "aws.price": "--usd-per-hour"}
 
 
@@ -97,7 +95,7 @@ def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
         )
     try:
         measured = _measured(arguments)
-        text = _text(arguments, _answers(arguments, ask), measured)
+        text = _text(_new_experiment(arguments, _answers(arguments, ask), measured))
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=path.suffix) as draft:
             draft.write(text.encode())
             draft.flush()
@@ -179,38 +177,44 @@ def _import(arguments: argparse.Namespace, out: Path) -> Path:
     return out / name
 
 
-def _text(
+def _new_experiment(
     arguments: argparse.Namespace, answers: Mapping[str, str], measured: run_folder.Run | None
-) -> str:
-    folder, budget = Path(answers["--prompts"]), answers["--accelerator-budget-usd"]
+) -> NewExperiment:
+    folder, price = Path(answers["--prompts"]), arguments.usd_per_hour
     if arguments.source and Path(arguments.source).is_file():
         folder = _import(arguments, folder)
-    cases = find_cases(folder)
-    prompts = [prompt for case in cases for prompt in case.prompts]
-    # A folder with prompt files directly in it is that of one class. The experiment file names the
-    # folder around it, which has a folder for each class.
+    return new_experiment(
+        answers,
+        cases=find_cases(folder),
+        run=measured,
+        price=NodePrice(usd_per_hour=price, as_of=_today()) if price else None,
+        prompts_dir=_prompts_dir(folder, arguments.experiment),
+    )
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def _prompts_dir(folder: Path, experiment: Path) -> str:
+    """Return the folder that has a folder for each class, relative to the experiment file.
+
+    folder: this folder, or that of one class, which has prompt files directly in it.
+    """
     if any(folder.glob(f"*{CASE_SUFFIX}")):
         folder = folder.resolve().parent
+    return os.path.relpath(folder.resolve(), experiment.parent.resolve())
+
+
+def _text(experiment: NewExperiment) -> str:
     environment = Environment(  # noqa: S701 (YAML, in which each value is JSON)
         loader=PackageLoader("draftworth.cli", "."),
         finalize=lambda value: json.dumps(value, ensure_ascii=False),
-        # A run may have no requests, and Jinja's `max` of an empty list is undefined. With this
-        # class, the template can test for that without an error.
-        undefined=Undefined,
+        undefined=StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template("experiment.yaml.jinja").render(
-        {flag.strip("-").replace("-", "_"): answer for flag, answer in answers.items()},
-        run=measured,
-        prompts_dir=os.path.relpath(folder.resolve(), arguments.experiment.parent.resolve()),
-        classes=sorted({case.prompt_class for case in cases}),
-        tools=any(prompt.tools for prompt in prompts),
-        most_tokens=max(prompt.max_tokens or _USUAL_TOKENS for prompt in prompts),
-        budget=float(budget) if budget.replace(".", "", 1).isdecimal() else budget,
-        usd_per_hour=arguments.usd_per_hour,
-        today=datetime.now(UTC).date().isoformat(),
-    )
+    return environment.get_template("experiment.yaml.jinja").render(vars(experiment))
 
 
 def _sentence(problem: Problem) -> str:

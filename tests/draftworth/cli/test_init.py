@@ -11,14 +11,20 @@ from draftworth.cli import init
 from draftworth.errors import UserInputError
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.model import NeuronExperiment, loads_of
+from draftworth.records.codec import dump_record
+from draftworth.records.load_shapes import PoissonLoad
+from draftworth.records.search_result import SEARCH_FILE
+from draftworth.records.servers import Decoding
 from tests.conftest import ROOT
 from tests.draftworth.conftest import Ran
-from tests.draftworth.report import runs
+from tests.draftworth.report import runs, searches
 from tests.support.blocks import make_price
 from tests.support.serving_facts import make_serving_facts
+from tests.support.snapshot import assert_snapshot
 
 PROMPTS = ("--prompts", ROOT / "prompts")
 ADMIN = "arn:aws:iam::111122223333:role/Admin"
+SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 
 def loaded(path: Path) -> NeuronExperiment:
@@ -39,6 +45,47 @@ def test_the_defaults_make_an_experiment_that_plans(tmp_path: Path, ran: Ran) ->
     assert (*spec.aws.public_access_cidrs, *spec.aws.admin_principal_arns) == ()
     assert (spec.aws.notify_email, spec.unpinned_models) == (None, ())
     assert "aws.price is left out" in ran("plan", path)
+
+
+def write_case(folder: Path, case: str, **fields: object) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    line = {"id": "1", "prompt": "x", **fields}
+    (folder / f"{case}.jsonl").write_text(json.dumps(line))
+
+
+def test_the_default_file_is_its_snapshot(tmp_path: Path, ran: Ran) -> None:
+    for name in ("open_ended", "structured"):
+        write_case(tmp_path / "prompts" / name, "count")
+    ran("init", path := tmp_path / "mine.yaml", "--yes", "--prompts", tmp_path / "prompts")
+    loaded(path)
+    assert_snapshot(path.read_text(), SNAPSHOTS / "init-default.txt")
+
+
+def test_a_file_of_a_run_is_its_snapshot(tmp_path: Path, ran: Ran) -> None:
+    """The file has what the default leaves out: rates, lengths, weights, the best of a search."""
+    shares = {"open_ended": 0.7, "structured": 0.3}
+    draft = Decoding(method="fused_draft", window=6, draft="Qwen/Qwen3-1.7B")
+    decoding = {"baseline": Decoding(method="none"), "a-k6": draft, "a-k4": draft}
+    blocks = (
+        runs.make_plain_block(
+            number, name, load=PoissonLoad(requests_per_second=rate, input_tokens=500)
+        )
+        for number, (name, rate) in enumerate([*zip(shares, (2.0, 0.5), strict=True)], start=1)
+    )
+    run = runs.make_run(
+        blocks=tuple(blocks), class_weights=shares, serving=make_serving_facts(decoding=decoding)
+    )
+    folder = runs.write_run(run, tmp_path / "run")
+    search = searches.make_search_result(run_id=run.result.run_id, best="a-k6")
+    (folder / SEARCH_FILE).write_bytes(dump_record(search))
+    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
+    for name in shares:
+        write_case(tmp_path / "prompts" / name, "count", tools=[tool])
+    answers = ("--email", "me@example.com", "--admin-arn", ADMIN, "--access-cidr", "8.8.8.8/32")
+    options = ("--yes", "--prompts", tmp_path / "prompts", "--from", folder)
+    ran("init", path := tmp_path / "mine.yaml", *options, *answers)
+    loaded(path)
+    assert_snapshot(path.read_text(), SNAPSHOTS / "init-of-a-run.txt")
 
 
 def test_every_flag_is_in_the_file(tmp_path: Path, ran: Ran) -> None:
@@ -127,10 +174,8 @@ def test_a_run_says_what_is_measured_again(tmp_path: Path, ran: Ran, *, is_on_aw
     serving = make_serving_facts(**of) if is_on_aws else None
     run = runs.make_run(class_weights=shares, serving=serving, price=make_price())
     for name in shares:
-        (tmp_path / "prompts" / name).mkdir(parents=True)
         for case in ("count", "not-measured"):
-            file = tmp_path / "prompts" / name / f"{case}.jsonl"
-            file.write_text('{"id": "1", "prompt": "x"}')
+            write_case(tmp_path / "prompts" / name, case)
     options = ("--prompts", tmp_path / "prompts", "--from", runs.write_run(run, tmp_path / "run"))
     ran("init", path := tmp_path / "x.yaml", "--yes", *options)
     spec = loaded(path)
@@ -175,9 +220,8 @@ def test_a_file_that_exists_is_kept(tmp_path: Path, ran: Ran) -> None:
 
 def test_long_prompts_with_tools_get_room_and_parser(tmp_path: Path, ran: Ran) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
-    prompt = {"id": "1", "prompt": "é" * 2000, "max_tokens": 900, "tools": [tool]}
-    (folder := tmp_path / "prompts" / "mine").mkdir(parents=True)
-    (folder / "a.jsonl").write_text(json.dumps(prompt))
+    folder = tmp_path / "prompts" / "mine"
+    write_case(folder, "a", prompt="é" * 2000, max_tokens=900, tools=[tool])
     (tmp_path / "link").symlink_to(folder)
     ran("init", path := tmp_path / "link" / "x.yaml", "--yes", "--prompts", tmp_path / "prompts")
     spec = loaded(path)
