@@ -2,12 +2,12 @@
 
 import argparse
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from draftworth.cli import init
+from draftworth.cli.init_questions import QUESTIONS, Ask
 from draftworth.errors import UserInputError
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.model import NeuronExperiment, loads_of
@@ -101,11 +101,11 @@ def test_every_flag_is_in_the_file(tmp_path: Path, ran: Ran) -> None:
     assert (*aws.public_access_cidrs, *aws.admin_principal_arns, aws.notify_email) == access[1::2]
 
 
-def write(folder: Path, *words: object, ask: init.Ask) -> NeuronExperiment:
+def write(folder: Path, *words: object, ask: Ask) -> NeuronExperiment:
     parser = argparse.ArgumentParser()
     init.add_arguments(parser)
     arguments = parser.parse_args([str(word) for word in (folder / "typed.yaml", *words)])
-    return loaded(init.write_experiment(arguments, ask))
+    return loaded(init.write_experiment(arguments, ask).path)
 
 
 def test_typed_answers_are_taken_and_flags_ask_nothing(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_typed_answers_are_taken_and_flags_ask_nothing(tmp_path: Path) -> None:
     spec = write(tmp_path, *PROMPTS, ask=ask)
     assert (spec.name, spec.aws.accelerator_budget_usd) == ("typed", 30)
     assert spec.aws.admin_principal_arns == (ADMIN,)
-    unsaid = [flag for flag, *_ in init.QUESTIONS if flag != "--prompts"]
-    assert [question.split()[0] for question in questions] == unsaid
+    unanswered = [question.flag for question in QUESTIONS if question.flag != "--prompts"]
+    assert [line.split()[0] for line in questions] == unanswered
 
 
 def test_an_input_that_ends_leaves_nothing(tmp_path: Path) -> None:
@@ -188,27 +188,61 @@ def test_a_run_says_what_is_measured_again(tmp_path: Path, ran: Ran, *, is_on_aw
     assert (spec.name, spec.aws.price) == ("x", None)
 
 
-def test_a_second_try_uses_the_logs_class(
-    tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
-) -> None:
+REQUEST = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 70}
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A log of one request and its answer, in the working folder."""
     monkeypatch.chdir(tmp_path)
-    request = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 70}
-    (tmp_path / "My log.jsonl").write_text(json.dumps({"request": request, "response": "Hi"}))
-    output = ran("init", "a.yaml", "--yes", "--zone", "no", "--from", "My log.jsonl", code=2)
-    assert "next: answer that anew with --from prompts/my_log; a.yaml was not written" in output
-    (tmp_path / "prompts" / "other").mkdir()
-    output = ran("init", "a.yaml", "--yes", "--from", "prompts/my_log")
+    (tmp_path / "My log.jsonl").write_text(json.dumps({"request": REQUEST, "response": "Hi"}))
+    return "My log.jsonl"
+
+
+def test_a_logs_prompts_become_a_class(tmp_path: Path, ran: Ran, log: str) -> None:
+    write_case(tmp_path / "prompts" / "other", "count")
+    output = ran("init", "a.yaml", "--yes", "--from", log)
+    assert "prompts/my_log/my_log.jsonl: 1 prompt, 1 with the answer of the log" in output
     assert "draftworth estimate a.yaml --target DIR" in output
     work = loaded(tmp_path / "a.yaml").workload
     assert [c.name for c in work.classes] == ["my_log"]
     assert (work.prompts_dir, work.output_tokens) == ("prompts", 70)
-    shutil.rmtree(tmp_path / "prompts/my_log/answers")
+
+
+def test_a_refused_answer_imports_nothing(tmp_path: Path, ran: Ran, log: str) -> None:
+    output = ran("init", "a.yaml", "--yes", "--zone", "no", "--from", log, code=2)
+    assert "next: answer that anew; nothing is written" in output
+    assert [path.name for path in tmp_path.iterdir()] == [log]
+    ran("init", "a.yaml", "--yes", "--from", log)
+    assert [c.name for c in loaded(tmp_path / "a.yaml").workload.classes] == ["my_log"]
+
+
+def test_an_imported_class_is_taken_again(tmp_path: Path, ran: Ran, log: str) -> None:
+    ran("init", "a.yaml", "--yes", "--from", log)
+    output = ran("init", "b.yaml", "--yes", "--from", log, code=2)
+    assert "prompts/my_log: exists already, and the prompts of My log.jsonl would be" in output
+    assert "next: --from prompts/my_log for the prompts in it" in output
+    assert not (tmp_path / "b.yaml").exists()
+    assert "draftworth estimate" in ran("init", "b.yaml", "--yes", "--from", "prompts/my_log")
+    assert loaded(tmp_path / "b.yaml").workload == loaded(tmp_path / "a.yaml").workload
+
+
+def test_estimate_is_named_only_where_answers_are(tmp_path: Path, ran: Ran, log: str) -> None:
+    (tmp_path / log).write_text(json.dumps({"request": REQUEST}))
+    write_case(tmp_path / "prompts" / "mine", "count")
+    for file, source in (("a.yaml", log), ("b.yaml", "prompts/mine")):
+        output = ran("init", file, "--yes", "--from", source)
+        assert f"draftworth plan {file}" in output
+        assert "estimate" not in output
+
+
+def test_a_folder_of_runs_is_not_prompts(
+    tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     runs.write_run(runs.make_run(), tmp_path / "runs" / "last")
     output = ran("init", "b.yaml", "--yes", "--from", "runs", code=2)
     assert f"the newest in this folder: {Path('runs/last')}" in output
-    output = ran("init", "b.yaml", "--yes", "--from", "prompts/my_log")
-    assert "draftworth plan b.yaml" in output
-    assert "estimate" not in output
 
 
 def test_a_file_that_exists_is_kept(tmp_path: Path, ran: Ran) -> None:
