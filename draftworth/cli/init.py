@@ -14,7 +14,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from draftworth.cli.arguments import positive_number
-from draftworth.cli.init_questions import QUESTIONS, Ask, answer_questions
+from draftworth.cli.init_questions import QUESTIONS, Ask, Question, answer_questions
 from draftworth.cli.init_starting_point import StartingPoint, import_order, read_starting_point
 from draftworth.cli.measure import find_cases
 from draftworth.cli.new_experiment import NewExperiment, NodePrice, new_experiment
@@ -34,13 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="FILE.yaml", type=Path, help="the file to write")
     parser.add_argument("--yes", action="store_true", help="take the defaults and ask nothing")
     for question in QUESTIONS:
-        default_words = f" (default: {question.default})" if question.default else ""
-        parser.add_argument(
-            question.flag,
-            dest=question.flag,
-            metavar=question.flag.split("-")[-1].upper(),
-            help=f"{question.why}{default_words}",
-        )
+        _add_flag(parser, question)
     parser.add_argument(
         "--from",
         dest="source",
@@ -52,6 +46,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format", choices=FORMATS, default="openai-jsonl", help="the form of a log (%(default)s)"
     )
     parser.add_argument("--usd-per-hour", type=positive_number, help="price of a node, if known")
+
+
+def _add_flag(parser: argparse.ArgumentParser, question: Question) -> None:
+    default_words = f" (default: {question.default})" if question.default else ""
+    parser.add_argument(
+        question.flag,
+        dest=question.flag,
+        metavar=question.flag.split("-")[-1].upper(),
+        help=f"{question.why}{default_words}",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -187,12 +191,17 @@ def _checked(
         price=NodePrice(usd_per_hour=price, as_of=_today()) if price else None,
         prompts_dir=_seen_from(path, folder.resolve().parent if is_one_class else folder),
     )
-    # Beside the file, because the paths in it are relative to its folder.
+    _check(_text(experiment), path)
+    return experiment
+
+
+def _check(text: str, path: Path) -> None:
+    """Raise ExperimentError if a file with this text at this path would be refused."""
+    # Beside the path, because those in the text are relative to its folder.
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=path.suffix) as draft:
-        draft.write(_text(experiment).encode())
+        draft.write(text.encode())
         draft.flush()
         load_experiment(Path(draft.name))
-    return experiment
 
 
 def _seen_from(file: Path, folder: Path) -> str:

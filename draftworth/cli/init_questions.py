@@ -49,10 +49,7 @@ def answer_questions(
     answers: dict[str, str] = {}
     for question in QUESTIONS:
         default = _default(question, answers, file_stem)
-        answer = flags[question.flag]
-        if answer is None and ask:
-            answer = ask(f"{question.why}\n{question.flag} [{default}]: ").strip()
-        answers[question.flag] = _printable(question.flag, answer or default)
+        answers[question.flag] = _answer(question, flags[question.flag], default, ask)
     return answers
 
 
@@ -74,7 +71,11 @@ def _default(question: Question, answers: Mapping[str, str], file_stem: str) -> 
     return question.default
 
 
-def _printable(flag: str, answer: str) -> str:
+def _answer(question: Question, value: str | None, default: str, ask: Ask | None) -> str:
+    """Return the flag's value, or else what the user types, or else the default."""
+    if value is None and ask:
+        value = ask(f"{question.why}\n{question.flag} [{default}]: ").strip()
+    answer = value or default
     if not answer.isprintable():
-        raise UserInputError(f"{flag}: given {answer!r}, allowed: printable text")
+        raise UserInputError(f"{question.flag}: given {answer!r}, allowed: printable text")
     return answer
