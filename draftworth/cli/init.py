@@ -6,36 +6,26 @@ import os
 import shlex
 import sys
 import tempfile
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, Undefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from draftworth.cli.arguments import local_run, positive_number
+from draftworth.cli.arguments import positive_number
+from draftworth.cli.init_questions import QUESTIONS, Ask, Question, answer_questions
+from draftworth.cli.init_starting_point import StartingPoint, import_order, read_starting_point
 from draftworth.cli.measure import find_cases
+from draftworth.cli.new_experiment import NewExperiment, NodePrice, new_experiment
 from draftworth.cli.prompts import print_imported, show_progress
 from draftworth.errors import ExperimentError, Problem, UserInputError
 from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.strict_model import MAX_NAME_LENGTH
 from draftworth.importing.log_formats import FORMATS
-from draftworth.importing.prompt_sets import ImportOrder, as_name, import_prompts
-from draftworth.records import run_folder
+from draftworth.importing.prompt_sets import ImportOrder, read_log, write_prompts
 from draftworth.records.prompts import ANSWERS_FOLDER, CASE_SUFFIX
-from draftworth.records.results import RUN_FILE
+from draftworth.records.run_folder import Run
 
-Ask = Callable[[str], str]  # asks a question and returns the answer
-_DECLARED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-# For each question: its flag, the key of the experiment file that the answer fills, the default
-# answer, and why it is asked. An empty text means that there is no default, except for `--name`, of
-# which the default is the name of the experiment file.
-QUESTIONS = tuple(
-    (q["flag"], q["key"], q.get("default", ""), q["why"]) for q in _DECLARED["question"]
-)
-# The most tokens of an answer if neither the prompts nor a run limit them. The published benchmark
-# on Trainium2 has this limit (docs/prompts.md).
-_USUAL_TOKENS = 600
 _OTHER_FLAGS = {"serving": "--prompts", "aws.price": "--usd-per-hour"}
 
 
@@ -43,10 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the file, a flag for each question, and the price."""
     parser.add_argument("experiment", metavar="FILE.yaml", type=Path, help="the file to write")
     parser.add_argument("--yes", action="store_true", help="take the defaults and ask nothing")
-    for flag, _, default, why in QUESTIONS:
-        default_words = f" (default: {default})" if default else ""
-        unit = flag.split("-")[-1].upper()
-        parser.add_argument(flag, dest=flag, metavar=unit, help=f"{why}{default_words}")
+    for question in QUESTIONS:
+        _add_flag(parser, question)
     parser.add_argument(
         "--from",
         dest="source",
@@ -60,12 +48,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--usd-per-hour", type=positive_number, help="price of a node, if known")
 
 
+def _add_flag(parser: argparse.ArgumentParser, question: Question) -> None:
+    default_words = f" (default: {question.default})" if question.default else ""
+    parser.add_argument(
+        question.flag,
+        dest=question.flag,
+        metavar=question.flag.split("-")[-1].upper(),
+        help=f"{question.why}{default_words}",
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Ask the questions if standard input is a terminal, write the file, print what comes next."""
-    path = write_experiment(arguments, input if sys.stdin and sys.stdin.isatty() else None)
-    quoted_path = shlex.quote(str(path))
-    print(f"{path}: written; each line that you may change has a comment. Next:")
-    if arguments.source and _may_have_outputs(arguments.source):
+    written = write_experiment(arguments, input if sys.stdin and sys.stdin.isatty() else None)
+    quoted_path = shlex.quote(str(written.path))
+    print(f"{written.path}: written; each line that you may change has a comment. Next:")
+    if written.may_have_outputs:
         print(
             f"  draftworth estimate {quoted_path} --target DIR  # DIR has the target's tokenizer:"
         )
@@ -78,142 +76,148 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _may_have_outputs(source: str) -> bool:
-    """Return whether the value of `--from` may have model outputs that `estimate` can read.
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """An experiment file, and whether `--from` may have model outputs that `estimate` can read."""
 
-    A run and a log of requests may have them; a folder of prompts only if it also has answers.
+    path: Path
+    may_have_outputs: bool
+
+
+def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Written:
+    """Write the experiment file and, before it, the prompts of a log that `--from` names.
+
+    ask: asks the user for what no flag gives; None: there is no terminal.
+
+    UserInputError: an answer is wrong or a file cannot be read, and nothing is written; or one of
+        these files cannot be written, and the prompts of the log may be there.
     """
-    folder = Path(source)
-    return (folder / RUN_FILE).exists() or not folder.is_dir() or any(folder.rglob(ANSWERS_FOLDER))
-
-
-def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Path:
-    """Write the experiment file; if an answer is wrong, raise UserInputError and write nothing."""
     path: Path = arguments.experiment
-    if path.suffix not in (".yaml", ".yml") or os.path.lexists(path) or not path.parent.is_dir():
-        raise UserInputError(
-            f"{path}: allowed: a file that ends with .yaml and does not exist yet, in a folder "
-            "that exists; next: give another name"
-        )
+    _refuse_bad_path(path)
     try:
-        measured = _measured(arguments)
-        text = _text(arguments, _answers(arguments, ask), measured)
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=path.suffix) as draft:
-            draft.write(text.encode())
-            draft.flush()
-            load_experiment(Path(draft.name))
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        return _write(arguments, ask)
     except ExperimentError as error:
-        again = f" with --from {arguments.source}" if arguments.source else ""
-        next_step = f"next: answer that anew{again}; {path} was not written"
-        sentences = (*map(_sentence, error.problems), next_step)
-        raise UserInputError("\n".join(sentences)) from error
+        next_step = "next: answer that anew; nothing is written"
+        raise UserInputError("\n".join((*map(_sentence, error.problems), next_step))) from error
     except OSError as error:
         raise UserInputError(f"{path}: cannot be written: {error.strerror}") from error
     except EOFError as error:
         raise UserInputError(
             "the input ended before the last answer; nothing is written"
         ) from error
-    return path
 
 
-def _measured(arguments: argparse.Namespace) -> run_folder.Run | None:
-    """Return the run that `--from` names; None: it names prompts or a log, or is not given.
-
-    If it names a folder of prompts, `--prompts` is set to this folder.
-    """
-    source = Path(arguments.source) if arguments.source else None
-    if source is None or source.is_file():
-        return None
-    has_runs = (source / RUN_FILE).exists() or any(source.glob(f"*/{RUN_FILE}"))
-    if source.is_dir() and not has_runs:
-        if getattr(arguments, "--prompts") is not None:
-            raise UserInputError(
-                "--prompts: given beside --from with prompts; allowed: one of them"
-            )
-        setattr(arguments, "--prompts", arguments.source)
-        return None
-    with local_run(arguments.source) as folder:
-        return run_folder.read_run(folder)
-
-
-def _answers(arguments: argparse.Namespace, ask: Ask | None) -> Mapping[str, str]:
-    """Return the answer to each question, by flag: from the flags, from `ask`, or the defaults.
-
-    ask: asks the user for what no flag gives; None: there is no terminal. UserInputError: with
-    neither `ask` nor `--yes`, a flag is missing; or an answer is not printable.
-    """
-    answers: dict[str, str] = {}
-    missing = []
-    for flag, _, usual, why in QUESTIONS:
-        default = arguments.experiment.stem if flag == "--name" else usual
-        if flag == "--zone" and not default.startswith(answers["--region"]):
-            default = ""  # the default zone is in the default region, and none is known in another
-        answer = getattr(arguments, flag)
-        if answer is None and ask and not arguments.yes:
-            answer = ask(f"{why}\n{flag} [{default}]: ").strip()
-        elif answer is None and usual and not arguments.yes:
-            missing.append(flag)
-        answers[flag] = answer or default
-        if not answers[flag].isprintable():
-            raise UserInputError(f"{flag}: given {answers[flag]!r}, allowed: printable text")
-    if missing:
+def _refuse_bad_path(path: Path) -> None:
+    if path.suffix not in (".yaml", ".yml") or os.path.lexists(path) or not path.parent.is_dir():
         raise UserInputError(
-            f"{', '.join(missing)}: given nothing, and standard input is no terminal; next: give "
-            "these flags, or --yes for the defaults"
+            f"{path}: allowed: a file that ends with .yaml and does not exist yet, in a folder "
+            "that exists; next: give another name"
         )
-    return answers
-
-
-def _import(arguments: argparse.Namespace, out: Path) -> Path:
-    """Import the prompts of a log of requests, as the command `draftworth prompts import` does.
-
-    Return the folder of the new prompt class.
-    """
-    log = Path(arguments.source)
-    name = as_name(Path(os.path.realpath(log)).stem)[:MAX_NAME_LENGTH]
-    order = ImportOrder(source=log, format=arguments.format, out=out, prompt_class=name)
-    print_imported(import_prompts(order, show_progress), order)
-    arguments.source = str(out / name)
-    return out / name
-
-
-def _text(
-    arguments: argparse.Namespace, answers: Mapping[str, str], measured: run_folder.Run | None
-) -> str:
-    folder, budget = Path(answers["--prompts"]), answers["--accelerator-budget-usd"]
-    if arguments.source and Path(arguments.source).is_file():
-        folder = _import(arguments, folder)
-    cases = find_cases(folder)
-    prompts = [prompt for case in cases for prompt in case.prompts]
-    # A folder with prompt files directly in it is that of one class. The experiment file names the
-    # folder around it, which has a folder for each class.
-    if any(folder.glob(f"*{CASE_SUFFIX}")):
-        folder = folder.resolve().parent
-    environment = Environment(  # noqa: S701 (YAML, in which each value is JSON)
-        loader=PackageLoader("draftworth.cli", "."),
-        finalize=lambda value: json.dumps(value, ensure_ascii=False),
-        # A run may have no requests, and Jinja's `max` of an empty list is undefined. With this
-        # class, the template can test for that without an error.
-        undefined=Undefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("experiment.yaml.jinja").render(
-        {flag.strip("-").replace("-", "_"): answer for flag, answer in answers.items()},
-        run=measured,
-        prompts_dir=os.path.relpath(folder.resolve(), arguments.experiment.parent.resolve()),
-        classes=sorted({case.prompt_class for case in cases}),
-        tools=any(prompt.tools for prompt in prompts),
-        most_tokens=max(prompt.max_tokens or _USUAL_TOKENS for prompt in prompts),
-        budget=float(budget) if budget.replace(".", "", 1).isdecimal() else budget,
-        usd_per_hour=arguments.usd_per_hour,
-        today=datetime.now(UTC).date().isoformat(),
-    )
 
 
 def _sentence(problem: Problem) -> str:
-    flags = {key: flag for flag, key, *_ in QUESTIONS} | _OTHER_FLAGS
+    flags = {question.key: question.flag for question in QUESTIONS} | _OTHER_FLAGS
     where = next((f for k, f in flags.items() if problem.dotted_key.startswith(k)), "the file")
     return f"{where}: given {problem.actual}, allowed: {problem.allowed}; {problem.reason}"
+
+
+def _write(arguments: argparse.Namespace, ask: Ask | None) -> Written:
+    start = read_starting_point(arguments.source)
+    answers = _answers(arguments, start, ask)
+    folder = Path(answers["--prompts"])
+    if start.log:
+        order = import_order(start.log, form=arguments.format, out=folder)
+        experiment = _import(arguments, answers, order)
+        has_outputs = _has_answers(order.folder)
+    else:
+        experiment = _checked(arguments, answers, folder, start.run)
+        has_outputs = start.run is not None or (start.prompts is not None and _has_answers(folder))
+    path: Path = arguments.experiment
+    with path.open("x", encoding="utf-8") as file:
+        file.write(_text(experiment))
+    return Written(path=path, may_have_outputs=has_outputs)
+
+
+def _has_answers(prompts: Path) -> bool:
+    return any(prompts.rglob(ANSWERS_FOLDER))
+
+
+def _answers(
+    arguments: argparse.Namespace, start: StartingPoint, ask: Ask | None
+) -> Mapping[str, str]:
+    flags = {question.flag: getattr(arguments, question.flag) for question in QUESTIONS}
+    if start.prompts:
+        if flags["--prompts"] is not None:
+            raise UserInputError(
+                "--prompts: given beside --from with prompts; allowed: one of them"
+            )
+        flags["--prompts"] = str(start.prompts)
+    return answer_questions(
+        flags, file_stem=arguments.experiment.stem, ask=ask, takes_defaults=arguments.yes
+    )
+
+
+def _import(
+    arguments: argparse.Namespace, answers: Mapping[str, str], order: ImportOrder
+) -> NewExperiment:
+    """Import the prompts of a log, as `draftworth prompts import` does, for a new experiment.
+
+    The experiment is checked with a copy of the prompts, so that none are left if it is refused.
+    """
+    imported = read_log(order, show_progress)
+    with tempfile.TemporaryDirectory(prefix="draftworth-") as scratch:
+        copy = replace(order, out=Path(scratch))
+        write_prompts(copy, imported)
+        experiment = _checked(arguments, answers, copy.folder, None)
+    write_prompts(order, imported)
+    print_imported(imported, order)
+    return replace(experiment, prompts_dir=_seen_from(arguments.experiment, order.out))
+
+
+def _checked(
+    arguments: argparse.Namespace, answers: Mapping[str, str], folder: Path, run: Run | None
+) -> NewExperiment:
+    """Return a new experiment that passes all checks; ExperimentError: it does not.
+
+    folder: that of its prompt classes; or that of its only class, with the prompt files in it.
+    run: what is measured again; None: nothing is.
+    """
+    path, price = arguments.experiment, arguments.usd_per_hour
+    is_one_class = any(folder.glob(f"*{CASE_SUFFIX}"))
+    experiment = new_experiment(
+        answers,
+        cases=find_cases(folder),
+        run=run,
+        price=NodePrice(usd_per_hour=price, as_of=_today()) if price else None,
+        prompts_dir=_seen_from(path, folder.resolve().parent if is_one_class else folder),
+    )
+    _check(_text(experiment), path)
+    return experiment
+
+
+def _check(text: str, path: Path) -> None:
+    """Raise ExperimentError if a file with this text at this path would be refused."""
+    # Beside the path, because those in the text are relative to its folder.
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=path.suffix) as draft:
+        draft.write(text.encode())
+        draft.flush()
+        load_experiment(Path(draft.name))
+
+
+def _seen_from(file: Path, folder: Path) -> str:
+    return os.path.relpath(folder.resolve(), file.parent.resolve())
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def _text(experiment: NewExperiment) -> str:
+    environment = Environment(  # noqa: S701 (YAML, in which each value is JSON)
+        loader=PackageLoader("draftworth.cli", "."),
+        finalize=lambda value: json.dumps(value, ensure_ascii=False),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("experiment.yaml.jinja").render(vars(experiment))

@@ -114,8 +114,12 @@ class ImportOrder:
     max_prompts: int = 64
     seed: int = 0
 
+    @property
+    def folder(self) -> Path:
+        return self.out / self.prompt_class
+
     def path_of(self, case: str) -> Path:
-        return self.out / self.prompt_class / f"{case}{prompts.CASE_SUFFIX}"
+        return self.folder / f"{case}{prompts.CASE_SUFFIX}"
 
 
 @dataclass(kw_only=True)
@@ -149,6 +153,13 @@ def import_prompts(order: ImportOrder, progress: Progress) -> Imported:
         PromptSetError: the log cannot be read, has no prompt or exceeds a limit, or a file that
             would be written exists. Existing files are never changed.
     """
+    imported = read_log(order, progress)
+    write_prompts(order, imported)
+    return imported
+
+
+def read_log(order: ImportOrder, progress: Progress) -> Imported:
+    """Read a log and sample its prompts, but write nothing; errors are those of an import."""
     if order.case is not None or order.format != "speed-bench":
         _refuse_existing(order.path_of(_only_case(order)))
     read = _read(order, progress)
@@ -157,11 +168,15 @@ def import_prompts(order: ImportOrder, progress: Progress) -> Imported:
             f"{order.source}: no prompt in {read.records:,} records of the form {order.format}; "
             f"{left_out_words(read.left_out)}; next: --format, one of {', '.join(FORMATS)}"
         )
-    for case in read.samples:
-        _refuse_existing(order.path_of(case))
-    for case, sample in read.samples.items():
-        _write(order, case, sample)
     return read
+
+
+def write_prompts(order: ImportOrder, imported: Imported) -> None:
+    """Write the prompt files of a log that was read; PromptSetError: one exists, or cannot be."""
+    for case in imported.samples:
+        _refuse_existing(order.path_of(case))
+    for case, sample in imported.samples.items():
+        _write(order, case, sample)
 
 
 def left_out_words(counts: Mapping[str, Count]) -> str:

@@ -2,23 +2,29 @@
 
 import argparse
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from draftworth.cli import init
+from draftworth.cli.init_questions import QUESTIONS, Ask
 from draftworth.errors import UserInputError
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.model import NeuronExperiment, loads_of
+from draftworth.records.codec import dump_record
+from draftworth.records.load_shapes import PoissonLoad
+from draftworth.records.search_result import SEARCH_FILE
+from draftworth.records.servers import Decoding
 from tests.conftest import ROOT
 from tests.draftworth.conftest import Ran
-from tests.draftworth.report import runs
+from tests.draftworth.report import runs, searches
 from tests.support.blocks import make_price
 from tests.support.serving_facts import make_serving_facts
+from tests.support.snapshot import assert_snapshot
 
 PROMPTS = ("--prompts", ROOT / "prompts")
 ADMIN = "arn:aws:iam::111122223333:role/Admin"
+SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 
 def loaded(path: Path) -> NeuronExperiment:
@@ -41,6 +47,47 @@ def test_the_defaults_make_an_experiment_that_plans(tmp_path: Path, ran: Ran) ->
     assert "aws.price is left out" in ran("plan", path)
 
 
+def write_case(folder: Path, case: str, **fields: object) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    line = {"id": "1", "prompt": "x", **fields}
+    (folder / f"{case}.jsonl").write_text(json.dumps(line))
+
+
+def test_the_default_file_is_its_snapshot(tmp_path: Path, ran: Ran) -> None:
+    for name in ("open_ended", "structured"):
+        write_case(tmp_path / "prompts" / name, "count")
+    ran("init", path := tmp_path / "mine.yaml", "--yes", "--prompts", tmp_path / "prompts")
+    loaded(path)
+    assert_snapshot(path.read_text(), SNAPSHOTS / "init-default.txt")
+
+
+def test_a_file_of_a_run_is_its_snapshot(tmp_path: Path, ran: Ran) -> None:
+    """The file has what the default leaves out: rates, lengths, weights, the best of a search."""
+    shares = {"open_ended": 0.7, "structured": 0.3}
+    draft = Decoding(method="fused_draft", window=6, draft="Qwen/Qwen3-1.7B")
+    decoding = {"baseline": Decoding(method="none"), "a-k6": draft, "a-k4": draft}
+    blocks = (
+        runs.make_plain_block(
+            number, name, load=PoissonLoad(requests_per_second=rate, input_tokens=500)
+        )
+        for number, (name, rate) in enumerate([*zip(shares, (2.0, 0.5), strict=True)], start=1)
+    )
+    run = runs.make_run(
+        blocks=tuple(blocks), class_weights=shares, serving=make_serving_facts(decoding=decoding)
+    )
+    folder = runs.write_run(run, tmp_path / "run")
+    search = searches.make_search_result(run_id=run.result.run_id, best="a-k6")
+    (folder / SEARCH_FILE).write_bytes(dump_record(search))
+    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
+    for name in shares:
+        write_case(tmp_path / "prompts" / name, "count", tools=[tool])
+    answers = ("--email", "me@example.com", "--admin-arn", ADMIN, "--access-cidr", "8.8.8.8/32")
+    options = ("--yes", "--prompts", tmp_path / "prompts", "--from", folder)
+    ran("init", path := tmp_path / "mine.yaml", *options, *answers)
+    loaded(path)
+    assert_snapshot(path.read_text(), SNAPSHOTS / "init-of-a-run.txt")
+
+
 def test_every_flag_is_in_the_file(tmp_path: Path, ran: Ran) -> None:
     path = tmp_path / "x.yaml"
     options = ("--name", "other", "--region", "eu-north-1", "--zone", "eu-north-1a")
@@ -54,11 +101,11 @@ def test_every_flag_is_in_the_file(tmp_path: Path, ran: Ran) -> None:
     assert (*aws.public_access_cidrs, *aws.admin_principal_arns, aws.notify_email) == access[1::2]
 
 
-def write(folder: Path, *words: object, ask: init.Ask) -> NeuronExperiment:
+def write(folder: Path, *words: object, ask: Ask) -> NeuronExperiment:
     parser = argparse.ArgumentParser()
     init.add_arguments(parser)
     arguments = parser.parse_args([str(word) for word in (folder / "typed.yaml", *words)])
-    return loaded(init.write_experiment(arguments, ask))
+    return loaded(init.write_experiment(arguments, ask).path)
 
 
 def test_typed_answers_are_taken_and_flags_ask_nothing(tmp_path: Path) -> None:
@@ -72,8 +119,8 @@ def test_typed_answers_are_taken_and_flags_ask_nothing(tmp_path: Path) -> None:
     spec = write(tmp_path, *PROMPTS, ask=ask)
     assert (spec.name, spec.aws.accelerator_budget_usd) == ("typed", 30)
     assert spec.aws.admin_principal_arns == (ADMIN,)
-    unsaid = [flag for flag, *_ in init.QUESTIONS if flag != "--prompts"]
-    assert [question.split()[0] for question in questions] == unsaid
+    unanswered = [question.flag for question in QUESTIONS if question.flag != "--prompts"]
+    assert [line.split()[0] for line in questions] == unanswered
 
 
 def test_an_input_that_ends_leaves_nothing(tmp_path: Path) -> None:
@@ -127,10 +174,8 @@ def test_a_run_says_what_is_measured_again(tmp_path: Path, ran: Ran, *, is_on_aw
     serving = make_serving_facts(**of) if is_on_aws else None
     run = runs.make_run(class_weights=shares, serving=serving, price=make_price())
     for name in shares:
-        (tmp_path / "prompts" / name).mkdir(parents=True)
         for case in ("count", "not-measured"):
-            file = tmp_path / "prompts" / name / f"{case}.jsonl"
-            file.write_text('{"id": "1", "prompt": "x"}')
+            write_case(tmp_path / "prompts" / name, case)
     options = ("--prompts", tmp_path / "prompts", "--from", runs.write_run(run, tmp_path / "run"))
     ran("init", path := tmp_path / "x.yaml", "--yes", *options)
     spec = loaded(path)
@@ -143,27 +188,61 @@ def test_a_run_says_what_is_measured_again(tmp_path: Path, ran: Ran, *, is_on_aw
     assert (spec.name, spec.aws.price) == ("x", None)
 
 
-def test_a_second_try_uses_the_logs_class(
-    tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
-) -> None:
+REQUEST = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 70}
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A log of one request and its answer, in the working folder."""
     monkeypatch.chdir(tmp_path)
-    request = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 70}
-    (tmp_path / "My log.jsonl").write_text(json.dumps({"request": request, "response": "Hi"}))
-    output = ran("init", "a.yaml", "--yes", "--zone", "no", "--from", "My log.jsonl", code=2)
-    assert "next: answer that anew with --from prompts/my_log; a.yaml was not written" in output
-    (tmp_path / "prompts" / "other").mkdir()
-    output = ran("init", "a.yaml", "--yes", "--from", "prompts/my_log")
+    (tmp_path / "My log.jsonl").write_text(json.dumps({"request": REQUEST, "response": "Hi"}))
+    return "My log.jsonl"
+
+
+def test_a_logs_prompts_become_a_class(tmp_path: Path, ran: Ran, log: str) -> None:
+    write_case(tmp_path / "prompts" / "other", "count")
+    output = ran("init", "a.yaml", "--yes", "--from", log)
+    assert "prompts/my_log/my_log.jsonl: 1 prompt, 1 with the answer of the log" in output
     assert "draftworth estimate a.yaml --target DIR" in output
     work = loaded(tmp_path / "a.yaml").workload
     assert [c.name for c in work.classes] == ["my_log"]
     assert (work.prompts_dir, work.output_tokens) == ("prompts", 70)
-    shutil.rmtree(tmp_path / "prompts/my_log/answers")
+
+
+def test_a_refused_answer_imports_nothing(tmp_path: Path, ran: Ran, log: str) -> None:
+    output = ran("init", "a.yaml", "--yes", "--zone", "no", "--from", log, code=2)
+    assert "next: answer that anew; nothing is written" in output
+    assert [path.name for path in tmp_path.iterdir()] == [log]
+    ran("init", "a.yaml", "--yes", "--from", log)
+    assert [c.name for c in loaded(tmp_path / "a.yaml").workload.classes] == ["my_log"]
+
+
+def test_an_imported_class_is_taken_again(tmp_path: Path, ran: Ran, log: str) -> None:
+    ran("init", "a.yaml", "--yes", "--from", log)
+    output = ran("init", "b.yaml", "--yes", "--from", log, code=2)
+    assert "prompts/my_log: exists already, and the prompts of My log.jsonl would be" in output
+    assert "next: --from prompts/my_log for the prompts in it" in output
+    assert not (tmp_path / "b.yaml").exists()
+    assert "draftworth estimate" in ran("init", "b.yaml", "--yes", "--from", "prompts/my_log")
+    assert loaded(tmp_path / "b.yaml").workload == loaded(tmp_path / "a.yaml").workload
+
+
+def test_estimate_is_named_only_where_answers_are(tmp_path: Path, ran: Ran, log: str) -> None:
+    (tmp_path / log).write_text(json.dumps({"request": REQUEST}))
+    write_case(tmp_path / "prompts" / "mine", "count")
+    for file, source in (("a.yaml", log), ("b.yaml", "prompts/mine")):
+        output = ran("init", file, "--yes", "--from", source)
+        assert f"draftworth plan {file}" in output
+        assert "estimate" not in output
+
+
+def test_a_folder_of_runs_is_not_prompts(
+    tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     runs.write_run(runs.make_run(), tmp_path / "runs" / "last")
     output = ran("init", "b.yaml", "--yes", "--from", "runs", code=2)
     assert f"the newest in this folder: {Path('runs/last')}" in output
-    output = ran("init", "b.yaml", "--yes", "--from", "prompts/my_log")
-    assert "draftworth plan b.yaml" in output
-    assert "estimate" not in output
 
 
 def test_a_file_that_exists_is_kept(tmp_path: Path, ran: Ran) -> None:
@@ -175,9 +254,8 @@ def test_a_file_that_exists_is_kept(tmp_path: Path, ran: Ran) -> None:
 
 def test_long_prompts_with_tools_get_room_and_parser(tmp_path: Path, ran: Ran) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
-    prompt = {"id": "1", "prompt": "é" * 2000, "max_tokens": 900, "tools": [tool]}
-    (folder := tmp_path / "prompts" / "mine").mkdir(parents=True)
-    (folder / "a.jsonl").write_text(json.dumps(prompt))
+    folder = tmp_path / "prompts" / "mine"
+    write_case(folder, "a", prompt="é" * 2000, max_tokens=900, tools=[tool])
     (tmp_path / "link").symlink_to(folder)
     ran("init", path := tmp_path / "link" / "x.yaml", "--yes", "--prompts", tmp_path / "prompts")
     spec = loaded(path)

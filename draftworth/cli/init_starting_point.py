@@ -1,0 +1,54 @@
+"""What `draftworth init --from` names: a run, a folder of prompts, or a log of requests."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from draftworth.cli.arguments import local_run
+from draftworth.errors import UserInputError
+from draftworth.experiment.strict_model import MAX_NAME_LENGTH
+from draftworth.importing.prompt_sets import ImportOrder, as_name
+from draftworth.records.results import RUN_FILE
+from draftworth.records.run_folder import Run, read_run
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartingPoint:
+    """What `--from` names, which is one of the fields; without `--from`, none is set.
+
+    run: read completely. prompts: a folder of prompt classes, or of one. log: a file.
+    """
+
+    run: Run | None = None
+    prompts: Path | None = None
+    log: Path | None = None
+
+
+def read_starting_point(at: str | None) -> StartingPoint:
+    """Return what is at a path, or in S3 at a URL; UserInputError: a run cannot be read."""
+    if not at:
+        return StartingPoint()
+    path = Path(at)
+    if path.is_file():
+        return StartingPoint(log=path)
+    has_runs = (path / RUN_FILE).exists() or any(path.glob(f"*/{RUN_FILE}"))
+    if path.is_dir() and not has_runs:
+        return StartingPoint(prompts=path)
+    with local_run(at) as folder:
+        return StartingPoint(run=read_run(folder))
+
+
+def import_order(log: Path, *, form: str, out: Path) -> ImportOrder:
+    """Return how a log's prompts become a new prompt class, with the name of the log.
+
+    form: a key of `FORMATS`. out: the folder of all prompt classes.
+    UserInputError: it has a folder of this name.
+    """
+    name = as_name(Path(os.path.realpath(log)).stem)[:MAX_NAME_LENGTH]
+    order = ImportOrder(source=log, format=form, out=out, prompt_class=name)
+    if os.path.lexists(order.folder):
+        raise UserInputError(
+            f"{order.folder}: exists already, and the prompts of {log} would be written there; "
+            f"next: --from {order.folder} for the prompts in it, or another --prompts"
+        )
+    return order
