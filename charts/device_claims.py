@@ -108,9 +108,10 @@ def _conditions(experiment: NeuronExperiment, excluded_devices: Sequence[int]) -
     yield f"{device}.instanceType == '{experiment.instance_type}'"
     if excluded_devices:
         # To exclude another slot of the node, one of its devices is enough: the connected devices
-        # that remain of that slot are too few for a claim. The driver decides which devices are
-        # connected, so claims can be allocated also if a driver numbers or groups devices in
-        # another way than we expect (docs/decisions/0018-repetitions.md).
+        # that remain of that slot are too few for a claim. No further device is excluded, because
+        # the driver, and not this code, decides which devices are connected: if a driver numbers or
+        # groups devices in another way than expected here, claims can still be allocated
+        # (docs/decisions/0018-repetitions.md).
         yield f"!({device}.deviceId in {list(excluded_devices)})"
 
 

@@ -188,7 +188,8 @@ def errors(
 ) -> Graph:
     """Return the graph of failed requests, with a line for each variant, class and load.
 
-    picked: the dimensions whose value the user picks from a list; the legend does not name it.
+    picked: the dimensions whose value the user picks from a list; the legend does not name their
+        values.
     """
     lines = []
     for prompt_class, load in classes_and_loads:

@@ -30,8 +30,8 @@ _TONES = {"pays": "good", "cannot pay": "bad", "open": "open"}
 def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document.Document:
     """Return a document of estimates, with each draft's predicted and measured tokens per step.
 
-    experiment: its name, for the title. estimates: one of each draft at each load; those of one
-    draft follow each other.
+    experiment: its name, for the title. estimates: one for each draft at each load, with all
+    estimates of one draft next to each other.
     """
     sections: list[document.Section] = []
     numbered = enumerate(estimates, start=1)

@@ -21,8 +21,8 @@ from stacks.constructs.roles import allow
 # Time for the Delete event of the function's custom resource: at a destroy the function may have to
 # wait while EKS updates the node group.
 TIMEOUT_MINUTES = 5
-# If CloudFormation never gets the function's answer, a deploy fails after this time, not after the
-# default of an hour.
+# A deploy calls the function as a custom resource. If CloudFormation never gets its response, the
+# deploy fails after this time, not after the default of an hour.
 ANSWER_TIMEOUT_MINUTES = 15
 MAX_DISPLAY_NAME_CHARACTERS = 100
 NODE_GROUP_EVENTS = [
