@@ -36,7 +36,8 @@ SERVER_LABEL = "app.kubernetes.io/instance"
 def service_name(variant_name: str) -> str:
     """Return the name of a variant's service account, for example `vllm-baseline`.
 
-    The variant's server in its home slot, in which the variant starts, has the same name.
+    The variant's first server has the same name. It runs in the home slot: the set of devices in
+    which the variant starts.
     """
     return f"vllm-{dns_label(variant_name)}"
 

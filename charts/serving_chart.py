@@ -1,4 +1,7 @@
-"""The charts of the vLLM servers: a server per variant and slot; devices are claimed by DRA."""
+"""The charts of the vLLM servers, and of the claims by which they get their Neuron devices (DRA).
+
+A slot is the set of connected devices of one server. A variant has a server for each of its slots.
+"""
 
 from typing import Any
 
@@ -29,11 +32,12 @@ class CandidateChart(cdk8s.Chart):
 class ServingChart(cdk8s.Chart):
     """A server for each slot of each variant, and the templates of all device claims.
 
-    The server in a variant's first slot runs from the start. With several repetitions each variant
-    has a server in a second slot too. With one repetition and a control (the baseline measured
-    against itself) only the baseline has one. The measuring Job starts the servers in second slots
-    (see `KubernetesServers`). In a search all candidates share a slot, and only the server of the
-    first candidate runs from the start.
+    A slot is the set of connected devices that a server claims. The server in a variant's first
+    slot runs from the start. With several repetitions each variant has a server in a second slot
+    too. With one repetition and a control (the baseline measured against itself) only the baseline
+    has one. The measuring Job starts the servers in second slots (see `KubernetesServers`). In a
+    search all candidates share a slot, and only the server of the first candidate runs from the
+    start.
 
     There is no PodDisruptionBudget. If EC2 reclaims a Spot node, or if the nodes are scaled down,
     EKS ends the node after about 15 minutes in spite of a budget, which would only delay the end.

@@ -23,7 +23,7 @@ _STARTUP = (
 
 
 class VllmServer(Construct):
-    """A server for one variant in one of its slots.
+    """A server for one variant in one of its slots (a slot is the set of devices of one server).
 
     All servers of an experiment have the same settings `shared`. Variants and slots differ in the
     other parameters only, so the comparison of variants is fair:

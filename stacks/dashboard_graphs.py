@@ -65,7 +65,7 @@ class TimeSeries:
 
 @dataclass(frozen=True, kw_only=True)
 class LatestValues:
-    """The latest value of each line, as numbers."""
+    """A graph that shows only the latest value of each of its lines, as a number."""
 
     title: str
     lines: Sequence[Line]

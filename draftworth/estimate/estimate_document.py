@@ -86,7 +86,11 @@ def _source(estimate: DraftEstimate) -> str:
 
 
 def _costs(forecast: WindowForecast) -> Mapping[str, CostRange]:
-    """Return cost ratios by class; with several classes, the traffic mix is the first entry."""
+    """Return the cost ratio of each prompt class.
+
+    If there are several classes, the first entry is the ratio of the traffic mix: of all classes
+    together, by their shares of the traffic.
+    """
     classes = forecast.class_cost_ratios
     return {TRAFFIC_MIX: forecast.cost_ratio, **classes} if len(classes) > 1 else classes
 

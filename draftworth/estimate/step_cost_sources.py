@@ -1,4 +1,4 @@
-"""Finds what a step with a draft costs, in baseline steps, as published or as a run measured."""
+"""Finds what a step with a draft costs, in baseline steps, as published or as a run measured it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

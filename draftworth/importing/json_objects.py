@@ -138,7 +138,7 @@ def _elements(file: BinaryIO, path: Path) -> Iterator[tuple[str, str]]:
 
 
 class _Window:
-    """The part of a long file's text that is in memory, and the position of what is read next."""
+    """The part of a long file's text that is in memory, and the position of the next character."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
