@@ -96,5 +96,5 @@ def check_cli(environment: Mapping[str, str]) -> None:
 if __name__ == "__main__":
     gc.disable()  # saves 0.5 s of CPU time (`python -m benchmarks.synth --garbage-collection`)
     exit_code = main()
-    gc.freeze()  # at exit Python would collect once more
+    gc.freeze()  # so that the garbage collection at Python's exit has no objects to visit
     sys.exit(exit_code)

@@ -14,7 +14,8 @@ from charts.run_spec_file import RunSpecFile, run_spec_file
 from charts.winner.winner_objects import BUCKETS
 from draftworth.planning.resolved import ResolvedNeuron
 
-# Fields of Bindings that a user may give, and the environment variable that stands for each.
+# The names of AWS resources that a user may give: {field of `Bindings`: the environment variable
+# whose placeholder is in the files if the user does not give the name}.
 VARIABLES: Mapping[str, str] = {
     **BUCKETS,
     "results_bucket": "RESULTS_BUCKET",

@@ -1,9 +1,10 @@
 """Volumes with which pods read checkpoints and compiled graphs from S3.
 
 The S3 CSI driver mounts with the role of the pod (`authenticationSource: pod`). Two variants may
-share a volume, but not a mount: the driver starts a Mountpoint for each service account (see
-"Mountpoint Pod Sharing" in its documentation). There is no local cache: a server reads each
-checkpoint only once per start, so a cache would only write all of it to the disk.
+share a volume, but not a mount: each variant has its own service account, and the driver starts one
+Mountpoint process per service account (see "Mountpoint Pod Sharing" in its documentation). There is
+no local cache: a server reads each checkpoint only once per start, so with a cache the whole
+checkpoint would be written to the disk and never read from there.
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,8 @@ MODEL_PATHS: Mapping[str, str] = asdict(ModelPaths())
 READ_ONLY = "ReadOnlyMany"
 # Kubernetes requires a size in volume and claim; the driver ignores it.
 _ANY_SIZE = {"storage": "1Gi"}
-# An empty storage class: if none is given, Kubernetes makes a volume of the default class.
+# The name of the storage class is the empty text. If a claim had no such field, Kubernetes would
+# take the default class and make a new volume of it.
 _NO_CLASS = ""
 
 

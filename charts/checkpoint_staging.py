@@ -141,7 +141,8 @@ def _arguments(experiment: NeuronExperiment, model: HubModel, bindings: Bindings
 def scratch_gib(model: HubModel) -> int:
     """Return the GiB of disk that a staging Job has for the files of a model's checkpoint.
 
-    This is the checkpoint's size + 1, but at most MAX_SCRATCH_GIB, also if the size is unknown.
+    This is the checkpoint's size + 1, but at most MAX_SCRATCH_GIB. If the size is unknown, it is
+    MAX_SCRATCH_GIB.
     """
     size = model.facts and model.facts.checkpoint_gib
     return min(MAX_SCRATCH_GIB, math.ceil(size) + 1) if size else MAX_SCRATCH_GIB

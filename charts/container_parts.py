@@ -18,7 +18,7 @@ DEFAULT_SECCOMP = k8s.SeccompProfile(type="RuntimeDefault")
 def environment(
     values: Mapping[str, str], pod_fields: Mapping[str, str] | None = None
 ) -> list[k8s.EnvVar]:
-    """Return a container's environment variables: those of `values` by name, then `pod_fields`.
+    """Return a container's environment variables: `values`, sorted by name, then `pod_fields`.
 
     values: {variable: value}.
     pod_fields: variables whose value is a field of the pod, {variable: the field's path}; a path is

@@ -161,9 +161,10 @@ def _check_fingerprint(bindings: Bindings) -> None:
 def exit_code_rule(
     action: str, program: ImageProgram, *exit_codes: int
 ) -> k8s.PodFailurePolicyRule:
-    """Return the rule by which Kubernetes takes `action` if the program ends with an exit code.
+    """Return the rule by which Kubernetes takes `action` if the program ends with one of the codes.
 
     action: `FailJob`, `Ignore`, `Count` or `FailIndex`.
+    exit_codes: the codes for which the rule holds.
     """
     return k8s.PodFailurePolicyRule(
         action=action,

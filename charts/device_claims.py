@@ -21,7 +21,7 @@ _REQUEST = "neurons"
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimTemplate:
-    """Name and spec of a ResourceClaimTemplate for the devices of one slot.
+    """Name and spec of a ResourceClaimTemplate for the connected devices of one server.
 
     The name has a hash of the spec, because Kubernetes cannot change the spec in place.
     """
@@ -31,10 +31,11 @@ class ClaimTemplate:
 
 
 def claim_template(experiment: ResolvedNeuron, place: int | None = None) -> ClaimTemplate:
-    """Return the template of a claim of as many connected devices as a slot has.
+    """Return the template of a claim of as many connected devices as a server needs.
 
-    place: the number of a slot on its node, from 0 (`Placement.place`): the claim gets only the
-        devices of this slot. None: the claim may get any free devices that are connected.
+    A slot is such a set of devices. place: the number of a slot on its node, from 0
+    (`Placement.place`); the claim gets only the devices of this slot. None: the claim may get any
+    free devices that are connected.
     """
     claim = _connected_devices(experiment.spec, _corners_elsewhere(experiment.placement, place))
     spec = k8s.ResourceClaimTemplateSpec(spec=k8s.ResourceClaimSpec(devices=claim))
@@ -63,9 +64,10 @@ class DeviceClaimTemplate(Construct):
 
 
 def _corners_elsewhere(placement: Placement, place: int | None) -> list[int]:
-    """Return the ids of the devices by which a claim excludes the other slots of its node.
+    """Return the ids of devices that a claim must not get, so that it gets those of slot `place`.
 
-    There is one device for each slot of a node except slot `place`; none if `place` is None.
+    A slot is the set of devices of one server. The result has one device of each other slot of the
+    node; it is empty if `place` is None, because the claim may then get any slot.
     """
     if place is None:
         return []
@@ -108,9 +110,10 @@ def _conditions(experiment: NeuronExperiment, excluded_devices: Sequence[int]) -
     yield f"{device}.instanceType == '{experiment.instance_type}'"
     if excluded_devices:
         # To exclude another slot of the node, one of its devices is enough: the connected devices
-        # that remain of that slot are too few for a claim. The driver decides which devices are
-        # connected, so claims can be allocated also if a driver numbers or groups devices in
-        # another way than we expect (docs/decisions/0018-repetitions.md).
+        # that remain of that slot are too few for a claim. No further device is excluded, because
+        # the driver, and not this code, decides which devices are connected: if a driver numbers or
+        # groups devices in another way than expected here, claims can still be allocated
+        # (docs/decisions/0018-repetitions.md).
         yield f"!({device}.deviceId in {list(excluded_devices)})"
 
 

@@ -57,7 +57,7 @@ def write_files(
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as a block, and repeated content without YAML aliases."""
+    """Writes YAML: text of several lines as a block, and repeated content without aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (whatever it is)
         return True

@@ -145,9 +145,9 @@ class MeasuringJob(CpuJob):
                 # After SIGTERM the program needs time to finish an upload and to write its journal.
                 termination_grace_period_seconds=60,
             ),
-            # Only pods that died, for example out of memory, are retried: the next pod continues
-            # the run with an unchanged deadline. A run that failed has an exit code of its own, and
-            # is not retried.
+            # A pod is retried only if it died, for example out of memory: the next pod continues
+            # the run with an unchanged deadline. If the run itself failed, the program ends with
+            # the code EXIT_FAILED, for which a failure rule ends the Job without a retry.
             retries=run_specification.POD_RETRIES,
             failure_rules=_failure_rules(program),
             # Two pods never measure at the same time.

@@ -36,7 +36,8 @@ SERVER_LABEL = "app.kubernetes.io/instance"
 def service_name(variant_name: str) -> str:
     """Return the name of a variant's service account, for example `vllm-baseline`.
 
-    The variant's server in its home slot, in which the variant starts, has the same name.
+    The variant's first server has the same name. It runs in the home slot: the set of devices in
+    which the variant starts.
     """
     return f"vllm-{dns_label(variant_name)}"
 
@@ -46,9 +47,10 @@ def server_name(slot: PlacedSlot) -> str:
 
     In the home slot, where the server runs from the start, the name is `service_name`, for example
     `vllm-baseline`. In another slot it is `slot1-vllm-baseline`, which is never a `service_name`.
-    A search's candidate has no home slot, so its server's name always has the slot's number. If a
-    later deploy measures the variant without a search, its server gets a new name: with the old
-    name, CloudFormation, which deletes old objects last, would delete the new server.
+    A search's candidate has no home slot, so its server's name always has the slot's number. So if
+    a later deploy measures the same variant without a search, the server's name is another one.
+    This is needed: CloudFormation deletes the search's objects by their names after it has created
+    the new ones, so it would delete a new server that had the old name.
     """
     home = service_name(slot.variant)
     return home if slot.is_home else f"slot{slot.number}-{home}"

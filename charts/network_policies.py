@@ -26,8 +26,9 @@ class NetworkPolicies(Construct):
         super().__init__(scope, id_)
         self._policy("default-deny", {}, ingress=None, egress=None)
         outside = [_dns(), _credentials(), _public_https()]
-        # Stager and canary are reached by nobody. They reach DNS, credentials and HTTPS to the
-        # Internet, because model hubs have no fixed addresses.
+        # No pod can connect to a stager or a canary. They can connect to DNS, to the Pod Identity
+        # agent for credentials, and to port 443 of all public addresses, because model hubs have no
+        # fixed addresses.
         self._policy("stager", names.STAGER_COMPONENT, ingress=[], egress=outside)
         self._policy("canary", names.CANARY_COMPONENT, ingress=[], egress=outside)
         # Servers are reached by the measuring Job; the kubelet's probes come from the pod's own
@@ -40,7 +41,8 @@ class NetworkPolicies(Construct):
             from_=[_pods(names.MEASURING_JOB_COMPONENT)], ports=[_port(SERVING_PORT)]
         )
         self._policy("serving", names.SERVING_COMPONENT, ingress=[from_measuring], egress=outside)
-        # The measuring Job is reached by nobody. It reaches DNS, servers, credentials and S3.
+        # No pod can connect to the measuring Job's pod. It can connect to DNS, to the servers, to
+        # the Pod Identity agent for credentials, and to S3.
         to_servers = _to(_pods(names.SERVING_COMPONENT), ports=[_port(SERVING_PORT)])
         allowed = [_dns(), to_servers, _credentials(), _public_https()]
         if calls_kubernetes:

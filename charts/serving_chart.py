@@ -1,4 +1,7 @@
-"""The charts of the vLLM servers: a server per variant and slot; devices are claimed by DRA."""
+"""The charts of the vLLM servers, and of the claims by which they get their Neuron devices (DRA).
+
+A slot is the set of connected devices of one server. A variant has a server for each of its slots.
+"""
 
 from typing import Any
 
@@ -20,18 +23,21 @@ class CandidateChart(cdk8s.Chart):
     """The server of one candidate: a variant among which a search chooses.
 
     It needs the serving chart, and no other candidate's chart. Each candidate has a chart of its
-    own, because CloudFormation's event for the update of a chart holds its objects and is limited
-    in size (`stacks/constructs/applied_charts.py`); all candidates together would exceed the limit.
+    own, because the event with which CloudFormation updates a chart contains all objects of the
+    chart, and the size of an event is limited (`stacks/constructs/applied_charts.py`): one chart
+    with all candidates would exceed the limit.
     """
 
 
 class ServingChart(cdk8s.Chart):
     """A server for each slot of each variant, and the templates of all device claims.
 
-    The server in a variant's first slot runs from the start. With several repetitions each variant
-    has a server in a second slot, and with a control the baseline has one; the measuring Job starts
-    it (see `KubernetesServers`). In a search all candidates share a slot, and only the server of
-    the first candidate runs from the start.
+    A slot is the set of connected devices that a server claims. The server in a variant's first
+    slot runs from the start. With several repetitions each variant has a server in a second slot
+    too. With one repetition and a control (the baseline measured against itself) only the baseline
+    has one. The measuring Job starts the servers in second slots (see `KubernetesServers`). In a
+    search all candidates share a slot, and only the server of the first candidate runs from the
+    start.
 
     There is no PodDisruptionBudget. If EC2 reclaims a Spot node, or if the nodes are scaled down,
     EKS ends the node after about 15 minutes in spite of a budget, which would only delay the end.

@@ -17,9 +17,10 @@ class SharedSettings:
     experiment: the experiment's name. devices: how many Neuron devices each server has.
     target, artifacts: the volumes with the target model and with the compiled graphs.
     engine_environment: variables of vLLM and its engine, {variable: value}.
-    graph_flags: flags of the program `start` that say where the engine looks for compiled graphs.
-    starts_with_compiler_failure: how often the program `start` starts a server on a node on which
-        the compiler fails.
+    graph_flags: flags of `start` (the program that starts vLLM in the pod) that say where the
+        engine looks for compiled graphs.
+    starts_with_compiler_failure: after how many starts `start` gives a server up on its node if the
+        compiler fails.
     rerun: a number that a user raises to measure an unchanged experiment once more.
     """
 

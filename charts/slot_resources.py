@@ -29,7 +29,10 @@ UPLOADER_RESOURCES = {
 
 @dataclass(frozen=True, kw_only=True)
 class SlotResources:
-    """Resources of the vLLM container: a slot's share of a node, minus the uploader container's."""
+    """Resources of the container that runs vLLM.
+
+    They are the server's share of its node, minus what the pod's uploader container needs.
+    """
 
     cpus: int
     memory_gib: int

@@ -14,8 +14,9 @@ from charts.vllm_pod import SCRATCH_MOUNT, SCRATCH_PATH, Program
 from draftworth.records import servers
 from draftworth.serving.server_command import SERVING_PORT, ModelPaths, json_text
 
-# The program `start` ends a slow self-test and a slow server itself, three minutes earlier than the
-# startup probe; the probe is for a `start` that hangs.
+# The program `start` tests the devices and the mounted checkpoint (the self-test), and then starts
+# vLLM. It ends a self-test or a server that takes too long by itself. The startup probe restarts
+# the container three minutes later than that, which is needed only if `start` itself hangs.
 HANGING_START_MINUTES = servers.SELF_TEST_LIMIT_MINUTES + servers.COMPILE_LIMIT_MINUTES + 3
 _PROGRAMS = k8s.VolumeMount(name="graph-scripts", mount_path="/opt/draftworth", read_only=True)
 _RUN = ("python3", f"{_PROGRAMS.mount_path}/{PROGRAMS_FILE}")

@@ -23,7 +23,7 @@ _STARTUP = (
 
 
 class VllmServer(Construct):
-    """A server for one variant in one of its slots.
+    """A server for one variant in one of its slots (a slot is the set of devices of one server).
 
     All servers of an experiment have the same settings `shared`. Variants and slots differ in the
     other parameters only, so the comparison of variants is fair:
@@ -97,7 +97,9 @@ class VllmServer(Construct):
 def _deployment_spec(
     name: str, labels: Mapping[str, str], pod: k8s.PodSpec, *, replicas: int, rerun: int
 ) -> k8s.DeploymentSpec:
-    # A server that is given up is not started again in its pod. A higher `rerun` replaces the pod.
+    # If the program `start` has given up a server, for example after failed starts, it does not
+    # start the server again in the same pod. If a user raises `rerun`, this annotation of the pod
+    # changes, so Kubernetes replaces the pod.
     annotations = {"draftworth/rerun": str(rerun)}
     return k8s.DeploymentSpec(
         replicas=replicas,

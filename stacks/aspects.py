@@ -44,9 +44,9 @@ class OwnedFunctionLogs:
 
     def visit(self, node: IConstruct) -> None:
         if isinstance(node, CfnResource) and _is_function(node) and not _names_log_group(node):
-            # The log group is a sibling of the resource, not its child. A child would also depend
-            # on the function's role and be deleted before it, and with this role a late log event
-            # could create the group again.
+            # The log group is a sibling of the function's resource, not its child. CDK makes the
+            # resource and its children depend on the function's role, so a child would be deleted
+            # before the role, and a late log event could use the role to create the group again.
             log_group = owned_log_group(cast(Construct, node.node.scope), "LogGroup")
             node.add_property_override("LoggingConfig.LogGroup", log_group.log_group_name)
 

@@ -87,8 +87,9 @@ class Benchmark(StackPart):
     def _apply_charts(
         self, cluster: eks.ICluster, charts: Sequence[cdk8s.Chart], *, after: IConstruct
     ) -> list[IConstruct]:
-        # `after` is created before the first charts. It can be the IAM roles: a pod gets AWS
-        # credentials only if its role is associated before the pod starts.
+        # The construct `after` is created before the first charts. For the charts of the servers it
+        # is the IAM roles, because a pod gets AWS credentials only if its role is associated with
+        # its service account before the pod starts.
         applied = [after]
         for step in in_steps(charts):
             made = [apply_chart(self, chart, cluster=cluster, after=applied) for chart in step]

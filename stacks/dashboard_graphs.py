@@ -65,7 +65,7 @@ class TimeSeries:
 
 @dataclass(frozen=True, kw_only=True)
 class LatestValues:
-    """The latest value of each line, as numbers."""
+    """A graph that shows only the latest value of each of its lines, as a number."""
 
     title: str
     lines: Sequence[Line]
@@ -188,7 +188,8 @@ def errors(
 ) -> Graph:
     """Return the graph of failed requests, with a line for each variant, class and load.
 
-    picked: the dimensions whose value the user picks from a list; the legend does not name it.
+    picked: the dimensions whose value the user picks from a list; the legend does not name their
+        values.
     """
     lines = []
     for prompt_class, load in classes_and_loads:

@@ -19,7 +19,8 @@ class Export:
     name: of the server's objects and of its service account. selector: the labels of its pods.
     pod: the pod's spec, with one container, the server's.
     volumes: the buckets that the pod mounts; none on a CPU.
-    claim_template: of the pod's device claim; None on a CPU. The Helm chart supports no claims.
+    claim_template: the template of the pod's device claim; None on a CPU. Files for the Helm chart
+        do not use it, because that chart does not support device claims.
     devices: how many Neuron devices the pod claims; 0 on a CPU.
     flags: the server's flags as they were measured.
     model: the model's name in requests and in vLLM's metrics.

@@ -1,1 +1,4 @@
-"""Estimates what a draft will yield and save from the target's outputs, without an accelerator."""
+"""Estimates, without an accelerator, what a draft would yield and save.
+
+The estimates are made from outputs of the target model that exist already.
+"""

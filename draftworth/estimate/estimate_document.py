@@ -30,8 +30,8 @@ _TONES = {"pays": "good", "cannot pay": "bad", "open": "open"}
 def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document.Document:
     """Return a document of estimates, with each draft's predicted and measured tokens per step.
 
-    experiment: its name, for the title. estimates: one of each draft at each load; those of one
-    draft follow each other.
+    experiment: its name, for the title. estimates: one for each draft at each load, with all
+    estimates of one draft next to each other.
     """
     sections: list[document.Section] = []
     numbered = enumerate(estimates, start=1)
@@ -86,7 +86,11 @@ def _source(estimate: DraftEstimate) -> str:
 
 
 def _costs(forecast: WindowForecast) -> Mapping[str, CostRange]:
-    """Return cost ratios by class; with several classes, the traffic mix is the first entry."""
+    """Return the cost ratio of each prompt class.
+
+    If there are several classes, the first entry is the ratio of the traffic mix: of all classes
+    together, by their shares of the traffic.
+    """
     classes = forecast.class_cost_ratios
     return {TRAFFIC_MIX: forecast.cost_ratio, **classes} if len(classes) > 1 else classes
 

@@ -2,7 +2,8 @@
 
 Costs are counted in steps of the baseline, each of which yields one token. A token that is decoded
 with a draft costs: step cost / tokens per step; the prefill is left out. The step cost depends on
-the device. The tokens per step depend on target, draft and text; their interval is over prompts.
+the device. The tokens per step depend on target, draft and text, and have a confidence interval
+that reflects how much they vary between prompts.
 """
 
 import math
@@ -23,8 +24,8 @@ WINDOWS = range(1, 16)
 def windows_of(experiment: ResolvedExperiment, method: str) -> Mapping[int, int]:
     """Return, for each window, how many drafted tokens a step checks.
 
-    The windows are 1 to 15 and those of the experiment's variants, without windows that are too
-    short for the method on the experiment's release.
+    The windows are 1 to 15 and those of the experiment's variants. Windows are left out that are
+    shorter than the method's minimum on the experiment's release (serving image).
     """
     served = experiment.spec.release_facts.methods[method]
     candidates = {

@@ -1,4 +1,4 @@
-"""Predicts tokens per step from a run's baseline outputs, and compares with what it measured."""
+"""Predicts a run's tokens per step from its baseline's outputs, and compares with measured ones."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -107,8 +107,8 @@ def predictions_of(
 ) -> Iterator[likelihoods.Prediction]:
     """Yield a prediction for each variant in `checked` and each of its prompt classes.
 
-    Requests at a load that changes the lengths of prompts are left out, because they have other
-    outputs than the prompts as they are.
+    If a load changes the lengths of prompts, its requests are left out, because the outputs to
+    changed prompts differ from the outputs to the original ones.
 
     outputs: the baseline's outputs, each with the steps in which the variants' draft would yield
         it. checked: how many drafted tokens a step checks, by variant.

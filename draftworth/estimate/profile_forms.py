@@ -21,9 +21,10 @@ from draftworth.records.codec import RecordError, dump_record, load_value
 from draftworth.safe_writing import write_file
 from draftworth.untrusted import TooLargeError, one_line, read_file
 
-# For each form, its templates of the text for one window. `shares` has the acceptance by position
-# (the share of steps that accept the n-th drafted token); `length` has only the mean tokens per
-# step. Some forms have only one of the two.
+# For each form, its templates of the text for one window: {form: {name of the template: text}}. The
+# template `shares` is for a window with acceptance by position (for each n, the share of steps that
+# accept the n-th drafted token). The template `length` is for a window of which only the mean
+# tokens per step are known. Some forms have only one of the two templates.
 FORMS: Mapping[str, Mapping[str, str]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 )

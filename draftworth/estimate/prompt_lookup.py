@@ -42,7 +42,8 @@ def match_ends(tokens: Sequence[int], lengths: LookupLengths) -> list[int | None
         end = None
         for length in range(lengths.shortest, min(lengths.longest, count) + 1):
             before = earliest.setdefault(tuple(tokens[count - length : count]), count)
-            # `length` grows in this loop, so the longest n-gram that occurred earlier sets `end`.
+            # `length` grows in this loop, so the longest n-gram that occurred earlier is the last
+            # one that sets `end`.
             end = before if before < count else end
         ends.append(end)
     return ends

@@ -30,8 +30,9 @@ class TargetTokenizer:
         wrong. DraftworthError: the process that makes the ids failed or reached a limit.
         ModuleNotFoundError: the library `tokenizers` is not installed.
         """
-        # The library is optional (extra `estimate`). It is imported here only to raise
-        # ModuleNotFoundError, because the separate process could report it only by an exit code.
+        # The library is optional (the package's extra `estimate`), and only the separate process
+        # uses it. It is imported here so that ModuleNotFoundError is raised in this process: the
+        # separate process could report the error only by an exit code.
         importlib.import_module("tokenizers")
         settings = TokenizingSettings(
             target=str(self.folder), enable_thinking=enable_thinking, limits=self.limits

@@ -1,4 +1,4 @@
-"""Finds what a step with a draft costs, in baseline steps, as published or as a run measured."""
+"""Finds what a step with a draft costs, in baseline steps, as published or as a run measured it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -88,8 +88,8 @@ def step_costs_of(card: StepCostCard | None, method: str) -> Sequence[StepCosts]
     """Return what a step costs with a drafting method, for each load at which a run measured it.
 
     card: the run's step costs. Without a card, return the published costs alone. UserInputError:
-    the card has no load at which steps of both the method and the baseline were measured, or it is
-    wrong.
+    the card has no load at which steps of both the method and the baseline were measured, it does
+    not say which image and models were measured, or a cost in it is wrong.
     """
     if card is None:
         low, high = catalog().methods[method].step_cost_per_draft or (0.0, 0.0)
@@ -121,9 +121,9 @@ def step_costs_of(card: StepCostCard | None, method: str) -> Sequence[StepCosts]
 
 
 def checked_serving(card: StepCostCard) -> ServingFacts:
-    """Return what served the card's run, after a check of the card.
+    """Return image, models and devices of the run that measured the costs in `card`; check these.
 
-    UserInputError: the card does not say what served it, or a cost in it is wrong.
+    UserInputError: the card does not have these facts, or a cost in it is wrong.
     """
     if card.serving is None:
         raise UserInputError(

@@ -181,7 +181,10 @@ def all_outputs(
 
 
 def prompt_content(prompt: Prompt) -> dict[str, Any]:
-    """Return a prompt's messages and tools for the chat template, or its text to continue."""
+    """Return what a prompt asks, by key: its messages and tools, or the text to continue.
+
+    Messages and tools go through the model's chat template; a text to continue does not.
+    """
     if prompt.text_to_continue is not None:
         return {"prompt": prompt.text_to_continue}
     tools = {"tools": prompt.tools} if prompt.tools else {}

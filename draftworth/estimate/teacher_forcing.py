@@ -72,8 +72,8 @@ def _run(data: bytes) -> Path:
     earlier = _earlier_lines(path, this)
     done = {reading.id for reading in _readings(path, earlier[1:])}
     left = [output for output in outputs if output.id not in done]
-    # The file is written anew, because its path may be a symbolic link, and because an interrupted
-    # pass may have left half a line at its end.
+    # Before new readings are appended, the file is replaced by one with the earlier complete lines:
+    # its path may be a symbolic link, and an interrupted pass may have left half a line at its end.
     write_file(path, b"".join(earlier), private=True)
     if left:
         _read(left, settings, this, path)

@@ -103,8 +103,9 @@ def _tokens_of(
     """Return a candidate's tokens per step by prompt class, or a sentence on what is missing.
 
     draft: what the profile says of the candidate's draft. The tokens are those of the profile's
-    window in which a step checks as many drafted tokens as a step of the candidate. The windows
-    themselves are not compared, because with the same window releases check different numbers.
+    window with which a step checks as many drafted tokens as a step of the candidate. The windows
+    themselves are not compared, because one release (serving image) checks all drafted tokens of a
+    window, and another checks one fewer.
     """
     checked = experiment.max_tokens_per_step(candidate) - 1
     by_class = {}

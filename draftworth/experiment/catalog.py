@@ -44,7 +44,7 @@ class Method(StrictModel):
 
 
 class UnservedMethod(StrictModel):
-    """A speculation method that exists, but that no release of `platform` can serve."""
+    """A speculation method that no serving image supports, on one platform or on all."""
 
     platform: Platform | None = None
     """The platform that does not serve it; None: no platform does."""

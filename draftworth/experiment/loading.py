@@ -70,7 +70,8 @@ def _cases(
             allowed=f"a folder with at least one {CASE_SUFFIX} file",
             reason="each file is a case; a class without cases measures nothing",
         )
-    # `x.JSONL` and `x.json` are likely meant as cases.
+    # A case is a file that ends with `.jsonl`. A user who names a file `x.JSONL` or `x.json` likely
+    # means it as a case.
     misnamed = [
         p.name
         for p in folder.iterdir()

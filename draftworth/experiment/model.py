@@ -178,7 +178,7 @@ class NeuronExperiment(ExperimentBase):
 
     @property
     def tensor_parallel_size(self) -> int:
-        """All logical NeuronCores of a server's devices: fewer would leave paid cores idle."""
+        """All logical NeuronCores of a server's devices: a smaller size would leave some idle."""
         serving = self.serving
         return self.accelerator.logical_cores(devices=serving.slot_devices, lnc=serving.lnc)
 

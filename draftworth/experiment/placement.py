@@ -31,7 +31,8 @@ class Placement:
 
     slots: each variant's first or only slot, in the order of the file.
     second_slots: with several repetitions, the slot that each variant swaps to; with one repetition
-        and a control, the slot of a second baseline server; else empty.
+        and a control (the baseline measured against itself), the slot of a second baseline server;
+        else empty.
     """
 
     slots: tuple[PlacedSlot, ...]

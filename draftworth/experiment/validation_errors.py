@@ -179,9 +179,10 @@ def values_in_words(model: type[BaseModel], key: Key) -> str:
 
 
 def fields_at(model: type[BaseModel], key: Key) -> dict[str, Node]:
-    """Return the JSON Schema properties of the mapping at a key path; for a union, of all members.
+    """Return the keys that a mapping at a key path may have, as {key: its JSON Schema node}.
 
-    They are by name, and empty if no mapping is allowed there.
+    If several types are allowed there (a union), the keys of all of them are returned. The result
+    is empty if no mapping is allowed there.
     """
     nodes = nodes_at(model, key)
     return {name: field for n in nodes for name, field in n.get("properties", {}).items()}

@@ -20,7 +20,8 @@ OneOrSeveral = Annotated[
     | Annotated[tuple[Each, ...], Field(min_length=1), strict_model.EachOnce, Tag(SEVERAL)],
     Discriminator(lambda value: SEVERAL if isinstance(value, tuple) else ONE),
 ]
-# An input length in tokens. The least has room for a chat template, about a dozen, and a question.
+# An input length in tokens. The minimum is enough for a chat template, which takes about a dozen
+# tokens, and a question.
 Length = Annotated[int, Field(ge=32)]
 
 

@@ -22,13 +22,15 @@ from draftworth.experiment.strict_model import WORDS
 from draftworth.records.codec import INT64
 from draftworth.untrusted import TooLargeError, one_line, printable, read_file
 
-# A large experiment, with 100 variants and 100 cases, has a tenth of this number.
+# The most values in one file: ten times as many as in a large experiment with 100 variants and 100
+# cases.
 MAX_VALUES = 5_000
 MAX_DEPTH = 20
 # The longest text of an experiment is a sentence.
 MAX_TEXT_CHARACTERS = 1_000
 _INT64_CHARACTERS = 70  # more than a 64-bit number has in base 2
-# YAML 1.2 reads these words as values. PyYAML follows YAML 1.1, where `no` is false too.
+# The words that YAML 1.2 reads as null, booleans or numbers, and not as text. They are not left to
+# PyYAML, because it follows YAML 1.1, where `no` is false too.
 _WORDS: dict[str, Any] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),

@@ -67,7 +67,10 @@ def logged(request: object, response: object) -> Logged:
 
 
 def answer_of(response: object) -> str | None:
-    """Return the answer's text in a response; None: it has no text, or is logged stream events."""
+    """Return the text of the answer in a logged response.
+
+    None: the response has no text, or it was logged as the events of a stream.
+    """
     if isinstance(response, str):
         return None if response.startswith("data:") else response or None
     if isinstance(response, list):
@@ -102,7 +105,11 @@ def _message_text(message: Mapping[str, Any]) -> str:
 
 
 def _messages(value: object) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return (messages, notes on changes): no empty fields, role `developer` becomes `system`."""
+    """Return (changed messages, notes for the user).
+
+    Empty fields other than `content` are removed without a note. The role `developer` is replaced
+    by `system`, with a note.
+    """
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         raise wrong_form("messages: not a list of objects")
     empty: tuple[object, ...] = (None, [], {})

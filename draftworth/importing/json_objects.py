@@ -48,7 +48,10 @@ class Record:
 
 
 def files_of(source: Path) -> tuple[Path, ...]:
-    """Return `source` if it is a file, else all JSON files below it; PromptSetError: none."""
+    """Return `source` if it is a file, else all JSON files below it.
+
+    PromptSetError: there is no such file, or the folders are nested too deep.
+    """
     if not os.path.isdir(source):  # not Path.is_dir(), which raises for a name that is too long
         return (source,)
     try:
@@ -135,7 +138,7 @@ def _elements(file: BinaryIO, path: Path) -> Iterator[tuple[str, str]]:
 
 
 class _Window:
-    """The part of a long file's text that is in memory, and the position of what is read next."""
+    """The part of a long file's text that is in memory, and the position of the next character."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -161,12 +164,16 @@ class _Window:
         return is_next
 
     def element(self) -> str | None:
-        """Consume and return the text of the next JSON value; None: missing, too deep or long."""
+        """Consume and return the text of the next JSON value.
+
+        None: the text is no JSON value, or the value is too long or nested too deep.
+        """
         while True:
             try:
                 end = self._decoder.raw_decode(self._text, self._at)[1]
             except ValueError:
-                # The value is not JSON, or its end is not in memory yet: more text will show.
+                # Either the text is not JSON, or the end of the value is not in memory yet. To find
+                # out which, more of the file is read.
                 end = len(self._text)
             except RecursionError:
                 return None

@@ -50,8 +50,8 @@ def private_bucket(
     The bucket is encrypted with S3's own keys: a KMS key of ours would cost money after a destroy
     (KMS deletes a key after a week at the earliest) and would not protect better than the roles. It
     is not versioned: result files are written once, artifacts are addressed by content, checkpoints
-    can be staged again. CloudFormation generates its name, so no bucket that an earlier stack has
-    left has the same one.
+    can be staged again. CloudFormation generates the bucket's name, so that it differs from the
+    name of a bucket that an earlier stack of the experiment has left.
     """
     bucket = aws_s3.Bucket(
         scope,

@@ -18,11 +18,11 @@ from stacks.constructs import functions
 from stacks.constructs.capacity_rights import grant_rights
 from stacks.constructs.roles import allow
 
-# Time for the Delete event of the function's custom resource: at a destroy the function may have to
-# wait while EKS updates the node group.
+# The time limit of the function. At a destroy CloudFormation sends it a Delete event, on which the
+# function may have to wait while EKS updates the node group.
 TIMEOUT_MINUTES = 5
-# If CloudFormation never gets the function's answer, a deploy fails after this time, not after the
-# default of an hour.
+# A deploy calls the function as a custom resource. If CloudFormation never gets its response, the
+# deploy fails after this time, not after the default of an hour.
 ANSWER_TIMEOUT_MINUTES = 15
 MAX_DISPLAY_NAME_CHARACTERS = 100
 NODE_GROUP_EVENTS = [
@@ -34,7 +34,10 @@ NODE_GROUP_EVENTS = [
 
 
 class CapacityController(Construct):
-    """The function, its role, schedules, rules and topic, and the custom resource that calls it.
+    """The Lambda function that sets the number of accelerator nodes, and all that calls it.
+
+    The construct also holds the function's role, schedules, event rules and notification topic, and
+    the custom resource by which each deploy calls it.
 
     deployed_after: constructs that are created before the function's first decision and deleted
         after its last decision, when there are no accelerator nodes left.

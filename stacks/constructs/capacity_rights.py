@@ -15,8 +15,9 @@ from draftworth.records.servers import SERVERS_FOLDER
 from stacks.constructs.roles import accept, accept_folders, allow, grant
 
 RUN_FILES = tuple(f"{RUNS_PREFIX}*/{name}" for name in (RUN_FILE, VERDICT_FILE))
-# All Jobs' and variants' reports, not only those that the plan names: during a deploy or rollback,
-# the rights and the plan are of different versions for a while.
+# The reports of all Jobs and variants, not only of those that the controller's plan names: a deploy
+# or rollback does not change the rights and the plan at the same moment, so for a while the rights
+# would be for other reports than those in the plan.
 REPORTS = (f"{deployment.CANARIES_FOLDER}*", f"{SERVERS_FOLDER}*")
 _READ_ONLY = (
     "DescribeAutoScalingGroups, DescribeScalingActivities and DescribeCapacityReservations know no "

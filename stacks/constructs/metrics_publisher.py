@@ -18,7 +18,10 @@ CLAIM_FILES = tuple(map(claim_key, PUBLISHED_FILES))
 
 
 class MetricsPublisher(Construct):
-    """The function, its role, and the alarm for files that it could not publish."""
+    """The Lambda function that publishes result files as metrics, its role, and an alarm.
+
+    The alarm fires if the function could not publish a file.
+    """
 
     def __init__(
         self, scope: Construct, id_: str, *, results: aws_s3.IBucket, queue: ResultsQueue

@@ -19,14 +19,16 @@ from stacks.constructs.roles import accept_managed_policies
 # The policies that a kubelet needs. The CNI policy is not among them: vpc-cni has its own role.
 # The third policy is for the images in ECR Public, which throttles pulls without a token; nodeadm
 # configures the kubelet to get one (`public.ecr.aws` in its image credential provider). The fourth
-# lets a person open a shell through Session Manager: the node's agent calls out, nothing listens.
+# lets a person open a shell through Session Manager, for which no port of the node is open: the
+# node's agent connects to AWS.
 NODE_POLICIES = (
     "AmazonEKSWorkerNodePolicy",
     "AmazonEC2ContainerRegistryPullOnly",
     "AmazonElasticContainerRegistryPublicReadOnly",
     "AmazonSSMManagedInstanceCore",
 )
-# With 2 hops, agents in pods reach the instance metadata service, where they read their region.
+# A response of the instance metadata service may pass this many network hops. With 2, it reaches
+# also pods, whose agents (for example of CloudWatch) read their region there.
 METADATA_HOP_LIMIT = 2
 ROOT_DEVICE = "/dev/xvda"
 # EC2 tags an instance and its resources from the launch template, not from the node group.

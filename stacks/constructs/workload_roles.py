@@ -66,7 +66,8 @@ class WorkloadRoles(Construct):
         # with that prefix.
         models = [_objects_of(model) for model in variant.checkpoints.values()]
         _let_read(server, self._checkpoints, models)
-        # The whole bucket is mounted, so Mountpoint also requests the folder's key as an object.
+        # The whole bucket is mounted, so Mountpoint also requests the key of the variant's folder:
+        # it does not know yet whether the path is an object or a folder.
         key = variant.artifact_key
         _let_read(server, self._artifacts, [key, f"{key}/*"])
         _let_upload_graphs(server, self._artifacts, key)

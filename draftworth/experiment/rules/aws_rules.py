@@ -13,7 +13,8 @@ from draftworth.experiment.strict_model import PATTERN_WORDS, PATTERNS
 PINNED_IMAGE_WORDS = (
     "an image with a tag other than latest, or with a digest (NAME@sha256: and 64 hex digits)"
 )
-# The shortest allowed prefix of a CIDR range, in bits: 65,536 addresses, as a large company has.
+# The shortest allowed prefix length of a CIDR range: a /16 has 65,536 addresses, as many as a large
+# company has.
 _WIDEST = 16
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _PATH = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"

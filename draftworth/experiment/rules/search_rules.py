@@ -1,4 +1,7 @@
-"""Rules of a search: what it tries, at one load, with limits below the budget and the deadline."""
+"""Rules of a search: its drafts and windows, its one load, and the limits at which it stops.
+
+These limits on money and time must not exceed the budget and the deadline of the experiment.
+"""
 
 from collections.abc import Iterator
 
