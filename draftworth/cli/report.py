@@ -16,7 +16,7 @@ from draftworth.cli.report_choices import EXAMPLES
 from draftworth.cli.report_scores import score
 from draftworth.decision import run_comparison
 from draftworth.decision.facts import RunFacts, facts_of
-from draftworth.decision.judged_anew import Choices, judged_anew
+from draftworth.decision.judged_anew import Choices
 from draftworth.decision.run_comparison import NotComparedError
 from draftworth.errors import UserInputError
 from draftworth.estimate.profile_forms import write_profile
@@ -259,7 +259,7 @@ def _read(
         raise UserInputError(not_pooled_words(error.why)) from error
     if choices is None:
         return facts_of(run, transcripts), transcripts
-    facts = facts_of(judged_anew(run, choices), transcripts)
+    facts = facts_of(report_choices.judged_with(run, choices), transcripts)
     return replace(facts, measured_as=run), transcripts
 
 
