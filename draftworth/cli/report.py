@@ -141,13 +141,23 @@ def _document(arguments: argparse.Namespace, facts: RunFacts, transcripts: Trans
     if arguments.handover:
         return contents.handover_document(facts)
     if arguments.profile:
-        write_profile(profile_of(facts.run), arguments.profile)
+        _write_profile(facts.run, arguments.profile)
     return contents.document_of(
         facts,
         against=tuple(_against(arguments.against or (), facts)),
         scores=() if arguments.score is None else score(arguments.score, facts, transcripts),
         predictions=_predictions(arguments.runs, facts.run),
     )
+
+
+def _write_profile(run: Run, path: Path) -> None:
+    profile = profile_of(run)
+    if profile is None:
+        raise UserInputError(
+            f"--profile: given run {run.result.run_id}, allowed: a run with speculation whose "
+            "server counts tokens by chunk or its steps; of `compare`, with window=K"
+        )
+    write_profile(profile, path)
 
 
 def _against(places: Sequence[str], facts: RunFacts) -> Iterator[Section]:

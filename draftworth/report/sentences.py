@@ -388,11 +388,18 @@ def reach_sentences(facts: RunFacts) -> Iterator[str]:
     ladders: list[Contexts | Ladder] = [*facts.contexts, *_several_rungs(facts)]
     for measured in ladders:
         for variant in measured.speculative:
-            yield f"{measured.label}, {variant}: {reach_words(measured, variant)}."
+            yield f"{ladder_words(measured)}, {variant}: {reach_words(measured, variant)}."
 
 
 def _several_rungs(facts: RunFacts) -> list[Ladder]:
     return [ladder for ladder in facts.ladders if len(ladder.rungs) > 1]
+
+
+def ladder_words(measured: Ladder | Contexts) -> str:
+    """Name the traffic and, if all its prompts have one length, that length."""
+    if isinstance(measured, Contexts) or measured.input_tokens is None:
+        return measured.traffic
+    return f"{measured.traffic} of {measured.input_tokens:,} input tokens"
 
 
 def reach_words(measured: Ladder | Contexts, variant: str) -> str:

@@ -376,6 +376,16 @@ def test_runs_that_cannot_be_put_together_are_refused(
     assert said in capsys.readouterr().err
 
 
+def test_a_run_without_speculation_writes_no_profile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_run(make_run(max_tokens_per_step={}), tmp_path / "run")
+    path = tmp_path / "profile.json"
+    assert main(["report", str(folder), "--profile", str(path)]) == 2
+    assert "--profile: given run built-run, allowed: a run with spec" in capsys.readouterr().err
+    assert not path.exists()
+
+
 def test_a_runs_acceptance_is_written_as_a_profile(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
     assert main(["report", str(folder), "--profile", str(path)]) == 0

@@ -90,7 +90,7 @@ def test_a_cost_ratio_scales_with_one_servers_price() -> None:
     assert usd[VARIANT] == pytest.approx(1e4 * STRUCTURED_S / 4 * 5.0 / 3600)
 
 
-def test_a_server_may_cost_more_than_the_runs_node() -> None:
+def test_a_server_may_cost_more_than_a_node() -> None:
     run = make_run(price=make_price(usd_per_node_hour=2.5))
     prices = {BASELINE: 30.0, VARIANT: 60.0}
     assert mix_ratio(run, usd_per_hour=prices) == pytest.approx(2 * mix_ratio(make_run()))
