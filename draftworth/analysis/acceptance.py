@@ -9,7 +9,6 @@ from draftworth.analysis.clustering import Sample
 from draftworth.analysis.costs import tokens_per_step
 from draftworth.analysis.ratios import log_of_sums
 from draftworth.analysis.statistics import Estimate
-from draftworth.errors import UserInputError
 from draftworth.metrics.steps import draft_whole_windows
 from draftworth.records import acceptance_profile
 from draftworth.records.readings import Replayed
@@ -76,10 +75,10 @@ def _measured(estimate: Estimate) -> acceptance_profile.Measured:
     return acceptance_profile.Measured(value=round(estimate.value, _DIGITS), low=low, high=high)
 
 
-def profile_of(run: Run) -> acceptance_profile.AcceptanceProfile:
+def profile_of(run: Run) -> acceptance_profile.AcceptanceProfile | None:
     """Return a run's acceptance profile: each draft's tokens per step by prompt class and window.
 
-    Raise UserInputError if no variant speculates, or if no such variant's steps can be counted.
+    None if no variant speculates, or if no such variant's steps can be counted.
     """
     result, serving = run.result, run.result.serving
     drafts: defaultdict[Decoding, defaultdict[str, list[acceptance_profile.WindowAcceptance]]]
@@ -93,10 +92,7 @@ def profile_of(run: Run) -> acceptance_profile.AcceptanceProfile:
             if tokens := tokens_per_step(of_class, variant):
                 drafts[replace(decoding, window=None)][name].append(_of_run(of_class, tokens, most))
     if not drafts:
-        raise UserInputError(
-            f"--profile: given run {result.run_id}, allowed: a run with speculation whose server "
-            "counts tokens by chunk or its steps; of `compare`, with window=K"
-        )
+        return None
     requests = [request for block in run.blocks for request in block.requests]
     return acceptance_profile.AcceptanceProfile(
         target=acceptance_profile.name_of(serving.target_model if serving else run.blocks[0].model),

@@ -1,10 +1,69 @@
-"""Finds whether two runs did the same work, and names what differs in words for an error."""
+"""Finds whether two runs did the same work, and in what they differ.
+
+`report/run_differences.py` has the words for each difference.
+"""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from draftworth.records.load_shapes import Load
 from draftworth.records.run_folder import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValuesDiffer:
+    """A value that is not the same in two runs.
+
+    field: the name of the value's field in `RunResult`, `BlockResult`, `ServingFacts` or
+        `Decoding`. first, second: its values in the two runs.
+    variant: the variant that the value is of; None: it is of the whole run.
+    """
+
+    field: str
+    first: object
+    second: object
+    variant: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoVariantInBoth:
+    """No variant but the baseline is in both runs. first, second: all variants of each run."""
+
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+
+
+class Work(NamedTuple):
+    """A case of a prompt class that a run measured at a load."""
+
+    prompt_class: str
+    case: str
+    load: Load
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkDiffers:
+    """Two runs measured different cases or loads. first, second: what that run alone measured."""
+
+    first: frozenset[Work]
+    second: frozenset[Work]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptsDiffer:
+    """Two runs sent different prompts of a case.
+
+    first, second: the ids of the prompts that were sent in that run alone.
+    """
+
+    prompt_class: str
+    case: str
+    first: frozenset[str]
+    second: frozenset[str]
+
+
+Difference = ValuesDiffer | NoVariantInBoth | WorkDiffers | PromptsDiffer
 
 
 def is_same_experiment(run: Run, other: Run) -> bool:
@@ -22,24 +81,22 @@ def may_be_compared(run: Run, other: Run) -> bool:
     return not any(differences(run, other) if same else different_work(run, other))
 
 
-def differences(run: Run, other: Run) -> Iterator[str]:
-    """Yield in words why the verdicts of two runs cannot be compared; nothing if they can.
+def differences(run: Run, other: Run) -> Iterator[Difference]:
+    """Yield why the verdicts of two runs cannot be compared; nothing if they can.
 
     Both runs must have the same experiment, baseline, classes, cases, loads and temperature, and
     at least one speculative variant in common.
     """
     ours, theirs = run.result, other.result
-    if ours.experiment != theirs.experiment:
-        yield f"experiment {ours.experiment!r} and {theirs.experiment!r}"
-    if ours.baseline != theirs.baseline:
-        yield f"baseline {ours.baseline!r} and {theirs.baseline!r}"
+    for field in ("experiment", "baseline"):
+        yield from different_values(field, getattr(ours, field), getattr(theirs, field))
     if not (set(ours.variants) & set(theirs.variants)) - {ours.baseline}:
-        yield f"no speculative variant in both: {list(ours.variants)} and {list(theirs.variants)}"
+        yield NoVariantInBoth(first=ours.variants, second=theirs.variants)
     yield from _different(run, other)
 
 
-def different_work(run: Run, other: Run) -> Iterator[str]:
-    """Yield in words how the work of two runs differs, at the loads that both have.
+def different_work(run: Run, other: Run) -> Iterator[Difference]:
+    """Yield how the work of two runs differs, at the loads that both have.
 
     If they have no load in common, their work at all loads is compared, so differences are always
     yielded then.
@@ -57,27 +114,21 @@ def loads_of(run: Run) -> set[Load]:
     return {block.load for block in run.blocks}
 
 
-def _different(run: Run, other: Run) -> Iterator[str]:
-    mine, theirs_measured = measured(run), measured(other)
-    if mine != theirs_measured:
-        yield f"classes, cases or loads: {only_in_one(mine, theirs_measured)}"
-    ours, theirs = run.result.temperature, other.result.temperature
+def _different(run: Run, other: Run) -> Iterator[Difference]:
+    yield from different_cases(run, other)
+    yield from different_values("temperature", run.result.temperature, other.result.temperature)
+
+
+def different_values(field: str, first: object, second: object) -> Iterator[ValuesDiffer]:
+    """Yield the difference of two runs' values of a field; nothing if they are equal."""
+    if first != second:
+        yield ValuesDiffer(field=field, first=first, second=second)
+
+
+def different_cases(run: Run, other: Run) -> Iterator[WorkDiffers]:
+    """Yield the difference of two runs' classes, cases and loads; nothing if they are the same."""
+    ours, theirs = (
+        frozenset(Work(b.prompt_class, b.case, b.load) for b in r.blocks) for r in (run, other)
+    )
     if ours != theirs:
-        yield f"temperature {ours:g} and {theirs:g}"
-
-
-def measured(run: Run) -> set[str]:
-    """Return a label, `CLASS/CASE at LOAD`, for each class, case and load that a run measured."""
-    return {f"{b.prompt_class}/{b.case} at {b.load.label}" for b in run.blocks}
-
-
-def only_in_one(ours: set[str], theirs: set[str]) -> str:
-    """Return words that name what is only in the first set and what is only in the second."""
-    return f"only in the first {few(ours - theirs)}, only in the second {few(theirs - ours)}"
-
-
-def few(some: set[str]) -> str:
-    """Return the first three names, joined, and how many more there are; or `nothing`."""
-    names = sorted(some)
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{', '.join(names[:3])}{more}" if names else "nothing"
+        yield WorkDiffers(first=ours - theirs, second=theirs - ours)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from draftworth.analysis.likelihood_check import AnswersCheck
-from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.statistics import Estimate, interval_of
 from draftworth.analysis.summary import Group
 
 
@@ -109,7 +109,7 @@ class NoFloorInterval:
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyAtLimit:
-    """A latency that is not shown to keep its limit.
+    """A latency of one variant in a group (a prompt class at one load), and its limit.
 
     latency: `TTFT`, `ITL` or `E2E`. p95: its 95th percentile in seconds; None: not measured.
     limit_s: seconds.
@@ -120,6 +120,14 @@ class LatencyAtLimit:
     variant: str
     p95: Estimate | None
     limit_s: float
+
+    @property
+    def is_kept(self) -> bool | None:
+        """Whether the limit is shown to be kept (True) or broken (False); None: neither is."""
+        ends = interval_of(self.p95)
+        if ends is None or ends[0] <= self.limit_s < ends[1]:
+            return None
+        return ends[1] <= self.limit_s
 
 
 # Reasons why the requests of one variant, or of two, allow no comparison.

@@ -104,14 +104,17 @@ def limit_check(
     A request that timed out counts with the time that the client waited for it. confidence: that of
     the interval of each 95th percentile (0 to 1).
     """
-    checks = [
-        check
+    not_kept = [
+        latency
         for group in traffic.groups
-        for check in _checks(blocks, group, limits, variant, confidence)
-        if not check.kept
+        for latency in _limited(blocks, group, limits, variant, confidence)
+        if not latency.is_kept
     ]
-    broken = [check for check in checks if check.kept is False]
-    return next(iter(broken or checks), LimitCheck(kept=True))
+    broken = [latency for latency in not_kept if latency.is_kept is False]
+    if not not_kept:
+        return LimitCheck(kept=True)
+    latency = (broken or not_kept)[0]
+    return LimitCheck(kept=latency.is_kept, latency=latency)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,15 +165,15 @@ def rate_bounds(
     return RateBounds(variant=variant, input_tokens=input_tokens, kept=kept, broken=None)
 
 
-def _checks(
+def _limited(
     blocks: Sequence[BlockResult], group: Group, limits: Limits, variant: str, confidence: float
-) -> Iterator[LimitCheck]:
+) -> Iterator[LatencyAtLimit]:
     for name, field, limit_field in LATENCIES:
         limit_s: float | None = getattr(limits, limit_field)
         if limit_s is not None:
             p95 = latency_p95(blocks, group, variant, field, confidence=confidence)
-            yield _check(
-                LatencyAtLimit(latency=name, group=group, variant=variant, p95=p95, limit_s=limit_s)
+            yield LatencyAtLimit(
+                latency=name, group=group, variant=variant, p95=p95, limit_s=limit_s
             )
 
 
@@ -195,17 +198,6 @@ def latency_p95(
         if (value := _latency_s(record, field)) is not None
     ]
     return quantile_estimate(samples, LIMIT_SHARE, confidence=confidence) if samples else None
-
-
-def _check(latency: LatencyAtLimit) -> LimitCheck:
-    ends = latency.p95.interval if latency.p95 else None
-    if ends is None or ends[0] <= latency.limit_s < ends[1]:
-        return LimitCheck(kept=None, latency=latency)
-    return (
-        LimitCheck(kept=True)
-        if ends[1] <= latency.limit_s
-        else LimitCheck(kept=False, latency=latency)
-    )
 
 
 def _latency_s(record: RequestRecord, field: str) -> float | None:

@@ -12,8 +12,8 @@ import math
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from itertools import pairwise
-from typing import Literal
 
 from draftworth.analysis.clustering import student_t
 from draftworth.analysis.likelihood_check import FALSE_ALARMS, AnswersCheck, DiffersSooner
@@ -27,12 +27,19 @@ from draftworth.records.transcripts import Transcript, Transcripts
 
 CONTEXT_CHARACTERS = 40
 SHA256_OF_NOTHING = hashlib.sha256().hexdigest()
-# A variant gets the word `as alike` if its outputs are shown to be nearly as like the baseline's as
-# the control's outputs are: the intervals of both differences in `Likeness` (variant - control) lie
-# above minus this margin.
+# A variant's outputs are shown to be nearly as like the baseline's as the control's outputs are if
+# the intervals of both differences in `Likeness` (variant - control) lie above minus this margin.
 LIKENESS_MARGIN = 0.1
 
-LikenessWord = Literal["as alike", "differs more", "cannot be told"]
+
+class BesideControl(Enum):
+    """How a variant's outputs differ from the baseline's, compared with the control's outputs."""
+
+    AS_ALIKE = auto()
+    """They are shown to be nearly as like the baseline's as the control's are."""
+    DIFFERS_MORE = auto()
+    """They are shown to differ more."""
+    NOT_KNOWN = auto()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +78,12 @@ class Likeness:
     kept_share: Estimate | None
 
     @property
-    def word(self) -> LikenessWord:
+    def beside_control(self) -> BesideControl:
         ends = [interval_of(e) for e in (self.identical_share, self.kept_share) if e]
         if any(end and end[1] < 0 for end in ends):
-            return "differs more"
+            return BesideControl.DIFFERS_MORE
         alike = all(end and end[0] > -LIKENESS_MARGIN for end in ends)
-        return "as alike" if alike else "cannot be told"
+        return BesideControl.AS_ALIKE if alike else BesideControl.NOT_KNOWN
 
 
 def output_pairs(pairs: Iterable[Pair], transcripts: Transcripts) -> list[OutputPair]:

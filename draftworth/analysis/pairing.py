@@ -98,7 +98,7 @@ def samples_of(
     Each is (`Sample` without a value, which names the request's clusters; the request).
     """
     of_variant = group.blocks(blocks, variant)
-    drawn = _are_drawn(block.case for block in of_variant)
+    drawn = are_drawn(block.case for block in of_variant)
     return [
         (_place(*where, repetition_of(block), block.round, drawn=drawn), record)
         for block in of_variant
@@ -134,7 +134,8 @@ def weighted(
     return math.fsum(parts) if len(parts) == len(figures) else None
 
 
-def _are_drawn(cases: Iterable[str]) -> bool:
+def are_drawn(cases: Iterable[str]) -> bool:
+    """Return whether a class has so many cases that they count as a random sample of such cases."""
     return len(set(cases)) >= MANY_CASES
 
 
@@ -162,7 +163,7 @@ def _paired(
 ) -> Iterator[Pair]:
     plain, drafted = _by_identity(plain_blocks), _by_identity(drafted_blocks)
     both = sorted(plain.keys() & drafted.keys())
-    drawn = _are_drawn(case for case, *_ in both)
+    drawn = are_drawn(case for case, *_ in both)
     for key in both:
         yield Pair(
             prompt_class=prompt_class,

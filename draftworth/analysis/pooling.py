@@ -1,62 +1,91 @@
 """Merges several runs that measured the same work into one run with the repetitions of all."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
-from draftworth.analysis.comparable_runs import may_be_compared, measured, only_in_one
-from draftworth.errors import UserInputError
+from draftworth.analysis.comparable_runs import (
+    Difference,
+    PromptsDiffer,
+    ValuesDiffer,
+    different_cases,
+    different_values,
+    may_be_compared,
+)
 from draftworth.records.results import CONTROL, RunResult, TimeAccount
 from draftworth.records.run_folder import Run
 from draftworth.records.servers import Decoding, ServingFacts
 
-# Values that must be the same in all runs that are merged. Classes, cases and loads must be the
-# same too, and are compared separately.
-_QUESTION: dict[str, Callable[[Run], object]] = {
+# By the name of a field in `RunResult` or `BlockResult`: the value that must be the same in all
+# runs that are merged. Classes, cases and loads must be the same too, and are compared separately.
+_SAME_IN_ALL: Mapping[str, Callable[[Run], object]] = {
     "experiment": lambda run: run.result.experiment,
     "baseline": lambda run: run.result.baseline,
-    "variants": lambda run: sorted({*run.result.variants} - {CONTROL}),
-    "model": lambda run: sorted({block.model for block in run.blocks}),
-    "most tokens a step": lambda run: {
+    "variants": lambda run: tuple(sorted({*run.result.variants} - {CONTROL})),
+    "model": lambda run: tuple(sorted({block.model for block in run.blocks})),
+    "max_tokens_per_step": lambda run: {
         name: most for name, most in run.result.max_tokens_per_step.items() if name != CONTROL
     },
-    "weights of classes": lambda run: dict(sorted(run.result.class_weights.items())),
+    "class_weights": lambda run: dict(sorted(run.result.class_weights.items())),
     "limits": lambda run: vars(run.result.limits),
-    "prices": lambda run: dict(run.result.price.node_shares) if run.result.price else {},
-    "load generator": lambda run: run.result.load_generator,
+    "price": lambda run: dict(run.result.price.node_shares) if run.result.price else {},
+    "load_generator": lambda run: run.result.load_generator,
     "temperature": lambda run: run.result.temperature,
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchAmongRuns:
+    """One of several runs is a search.
+
+    A search chooses which variants it measures by its own blocks, so two searches of one experiment
+    measure different variants.
+    """
+
+    run_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunTwice:
+    """A run is given twice."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsDiffer:
+    """Two runs differ in experiment, servers or work.
+
+    first, second: their ids. may_be_compared: whether they can be compared with each other instead.
+    """
+
+    first: str
+    second: str
+    differences: tuple[Difference, ...]
+    may_be_compared: bool
+
+
+WhyNotPooled = SearchAmongRuns | RunTwice | RunsDiffer
+
+
+class NotPooledError(Exception):
+    """Raised if runs cannot be merged. `report/run_differences.py` has the words for `why`."""
+
+    def __init__(self, why: WhyNotPooled) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 def pooled(runs: Sequence[Run]) -> Run:
     """Return one run with the blocks of all runs, and the price of the latest run.
 
-    Raise UserInputError if there are several runs and one of them is a search (which chooses its
-    variants while it measures), is given twice, or differs from the first in experiment, servers or
-    work.
+    Raise NotPooledError if there are several runs and one of them is a search, is given twice, or
+    differs from the first in experiment, servers or work.
     """
     first, *later_runs = runs
     if not later_runs:
         return first
-    for run in runs:
-        # A search chooses which variants it measures by its own blocks, so two searches of one
-        # experiment measure different variants.
-        if run.search:
-            raise UserInputError(
-                f"RUN: given {run.result.run_id}, which is a search, among several, allowed: a "
-                "search alone; next: measure its best candidate in an experiment of its own, and "
-                "put runs of that together"
-            )
-    ids = [run.result.run_id for run in runs]
-    for place, run in enumerate(later_runs, start=1):
-        name = run.result.run_id
-        if name in ids[:place]:
-            raise UserInputError(f"RUN: given {name} twice, allowed: each run once")
-        if differences := list(_differences(first, run)):
-            instead = ", or compare both with --against" if may_be_compared(first, run) else ""
-            raise UserInputError(
-                f"RUN: {ids[0]} and {name} cannot be put together: {'; '.join(differences)}. Give "
-                f"runs of the same experiment file{instead}"
-            )
+    if why := _why_not_pooled(runs):
+        raise NotPooledError(why)
     ordered = sorted(runs, key=lambda run: run.result.started_at_unix_s)
     return Run(
         result=_result([run.result for run in ordered]),
@@ -66,54 +95,76 @@ def pooled(runs: Sequence[Run]) -> Run:
     )
 
 
-def _differences(run: Run, other: Run) -> Iterator[str]:
-    for name, value_of in _QUESTION.items():
-        mine, theirs = value_of(run), value_of(other)
-        if mine != theirs:
-            yield f"{name} {mine!r:.200} and {theirs!r:.200}"
-    mine, theirs = measured(run), measured(other)
-    if mine != theirs:
-        yield f"classes, cases or loads: {only_in_one(mine, theirs)}"
+def _why_not_pooled(runs: Sequence[Run]) -> WhyNotPooled | None:
+    ids = [run.result.run_id for run in runs]
+    for run in runs:
+        if run.search:
+            return SearchAmongRuns(run_id=run.result.run_id)
+    first = runs[0]
+    for place, run in enumerate(runs[1:], start=1):
+        if ids[place] in ids[:place]:
+            return RunTwice(run_id=ids[place])
+        if differences := tuple(_differences(first, run)):
+            return RunsDiffer(
+                first=ids[0],
+                second=ids[place],
+                differences=differences,
+                may_be_compared=may_be_compared(first, run),
+            )
+    return None
+
+
+def _differences(run: Run, other: Run) -> Iterator[Difference]:
+    for field, value_of in _SAME_IN_ALL.items():
+        yield from different_values(field, value_of(run), value_of(other))
+    yield from different_cases(run, other)
     yield from _different_prompts(run, other)
     yield from _different_serving(run.result.serving, other.result.serving)
 
 
-def _different_prompts(run: Run, other: Run) -> Iterator[str]:
-    """Yield in words the cases whose prompts differ between two runs.
+def _different_prompts(run: Run, other: Run) -> Iterator[PromptsDiffer]:
+    """Yield the cases whose prompts differ between two runs.
 
     A run of fewer rounds may lack some prompts of the other: that is no difference.
     """
     ours, theirs = _prompts(run), _prompts(other)
-    for case in sorted(ours.keys() & theirs.keys()):
-        mine, other_prompts = ours[case], theirs[case]
-        if not (mine <= other_prompts or other_prompts <= mine):
-            yield f"prompts of {case}: {only_in_one(mine, other_prompts)}"
+    for prompt_class, case in sorted(ours.keys() & theirs.keys()):
+        first, second = (prompts[prompt_class, case] for prompts in (ours, theirs))
+        if not (first <= second or second <= first):
+            yield PromptsDiffer(
+                prompt_class=prompt_class,
+                case=case,
+                first=frozenset(first - second),
+                second=frozenset(second - first),
+            )
 
 
-def _prompts(run: Run) -> dict[str, set[str]]:
-    by_case: dict[str, set[str]] = {}
+def _prompts(run: Run) -> dict[tuple[str, str], set[str]]:
+    by_case: dict[tuple[str, str], set[str]] = {}
     for block in run.blocks:
-        of_case = by_case.setdefault(f"{block.prompt_class}/{block.case}", set())
+        of_case = by_case.setdefault((block.prompt_class, block.case), set())
         of_case.update(request.prompt_id for request in block.requests)
     return by_case
 
 
-def _different_serving(ours: ServingFacts | None, theirs: ServingFacts | None) -> Iterator[str]:
+def _different_serving(
+    ours: ServingFacts | None, theirs: ServingFacts | None
+) -> Iterator[ValuesDiffer]:
     if ours is None or theirs is None:
         return
     yield from _different_facts(ours, theirs)
     for variant in sorted(ours.decoding.keys() & theirs.decoding.keys()):
-        both = ours.decoding[variant], theirs.decoding[variant]
-        yield from (f"{variant}: {words}" for words in _different_facts(*both))
+        for difference in _different_facts(ours.decoding[variant], theirs.decoding[variant]):
+            yield replace(difference, variant=variant)
 
 
 def _different_facts(
     ours: ServingFacts | Decoding, theirs: ServingFacts | Decoding
-) -> Iterator[str]:
+) -> Iterator[ValuesDiffer]:
     for name in (field.name for field in fields(ours) if field.name != "decoding"):
-        mine, other_value = getattr(ours, name), getattr(theirs, name)
-        if mine != other_value and None not in (mine, other_value):
-            yield f"{name} {mine!r:.200} and {other_value!r:.200}"
+        first, second = getattr(ours, name), getattr(theirs, name)
+        if None not in (first, second):
+            yield from different_values(name, first, second)
 
 
 def _result(results: Sequence[RunResult]) -> RunResult:

@@ -18,7 +18,11 @@ from dataclasses import dataclass
 
 from draftworth.analysis.pairing import Pair
 from draftworth.analysis.ratios import cost_amounts
+from draftworth.analysis.statistics import Estimate
 
+# With fewer prompts, or fewer starts of the servers, a comparison may easily have missed a kind of
+# prompt or of start, so it says how rare such a kind is.
+_MANY_DRAWN = 16
 # A request is extreme if it took more than `_LEAST_TIMES` as long for a token as usual for its
 # prompt, and if the logarithm of that factor is more than `_DEVIATIONS` robust standard deviations
 # above the median. None of 6,600 simulated runs without stalls and outliers had such a request
@@ -45,6 +49,33 @@ class Extremes:
     count: int
     times: float
     usual_pairs: tuple[Pair, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unseen:
+    """How rare an event, a kind of prompt or a kind of start must be for a comparison to miss it.
+
+    requests: an event in fewer than one of this many requests may be missed.
+    prompts, repetitions: a kind of prompt, or of start of the servers, that is rarer than 3 of this
+        many may be missed; None: so many were measured that this need not be said, or, of starts,
+        so few that the interval holds for the measured ones only.
+    """
+
+    requests: int
+    prompts: int | None
+    repetitions: int | None
+
+
+def unseen_of(ratio: Estimate) -> Unseen:
+    """Return how rare an event must be for a comparison to miss it. ratio: its cost ratio."""
+    is_of_further = ratio.holds_for_repetitions is None
+    return Unseen(
+        requests=max(1, ratio.samples // 3),
+        prompts=ratio.prompts if ratio.prompts < _MANY_DRAWN else None,
+        repetitions=ratio.repetitions
+        if is_of_further and ratio.repetitions < _MANY_DRAWN
+        else None,
+    )
 
 
 def extremes_of(pairs: Sequence[Pair], *, variant: str, baseline: str) -> Extremes | None:

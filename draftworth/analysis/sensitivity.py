@@ -59,6 +59,17 @@ class CostByShare:
         """Whether the cost ratio falls as the class's share of the traffic rises."""
         return self.ratios[SHARES[-1]].value < self.ratios[SHARES[0]].value
 
+    @property
+    def starts_cheaper(self) -> bool:
+        """Whether the variant costs less at the smallest share; without `equal`, at every share."""
+        return self.ratios[SHARES[0]].value < 1
+
+    @property
+    def is_shown_at_every_share(self) -> bool:
+        """Whether at each share the interval of the cost ratio lies on one side of 1."""
+        ends = [ratio.interval for ratio in self.ratios.values()]
+        return all(i and (i[0] < 1) == (i[1] < 1) for i in ends)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CostByPrice:

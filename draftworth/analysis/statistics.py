@@ -10,7 +10,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.clustering import Sample, Spread, spread, whole_repetitions
+from draftworth.analysis.clustering import (
+    MANY_REPETITIONS,
+    Sample,
+    Spread,
+    spread,
+    whole_repetitions,
+)
 
 CONFIDENCE = 0.95
 # A quantile has an interval if at least this many samples lie beyond it: a p99 needs 500 samples.
@@ -44,6 +50,11 @@ class Estimate:
     @property
     def interval(self) -> tuple[float, float] | None:
         return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def holds_for_repetitions(self) -> int | None:
+        """The number of repetitions that the interval holds for; None: for further ones too."""
+        return None if self.repetitions >= MANY_REPETITIONS else self.repetitions
 
     @property
     def relative_width(self) -> float | None:

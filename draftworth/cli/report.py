@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from draftworth.analysis import pooling
 from draftworth.analysis.acceptance import profile_of
 from draftworth.analysis.comparable_runs import is_same_experiment
+from draftworth.analysis.pooling import NotPooledError, pooled
 from draftworth.claims.judging import judge, read_claims
 from draftworth.claims.other_tools import tool_section
 from draftworth.cli import print_run, report_choices
@@ -16,7 +16,8 @@ from draftworth.cli.report_choices import EXAMPLES
 from draftworth.cli.report_scores import score
 from draftworth.decision import run_comparison
 from draftworth.decision.facts import RunFacts, facts_of
-from draftworth.decision.judged_anew import Choices, judged_anew
+from draftworth.decision.judged_anew import Choices
+from draftworth.decision.run_comparison import NotComparedError
 from draftworth.errors import UserInputError
 from draftworth.estimate.profile_forms import write_profile
 from draftworth.measuring.unended_runs import read_run_so_far
@@ -25,6 +26,7 @@ from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcript, Transcripts, read_transcripts
 from draftworth.report import contents
 from draftworth.report.document import Document, Section, document_lines
+from draftworth.report.run_differences import not_compared_words, not_pooled_words
 from draftworth.truth.tool_reports import recognized
 from draftworth.untrusted import one_line
 
@@ -139,13 +141,23 @@ def _document(arguments: argparse.Namespace, facts: RunFacts, transcripts: Trans
     if arguments.handover:
         return contents.handover_document(facts)
     if arguments.profile:
-        write_profile(profile_of(facts.run), arguments.profile)
+        _write_profile(facts.run, arguments.profile)
     return contents.document_of(
         facts,
         against=tuple(_against(arguments.against or (), facts)),
         scores=() if arguments.score is None else score(arguments.score, facts, transcripts),
         predictions=_predictions(arguments.runs, facts.run),
     )
+
+
+def _write_profile(run: Run, path: Path) -> None:
+    profile = profile_of(run)
+    if profile is None:
+        raise UserInputError(
+            f"--profile: given run {run.result.run_id}, allowed: a run with speculation whose "
+            "server counts tokens by chunk or its steps; of `compare`, with window=K"
+        )
+    write_profile(profile, path)
 
 
 def _against(places: Sequence[str], facts: RunFacts) -> Iterator[Section]:
@@ -158,12 +170,19 @@ def _against(places: Sequence[str], facts: RunFacts) -> Iterator[Section]:
     if runs_at := [place for place in places if place not in files]:
         other, _ = _read(runs_at, texts=False)
         _refuse_the_same_run(facts.run, other.run)
-        if not is_same_experiment(facts.run, other.run):
-            yield contents.elsewhere_section(run_comparison.elsewhere(facts, other))
-        elif changes := run_comparison.changes(facts, other):
-            yield contents.against_section(changes, facts.run, other.run)
+        try:
+            yield from _compared(facts, other)
+        except NotComparedError as error:
+            raise UserInputError(not_compared_words(error)) from error
     for file in files:
         yield tool_section(facts, recognized(Path(file)), file)
+
+
+def _compared(facts: RunFacts, other: RunFacts) -> Iterator[Section]:
+    if not is_same_experiment(facts.run, other.run):
+        yield contents.elsewhere_section(run_comparison.elsewhere(facts, other))
+    elif changes := run_comparison.changes(facts, other):
+        yield contents.against_section(changes, facts.run, other.run)
 
 
 def _refuse_with_a_list(arguments: argparse.Namespace, place: str) -> None:
@@ -244,10 +263,13 @@ def _read(
             runs.append(read_run_so_far(folder))
             if texts:
                 transcripts |= read_transcripts(folder, runs[-1].blocks)
-    run = pooling.pooled(runs)
+    try:
+        run = pooled(runs)
+    except NotPooledError as error:
+        raise UserInputError(not_pooled_words(error.why)) from error
     if choices is None:
         return facts_of(run, transcripts), transcripts
-    facts = facts_of(judged_anew(run, choices), transcripts)
+    facts = facts_of(report_choices.judged_with(run, choices), transcripts)
     return replace(facts, measured_as=run), transcripts
 
 

@@ -1,11 +1,25 @@
-"""Parses the options of `report` that replace the weights, prices and limits of a finished run."""
+"""Replaces the weights, prices and limits of a finished run by those in options of `report`.
+
+An option that cannot be parsed, or that does not fit the run, is refused in words.
+"""
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from draftworth.cli.arguments import positive_number
-from draftworth.decision.judged_anew import LIMITS, Choices
+from draftworth.decision.judged_anew import (
+    LIMITS,
+    Choices,
+    IsSearch,
+    NamedChoice,
+    NotJudgedAnewError,
+    PriceOutOfRange,
+    WhyNotJudgedAnew,
+    WrongNames,
+    judged_anew,
+)
 from draftworth.errors import UserInputError, suggestion
+from draftworth.records.run_folder import Run
 from draftworth.untrusted import one_line
 
 # The options by their names in `argparse.Namespace`, each with an example of its values.
@@ -56,6 +70,59 @@ def choices_of(arguments: argparse.Namespace) -> Choices | None:
     )
 
 
+def judged_with(run: Run, choices: Choices) -> Run:
+    """Return the run with the chosen values; UserInputError: they do not fit the run."""
+    try:
+        return judged_anew(run, choices)
+    except NotJudgedAnewError as error:
+        raise UserInputError(_refusal_words(error.why)) from error
+
+
+def _refusal_words(why: WhyNotJudgedAnew) -> str:
+    match why:
+        case IsSearch(run_id=run_id):
+            return (
+                f"RUN: given {one_line(run_id)}, which is a search, allowed: a run without one "
+                "with --weights, --usd-per-hour or --limit; next: measure its best candidate in an "
+                "experiment of its own, and judge that"
+            )
+        case WrongNames():
+            option, allowed = _NAMED[why.of]
+            steps = (
+                *(f"leave out {_printed(name)}" for name in why.unknown),
+                *(f"add {_printed(name)}=NUMBER" for name in why.missing),
+            )
+            return (
+                f"{option}: given {_listed(why.chosen)}, allowed: {allowed} "
+                f"({_listed(why.allowed) or 'this run has none'}); next: {', '.join(steps)}"
+            )
+        case PriceOutOfRange():
+            least, most = why.least_usd_per_hour, why.most_usd_per_hour
+            return (
+                f"--usd-per-hour: given {_printed(why.variant)}={why.usd_per_hour:g}, allowed: "
+                f"{least:g} to {most:g}, beside the other prices of this run; next: give a price "
+                "in that range"
+            )
+
+
+# By what is chosen: the option, and for which names it must give a value.
+_NAMED: Mapping[NamedChoice, tuple[str, str]] = {
+    "weight": ("--weights", "a weight of every prompt class measured and of no other"),
+    "usd_per_hour": (
+        "--usd-per-hour",
+        "prices of the run's servers, at least of those that have none",
+    ),
+}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(_printed, names))
+
+
+def _printed(name: str) -> str:
+    return one_line(name, characters=80)
+
+
 def option_words(arguments: argparse.Namespace) -> list[str]:
     """Return the options as command-line words, to print a command that repeats the choices."""
     return [
@@ -94,7 +161,7 @@ def _values(
     """
     flag, values = f"--{option.replace('_', '-')}", {}
     for name, text in _pairs(flag, getattr(arguments, option) or (), EXAMPLES[option]):
-        printed = one_line(name, characters=80)
+        printed = _printed(name)
         if name in values:
             raise UserInputError(
                 f"{flag}: given {printed} twice, allowed: each name once; next: leave one out"

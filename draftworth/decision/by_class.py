@@ -40,6 +40,11 @@ class ByClass:
     servers: int | None
 
     @property
+    def is_shown_to_be_cheaper(self) -> bool:
+        """Whether serving by class is shown to cost less than `alone`, by however little."""
+        return self.servers is not None
+
+    @property
     def is_shown_to_save(self) -> bool:
         """Whether serving by class is shown to cost less than `alone`, by a factor above 1.05."""
         high = self.ratio_to_alone.high

@@ -5,16 +5,14 @@ and a report computes everything from these as it does from a run's own values.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from draftworth.decision.facts import RunFacts, weights_of
-from draftworth.errors import UserInputError
 from draftworth.metrics.definitions import SECONDS_PER_HOUR, slot_usd_per_second
-from draftworth.records.results import CONTROL, Limits, Price, RunResult
+from draftworth.records.results import AMOUNT, CONTROL, Limits, Price, RunResult
 from draftworth.records.run_folder import Run
-from draftworth.untrusted import one_line
 
 # By a limit's name in experiment files: its field in `Limits`, and the factor from the field's unit
 # (seconds, share) to the unit in the name (milliseconds, percent).
@@ -24,6 +22,9 @@ LIMITS: Mapping[str, tuple[str, float]] = {
     "e2e_p95_ms": ("e2e_p95_s", 1e3),
     "failures_percent": ("failed_share", 100.0),
 }
+
+# What is chosen for a name of the run: the weight of a class, or the price of a server.
+NamedChoice = Literal["weight", "usd_per_hour"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,19 +58,65 @@ class ChosenValue:
     instead_of: float | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class IsSearch:
+    """The run is a search.
+
+    It has chosen what to measure, and when to end, by its own weights and prices. With others it
+    would have measured other candidates.
+    """
+
+    run_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrongNames:
+    """The names of classes or servers that values were chosen for are not those of the run.
+
+    of: what was chosen. chosen: the names that it was chosen for. allowed: the names that the run
+        has. unknown: those in `chosen` that are not allowed. missing: those that are needed and not
+        in `chosen`: all classes, and the servers that have no price.
+    """
+
+    of: NamedChoice
+    chosen: tuple[str, ...]
+    allowed: tuple[str, ...]
+    unknown: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceOutOfRange:
+    """The price of a variant's server is too far from that of a node to be recorded beside it.
+
+    usd_per_hour: in US dollars per hour. least_usd_per_hour, most_usd_per_hour: the lowest and the
+        highest price that can be recorded.
+    """
+
+    variant: str
+    usd_per_hour: float
+    least_usd_per_hour: float
+    most_usd_per_hour: float
+
+
+WhyNotJudgedAnew = IsSearch | WrongNames | PriceOutOfRange
+
+
+class NotJudgedAnewError(Exception):
+    """Raised if the chosen values do not fit a run. `cli/report_choices.py` has the words."""
+
+    def __init__(self, why: WhyNotJudgedAnew) -> None:
+        super().__init__(why)
+        self.why = why
+
+
 def judged_anew(run: Run, choices: Choices) -> Run:
-    """Return the run with the chosen values; raise UserInputError if they do not fit the run.
+    """Return the run with the chosen values; raise NotJudgedAnewError if they do not fit the run.
 
     They do not fit if they name other classes or servers than the run's, or if the run is a search.
     """
-    # A search has chosen what to measure, and when to end, by its own weights and prices. With
-    # others it would have measured other candidates.
     if run.search:
-        raise UserInputError(
-            f"RUN: given {one_line(run.result.run_id)}, which is a search, allowed: a run without "
-            "one with --weights, --usd-per-hour or --limit; next: measure its best candidate in "
-            "an experiment of its own, and judge that"
-        )
+        raise NotJudgedAnewError(IsSearch(run_id=run.result.run_id))
     result = run.result
     limits = {LIMITS[name][0]: value / LIMITS[name][1] for name, value in choices.limits.items()}
     return replace(
@@ -103,72 +150,66 @@ def as_paid(facts: RunFacts) -> RunResult:
 def _weights(run: Run, weights: Mapping[str, float]) -> Mapping[str, float]:
     """Return the class weights divided by their sum; empty if none were given.
 
-    Raise UserInputError if they are not of exactly the classes that the run measured.
+    Raise NotJudgedAnewError if they are not of exactly the classes that the run measured.
     """
-    classes = dict.fromkeys(block.prompt_class for block in run.blocks)
-    if weights and weights.keys() != classes.keys():
-        _refuse(
-            "weights", weights, classes, "a weight of every prompt class measured and of no other"
-        )
+    if not weights:
+        return {}
+    classes = [*dict.fromkeys(block.prompt_class for block in run.blocks)]
+    _check_names("weight", weights, allowed=classes, needed=classes)
     total = math.fsum(weights.values())
-    return {name: weights[name] / total for name in classes} if weights else {}
+    return {name: weights[name] / total for name in classes}
 
 
 def _price(result: RunResult, usd_per_hour: Mapping[str, float]) -> Price | None:
     """Return the run's price, changed so that servers cost what `usd_per_hour` says.
 
-    The price of a node stays the same, and the servers' shares of it change; if the run has no
-    price, a node costs as much as all servers together. Raise UserInputError if `usd_per_hour`
-    names other servers than the run's, lacks a server to which the run gives no price, or has a
-    price whose share of the node's price is out of the range that `Price` allows.
+    The price of a node stays the same, and the servers' shares of it change. A share may be above
+    1, because the question may be about a server on another, dearer node. If the run has no price,
+    a node costs as much as all servers together. Raise NotJudgedAnewError if `usd_per_hour` names
+    other servers than the run's, lacks a server to which the run gives no price, or has a price
+    that no `Price` can hold.
     """
     if not usd_per_hour:
         return result.price
     price, priced = result.price, _usd_per_hour(result)
     servers = [name for name in result.variants if name != CONTROL]
-    needed = {name for name in servers if name not in priced}
-    if not needed <= usd_per_hour.keys() <= {*servers}:
-        why = "prices of the run's servers, at least of those that have none"
-        _refuse("usd-per-hour", usd_per_hour, servers, why, needed=needed)
+    needed = [name for name in servers if name not in priced]
+    _check_names("usd_per_hour", usd_per_hour, allowed=servers, needed=needed)
     if price is None or not price.usd_per_node_hour:
-        # Without a node's price, all servers together count as one node.
+        # Without a node's price, all servers together count as one node. Nobody reads the day and
+        # the source of this price, because a report has those of the price that was paid.
         total = math.fsum(usd_per_hour.values())
-        price = Price(
-            usd_per_node_hour=total, as_of="", source="given by hand", node_shares={}, nodes=1
-        )
+        price = Price(usd_per_node_hour=total, as_of="", source="", node_shares={}, nodes=1)
     shares = {name: usd / price.usd_per_node_hour for name, usd in usd_per_hour.items()}
-    try:
-        return replace(price, node_shares={**price.node_shares, **shares})
-    except ValueError as error:
-        raise UserInputError(
-            f"--usd-per-hour: {error}, as parts of the run's node at "
-            f"{price.usd_per_node_hour:g} USD an hour; next: give prices of every server"
-        ) from error
+    for name, share in shares.items():
+        if not AMOUNT.least <= share <= AMOUNT.most:
+            raise NotJudgedAnewError(
+                PriceOutOfRange(
+                    variant=name,
+                    usd_per_hour=usd_per_hour[name],
+                    least_usd_per_hour=AMOUNT.least * price.usd_per_node_hour,
+                    most_usd_per_hour=AMOUNT.most * price.usd_per_node_hour,
+                )
+            )
+    return replace(price, node_shares={**price.node_shares, **shares})
 
 
-def _refuse(
-    option: str,
-    chosen: Collection[str],
-    names: Collection[str],
-    why: str,
-    needed: Collection[str] | None = None,
+def _check_names(
+    of: NamedChoice, chosen: Collection[str], *, allowed: Sequence[str], needed: Sequence[str]
 ) -> None:
-    """Raise UserInputError that says which names in `chosen` to leave out, and which to add.
-
-    option: the command-line option. names: the names that are allowed. why: what is allowed, in
-    words. needed: the names that may not be missing; None: all of `names`.
-    """
-    missing = [name for name in (names if needed is None else needed) if name not in chosen]
-    other = [name for name in chosen if name not in names]
-    steps = [f"leave out {name}" for name in other] + [f"add {name}=NUMBER" for name in missing]
-    raise UserInputError(
-        f"--{option}: given {_listed(chosen)}, allowed: {why} "
-        f"({_listed(names) or 'this run has none'}); next: {_listed(steps)}"
-    )
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(one_line(name, characters=80) for name in names)
+    """Raise NotJudgedAnewError if a name in `chosen` is not allowed, or a needed one is missing."""
+    unknown = tuple(name for name in chosen if name not in allowed)
+    missing = tuple(name for name in needed if name not in chosen)
+    if unknown or missing:
+        raise NotJudgedAnewError(
+            WrongNames(
+                of=of,
+                chosen=tuple(chosen),
+                allowed=tuple(allowed),
+                unknown=unknown,
+                missing=missing,
+            )
+        )
 
 
 def _usd_per_hour(result: RunResult) -> dict[str, float]:

@@ -53,11 +53,6 @@ class Ladder:
     has_price: bool
 
     @property
-    def label(self) -> str:
-        length = "" if self.input_tokens is None else f" of {self.input_tokens:,} input tokens"
-        return f"{self.traffic}{length}"
-
-    @property
     def speculative(self) -> tuple[str, ...]:
         return tuple(name for name in self.variants[1:] if name != AS_SHIPPED)
 
@@ -87,8 +82,6 @@ class Contexts:
     @property
     def traffic(self) -> str:
         return self.ladders[0].traffic
-
-    label = traffic
 
     @property
     def speculative(self) -> tuple[str, ...]:

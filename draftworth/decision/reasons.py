@@ -5,19 +5,42 @@ in `analysis/doubts.py`.
 """
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from draftworth.analysis.doubts import LatencyAtLimit, NotBelieved, NotComparable, NotTheTargets
-from draftworth.analysis.statistics import Estimate
+
+
+class CostPlace(Enum):
+    """Where the interval of a cost ratio (variant / baseline) lies.
+
+    Costs within a factor of `verdict.INDIFFERENCE` count as equal.
+    """
+
+    HIGHER = auto()
+    """The whole interval is above the costs that count as equal."""
+    LOWER = auto()
+    """The whole interval is below the costs that count as equal."""
+    EQUAL = auto()
+    """The whole interval is within the costs that count as equal."""
+    BESIDE_ONE = auto()
+    """The interval is on one side of 1, but only a part of it is beyond what counts as equal."""
+    AROUND_ONE = auto()
+    """The interval contains 1, and a part of it is beyond what counts as equal."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CostDecides:
     """The verdict follows from the interval of the cost ratio (variant / baseline).
 
-    The interval is on one side of 1, close around 1, or too wide to decide.
+    low, high: the ends of the interval. place: where the interval lies.
+    repetitions: number of repetitions for which the interval holds; None: it holds for further ones
+        too.
     """
 
-    cost_ratio: Estimate
+    low: float
+    high: float
+    place: CostPlace
+    repetitions: int | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,13 +3,19 @@
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from draftworth.analysis.comparable_runs import differences, different_work, few, loads_of
+from draftworth.analysis.comparable_runs import (
+    Difference,
+    differences,
+    different_work,
+    loads_of,
+)
 from draftworth.analysis.pairing import Traffic, paired, samples_of
 from draftworth.analysis.ratios import LogRatio, cost_amounts, log_cost_ratio, log_of_traffic
 from draftworth.analysis.statistics import Estimate, interval_of
-from draftworth.decision.facts import RunFacts, weights_of
-from draftworth.errors import UserInputError
+from draftworth.analysis.summary import Group
+from draftworth.decision.facts import GroupFacts, RunFacts, weights_of
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.metrics.definitions import slot_usd_per_second
 from draftworth.records.load_shapes import Load
@@ -19,6 +25,27 @@ from draftworth.records.run_folder import Run
 # Two runs did not do the same work if the mean lengths of their prompts or outputs differ by more
 # than this share.
 ALIKE = 0.05
+
+
+class NotComparedError(Exception):
+    """Raised if two runs cannot be compared. `report/run_differences.py` has the words.
+
+    first, second: the ids of the runs. of_one_experiment: whether they were to be compared as runs
+    of one experiment (`changes`), not as runs of the same work (`elsewhere`).
+    """
+
+    def __init__(
+        self,
+        facts: RunFacts,
+        other: RunFacts,
+        differences: Sequence[Difference],
+        *,
+        of_one_experiment: bool,
+    ) -> None:
+        self.first, self.second = (f.run.result.run_id for f in (facts, other))
+        self.differences = tuple(differences)
+        self.of_one_experiment = of_one_experiment
+        super().__init__(self.first, self.second, self.differences)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,32 +106,59 @@ class Across:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LoadsOfOneRun:
+    """Loads that only one of two runs measured, so they are not compared."""
+
+    loads: frozenset[Load]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokensNotCounted:
+    """The tokens of prompts or of outputs in a group are counted by at most one run's server."""
+
+    group: Group
+    of: Literal["prompts", "outputs"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthsDiffer:
+    """The mean lengths of the prompts or of the outputs in a group differ between two runs.
+
+    first, second: the mean number of tokens in each run, by the baseline's server.
+    """
+
+    group: Group
+    of: Literal["prompts", "outputs"]
+    first: float
+    second: float
+
+
+# What is not alike in the work of two runs that can be compared all the same.
+Unlike = LoadsOfOneRun | TokensNotCounted | LengthsDiffer
+
+
+@dataclass(frozen=True, kw_only=True)
 class Elsewhere:
     """A run compared with another run that sent the same prompts to another engine or device.
 
     rows: comparisons of variants; those in the traffic mix are first, then those in each class.
-    unlike: sentences on differences in the work of the two runs.
+    unlike: differences in the work of the two runs.
     """
 
     run: Run
     other: Run
     rows: tuple[Across, ...]
-    unlike: tuple[str, ...]
+    unlike: tuple[Unlike, ...]
 
 
 def elsewhere(facts: RunFacts, other: RunFacts) -> Elsewhere:
     """Compare every variant of a run with every variant of a run on another engine or device.
 
-    Raise UserInputError if the runs share no load, if they differ in temperature, or if they
+    Raise NotComparedError if the runs share no load, if they differ in temperature, or if they
     measured different cases at a load that both have.
     """
-    different = list(different_work(facts.run, other.run))
-    if different:
-        raise UserInputError(
-            f"--against: {facts.run.result.run_id} and {other.run.result.run_id} cannot be "
-            f"compared: {'; '.join(different)}. Measure both with the same prompts, loads and "
-            "temperature"
-        )
+    if different := [*different_work(facts.run, other.run)]:
+        raise NotComparedError(facts, other, different, of_one_experiment=False)
     loads = loads_of(facts.run) & loads_of(other.run)
     rows = (
         _across((facts.run, other.run), traffic, ours, theirs)
@@ -160,40 +214,40 @@ def _log_cost(run: Run, traffic: Traffic, variant: str) -> LogRatio | None:
     return log_cost.times(1 / in_flight) if log_cost else None
 
 
-def _unlike(facts: RunFacts, other: RunFacts, loads: set[Load]) -> Iterator[str]:
+def _unlike(facts: RunFacts, other: RunFacts, loads: set[Load]) -> Iterator[Unlike]:
     if alone := loads_of(facts.run) ^ loads_of(other.run):
-        yield f"{few({load.label for load in alone})}: of one run alone, and not compared"
-    groups = {group.group: group for group in other.groups}
-    for group in (group for group in facts.groups if group.group.load in loads):
-        sides = (group.baseline.records, groups[group.group].baseline.records)
-        for what, field in (
-            ("prompts", "number_input_tokens"),
-            ("outputs", "number_output_tokens"),
-        ):
-            ours, theirs = (values_of(records, field) for records in sides)
-            if not (ours and theirs):
-                yield f"{group.group.label}: tokens of {what} are not counted by both servers"
-                continue
-            here, there = statistics.fmean(ours), statistics.fmean(theirs)
-            if not abs(here - there) <= ALIKE * there:
-                yield (
-                    f"{group.group.label}: {what} have {here:.0f} tokens here and {there:.0f} "
-                    "there, in the mean: it is not the same work, or not the same tokenizer"
-                )
+        yield LoadsOfOneRun(loads=frozenset(alone))
+    other_groups = {group.group: group for group in other.groups}
+    for group in facts.groups:
+        if group.group.load in loads:
+            yield from _unlike_lengths(group, other_groups[group.group])
+
+
+def _unlike_lengths(
+    ours: GroupFacts, theirs: GroupFacts
+) -> Iterator[TokensNotCounted | LengthsDiffer]:
+    fields: dict[Literal["prompts", "outputs"], str] = {
+        "prompts": "number_input_tokens",
+        "outputs": "number_output_tokens",
+    }
+    for of, field in fields.items():
+        lengths = [values_of(group.baseline.records, field) for group in (ours, theirs)]
+        if not all(lengths):
+            yield TokensNotCounted(group=ours.group, of=of)
+            continue
+        first, second = map(statistics.fmean, lengths)
+        if not abs(first - second) <= ALIKE * second:
+            yield LengthsDiffer(group=ours.group, of=of, first=first, second=second)
 
 
 def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
     """Compare each variant that two runs of one experiment share, in each class at each load.
 
-    Raise UserInputError if the runs differ in experiment, baseline, temperature, classes, cases or
-    loads, or if they share no speculative variant.
+    Raise NotComparedError if the runs differ in experiment, baseline, temperature, classes, cases
+    or loads, or if they share no speculative variant.
     """
-    differing = list(differences(facts.run, other.run))
-    if differing:
-        raise UserInputError(
-            f"--against: {facts.run.result.run_id} and {other.run.result.run_id} cannot be "
-            f"compared: {'; '.join(differing)}. Give two runs of the same experiment file"
-        )
+    if different := [*differences(facts.run, other.run)]:
+        raise NotComparedError(facts, other, different, of_one_experiment=True)
     compared = []
     other_variants = {
         (g.group, v.name): (v, g.baseline) for g in other.groups for v in g.speculative

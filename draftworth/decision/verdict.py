@@ -22,6 +22,7 @@ from draftworth.analysis.pairing import Pair, Traffic, counting, paired, weighte
 from draftworth.analysis.plausibility import why_not_believed
 from draftworth.decision.reasons import (
     CostDecides,
+    CostPlace,
     KeepsLimits,
     LimitDecides,
     NoCostAtRate,
@@ -148,16 +149,33 @@ def judge(cost_ratio: statistics.Estimate | None, check: LimitCheck) -> tuple[Ju
         return Judgement.INCONCLUSIVE, NoTokens()
     if cost_ratio.interval is None:
         return Judgement.INCONCLUSIVE, TooFewPrompts()
-    (low, high), reason = cost_ratio.interval, CostDecides(cost_ratio=cost_ratio)
-    if low > 1 + INDIFFERENCE:
-        return Judgement.MORE_EXPENSIVE, reason
-    if check.latency:
+    low, high = cost_ratio.interval
+    place = _place_of(low, high)
+    if check.latency and place is not CostPlace.HIGHER:
         return Judgement.INCONCLUSIVE, LimitDecides(latency=check.latency)
-    if high < 1 / (1 + INDIFFERENCE):
-        return Judgement.CHEAPER, reason
-    if low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE:
-        return Judgement.NO_DIFFERENCE, reason
-    return Judgement.INCONCLUSIVE, reason
+    reason = CostDecides(
+        low=low, high=high, place=place, repetitions=cost_ratio.holds_for_repetitions
+    )
+    return _BY_COST.get(place, Judgement.INCONCLUSIVE), reason
+
+
+_BY_COST = {
+    CostPlace.HIGHER: Judgement.MORE_EXPENSIVE,
+    CostPlace.LOWER: Judgement.CHEAPER,
+    CostPlace.EQUAL: Judgement.NO_DIFFERENCE,
+}
+
+
+def _place_of(low: float, high: float) -> CostPlace:
+    """Return where the interval of a cost ratio (variant / baseline) from low to high lies."""
+    most = 1 + INDIFFERENCE
+    if low > most:
+        return CostPlace.HIGHER
+    if high < 1 / most:
+        return CostPlace.LOWER
+    if low >= 1 / most and high <= most:
+        return CostPlace.EQUAL
+    return CostPlace.AROUND_ONE if low <= 1 <= high else CostPlace.BESIDE_ONE
 
 
 def clears(

@@ -91,8 +91,8 @@ Seconds = Annotated[float, Between(MIN_SECONDS, MAX_SECONDS, or_zero=True)]
 Count = Annotated[int, Between(0)]
 Positive = Annotated[int, Between(1)]
 _MOST = 2.0**64
-_AMOUNT = Between(MIN_SECONDS, _MOST, or_zero=True)
-Amount = Annotated[float, _AMOUNT]
+AMOUNT = Between(MIN_SECONDS, _MOST, or_zero=True)
+Amount = Annotated[float, AMOUNT]
 _ROUNDING = 1e-6
 
 # The limits for sampled outputs: vLLM replaces a lower temperature by its own minimum, and OpenAI's
@@ -363,7 +363,7 @@ class Price(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         for variant, share in self.node_shares.items():
-            _AMOUNT.check(f"node_shares.{variant:.60}", share)
+            AMOUNT.check(f"node_shares.{variant:.60}", share)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,6 +83,16 @@ class CostInterval:
     low: float
     high: float
 
+    @property
+    def is_lower(self) -> bool | None:
+        """Whether the cost is shown to be lower (True) or higher (False) than the baseline's.
+
+        None: neither is shown.
+        """
+        if self.high < 1:
+            return True
+        return False if self.low > 1 else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateResult(Checked):

@@ -6,6 +6,7 @@ from draftworth.analysis.answering_model import other_names
 from draftworth.analysis.checks import ACCEPTANCE_TOLERANCE, SERVER_TOLERANCE, AcceptanceCheck
 from draftworth.analysis.control import noise_floor
 from draftworth.analysis.likelihood_check import judged_variants
+from draftworth.analysis.output_differences import BesideControl
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import cached_share, groups_of, wrong_input_tokens
@@ -156,7 +157,11 @@ def _answers(facts: RunFacts) -> Iterator[str]:
 
 def _different_outputs(label: str, comparison: Comparison) -> Iterator[str]:
     share, likeness = comparison.identical_share, comparison.likeness
-    if share is None or share == 1 or (likeness and likeness.word == "as alike"):
+    if (
+        share is None
+        or share == 1
+        or (likeness and likeness.beside_control is BesideControl.AS_ALIKE)
+    ):
         return
     same = f"{label}: {share:.1%} of the outputs are the baseline's"
     if likeness is None:
@@ -169,7 +174,8 @@ def _different_outputs(label: str, comparison: Comparison) -> Iterator[str]:
     equal = f"{same}, and {control:.1%} of those of a second server without speculation"
     more = "they differ more than two servers without speculation do, as right ones may by rounding"
     unclear = "whether they differ more than two servers without speculation do cannot be told"
-    yield f"{equal}: {more if likeness.word == 'differs more' else unclear}. {_LET_READ}"
+    differs_more = likeness.beside_control is BesideControl.DIFFERS_MORE
+    yield f"{equal}: {more if differs_more else unclear}. {_LET_READ}"
 
 
 _LET_READ = (

@@ -353,7 +353,7 @@ def _splits(answer: Answer) -> Iterator[str]:
     """
     if split := answer.by_class:
         low, high = split.ratio_to_alone_low, split.ratio_to_alone_high
-        if low is None or high is None or high >= 1:
+        if split.servers is None or low is None or high is None:
             yield "By class: not shown to cost less than one server for all"
         else:
             near, far = outwards((low, high))

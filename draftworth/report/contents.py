@@ -25,6 +25,7 @@ from draftworth.report.handover_page import TITLE, handover_section
 from draftworth.report.likelihood_tables import predicted_sections
 from draftworth.report.other_mixes import other_mixes_sections
 from draftworth.report.plots import group_plots
+from draftworth.report.run_differences import unlike_words
 from draftworth.report.search_report import search_sections
 from draftworth.report.search_sentences import search_answer
 from draftworth.report.spending import interruption_words, spending_section
@@ -75,7 +76,7 @@ def elsewhere_section(elsewhere: Elsewhere) -> Section:
         title="Against a run of something else",
         paragraphs=(
             "This run is {}, the other one is {}.".format(*names),
-            *(f"Not alike: {sentence}." for sentence in elsewhere.unlike),
+            *(f"Not alike: {unlike_words(unlike)}." for unlike in elsewhere.unlike),
             f"Prices: {'; '.join(_prices(runs))}.",
             ABOUT["elsewhere"],
         ),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from draftworth.analysis import checks
-from draftworth.analysis.output_differences import Likeness, LikenessWord, tokens_before
+from draftworth.analysis.output_differences import BesideControl, Likeness, tokens_before
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.summary import OutputLengths, output_lengths
 from draftworth.decision.facts import QUANTILE_SHARES, GroupFacts, RunFacts, VariantFacts
@@ -244,10 +244,10 @@ def _identical_cells(comparison: Comparison) -> tuple[str, str]:
 
 # The report's words for how often a variant's outputs equal the baseline's, compared with how often
 # those of the control (a second server without speculation) do.
-_LIKENESS: Mapping[LikenessWord, str] = {
-    "as alike": "as alike as two servers without speculation",
-    "differs more": "differs more than two servers without speculation",
-    "cannot be told": "cannot be told",
+_LIKENESS: Mapping[BesideControl, str] = {
+    BesideControl.AS_ALIKE: "as alike as two servers without speculation",
+    BesideControl.DIFFERS_MORE: "differs more than two servers without speculation",
+    BesideControl.NOT_KNOWN: "cannot be told",
 }
 
 
@@ -256,7 +256,7 @@ def _likeness_cells(likeness: Likeness | None) -> tuple[str, str, str]:
         return MISSING, MISSING, "not checked"
     counted = f"{likeness.control_identical} of {likeness.control_compared}"
     part = words.share(likeness.control_identical / likeness.control_compared)
-    return counted, part, _LIKENESS[likeness.word]
+    return counted, part, _LIKENESS[likeness.beside_control]
 
 
 def score_sections(scores: Sequence[ScoreComparison]) -> Iterator[Section]:

@@ -134,11 +134,8 @@ def share_words(curve: CostByShare) -> str:
     """
     who, name = f"{short(curve.variant)} at {curve.traffic.load.label}", short(curve.prompt_class)
     if curve.equal is None:
-        first = next(iter(curve.ratios.values()))
-        ends = [ratio.interval for ratio in curve.ratios.values()]
-        is_shown = all(i and (i[0] < 1) == (i[1] < 1) for i in ends)
-        less = "less" if first.value < 1 else "more"
-        unproven = "" if is_shown else " (not shown for each)"
+        less = "less" if curve.starts_cheaper else "more"
+        unproven = "" if curve.is_shown_at_every_share else " (not shown for each)"
         return f"{who} costs {less} per token whatever the share of {name}{unproven}"
     least = "least" if curve.falls else "most"
     share = share_percent(curve.equal.value, curve.equal.low, curve.equal.high)

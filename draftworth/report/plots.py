@@ -17,6 +17,7 @@ from draftworth.metrics import definitions
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, Metric
 from draftworth.records.results import values_of
 from draftworth.report.drawing import Plot, legend, look, short, themed
+from draftworth.report.sentences import ladder_words
 from draftworth.report.words import FINDINGS, INTERVAL, change, ratio
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def ladder_plot(ladder: Ladder, suffix: str) -> Plot:
     unit = "US dollars" if ladder.has_price else "hours of a server"
     return Plot(
         name=f"over-concurrency-{suffix}",
-        title=f"{short(ladder.label)}: {reaches}",
+        title=f"{short(ladder_words(ladder))}: {reaches}",
         caption=f"Above: {unit} for a million output tokens, bars: the baseline's x the ends of "
         f"the cost ratio's {INTERVAL}. Below: the median ITL of each class, weighted like its "
         "tokens. Lines join what was measured; between two loads nothing was.",
@@ -102,7 +103,7 @@ def overview_plots(facts: RunFacts) -> Iterator[Plot]:
         yield _cost_plot(costs)
     for ladder in facts.ladders:
         if len(ladder.rungs) > 1:
-            yield ladder_plot(ladder, _slug(ladder.label))
+            yield ladder_plot(ladder, _slug(ladder_words(ladder)))
     if predicted := [(v, b) for v in facts.speculative if (b := v.break_even)]:
         yield _tokens_per_step_plot(predicted)
 

@@ -4,11 +4,12 @@ import math
 from fractions import Fraction
 
 from draftworth.analysis import doubts
-from draftworth.analysis.clustering import MANY_REPETITIONS, MIN_PROMPTS
+from draftworth.analysis.clustering import MIN_PROMPTS
 from draftworth.analysis.likelihood_check import AnswersCheck, DiffersSooner
 from draftworth.analysis.limits import LIMIT_REQUESTS, MAX_EXCLUDED_SHARE
-from draftworth.analysis.statistics import Estimate, interval_of
+from draftworth.analysis.statistics import interval_of
 from draftworth.decision import reasons
+from draftworth.decision.reasons import CostPlace
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.errors import counted
 from draftworth.records import likelihoods
@@ -35,8 +36,8 @@ def reason_words(comparison: Comparison) -> str:
 def words_of(reason: reasons.Reason) -> str:
     """Return the reason for a judgement as a clause without a full stop."""
     match reason:
-        case reasons.CostDecides(cost_ratio=ratio):
-            return _cost_words(ratio)
+        case reasons.CostDecides():
+            return _cost_words(reason)
         case reasons.LimitDecides(latency=latency):
             return latency_words(latency)
         case reasons.NoTokens():
@@ -58,18 +59,20 @@ def words_of(reason: reasons.Reason) -> str:
             return not_comparable_words(reason)
 
 
-def _cost_words(ratio: Estimate) -> str:
-    if ratio.interval is None:
-        return "the cost of a token has no interval"
-    (low, high), where = ratio.interval, _which_repetitions(ratio)
-    if low > 1 + INDIFFERENCE:
-        return f"a token costs at least {_sure(low)} more{where}"
-    if high < 1 / (1 + INDIFFERENCE):
-        return f"a token costs at least {_sure(high)} less{where}"
-    if low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE:
-        return f"a token costs the same to {INDIFFERENCE:.0%} either way{where}"
-    equal = "" if low <= 1 <= high else f": up to {INDIFFERENCE:.0%} counts as no difference"
-    return f"{spoken_changes((low, high))}{where} does not decide it{equal}"
+def _cost_words(reason: reasons.CostDecides) -> str:
+    where = _which_repetitions(reason.repetitions)
+    match reason.place:
+        case CostPlace.HIGHER:
+            return f"a token costs at least {_sure(reason.low)} more{where}"
+        case CostPlace.LOWER:
+            return f"a token costs at least {_sure(reason.high)} less{where}"
+        case CostPlace.EQUAL:
+            return f"a token costs the same to {INDIFFERENCE:.0%} either way{where}"
+        case CostPlace.BESIDE_ONE | CostPlace.AROUND_ONE:
+            is_beside = reason.place is CostPlace.BESIDE_ONE
+            equal = f": up to {INDIFFERENCE:.0%} counts as no difference" if is_beside else ""
+            ends = spoken_changes((reason.low, reason.high))
+            return f"{ends}{where} does not decide it{equal}"
 
 
 def _sure(end: float) -> str:
@@ -80,12 +83,11 @@ def _sure(end: float) -> str:
     return f"{abs(math.trunc(100 * (Fraction(end) - 1)))}%"
 
 
-def _which_repetitions(ratio: Estimate) -> str:
-    """Say for which repetitions an interval holds; empty if it holds for further ones too."""
-    if ratio.repetitions >= MANY_REPETITIONS:
+def _which_repetitions(repetitions: int | None) -> str:
+    """Say for how many repetitions an interval holds; empty if it holds for further ones too."""
+    if repetitions is None:
         return ""
-    several = f" in these {ratio.repetitions} repetitions"
-    return " in this run" if ratio.repetitions < 2 else several
+    return " in this run" if repetitions < 2 else f" in these {repetitions} repetitions"
 
 
 def latency_words(latency: doubts.LatencyAtLimit) -> str:
@@ -101,7 +103,7 @@ def latency_words(latency: doubts.LatencyAtLimit) -> str:
         )
     low, high = latency.p95.interval
     ends = f"{low * 1e3:.1f} to {high * 1e3:.1f} ms, {limit}"
-    more = "" if low > latency.limit_s else ": measure more requests"
+    more = "" if latency.is_kept is False else ": measure more requests"
     return f"{what} is {ends}{more}"
 
 
@@ -160,10 +162,10 @@ def answers_words(check: AnswersCheck) -> str:
         return ""
     unknown = "whether its answers are the target's is not known"
     problem = unknown if check.is_the_targets is None else "its answers are not the target's"
-    return f"{check.variant}: {problem}: {_evidence_words(check.evidence)}"
+    return f"{check.variant}: {problem}: {_evidence_words(check, check.evidence)}"
 
 
-def _evidence_words(evidence: likelihoods.ModelsCheck | DiffersSooner) -> str:
+def _evidence_words(check: AnswersCheck, evidence: likelihoods.ModelsCheck | DiffersSooner) -> str:
     match evidence:
         case likelihoods.Likelihood():
             less = "less" if evidence.deviation < 0 else "more"
@@ -179,7 +181,7 @@ def _evidence_words(evidence: likelihoods.ModelsCheck | DiffersSooner) -> str:
                 f"below its most likely one; a near tie: {likelihoods.NEAR_TIE_NATS:g})"
             )
         case likelihoods.DraftLikelihood():
-            return _draft_words(evidence)
+            return _draft_words(evidence, is_told=check.is_the_targets is not None)
         case DiffersSooner():
             control = "those of a second server without speculation"
             floor = control if evidence.of_control else "the baseline's own repeats"
@@ -191,7 +193,7 @@ def _evidence_words(evidence: likelihoods.ModelsCheck | DiffersSooner) -> str:
             )
 
 
-def _draft_words(evidence: likelihoods.DraftLikelihood) -> str:
+def _draft_words(evidence: likelihoods.DraftLikelihood, *, is_told: bool) -> str:
     low, high = evidence.low, evidence.high
     prompts = f"{counted(evidence.prompts, 'prompt')} of {evidence.prompt_class}"
     if low is None or high is None:
@@ -200,4 +202,4 @@ def _draft_words(evidence: likelihoods.DraftLikelihood) -> str:
         f"under {evidence.draft} their tokens are {low:+.2f} to {high:+.2f} nats beside the "
         f"baseline's ({prompts}; equal: within {likelihoods.DRAFT_MARGIN_NATS:g})"
     )
-    return f"{words}: too few prompts to tell" if low <= 0 <= high else words
+    return words if is_told else f"{words}: too few prompts to tell"

@@ -14,10 +14,10 @@ def search_answer(search: SearchResult) -> str:
     name = named(search, search.best)
     best = search.result(search.best)
     cost = best.cost
-    if cost.high < 1:
+    if cost.is_lower:
         subject = f"{name[0].upper()}{name[1:]}:"
     else:
-        pays = "pays" if cost.low > 1 else "is shown to pay"
+        pays = "pays" if cost.is_lower is False else "is shown to pay"
         subject = f"No measured candidate {pays}: with the best, {name},"
     alone = f"; its own blocks alone say {apart(best.measured.value)}" if best.measured else ""
     grounds = f"by all that was measured{alone}; {_sureness(search)}"

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from draftworth.analysis.clustering import MANY_REPETITIONS
 from draftworth.analysis.limits import RateBounds
 from draftworth.analysis.pairing import TRAFFIC_MIX
-from draftworth.analysis.rare import Extremes
+from draftworth.analysis.rare import Extremes, unseen_of
 from draftworth.analysis.repetitions import Shortfall
 from draftworth.analysis.statistics import Estimate, interval_of
 from draftworth.decision.by_class import ByClass
@@ -26,9 +25,6 @@ from draftworth.report.reason_sentences import reason_words
 from draftworth.report.search_sentences import named, search_answer
 from draftworth.untrusted import one_line
 
-# If a verdict has fewer prompts, or fewer starts of the servers, its sentence says how rare a kind
-# of prompt or start may have been missed.
-MANY_DRAWN = 16
 WITHOUT_SPECULATION = "without speculation"
 
 
@@ -223,7 +219,7 @@ def by_class_sentences(decision: Decision) -> Iterator[str]:
     yield (
         f"By class: with {mix.variant} for {served} and the baseline for {rest}, the mix at "
         f"{mix.traffic.load.label} {words.cost_phrase(ratio.value, ratio.low, ratio.high)} than "
-        f"with the baseline alone; {_saving_words(split.ratio_to_alone)} than with {alone} alone."
+        f"with the baseline alone; {_saving_words(split)} than with {alone} alone."
     )
     if split.is_shown_to_save and split.servers:
         yield (
@@ -232,13 +228,11 @@ def by_class_sentences(decision: Decision) -> Iterator[str]:
         )
 
 
-def _saving_words(ratio: Estimate) -> str:
-    ends = interval_of(ratio)
-    if ends is None:
-        return "not shown to cost less"
-    if ends[1] < 1:
+def _saving_words(split: ByClass) -> str:
+    ends = interval_of(split.ratio_to_alone)
+    if split.is_shown_to_be_cheaper and ends:
         return f"it costs {spoken_changes(ends)}"
-    return f"not shown to cost less ({spoken_changes(ends)})"
+    return f"not shown to cost less{f' ({spoken_changes(ends)})' if ends else ''}"
 
 
 def winner_to_export(facts: RunFacts) -> Winner:
@@ -351,11 +345,12 @@ def _unseen_sentence(c: Comparison) -> str:
     ratio = c.cost_ratio
     if ratio is None or not c.judgement.is_on_cost:
         return ""
-    rare = [f"an event in fewer than 1 of {max(1, ratio.samples // 3)} requests"]
-    if ratio.prompts < MANY_DRAWN:
-        rare.append(f"a kind of prompt that is rarer than 3 of {ratio.prompts}")
-    if MANY_REPETITIONS <= ratio.repetitions < MANY_DRAWN:
-        rare.append(f"a kind of start that is rarer than 3 of {ratio.repetitions}")
+    unseen = unseen_of(ratio)
+    rare = [f"an event in fewer than 1 of {unseen.requests} requests"]
+    if unseen.prompts is not None:
+        rare.append(f"a kind of prompt that is rarer than 3 of {unseen.prompts}")
+    if unseen.repetitions is not None:
+        rare.append(f"a kind of start that is rarer than 3 of {unseen.repetitions}")
     return f" A run of this size may miss {', and '.join(rare)}."
 
 
@@ -393,11 +388,18 @@ def reach_sentences(facts: RunFacts) -> Iterator[str]:
     ladders: list[Contexts | Ladder] = [*facts.contexts, *_several_rungs(facts)]
     for measured in ladders:
         for variant in measured.speculative:
-            yield f"{measured.label}, {variant}: {reach_words(measured, variant)}."
+            yield f"{ladder_words(measured)}, {variant}: {reach_words(measured, variant)}."
 
 
 def _several_rungs(facts: RunFacts) -> list[Ladder]:
     return [ladder for ladder in facts.ladders if len(ladder.rungs) > 1]
+
+
+def ladder_words(measured: Ladder | Contexts) -> str:
+    """Name the traffic and, if all its prompts have one length, that length."""
+    if isinstance(measured, Contexts) or measured.input_tokens is None:
+        return measured.traffic
+    return f"{measured.traffic} of {measured.input_tokens:,} input tokens"
 
 
 def reach_words(measured: Ladder | Contexts, variant: str) -> str:

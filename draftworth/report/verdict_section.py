@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from draftworth.analysis.clustering import MANY_REPETITIONS
-from draftworth.analysis.pairing import MANY_CASES
+from draftworth.analysis.pairing import MANY_CASES, are_drawn
 from draftworth.analysis.statistics import Estimate
 from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.ladder import Ladder
@@ -101,7 +101,7 @@ def _about_the_intervals(facts: RunFacts) -> Iterator[str]:
     few = [
         f"{name} ({len(class_cases)})"
         for name, class_cases in cases.items()
-        if len(class_cases) < MANY_CASES
+        if not are_drawn(class_cases)
     ]
     yield words.ABOUT["cost"]
     if few:

@@ -13,6 +13,7 @@ from draftworth.estimate.profile_forms import read_profile
 from draftworth.records.acceptance_profile import LIMIT_BYTES, load_profile
 from draftworth.records.codec import dump_record
 from tests.draftworth.report import runs
+from tests.support.present import present
 
 BREAK = "a\nb: 9\u2028\x1b[2J|"
 WINDOWS = [{"drafts_checked": 1, "tokens_per_step": {"value": 1.5}}]
@@ -141,7 +142,7 @@ def test_any_runs_profile_can_be_read() -> None:
         variants=(runs.BASELINE, BREAK),
         max_tokens_per_step={runs.BASELINE: 1, BREAK: 8},
     )
-    written = profile_of(run)
+    written = present(profile_of(run))
     assert load_profile(dump_record(written)) == written
     (draft,) = written.drafts
     assert (draft.draft, *draft.classes) == ("a b: 9 \\x1b[2J|",) * 2

@@ -8,6 +8,7 @@ import pytest
 
 from draftworth.analysis import output_differences
 from draftworth.analysis.clustering import Sample
+from draftworth.analysis.output_differences import BesideControl
 from draftworth.analysis.pairing import Pair
 from draftworth.decision.facts import facts_of
 from draftworth.records.transcripts import Transcript, read_transcripts
@@ -123,27 +124,27 @@ def alike(share: float, prompts: int, *, kept: float = 1.0) -> list[output_diffe
 
 
 @pytest.mark.parametrize(
-    ("found", "control", "word"),
+    ("found", "control", "beside_control"),
     [
-        (alike(1, 32), alike(1, 32), "as alike"),
+        (alike(1, 32), alike(1, 32), BesideControl.AS_ALIKE),
         # The variant's outputs are like the baseline's as often as the control's, prompt by prompt.
-        (alike(0.5, 32, kept=0.4), alike(0.5, 32, kept=0.4), "as alike"),
-        (alike(1, 32), alike(0.5, 32), "as alike"),
-        (alike(0.5, 32), alike(1, 32), "differs more"),
+        (alike(0.5, 32, kept=0.4), alike(0.5, 32, kept=0.4), BesideControl.AS_ALIKE),
+        (alike(1, 32), alike(0.5, 32), BesideControl.AS_ALIKE),
+        (alike(0.5, 32), alike(1, 32), BesideControl.DIFFERS_MORE),
         # The variant's outputs differ as often as the control's, but much earlier.
-        (alike(0.5, 64, kept=0.1), alike(0.5, 64, kept=0.9), "differs more"),
+        (alike(0.5, 64, kept=0.1), alike(0.5, 64, kept=0.9), BesideControl.DIFFERS_MORE),
         # Eight prompts are too few to show that outputs are alike, even if all are identical.
-        (alike(1, 8), alike(1, 8), "cannot be told"),
-        (alike(0.9, 32), alike(1, 32), "cannot be told"),
+        (alike(1, 8), alike(1, 8), BesideControl.NOT_KNOWN),
+        (alike(0.9, 32), alike(1, 32), BesideControl.NOT_KNOWN),
     ],
 )
 def test_outputs_are_judged_beside_two_servers_without_speculation(
     found: list[output_differences.OutputPair],
     control: list[output_differences.OutputPair],
-    word: output_differences.LikenessWord,
+    beside_control: BesideControl,
 ) -> None:
     judged = present(output_differences.likeness(found, control))
-    assert judged.word == word
+    assert judged.beside_control is beside_control
 
 
 def test_prompts_of_one_side_alone_are_not_judged() -> None:

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from draftworth.analysis.pooling import pooled
+from draftworth.analysis.pooling import NotPooledError, pooled
 from draftworth.decision.facts import facts_of
 from draftworth.decision.run_comparison import changes
-from draftworth.errors import UserInputError
 from draftworth.records.likelihoods import Likelihood
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.results import BlockResult, Limits
 from draftworth.records.run_folder import Run
 from draftworth.records.servers import ServingFacts
 from draftworth.report.reason_sentences import reason_words
+from draftworth.report.run_differences import not_pooled_words
 from tests.draftworth.report.runs import make_run, slower, with_control, with_repetitions
 from tests.support.blocks import START_UNIX_S, each_request, make_price
 from tests.support.present import present
@@ -82,9 +82,9 @@ def test_each_runs_foreign_outputs_remain_in_the_pool() -> None:
     ],
 )
 def test_a_comparison_is_advised_only_where_possible(other: Run, advised: bool) -> None:
-    with pytest.raises(UserInputError) as refused:
+    with pytest.raises(NotPooledError) as refused:
         pooled([run("one"), other])
-    assert ("--against" in str(refused.value)) is advised
+    assert ("--against" in not_pooled_words(refused.value.why)) is advised
 
 
 def test_one_run_is_itself() -> None:
@@ -138,7 +138,7 @@ def test_one_runs_control_is_the_floor_of_all() -> None:
         (run("other", limits=Limits(ttft_p95_s=1.0)), "limits "),
         (run("other", class_weights={"structured": 0.9, "open_ended": 0.1}), "weights of classes"),
         (run("other", price=make_price()), "prices "),
-        (run("other", temperature=0.7), "temperature 0.0 and 0.7"),
+        (run("other", temperature=0.7), "temperature 0 and 0.7"),
         (
             run("other", blocks=tuple(other_prompts(b) for b in make_run().blocks)),
             "prompts of structured/count: only in the first prompt-7, only in the second prompt-8",
@@ -160,9 +160,9 @@ def test_one_runs_control_is_the_floor_of_all() -> None:
     ],
 )
 def test_runs_of_other_things_are_refused_with_differences(other: Run, names: str) -> None:
-    with pytest.raises(UserInputError) as refused:
+    with pytest.raises(NotPooledError) as refused:
         pooled([run("one", serving=SERVING), other])
-    assert names in str(refused.value)
+    assert names in not_pooled_words(refused.value.why)
 
 
 def test_runs_put_together_are_compared_with_others() -> None:

@@ -9,7 +9,13 @@ from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.report.contents import document_of
 from draftworth.report.plots import overview_plots
-from draftworth.report.sentences import headline, reach_sentences, reach_words, verdict_of
+from draftworth.report.sentences import (
+    headline,
+    ladder_words,
+    reach_sentences,
+    reach_words,
+    verdict_of,
+)
 from tests.draftworth.decision.loads import blocks_at, facts_at, in_flight
 from tests.draftworth.report import runs
 from tests.support.blocks import make_price
@@ -180,7 +186,7 @@ def test_two_input_lengths_share_a_table() -> None:
     blocks = blocks_at(*loads)
     facts = runs.make_facts(runs.make_run(blocks=blocks, class_weights={"structured": 1.0}))
 
-    assert [ladder.label for ladder in facts.ladders] == [
+    assert [ladder_words(ladder) for ladder in facts.ladders] == [
         "structured of 2,000 input tokens",
         "structured of 8,000 input tokens",
     ]

@@ -1,4 +1,8 @@
-"""Only `draftworth/decision` compares judgements, so the rules of a decision are in one place."""
+"""The rules of a decision are in one place.
+
+Only `draftworth/decision` compares judgements. `draftworth/report` compares nothing with a
+threshold of `analysis` or `decision`: why something was decided is a fact that these return.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -49,3 +53,31 @@ def test_nobody_else_compares_a_judgement() -> None:
 )
 def test_a_comparison_elsewhere_would_be_seen(source: str) -> None:
     assert len(list(comparisons(source))) == 1
+
+
+def thresholds_compared(source: str) -> Iterator[str]:
+    """Yield each constant of `analysis` or `decision` that a module compares something with."""
+    tree = ast.parse(source)
+    constants = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        if node.module.startswith(("draftworth.analysis", "draftworth.decision"))
+        for alias in node.names
+        if alias.name.isupper()
+    }
+    compared = (node for node in ast.walk(tree) if isinstance(node, ast.Compare))
+    names = {part.id for c in compared for part in ast.walk(c) if isinstance(part, ast.Name)}
+    yield from sorted(names & constants)
+
+
+def test_the_report_compares_nothing_with_a_threshold() -> None:
+    files = sorted((ROOT / "draftworth" / "report").rglob("*.py"))
+    assert files
+    by_file = {f.name: [*thresholds_compared(f.read_text())] for f in files}
+    assert {name: compared for name, compared in by_file.items() if compared} == {}
+
+
+def test_a_compared_threshold_would_be_seen() -> None:
+    source = "from draftworth.decision.verdict import LIMIT\nif low > 1 + LIMIT: ..."
+    assert list(thresholds_compared(source)) == ["LIMIT"]

@@ -1,14 +1,15 @@
 """Comparisons of two runs, and runs that must not be compared."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from draftworth.decision.run_comparison import changes
-from draftworth.errors import UserInputError
+from draftworth.decision.run_comparison import NotComparedError, changes
 from draftworth.records.run_folder import Run
 from draftworth.report.contents import change_sentence
+from draftworth.report.run_differences import not_compared_words
 from tests.draftworth.report import runs
 from tests.support.present import present
 
@@ -77,5 +78,6 @@ def test_a_variant_of_one_run_is_not_compared() -> None:
 )
 def test_runs_of_different_things_are_refused(overrides: dict[str, Any], reason: str) -> None:
     other = runs.make_facts(runs.make_run(**overrides))
-    with pytest.raises(UserInputError, match=reason):
+    with pytest.raises(NotComparedError) as refused:
         changes(runs.make_facts(), other)
+    assert re.search(reason, not_compared_words(refused.value))

@@ -13,14 +13,14 @@ import pytest
 
 from draftworth.analysis.acceptance import profile_of
 from draftworth.cli import main
-from draftworth.decision.run_comparison import elsewhere
-from draftworth.errors import UserInputError
+from draftworth.decision.run_comparison import LoadsOfOneRun, NotComparedError, elsewhere
 from draftworth.metrics.definitions import COST
 from draftworth.records.acceptance_profile import load_profile
 from draftworth.records.codec import load_record
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.run_folder import Run, read_run
 from draftworth.report.brief import Answer
+from draftworth.report.run_differences import not_compared_words, unlike_words
 from tests.conftest import ROOT
 from tests.draftworth.report.pages import SNAPSHOTS
 from tests.draftworth.report.runs import BASELINE, make_facts, make_run, write_run
@@ -193,7 +193,8 @@ def test_a_load_of_one_run_is_not_compared() -> None:
     ladder = make_facts(make_run(blocks=(*make_run().blocks, *more)))
     found = elsewhere(ladder, make_facts(endpoint_run("gpu", make_run())))
     assert {row.traffic.load.label for row in found.rows} == {"c4"}
-    assert found.unlike == ("c1: of one run alone, and not compared",)
+    assert found.unlike == (LoadsOfOneRun(loads=frozenset({ConcurrencyLoad(concurrency=1)})),)
+    assert [*map(unlike_words, found.unlike)] == ["c1: of one run alone, and not compared"]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +213,8 @@ def test_a_load_of_one_run_is_not_compared() -> None:
 def test_work_of_another_size_is_told(tokens: dict[str, Any], said: str) -> None:
     blocks = tuple(each_request(b, lambda r: replace(r, **tokens)) for b in make_run().blocks)
     other = endpoint_run("gpu", make_run(blocks=blocks))
-    assert elsewhere(make_facts(), make_facts(other)).unlike[0].startswith(said)
+    unlike = elsewhere(make_facts(), make_facts(other)).unlike
+    assert unlike_words(unlike[0]).startswith(said)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -255,8 +257,9 @@ def test_sampled_outputs_are_not_checked_but_measured(
 
 def test_runs_at_two_temperatures_are_not_compared() -> None:
     other = make_facts(make_run(run_id="other", temperature=0.7, experiment="measure"))
-    with pytest.raises(UserInputError, match=r"cannot be compared: temperature 0 and 0\.7"):
+    with pytest.raises(NotComparedError) as refused:
         elsewhere(make_facts(), other)
+    assert "cannot be compared: temperature 0 and 0.7" in not_compared_words(refused.value)
 
 
 def test_a_stray_copy_changes_nothing_and_is_named(
@@ -349,6 +352,13 @@ def test_the_pages_of_several_runs_name_each(folder: Path, tmp_path: Path) -> No
             ["{folder}", "{same}", "--against", "{same}"],
             "--against: given same, which is a RUN too",
         ),
+        (
+            ["{folder}", "--against", "{sampled}"],
+            (
+                "--against: built-run and sampled cannot be compared: temperature 0 and 0.7. Give "
+                "two runs of the same experiment file"
+            ),
+        ),
     ],
 )
 def test_runs_that_cannot_be_put_together_are_refused(
@@ -360,9 +370,20 @@ def test_runs_that_cannot_be_put_together_are_refused(
 ) -> None:
     other = write_run(make_run(run_id="o", experiment="another"), tmp_path / "other")
     same = write_run(make_run(run_id="same"), tmp_path / "same")
-    places = [a.format(folder=folder, other=other, same=same) for a in arguments]
+    sampled = write_run(make_run(run_id="sampled", temperature=0.7), tmp_path / "sampled")
+    places = [a.format(folder=folder, other=other, same=same, sampled=sampled) for a in arguments]
     assert main(["report", *places]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_run_without_speculation_writes_no_profile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_run(make_run(max_tokens_per_step={}), tmp_path / "run")
+    path = tmp_path / "profile.json"
+    assert main(["report", str(folder), "--profile", str(path)]) == 2
+    assert "--profile: given run built-run, allowed: a run with spec" in capsys.readouterr().err
+    assert not path.exists()
 
 
 def test_a_runs_acceptance_is_written_as_a_profile(folder: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 
 from draftworth.cli import main
+from draftworth.cli.report_choices import judged_with
 from draftworth.decision.facts import RunFacts, facts_of
 from draftworth.decision.judged_anew import LIMITS, Choices, chosen_values, judged_anew
 from draftworth.errors import UserInputError
@@ -87,6 +88,12 @@ def test_a_cost_ratio_scales_with_one_servers_price() -> None:
     # USD for 1e6 tokens, which are 1e4 requests of 100 tokens, with four requests in flight.
     assert usd[BASELINE] == pytest.approx(1e4 * PLAIN_S / 4 * 2.5 / 3600)
     assert usd[VARIANT] == pytest.approx(1e4 * STRUCTURED_S / 4 * 5.0 / 3600)
+
+
+def test_a_server_may_cost_more_than_a_node() -> None:
+    run = make_run(price=make_price(usd_per_node_hour=2.5))
+    prices = {BASELINE: 30.0, VARIANT: 60.0}
+    assert mix_ratio(run, usd_per_hour=prices) == pytest.approx(2 * mix_ratio(make_run()))
 
 
 def test_servers_without_a_price_get_the_chosen_ones() -> None:
@@ -211,7 +218,7 @@ def test_a_failed_run_stays_without_a_decision(
 
 def test_a_search_is_not_judged_anew() -> None:
     with pytest.raises(UserInputError, match="which is a search, allowed: a run without one"):
-        judged_anew(make_search_run(), Choices(limits={"ttft_p95_ms": 40.0}))
+        judged_with(make_search_run(), Choices(limits={"ttft_p95_ms": 40.0}))
 
 
 # Options that are refused, and the messages.
@@ -295,11 +302,12 @@ def test_choices_that_do_not_fit_are_refused(
 
 def test_one_servers_price_needs_prices_of_the_run() -> None:
     with pytest.raises(UserInputError, match="next: add baseline=NUMBER"):
-        judged_anew(make_run(price=None), Choices(usd_per_hour={VARIANT: 1.0}))
+        judged_with(make_run(price=None), Choices(usd_per_hour={VARIANT: 1.0}))
 
 
 def test_an_absurd_price_is_refused_in_a_sentence() -> None:
     shares = {BASELINE: 1.0, VARIANT: 1.0}
     run = make_run(price=make_price(usd_per_node_hour=1e19, node_shares=shares))
-    with pytest.raises(UserInputError, match=r"--usd-per-hour: .*next: give prices of every"):
-        judged_anew(run, Choices(usd_per_hour={VARIANT: 1e-6}))
+    words = r"--usd-per-hour: given k7=1e-06, allowed: 10 to .*; next: give a price in that range"
+    with pytest.raises(UserInputError, match=words):
+        judged_with(run, Choices(usd_per_hour={VARIANT: 1e-6}))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.analysis.pooling import pooled
+from draftworth.analysis.pooling import NotPooledError, pooled
 from draftworth.cli import main
 from draftworth.errors import UserInputError
 from draftworth.records.run_folder import Run, read_run
@@ -13,6 +13,7 @@ from draftworth.records.search_result import Candidate, SearchResult
 from draftworth.report.contents import document_of
 from draftworth.report.document import Section, Table
 from draftworth.report.drawing import render
+from draftworth.report.run_differences import not_pooled_words
 from draftworth.report.search_report import Curve, Point, draw_curves, search_sections
 from draftworth.report.search_sentences import search_answer
 from draftworth.report.writing import markdown_of
@@ -119,8 +120,10 @@ def named_run(name: str, *, is_search: bool) -> Run:
 def test_a_search_is_never_pooled() -> None:
     for one, other in ((True, False), (False, True)):
         runs = [named_run("x", is_search=one), named_run("y", is_search=other)]
-        with pytest.raises(UserInputError, match="is a search, among several, allowed: a search"):
+        with pytest.raises(NotPooledError) as refused:
             pooled(runs)
+        words = not_pooled_words(refused.value.why)
+        assert "is a search, among several, allowed: a search" in words
     assert pooled([named_run("x", is_search=False), named_run("y", is_search=False)]).is_pool
 
 
