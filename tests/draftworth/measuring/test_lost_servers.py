@@ -32,7 +32,7 @@ class Server:
     def __init__(
         self, *dies_at: int, away_for: int = 3, healthy: bool = False, counts: bool = False
     ) -> None:
-        self.asked = 0
+        self.requests = 0
         self._dies_at = dies_at
         self._away_for = away_for
         self._healthy = healthy
@@ -47,9 +47,9 @@ class Server:
 
     def _answer(self, request: Request) -> Sequence[Step]:
         if request.method == "POST":
-            self.asked += 1
+            self.requests += 1
             self._since_start += 1
-            if self.asked in self._dies_at:
+            if self.requests in self._dies_at:
                 self._away, self._since_start = self._away_for, 0
         if self._away:
             return self._answer_away(request)
