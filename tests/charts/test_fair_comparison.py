@@ -25,7 +25,7 @@ from tests.support.experiments import DFLASH, both, on_small_nodes, put, resolve
 pytestmark = pytest.mark.synth
 
 # The end of a claim template's name: the number of the slot on its node, and a content hash.
-_OF_A_PLACE = re.compile(r"(-\d)?-[0-9a-f]{8}$")
+_PLACE_SUFFIX = re.compile(r"(-\d)?-[0-9a-f]{8}$")
 NAME_LABELS = ("app.kubernetes.io/instance", "draftworth/variant")
 
 
@@ -45,7 +45,7 @@ def what_must_be_equal(deployment: Object) -> Object:
     pod = spec["template"]["spec"]
     assert pod.pop("serviceAccountName") == home
     (claim,) = pod["resourceClaims"]
-    claim["resourceClaimTemplateName"] = _OF_A_PLACE.sub("", claim["resourceClaimTemplateName"])
+    claim["resourceClaimTemplateName"] = _PLACE_SUFFIX.sub("", claim["resourceClaimTemplateName"])
     pod["volumes"] = _without_draft(pod["volumes"])
     # The second container, which uploads graphs, is compared with all that it has.
     container, _ = pod["containers"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.measuring.blocks import MAX_LOSSES_OF_A_BLOCK
+from draftworth.measuring.blocks import MAX_LOSSES_PER_BLOCK
 from draftworth.measuring.journal import History
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.streamed_request import Client
@@ -182,9 +182,9 @@ def test_a_block_that_keeps_ending_servers_fails(tmp_path: Path) -> None:
 
     assert result.status == "failed"
     assert result.reason.startswith(
-        f"servers were lost {MAX_LOSSES_OF_A_BLOCK} times in structured-count-c2-baseline-r1"
+        f"servers were lost {MAX_LOSSES_PER_BLOCK} times in structured-count-c2-baseline-r1"
     )
-    assert len(result.interruptions) == MAX_LOSSES_OF_A_BLOCK
+    assert len(result.interruptions) == MAX_LOSSES_PER_BLOCK
 
 
 def test_a_server_that_stays_away_ends_the_run(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ WINDOWS = range(2, 11)
 BEST = "draft-k5"
 
 
-def seconds_a_token(variant: str) -> float:
+def seconds_per_token(variant: str) -> float:
     """Return a variant's seconds per token: a step takes 10 ms, and 2 ms more per drafted token."""
     if variant == "baseline":
         return 0.010
@@ -56,7 +56,7 @@ def seconds_a_token(variant: str) -> float:
 
 
 class PlantedEngine(FakeEngine):
-    """An engine whose latencies depend on the variant that a request goes to (`seconds_a_token`).
+    """An engine whose latencies depend on the variant that a request goes to (`seconds_per_token`).
 
     failing: the variant that answers every second request with an error.
     mute: the variant that does not answer the first prompt.
@@ -71,7 +71,7 @@ class PlantedEngine(FakeEngine):
             failed = make_failed_record(request_id=request.request_id, prompt_id=request.prompt.id)
             return Measured(record=failed, transcript=Transcript(request_id=failed.request_id))
         noise = hashlib.sha256(f"{request.request_id} {variant}".encode()).digest()[0] / 255 - 0.5
-        itl_s = seconds_a_token(variant) * (1 + 0.01 * noise)
+        itl_s = seconds_per_token(variant) * (1 + 0.01 * noise)
         record = make_record(
             request_id=request.request_id,
             prompt_id=request.prompt.id,
@@ -200,7 +200,7 @@ def test_what_was_expected_stands_beside_what_was_measured(whole: Whole) -> None
     assert best.measured
     assert best.predicted
     assert best.predicted.low <= best.measured.value <= best.predicted.high
-    truth = (0.05 + 100 * seconds_a_token(BEST)) / (0.05 + 100 * 0.010)
+    truth = (0.05 + 100 * seconds_per_token(BEST)) / (0.05 + 100 * 0.010)
     assert best.cost.value == pytest.approx(truth, rel=0.01)
 
 
@@ -301,7 +301,7 @@ def test_a_candidate_with_failed_requests_is_not_best(
 
 def test_a_candidate_outside_the_limits_is_not_best(healthy: StreamServer, tmp_path: Path) -> None:
     """The E2E limit leaves 1% less time for decoding than the first candidate takes."""
-    limits = Limits(e2e_p95_s=0.05 + 100 * seconds_a_token("draft-k7") * 0.99)
+    limits = Limits(e2e_p95_s=0.05 + 100 * seconds_per_token("draft-k7") * 0.99)
     spec = replace(
         search_spec(healthy.base_url),
         limits=limits,
