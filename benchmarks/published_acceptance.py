@@ -4,9 +4,9 @@
 
 `published_acceptance.json` has curves: the mean tokens per step by window, for draft heads of five
 model families. From each choice of one, two or three windows of a curve, the search's own
-`from_means` predicts the curve's other windows. For this it needs `usual_fall`, the factor by which
-acceptance falls from one drafted token of a step to the next. This factor is fitted to the other
-families, so no family predicts itself. docs/calibration.md explains the columns.
+`from_means` predicts the curve's other windows. For this it needs `usual_decay`, the factor by
+which acceptance falls from one drafted token of a step to the next. This factor is fitted to the
+other families, so no family predicts itself. docs/calibration.md explains the columns.
 """
 
 import json
@@ -25,7 +25,7 @@ from rich.table import Table
 from draftworth.records.search_result import Candidate
 from draftworth.searching.predicted_tokens_per_step import from_means
 
-# The decay factors of acceptance from which `fitted_fall` chooses.
+# The decay factors of acceptance from which `fitted_decay` chooses.
 FALLS = tuple(hundredths / 100 for hundredths in range(88, 101))
 _NORMAL_95 = 1.96
 _CLASS = "coding"
@@ -60,17 +60,17 @@ def curves() -> Mapping[str, Sequence[Curve]]:
     return by_family
 
 
-def errors(curve: Curve, *, measured: int, usual_fall: float) -> Iterator[PredictionError]:
+def errors(curve: Curve, *, measured: int, usual_decay: float) -> Iterator[PredictionError]:
     """Predict the windows of a curve from other windows of it, and yield the errors.
 
     measured: from how many other windows each is predicted; all choices of them are tried.
-    usual_fall: the factor by which acceptance falls from one drafted token of a step to the next,
+    usual_decay: the factor by which acceptance falls from one drafted token of a step to the next,
         if only one other window is known.
     """
     for windows in combinations(curve, measured):
         means = {_candidate(w): {_CLASS: curve[w]} for w in windows}
         for window in curve.keys() - set(windows):
-            prediction = from_means(_candidate(window), means, usual_fall=usual_fall)
+            prediction = from_means(_candidate(window), means, usual_decay=usual_decay)
             if prediction:
                 yield PredictionError(
                     error=math.log(prediction.tokens[_CLASS] / curve[window]),
@@ -79,8 +79,8 @@ def errors(curve: Curve, *, measured: int, usual_fall: float) -> Iterator[Predic
                 )
 
 
-def fitted_fall(left_out: str = "") -> float:
-    """Return the `usual_fall` that fits the curves of all model families but `left_out` best.
+def fitted_decay(left_out: str = "") -> float:
+    """Return the `usual_decay` that fits the curves of all model families but `left_out` best.
 
     It is the factor by which acceptance falls from one drafted token of a step to the next. With
     the best one, predictions from one measured window have the least mean absolute error.
@@ -89,8 +89,8 @@ def fitted_fall(left_out: str = "") -> float:
         curve for family, of_family in curves().items() if family != left_out for curve in of_family
     ]
 
-    def mean_error(fall: float) -> float:
-        every = (e for curve in other_curves for e in errors(curve, measured=1, usual_fall=fall))
+    def mean_error(decay: float) -> float:
+        every = (e for curve in other_curves for e in errors(curve, measured=1, usual_decay=decay))
         return fmean(abs(e.error) for e in every)
 
     return min(FALLS, key=mean_error)
@@ -102,14 +102,16 @@ def covered(errors_: Sequence[PredictionError]) -> float:
 
 
 def main() -> None:
-    """Print the table of errors; each family's `usual_fall` is fitted to the other families."""
+    """Print the table of errors; each family's `usual_decay` is fitted to the other families."""
     headings = "measured", "family", "windows", "predictions", "mean error", "bias", "worst"
     table = Table(*headings, "covers", box=SIMPLE)
-    falls = {family: fitted_fall(family) for family in curves()}
+    decays = {family: fitted_decay(family) for family in curves()}
     for measured in (1, 2, 3):
         by_family = {
             family: [
-                e for c in of_family for e in errors(c, measured=measured, usual_fall=falls[family])
+                e
+                for c in of_family
+                for e in errors(c, measured=measured, usual_decay=decays[family])
             ]
             for family, of_family in curves().items()
         }
@@ -119,7 +121,7 @@ def main() -> None:
                 some = [e for e in of_family if e.is_beyond == is_beyond]
                 table.add_row(str(measured), family, where, *_cells(some))
     Console(width=120).print(table)
-    print(f"usual fall, fitted to all families: {fitted_fall():.2f}")
+    print(f"usual decay factor, fitted to all families: {fitted_decay():.2f}")
 
 
 def _cells(some: Sequence[PredictionError]) -> tuple[str, ...]:

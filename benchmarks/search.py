@@ -51,7 +51,7 @@ BLOCKS, REQUESTS = 4, 8
 PROMPTS_DIFFER = 0.2
 # A draft head's probability of a right token is multiplied by this for each token that it has
 # drafted before in the step.
-HEAD_FALL = 0.95
+HEAD_DECAY = 0.95
 # Standard deviation of the random relative change of each window's step cost.
 UNEVEN = 0.01
 
@@ -113,7 +113,7 @@ class Kind:
         draft model, like a head, is judged only by the tokens per step of its measured windows.
     has_counters: whether the server counts the accepted tokens at each depth. Without counters only
         the mean tokens of a step are known. prompts: number of prompts in each prompt class.
-    fall: factor on a head's probability of a right token, for each earlier token of the step.
+    decay: factor on a head's probability of a right token, for each earlier token of the step.
     """
 
     name: str
@@ -124,7 +124,7 @@ class Kind:
     has_forecast: bool = False
     has_counters: bool = True
     prompts: int = PROMPTS
-    fall: float = HEAD_FALL
+    decay: float = HEAD_DECAY
 
 
 SCENARIOS_FILE = Path(__file__).with_name("scenarios.yaml")
@@ -216,7 +216,7 @@ def planted_search(scenario: Scenario, seed: int) -> SearchOutcome:
     candidates, kind = scenario.candidates, scenario.kind
     run = seed // len(SCENARIOS)
     drafted = partial(
-        _drawn, scenario.text, reads_text=kind.reads_text, prompts=kind.prompts, fall=kind.fall
+        _drawn, scenario.text, reads_text=kind.reads_text, prompts=kind.prompts, decay=kind.decay
     )
     drafts = {c.draft: drafted(c.draft, run) for c in candidates}
     new_drafts = {c.draft: drafted(c.draft, -1 - run) for c in candidates}
@@ -414,15 +414,15 @@ def _runs(hits: Mapping[str, Sequence[Sequence[bool]]]) -> Accepted:
     return {name: [of_output(output) for output in outputs] for name, outputs in hits.items()}
 
 
-def _head(text: Text, prompts: int, fall: float, rng: random.Random) -> Draft:
+def _head(text: Text, prompts: int, decay: float, rng: random.Random) -> Draft:
     """Return a random draft head, which is right less often with each further token of a step.
 
-    fall: factor on the probability of a right token for each token drafted before in the step.
+    decay: factor on the probability of a right token for each token drafted before in the step.
     """
-    falls = [fall**depth for depth in range(FIRST_WINDOW + WINDOWS)]
+    factors = [decay**depth for depth in range(FIRST_WINDOW + WINDOWS)]
 
     def accepted(places: Sequence[float], position: int) -> int:
-        drafted = zip(falls, places[position + 1 :], strict=False)
+        drafted = zip(factors, places[position + 1 :], strict=False)
         return sum(takewhile(bool, (rng.random() < p * f for f, p in drafted)))
 
     return Draft(
@@ -438,12 +438,12 @@ def _head(text: Text, prompts: int, fall: float, rng: random.Random) -> Draft:
 
 @lru_cache(maxsize=64)
 def _drawn(
-    text: Text, draft: str, run: int, *, reads_text: bool, prompts: int, fall: float
+    text: Text, draft: str, run: int, *, reads_text: bool, prompts: int, decay: float
 ) -> Draft:
     """Return a random draft for a text; equal arguments always give an equal draft.
 
     run: number of the simulated search. reads_text: whether the draft is a model, not a head.
-    prompts: number of prompts in each class. fall: factor on a head's acceptance for each further
+    prompts: number of prompts in each class. decay: factor on a head's acceptance for each further
         token of a step.
     """
     rng = random.Random(random.Random(f"{text.name}/{draft}/{run}").random())  # noqa: S311
@@ -451,15 +451,15 @@ def _drawn(
     factor = 1 if draft == "draft0" else 0.9
     of_draft = replace(text, right=tuple((n, r * factor) for n, r in text.right))
     return (
-        _draft_model(of_draft, prompts, rng) if reads_text else _head(of_draft, prompts, fall, rng)
+        _draft_model(of_draft, prompts, rng) if reads_text else _head(of_draft, prompts, decay, rng)
     )
 
 
 def outcomes(runs: int, processes: int) -> list[SearchOutcome]:
     """Run each scenario's search `runs` times in `processes` processes; return all results."""
-    of_a_text = len(SCENARIOS) // len(TEXTS)
+    scenarios_per_text = len(SCENARIOS) // len(TEXTS)
     with ProcessPoolExecutor(processes) as pool:
-        return [*pool.map(planted_search, SCENARIOS * runs, count(), chunksize=of_a_text)]
+        return [*pool.map(planted_search, SCENARIOS * runs, count(), chunksize=scenarios_per_text)]
 
 
 # By a column's heading: the function that returns what the column shows in a row of the table, from

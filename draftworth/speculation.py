@@ -62,20 +62,20 @@ def steps_of(hits: Sequence[bool], *, checked: int) -> Iterator[int]:
         position += tokens
 
 
-def expected_tokens_per_step(acceptance: float, *, checked: int, fall: float = 1.0) -> float:
+def expected_tokens_per_step(acceptance: float, *, checked: int, decay: float = 1.0) -> float:
     """Return the mean number of tokens that a step yields if it checks `checked` drafted tokens.
 
     acceptance: the probability from 0 to 1 that the target accepts the first drafted token; any
         other number raises ValueError.
-    fall: the factor by which this probability changes from each drafted token to the next. So token
-        n is accepted with probability min(1, acceptance * fall^(n - 1)), if all tokens before it
-        are. With a `fall` of 1, the result is that of Leviathan et al., equation 1.
+    decay: the factor by which this probability changes from each drafted token to the next. So
+        token n is accepted with probability min(1, acceptance * decay^(n - 1)), if all tokens
+        before it are. With a `decay` of 1, the result is that of Leviathan et al., equation 1.
     """
     if not 0 <= acceptance <= 1:
         raise ValueError(f"acceptance: given {acceptance:g}, allowed: 0 to 1")
     tokens = reached = 1.0
     for depth in range(checked):
-        reached *= min(1.0, acceptance * fall**depth)
+        reached *= min(1.0, acceptance * decay**depth)
         tokens += reached
     return tokens
 

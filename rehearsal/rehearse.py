@@ -271,8 +271,8 @@ def _with_options(
     if times is not None:
         # These are requests of the whole run. They are multiplied by the number of repetitions, so
         # that each repetition has as many as the experiment file gives the run.
-        of_a_run = ("min_requests", "max_requests")
-        counts = {name: getattr(spec.workload, name) * times for name in of_a_run}
+        per_run_keys = ("min_requests", "max_requests")
+        counts = {name: getattr(spec.workload, name) * times for name in per_run_keys}
         work = spec.workload.model_copy(update=counts)
         spec = spec.model_copy(update={"repetitions": times, "workload": work})
     return replace(experiment, spec=spec)

@@ -106,7 +106,7 @@ _PRICES = {"STANDARD_IA": "bucket_infrequent_gib"}
 LAMBDA_KEEPS = "wait: Lambda gives it back by itself, up to some tens of minutes after its function"
 # CloudFormation may cut a stack's name where it generates a resource's name from it, but keeps at
 # least this many characters.
-_LEAST_OF_A_CUT_NAME = 20
+_MIN_CUT_LENGTH = 20
 _FUNCTION_LOGS = "/aws/lambda/"
 
 # The names and values of EC2's `Filters`, by the name that `Kind.filters` uses for them.
@@ -154,7 +154,7 @@ def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
         return f"/{scope.names.cluster}/" in name
     function = name.removeprefix(_FUNCTION_LOGS)
     stack = scope.names.stack
-    cut = (stack[:length] for length in range(_LEAST_OF_A_CUT_NAME, len(stack)))
+    cut = (stack[:length] for length in range(_MIN_CUT_LENGTH, len(stack)))
     return any(of_stack(name, function) for name in (stack, *cut))
 
 

@@ -91,7 +91,7 @@ def describe(block: BlockResult) -> str:
 
 
 # If servers are lost this often in the same block, the block itself may make them fail.
-MAX_LOSSES_OF_A_BLOCK = 3
+MAX_LOSSES_PER_BLOCK = 3
 
 
 @dataclass(kw_only=True)
@@ -320,7 +320,7 @@ class Measurer:
         """Write blocks during which a server was lost into the folder of interrupted blocks.
 
         No verdict reads that folder.
-        DraftworthError: the same block was lost `MAX_LOSSES_OF_A_BLOCK` times.
+        DraftworthError: the same block was lost `MAX_LOSSES_PER_BLOCK` times.
         """
         for s in sent:
             await in_thread(self.files.write_lost, s.block, s.measured)
@@ -330,7 +330,7 @@ class Measurer:
             f"[block {sent[0].block.block}] given up, will be measured again: {reason}"
         )
         times = times_lost(self.journal.entries, subject_of(stems[0]))
-        if times >= MAX_LOSSES_OF_A_BLOCK:
+        if times >= MAX_LOSSES_PER_BLOCK:
             raise DraftworthError(
                 f"servers were lost {times} times in {subject_of(stems[0])}, which may make "
                 f"them fail; the last time: {reason}"

@@ -20,7 +20,7 @@ LIMIT_BYTES = 4 * MIB
 # Names of targets, drafts and classes go into tables, YAML and messages of one line.
 _LONGEST_NAME = 500
 _MOST_DRAFTS_CHECKED = 10**6
-_OF_AN_ESTIMATE = (
+_ESTIMATE_IS_NO_PROFILE = (
     "it is the output of `estimate --json`, which a search read before there were profiles; next: "
     "`draftworth estimate EXPERIMENT --profile FILE`, and name that file"
 )
@@ -156,5 +156,5 @@ def text_hash(output_hashes: Iterable[str]) -> str:
 def load_profile(data: bytes) -> AcceptanceProfile:
     """Parse a profile; raise RecordError if it is wrong, or is the output of `estimate --json`."""
     if b'"draft_folder"' in data:
-        raise RecordError(_OF_AN_ESTIMATE)
+        raise RecordError(_ESTIMATE_IS_NO_PROFILE)
     return load_record(AcceptanceProfile, data)

@@ -98,8 +98,8 @@ def _prices(runs: tuple[Run, Run]) -> Iterator[str]:
         price = None if run.result.of_own_servers else run.result.price
         parts = (f"{n} {s:g}" for n, s in price.node_shares.items() if s != 1) if price else ()
         shares = ", ".join(parts)
-        of_a_node = f", of a node: {shares}" if shares else ""
-        yield f"{name}, {words.price_words(run.result)}{of_a_node}"
+        share_note = f", of a node: {shares}" if shares else ""
+        yield f"{name}, {words.price_words(run.result)}{share_note}"
 
 
 def change_sentence(change_: Change) -> str:

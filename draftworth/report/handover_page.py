@@ -183,8 +183,8 @@ def _margin(at: BreakEvenAt) -> str:
         return words.MISSING
     if at.needed.high is not None and at.needed.high < 1:
         return "the servers differ in more than speculation"
-    fall = 1 - max(1.0, at.needed.value) / at.measured
-    return f"{fall:.0%}" if fall > 0 else "is below"
+    margin = 1 - max(1.0, at.needed.value) / at.measured
+    return f"{margin:.0%}" if margin > 0 else "is below"
 
 
 def _steps(facts: RunFacts) -> tuple[Table, ...]:

@@ -8,7 +8,7 @@ similar length.
 
 If a server has no counters, only the mean tokens of a step are known. Two measured windows then
 determine the acceptance of the first drafted token, and the factor by which acceptance decays from
-one drafted token of a step to the next (`fall` in the code). With one measured window, the factor
+one drafted token of a step to the next (`decay` in the code). With one measured window, the factor
 that is usual for published heads is assumed.
 """
 
@@ -34,8 +34,8 @@ FROM_TEXT = 0.005
 _COUNTED, _MEANS = (0.03, 0.06), (0.06, 0.10)
 # The factor by which acceptance decays from one drafted token of a step to the next. First the
 # usual one of published heads, then the least and the most that is fitted to two windows.
-USUAL_FALL = 0.95
-_FALLS = 0.7, 1.2
+USUAL_DECAY = 0.95
+_DECAY_RANGE = 0.7, 1.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,13 +90,13 @@ def from_means(
     candidate: Candidate,
     means: Mapping[Candidate, Mapping[str, float]],
     *,
-    usual_fall: float = USUAL_FALL,
+    usual_decay: float = USUAL_DECAY,
 ) -> Yield | None:
     """Predict a candidate's tokens per step from the mean tokens per step of its draft's windows.
 
     Returns None if no window of the draft was measured.
     means: mean tokens per step, by candidate and prompt class.
-    usual_fall: the factor by which acceptance decays from one drafted token of a step to the next,
+    usual_decay: the factor by which acceptance decays from one drafted token of a step to the next,
         assumed if only one window was measured.
     """
     near = _near(candidate, means, least=2)
@@ -104,7 +104,7 @@ def from_means(
         return None
     tokens = {
         name: _continued(
-            tuple((c.checked, means[c][name]) for c in near), candidate.checked, usual_fall
+            tuple((c.checked, means[c][name]) for c in near), candidate.checked, usual_decay
         )
         for name in means[near[0]]
     }
@@ -112,36 +112,36 @@ def from_means(
 
 
 @lru_cache(maxsize=1024)
-def _continued(means: tuple[tuple[int, float], ...], wanted: int, usual_fall: float) -> float:
+def _continued(means: tuple[tuple[int, float], ...], wanted: int, usual_decay: float) -> float:
     """Return the mean tokens of a step that checks `wanted` drafted tokens.
 
     means: (checked drafted tokens, mean tokens) of one or two measured windows. Two windows
         determine the acceptance of the first drafted token and its decay factor (see the module).
-    usual_fall: the decay factor that is assumed if only one window was measured. A factor nearer
+    usual_decay: the decay factor that is assumed if only one window was measured. A factor nearer
         to 1 is used if this one, even with an acceptance of 1 for the first drafted token, would
         yield fewer tokens than were measured.
     """
     (checked, mean), (further, other) = means[0], means[-1]
 
-    def acceptance(fall: float) -> float:
+    def acceptance(decay: float) -> float:
         def tokens(acceptance: float) -> float:
-            return expected_tokens_per_step(acceptance, checked=checked, fall=fall)
+            return expected_tokens_per_step(acceptance, checked=checked, decay=decay)
 
         return _bisected(tokens, mean, (0.0, 1.0))
 
-    def of_other(fall: float) -> float:
-        return expected_tokens_per_step(acceptance(fall), checked=further, fall=fall)
+    def of_other(decay: float) -> float:
+        return expected_tokens_per_step(acceptance(decay), checked=further, decay=decay)
 
-    def at_most(fall: float) -> float:
-        return expected_tokens_per_step(1.0, checked=checked, fall=fall)
+    def at_most(decay: float) -> float:
+        return expected_tokens_per_step(1.0, checked=checked, decay=decay)
 
     if checked != further:
-        fall = _bisected(of_other, other, _FALLS)
-    elif at_most(usual_fall) < mean:
-        fall = _bisected(at_most, mean, (usual_fall, 1.0))
+        decay = _bisected(of_other, other, _DECAY_RANGE)
+    elif at_most(usual_decay) < mean:
+        decay = _bisected(at_most, mean, (usual_decay, 1.0))
     else:
-        fall = usual_fall
-    return expected_tokens_per_step(acceptance(fall), checked=wanted, fall=fall)
+        decay = usual_decay
+    return expected_tokens_per_step(acceptance(decay), checked=wanted, decay=decay)
 
 
 def _bisected(function: Callable[[float], float], value: float, ends: tuple[float, float]) -> float:
@@ -200,9 +200,9 @@ def _tokens(longer_than: Sequence[float], checked: int) -> float:
         (times 0.5 if there is no such ratio).
     """
     parts = [*longer_than[:checked]]
-    fall = longer_than[-1] / longer_than[-2] if len(longer_than) > 1 and longer_than[-2] else 0.5
+    ratio = longer_than[-1] / longer_than[-2] if len(longer_than) > 1 and longer_than[-2] else 0.5
     while len(parts) < checked:
-        parts.append((parts[-1] if parts else 1.0) * fall)
+        parts.append((parts[-1] if parts else 1.0) * ratio)
     return 1 + math.fsum(parts)
 
 

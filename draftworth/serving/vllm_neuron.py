@@ -55,5 +55,5 @@ def _kv_blocks(experiment: NeuronExperiment) -> int:
     # the engine never uses one block of the cache. With fewer blocks, one sequence could preempt
     # another.
     serving = experiment.serving
-    of_a_sequence = -(-serving.max_model_len // BLOCK_SIZE) + 1
-    return serving.max_num_seqs * of_a_sequence + 1
+    blocks_per_sequence = -(-serving.max_model_len // BLOCK_SIZE) + 1
+    return serving.max_num_seqs * blocks_per_sequence + 1

@@ -65,7 +65,7 @@ class TimelineSpec:
     reasoning_tokens: how many of the first tokens are sent as reasoning deltas.
     keep_alive: whether comments (events without data) are sent: one at once, and one between any
         two writes.
-    chunks_a_write: how many chunks are joined to one write, which is sent when its last chunk is
+    chunks_per_write: how many chunks are joined to one write, which is sent when its last chunk is
         due; the first chunk is a write of its own.
     """
 
@@ -79,17 +79,17 @@ class TimelineSpec:
     usage: Usage = "every_chunk"
     reasoning_tokens: int = 0
     keep_alive: bool = False
-    chunks_a_write: int = 1
+    chunks_per_write: int = 1
     seed: int = 0
 
     def __post_init__(self) -> None:
         low, high = self.chunk_tokens
         first = low if self.first_chunk_tokens is None else self.first_chunk_tokens
-        counts = (low, high, first, self.output_tokens, self.chunks_a_write)
+        counts = (low, high, first, self.output_tokens, self.chunks_per_write)
         seconds = (self.ttft_seconds, self.gap_seconds)
         if low > high or min(counts) < 1 or max(counts) > _MOST_TOKENS:
             raise ValueError(
-                "output_tokens, chunk_tokens, first_chunk_tokens, chunks_a_write: allowed: 1 to "
+                "output_tokens, chunk_tokens, first_chunk_tokens, chunks_per_write: allowed: 1 to "
                 f"{_MOST_TOKENS:,}; in chunk_tokens the fewest first"
             )
         if min(seconds) < 0 or max(seconds) > _MOST_SECONDS or not 0 <= self.jitter < 1:
@@ -188,14 +188,15 @@ def writes_of(
 ) -> tuple[Event, ...]:
     """Return the writes that answer request `index`, in the order in which they are due.
 
-    They are the server-sent events, joined as `spec.chunks_a_write` says, and keep-alive comments.
+    They are the server-sent events, joined as `spec.chunks_per_write` says, and keep-alive
+    comments.
     """
     chunks = chunks_of(spec, index)
     events = tuple(events_of(chunks, usage=usage, form=form))
     first, end = 1 + spec.role_chunk, len(chunks)
     groups = [
-        events[start : min(start + spec.chunks_a_write, end)]
-        for start in range(first, end, spec.chunks_a_write)
+        events[start : min(start + spec.chunks_per_write, end)]
+        for start in range(first, end, spec.chunks_per_write)
     ]
     merged = (
         Event(group[-1].offset_ns, sum(e.tokens for e in group), b"".join(e.data for e in group))

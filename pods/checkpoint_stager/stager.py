@@ -24,7 +24,7 @@ from pods.checkpoint_stager.checkpoints_bucket import Store
 from pods.checkpoint_stager.hub import Checkpoint, Hub, NoSuchRevisionError
 
 # How often a file is downloaded at most, if its size or its hash is wrong.
-DOWNLOADS_OF_A_FILE = 3
+MAX_DOWNLOADS_PER_FILE = 3
 _GIB = 2**30
 
 
@@ -177,7 +177,7 @@ class Staging:
         return staged
 
     def _downloaded(self, file: model_files.HubFile, commit: str, folder: Path) -> tuple[Path, str]:
-        for attempt in range(1, DOWNLOADS_OF_A_FILE + 1):
+        for attempt in range(1, MAX_DOWNLOADS_PER_FILE + 1):
             # A new folder for each try: the client does not download a file that exists there.
             target = folder / str(attempt)
             path = self.hub.download(file.path, commit, target, size_bytes=file.size_bytes)
@@ -185,9 +185,10 @@ class Staging:
                 return path, model_files.checked_sha256(path, file)
             except model_files.CorruptFileError as error:
                 path.unlink()
-                if attempt == DOWNLOADS_OF_A_FILE:
+                if attempt == MAX_DOWNLOADS_PER_FILE:
                     raise model_files.CorruptFileError(
-                        f"{self.store.name}: {error}, {DOWNLOADS_OF_A_FILE} times; it is not staged"
+                        f"{self.store.name}: {error}, {MAX_DOWNLOADS_PER_FILE} times; it is not "
+                        "staged"
                     ) from error
                 self.progress(f"{error}; once more")
         raise AssertionError  # the last try returns or raises

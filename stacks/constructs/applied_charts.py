@@ -93,7 +93,7 @@ EARLIER_MAX_EVENT_BYTES = 256 * 1024
 AROUND_ALL_BYTES = 8 * 1024
 # Allowance for the label that CDK adds to each object for `kubectl apply --prune`: 100 bytes, with
 # its escaped quotes, in the old and again in the new object.
-AROUND_AN_OBJECT_BYTES = 2 * 100
+AROUND_EACH_OBJECT_BYTES = 2 * 100
 
 
 def update_event_bytes(objects: Sequence[Any]) -> int:
@@ -103,7 +103,7 @@ def update_event_bytes(objects: Sequence[Any]) -> int:
     `objects`, the new ones.
     """
     text = json.dumps(objects, separators=(",", ":"))
-    around = AROUND_ALL_BYTES + AROUND_AN_OBJECT_BYTES * len(objects)
+    around = AROUND_ALL_BYTES + AROUND_EACH_OBJECT_BYTES * len(objects)
     return 2 * len(json.dumps(text)) + around
 
 

@@ -3,20 +3,20 @@
 from statistics import fmean
 
 from benchmarks.published_acceptance import PredictionError, covered, curves, errors
-from draftworth.searching.predicted_tokens_per_step import USUAL_FALL
+from draftworth.searching.predicted_tokens_per_step import USUAL_DECAY
 
 
-def from_one_window(usual_fall: float) -> list[PredictionError]:
+def from_one_window(usual_decay: float) -> list[PredictionError]:
     all_curves = (curve for curves_of_pair in curves().values() for curve in curves_of_pair)
     estimates = [
-        e for curve in all_curves for e in errors(curve, measured=1, usual_fall=usual_fall)
+        e for curve in all_curves for e in errors(curve, measured=1, usual_decay=usual_decay)
     ]
     assert len(estimates) == 14 * 8 * 7
     return estimates
 
 
 def test_one_measured_window_predicts_published_ones() -> None:
-    estimates = from_one_window(USUAL_FALL)
+    estimates = from_one_window(USUAL_DECAY)
     assert fmean(abs(e.error) for e in estimates) <= 0.04
     assert abs(fmean(e.error for e in estimates)) <= 0.01
     assert covered(estimates) >= 0.95

@@ -76,16 +76,16 @@ def all_objects(name: str = "qwen3-32b") -> list[Object]:
 
 
 def of_kind(kind: str, name: str = "qwen3-32b") -> list[Object]:
-    found = [item for item in all_objects(name) if item["kind"] == kind]
-    assert found, f"no {kind} among the objects: the test would prove nothing"
-    return found
+    objects = [item for item in all_objects(name) if item["kind"] == kind]
+    assert objects, f"no {kind} among the objects: the test would prove nothing"
+    return objects
 
 
 def homes(objects: Iterable[Object]) -> list[Object]:
     """Return the Deployments that have a replica when they are applied: one for each variant."""
-    found = [o for o in objects if o["kind"] == "Deployment" and o["spec"]["replicas"]]
-    assert found
-    return found
+    deployments = [o for o in objects if o["kind"] == "Deployment" and o["spec"]["replicas"]]
+    assert deployments
+    return deployments
 
 
 def load_generator(name: str = "qwen3-32b") -> Object:
@@ -112,10 +112,10 @@ def container_of(job: Object) -> Object:
 def what_would_cost(job: Object) -> list[str]:
     """Return how a Job's pod could run on, or start, an accelerator node; empty if it cannot."""
     pod = pod_of(job)
-    found = ["tolerates a taint"] if pod.get("tolerations") else []
-    found += ["claims devices"] if pod.get("resourceClaims") else []
+    ways = ["tolerates a taint"] if pod.get("tolerations") else []
+    ways += ["claims devices"] if pod.get("resourceClaims") else []
     cheap = pod.get("nodeSelector") == {"draftworth/node-group": "cpu"}
-    return found + ([] if cheap else ["any node"])
+    return ways + ([] if cheap else ["any node"])
 
 
 def pod_templates(name: str = "qwen3-32b") -> Iterator[Object]:

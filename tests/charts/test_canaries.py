@@ -15,9 +15,9 @@ pytestmark = pytest.mark.synth
 
 
 def jobs(name: str = "qwen3-32b") -> list[rendering.Object]:
-    found = rendering.rendered(name)["canary"]
-    assert len(found) == len(resolved(name).canaries)
-    return found
+    canary_jobs = rendering.rendered(name)["canary"]
+    assert len(canary_jobs) == len(resolved(name).canaries)
+    return canary_jobs
 
 
 def server_of(job: rendering.Object, name: str) -> rendering.Object:
@@ -35,18 +35,20 @@ def server_of(job: rendering.Object, name: str) -> rendering.Object:
 def what_differs(job: rendering.Object, name: str) -> list[str]:
     """Return in what a canary's pod differs from its server's pod, though it should be equal."""
     server, pod = server_of(job, name), pod_of(job)
-    container, own = server["containers"][0], container_of(job)
-    found = [] if pod["serviceAccountName"] == server["serviceAccountName"] else ["account"]
+    server_container, canary_container = server["containers"][0], container_of(job)
+    differences = [] if pod["serviceAccountName"] == server["serviceAccountName"] else ["account"]
     buckets = [v for v in server["volumes"] if "persistentVolumeClaim" in v]
-    found += [] if pod["volumes"] == buckets else ["volumes"]
+    differences += [] if pod["volumes"] == buckets else ["volumes"]
     wanted = {v["name"] for v in buckets}
-    mounts = [m for m in container["volumeMounts"] if m["name"] in wanted]
-    found += [] if own["volumeMounts"] == mounts else ["mounts"]
+    mounts = [m for m in server_container["volumeMounts"] if m["name"] in wanted]
+    differences += [] if canary_container["volumeMounts"] == mounts else ["mounts"]
     groups = [p["securityContext"].get("fsGroup") for p in (pod, server)]
-    found += [] if groups[0] == groups[1] else ["group"]
-    graphs = [e for e in container["env"] if e["name"].startswith("ARTIFACT_")]
-    found += [] if [e for e in own["env"] if e in graphs] == graphs else ["graphs"]
-    return found
+    differences += [] if groups[0] == groups[1] else ["group"]
+    graphs = [e for e in server_container["env"] if e["name"].startswith("ARTIFACT_")]
+    differences += (
+        [] if [e for e in canary_container["env"] if e in graphs] == graphs else ["graphs"]
+    )
+    return differences
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
@@ -82,17 +84,17 @@ def test_canaries_run_on_cpu_nodes_only(name: str) -> None:
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_the_program_takes_its_arguments(name: str) -> None:
     for job, variant in zip(jobs(name), resolved(name).canaries, strict=True):
-        given = _parser().parse_args(container_of(job)["args"])
-        assert (given.variant, given.job) == (
+        arguments = _parser().parse_args(container_of(job)["args"])
+        assert (arguments.variant, arguments.job) == (
             variant.name,
             rendering.load_generator(name)["metadata"]["name"],
         )
-        assert (given.checkpoints, given.results) == (
+        assert (arguments.checkpoints, arguments.results) == (
             rendering.BINDINGS.checkpoints_bucket,
             rendering.BINDINGS.results_bucket,
         )
-        asked = {role: getattr(given, role) for role in ROLES if getattr(given, role)}
-        assert asked == {
+        checkpoints = {role: getattr(arguments, role) for role in ROLES if getattr(arguments, role)}
+        assert checkpoints == {
             role: f"/models/{role}={model.model}@{model.revision}"
             for role, model in variant.checkpoints.items()
         }
@@ -115,9 +117,9 @@ def what_must_be_equal(job: rendering.Object) -> rendering.Object:
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_canaries_differ_in_what_their_variants_do_only(name: str) -> None:
-    first, *others = jobs(name)
-    assert others
-    for other in others:
+    first, *other_jobs = jobs(name)
+    assert other_jobs
+    for other in other_jobs:
         assert what_must_be_equal(other) == what_must_be_equal(first)
 
 

@@ -32,9 +32,9 @@ pytestmark = pytest.mark.synth
 
 
 def jobs(experiment: ResolvedNeuron | None = None, bindings: Bindings = BINDINGS) -> list[Object]:
-    found = charts_of(experiment, bindings)["staging"]
-    assert found
-    return found
+    staging_jobs = charts_of(experiment, bindings)["staging"]
+    assert staging_jobs
+    return staging_jobs
 
 
 def names(experiment: ResolvedNeuron | None = None, bindings: Bindings = BINDINGS) -> list[str]:
@@ -50,12 +50,14 @@ def test_each_checkpoint_is_staged_by_one_job(
     name: str,
 ) -> None:
     experiment = resolved(name)
-    asked = [_parser().parse_args(container_of(job)["args"]) for job in rendered(name)["staging"]]
-    assert [(a.model, a.revision) for a in asked] == [
+    arguments = [
+        _parser().parse_args(container_of(job)["args"]) for job in rendered(name)["staging"]
+    ]
+    assert [(a.model, a.revision) for a in arguments] == [
         (model.model, model.revision) for model in experiment.spec.models
     ]
-    assert {a.bucket for a in asked} == {BINDINGS.checkpoints_bucket}
-    assert len({job["metadata"]["name"] for job in rendered(name)["staging"]}) == len(asked)
+    assert {a.bucket for a in arguments} == {BINDINGS.checkpoints_bucket}
+    assert len({job["metadata"]["name"] for job in rendered(name)["staging"]}) == len(arguments)
 
 
 def test_a_shared_draft_is_staged_once() -> None:
@@ -155,8 +157,10 @@ def test_a_job_without_counted_failures_is_found() -> None:
 
 def test_only_stagers_name_the_hub_tokens_secret() -> None:
     objects = render(with_aws(hub_token_secret="draftworth/hub-token"))
-    told = {chart for chart, items in objects.items() if "hub-token" in json.dumps(items)}
-    assert told == {"staging"}
+    charts_with_secret = {
+        chart for chart, items in objects.items() if "hub-token" in json.dumps(items)
+    }
+    assert charts_with_secret == {"staging"}
     for job in objects["staging"]:
         arguments = _parser().parse_args(container_of(job)["args"])
         assert arguments.token_secret == "draftworth/hub-token"

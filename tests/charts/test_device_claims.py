@@ -86,7 +86,7 @@ def sides(objects: list[rendering.Object], node: tuple[Device, ...]) -> dict[str
     First the two servers that run from the start are allocated on the empty node, then, again on
     the empty node, the other two.
     """
-    found: dict[str, set[Any]] = {}
+    ids_by_server: dict[str, set[Any]] = {}
     for at_first in (True, False):
         servers = [
             o
@@ -96,8 +96,8 @@ def sides(objects: list[rendering.Object], node: tuple[Device, ...]) -> dict[str
         claims = claims_in(servers, objects)
         devices = allocate_all(claims.values(), node)
         numbers = ({d.attribute("neuron.aws.com/deviceId") for d in a} for a in devices)
-        found |= dict(zip(claims, numbers, strict=True))
-    return found
+        ids_by_server |= dict(zip(claims, numbers, strict=True))
+    return ids_by_server
 
 
 def in_other_groups(node: tuple[Device, ...], group: Callable[[int], object]) -> tuple[Device, ...]:
@@ -139,10 +139,10 @@ def test_servers_swap_slots_in_any_order(node: tuple[Device, ...], *, backwards:
 )
 def test_servers_swap_slots_with_other_groups(node: tuple[Device, ...], group: Any) -> None:
     other = in_other_groups(node, group)
-    found = sides(rendering.rendered()["serving"], other)
-    assert found["vllm-baseline"] == found["slot0-vllm-qwen3-1-7b-k7"]
-    assert found["vllm-qwen3-1-7b-k7"] == found["slot1-vllm-baseline"]
-    assert not found["vllm-baseline"] & found["vllm-qwen3-1-7b-k7"]
+    ids_by_server = sides(rendering.rendered()["serving"], other)
+    assert ids_by_server["vllm-baseline"] == ids_by_server["slot0-vllm-qwen3-1-7b-k7"]
+    assert ids_by_server["vllm-qwen3-1-7b-k7"] == ids_by_server["slot1-vllm-baseline"]
+    assert not ids_by_server["vllm-baseline"] & ids_by_server["vllm-qwen3-1-7b-k7"]
 
 
 def test_other_device_numbers_keep_no_server_out(
@@ -163,9 +163,9 @@ def test_the_control_takes_the_free_slot(node: tuple[Device, ...]) -> None:
     names = [server["metadata"]["name"] for server in servers]
     assert names == ["vllm-baseline", "slot1-vllm-baseline", "vllm-qwen3-1-7b-k7"]
     claims = claims_in(servers, objects)
-    own, control = allocate_all([claims[name] for name in names[:2]], node)
+    baseline, control = allocate_all([claims[name] for name in names[:2]], node)
     (down,) = allocate_all([claims[names[2]]], node)
-    assert control == down != own
+    assert control == down != baseline
 
 
 def test_three_variants_fit_two_nodes_at_both_times(

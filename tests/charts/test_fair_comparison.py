@@ -25,7 +25,7 @@ from tests.support.experiments import DFLASH, both, on_small_nodes, put, resolve
 pytestmark = pytest.mark.synth
 
 # The end of a claim template's name: the number of the slot on its node, and a content hash.
-_OF_A_PLACE = re.compile(r"(-\d)?-[0-9a-f]{8}$")
+_PLACE_SUFFIX = re.compile(r"(-\d)?-[0-9a-f]{8}$")
 NAME_LABELS = ("app.kubernetes.io/instance", "draftworth/variant")
 
 
@@ -45,7 +45,7 @@ def what_must_be_equal(deployment: Object) -> Object:
     pod = spec["template"]["spec"]
     assert pod.pop("serviceAccountName") == home
     (claim,) = pod["resourceClaims"]
-    claim["resourceClaimTemplateName"] = _OF_A_PLACE.sub("", claim["resourceClaimTemplateName"])
+    claim["resourceClaimTemplateName"] = _PLACE_SUFFIX.sub("", claim["resourceClaimTemplateName"])
     pod["volumes"] = _without_draft(pod["volumes"])
     # The second container, which uploads graphs, is compared with all that it has.
     container, _ = pod["containers"]
@@ -55,8 +55,8 @@ def what_must_be_equal(deployment: Object) -> Object:
     container["env"] = [e for e in container["env"] if e["name"] not in artifact]
     # The flags that only a speculating variant has: without speculation vLLM refuses to start with
     # PER_REQUEST_ACCEPTANCE.
-    own = ("--speculative-config=", f"{PER_REQUEST_ACCEPTANCE}=")
-    container["args"] = [a for a in container["args"] if not a.startswith(own)]
+    speculation_flags = ("--speculative-config=", f"{PER_REQUEST_ACCEPTANCE}=")
+    container["args"] = [a for a in container["args"] if not a.startswith(speculation_flags)]
     return shared
 
 
@@ -91,10 +91,12 @@ def test_variants_of_an_experiment_share_their_environment(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_variants_differ_in_speculation_and_names_only(name: str) -> None:
-    baseline, *others = of_kind("Deployment", name)
+    baseline, *other_deployments = of_kind("Deployment", name)
     servers = [slot for variant in resolved(name).variants for slot in variant.slots]
-    assert len(others) + 1 == len(servers) >= 4, "each variant in both slots, or every candidate"
-    for other in others:
+    assert len(other_deployments) + 1 == len(servers) >= 4, (
+        "each variant in both slots, or every candidate"
+    )
+    for other in other_deployments:
         assert what_must_be_equal(other) == what_must_be_equal(baseline)
 
 
@@ -142,13 +144,13 @@ def test_the_baseline_as_shipped_differs_in_flags_alone(tmp_path: Path) -> None:
     path = write_experiment(tmp_path, edit, base="llama-3.1-8b-eagle3")
     baseline, _, shipped = homes(render(load_neuron(path))["serving"])
     assert shipped["metadata"]["name"] == f"vllm-{AS_SHIPPED}"
-    found = [what_must_be_equal(item) for item in (baseline, shipped)]
-    assert found[0] != found[1]
+    comparable_parts = [what_must_be_equal(item) for item in (baseline, shipped)]
+    assert comparable_parts[0] != comparable_parts[1]
     flags = []
-    for item in found:
+    for item in comparable_parts:
         container = item["spec"]["template"]["spec"]["containers"][0]
         flags.append(container.pop("args"))
-    assert found[0] == found[1]
+    assert comparable_parts[0] == comparable_parts[1]
     assert [a for a in flags[0] if a in flags[1]] == flags[1], "it has nothing of its own"
 
 
@@ -181,8 +183,8 @@ def test_a_planted_difference_is_found(plant: Any) -> None:
 
 def test_variants_on_small_nodes_differ_in_speculation_only() -> None:
     objects = render(on_small_nodes(resolved("llama-3.1-8b-eagle3")))["serving"]
-    baseline, *others = (item for item in objects if item["kind"] == "Deployment")
-    assert len(others) == 3
-    for other in others:
+    baseline, *other_deployments = (item for item in objects if item["kind"] == "Deployment")
+    assert len(other_deployments) == 3
+    for other in other_deployments:
         assert what_must_be_equal(other) == what_must_be_equal(baseline)
         assert _claim(other) == _claim(baseline), "a node of one place has no other"

@@ -98,9 +98,9 @@ def pods(kind: str, name: str = "qwen3-32b") -> list[Labels]:
 
 
 def job_pods(component: str, name: str = "qwen3-32b") -> list[Labels]:
-    found = [p for p in pods("Job", name) if p["app.kubernetes.io/component"] == component]
-    assert found
-    return found
+    pod_labels = [p for p in pods("Job", name) if p["app.kubernetes.io/component"] == component]
+    assert pod_labels
+    return pod_labels
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -26,29 +26,29 @@ def what_is_too_free(template: rendering.Object) -> list[str]:
     pod = template["spec"]
     scales = pod["serviceAccountName"] == MEASURING_JOB_SERVICE_ACCOUNT
     token = pod.get("automountServiceAccountToken", True)
-    found = ["API token"] if token and not scales else []
-    found += [key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
+    needless_rights = ["API token"] if token and not scales else []
+    needless_rights += [key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
     # Nobody would be told that an init container fails (decision record 8). Only the exported pod
     # of a winner has one (`charts/winner/winner_pod.py`), which its user watches.
-    found += ["init container"] if "initContainers" in pod else []
+    needless_rights += ["init container"] if "initContainers" in pod else []
     if pod["securityContext"].get("seccompProfile") != {"type": "RuntimeDefault"}:
-        found.append("seccomp")
+        needless_rights.append("seccomp")
     for container in pod["containers"]:
         context = container["securityContext"]
-        found += ["privileged"] if context.get("privileged") else []
-        found += ["escalation"] if context.get("allowPrivilegeEscalation", True) else []
+        needless_rights += ["privileged"] if context.get("privileged") else []
+        needless_rights += ["escalation"] if context.get("allowPrivilegeEscalation", True) else []
         # Only vLLM's container keeps the default capabilities; it gets no others.
         wanted = None if container["name"] == "vllm" else {"drop": ["ALL"]}
-        found += ["capabilities"] if context.get("capabilities") != wanted else []
-    return found + [v["name"] for v in pod["volumes"] if "hostPath" in v]
+        needless_rights += ["capabilities"] if context.get("capabilities") != wanted else []
+    return needless_rights + [v["name"] for v in pod["volumes"] if "hostPath" in v]
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)
 def test_pods_have_no_rights_they_do_not_need(name: str) -> None:
     experiment = resolved(name)
     pods = len(server_names(experiment)) + len(experiment.canaries) + len(experiment.spec.models)
-    found = [what_is_too_free(template) for template in rendering.pod_templates(name)]
-    assert found == [[]] * (pods + 1), "the measuring Job's too"
+    needless_rights = [what_is_too_free(template) for template in rendering.pod_templates(name)]
+    assert needless_rights == [[]] * (pods + 1), "the measuring Job's too"
 
 
 @pytest.mark.parametrize(("repetitions", "control"), [(1, False), (1, True), (2, False)])
@@ -202,19 +202,19 @@ def what_starts_too_early_or_twice(
     spec = job["spec"]
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]
-    found = ["deadline of the Job"] if "activeDeadlineSeconds" in spec else []
-    found += [] if "activeDeadlineSeconds" in pod else ["a pod that hangs is never replaced"]
-    found += [] if "--deadline-minutes-file" in container["args"] else ["no deadline"]
-    found += ["suspended, which an apply would do again"] if spec.get("suspend") else []
+    reasons = ["deadline of the Job"] if "activeDeadlineSeconds" in spec else []
+    reasons += [] if "activeDeadlineSeconds" in pod else ["a pod that hangs is never replaced"]
+    reasons += [] if "--deadline-minutes-file" in container["args"] else ["no deadline"]
+    reasons += ["suspended, which an apply would do again"] if spec.get("suspend") else []
     terms = pod["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     waited_for = [term["labelSelector"]["matchLabels"].items() for term in terms]
-    found += [] if waited_for else ["waits for nothing"]
+    reasons += [] if waited_for else ["waits for nothing"]
     for server in servers:
         labels = server["spec"]["template"]["metadata"]["labels"].items()
         # kube-scheduler counts a pod only when it matches EVERY required term.
         if not all(wanted <= labels for wanted in waited_for):
-            found.append(server["metadata"]["name"])
-    return found
+            reasons.append(server["metadata"]["name"])
+    return reasons
 
 
 @pytest.mark.parametrize("name", rendering.EXPERIMENTS)

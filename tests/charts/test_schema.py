@@ -18,14 +18,14 @@ CLUSTER_SCOPED = {"Namespace", "PersistentVolume"}
 
 def test_every_object_is_valid_for_the_cluster() -> None:
     """To save time, an object is validated only if it has a key or type that no earlier one has."""
-    known: set[tuple[str, ...]] = set()
+    validated_kinds: set[tuple[str, ...]] = set()
     for name in EXPERIMENTS:
         version = resolved(name).spec.aws.kubernetes_version
         for item in all_objects(name):
-            new = {*kinds(item, version, item["kind"])} - known
+            new = {*kinds(item, version, item["kind"])} - validated_kinds
             if new:
                 assert kubernetes_validate.validate(item, version, strict=True) == version
-            known |= new
+            validated_kinds |= new
 
 
 def test_a_misspelt_field_is_not_valid() -> None:

@@ -20,9 +20,9 @@ SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 
 def candidate_charts() -> dict[str, list[Object]]:
-    found = {id_: o for id_, o in rendered(NAME).items() if id_.startswith("candidate-")}
-    assert len(found) == 26
-    return found
+    charts = {id_: o for id_, o in rendered(NAME).items() if id_.startswith("candidate-")}
+    assert len(charts) == 26
+    return charts
 
 
 def test_servers_are_the_reviewed_ones() -> None:

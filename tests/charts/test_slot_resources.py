@@ -23,13 +23,13 @@ def with_slots_of(devices: int) -> ResolvedNeuron:
 def what_does_not_fit(experiment: ResolvedNeuron, *, services: int) -> list[str]:
     """Return the resources of which a node has too little for this number of servers."""
     slot, node = slot_resources(experiment), experiment.spec.accelerator
-    asked = {
+    is_exceeded = {
         "cpu": services * (slot.cpus + UPLOADER_CPUS) > node.vcpus - RESERVED_CPUS,
         "memory": services * (slot.memory_gib + UPLOADER_MEMORY_GIB)
         > node.memory_gib - RESERVED_MEMORY_GIB,
         "ephemeral-storage": services * slot.ephemeral_storage_gib > node.nvme_gib / 2,
     }
-    return [resource for resource, too_much in asked.items() if too_much]
+    return [resource for resource, too_much in is_exceeded.items() if too_much]
 
 
 @pytest.mark.parametrize("devices", ACCELERATOR.legal_slot_devices)

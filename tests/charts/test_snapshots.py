@@ -31,14 +31,14 @@ def test_objects_are_as_in_the_snapshot(name: str, chart: str) -> None:
 
 
 def _readable(item: Object) -> Any:
-    shown = copy.deepcopy(item)
-    for name in shown.get("binaryData", {}):
-        shown["binaryData"][name] = "<programs>"
-    for template in [shown.get("spec", {}).get("template", {})]:
+    masked = copy.deepcopy(item)
+    for name in masked.get("binaryData", {}):
+        masked["binaryData"][name] = "<programs>"
+    for template in [masked.get("spec", {}).get("template", {})]:
         annotations = template.get("metadata", {}).get("annotations", {})
         if "draftworth/serving-content" in annotations:
             annotations["draftworth/serving-content"] = "<content-hash>"
-    return _without_hashes(shown)
+    return _without_hashes(masked)
 
 
 def _without_hashes(value: Any) -> Any:

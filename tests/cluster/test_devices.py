@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.synth]
 
 CONNECTED = "resource.aws.com/devicegroup8_id"
 ACCELERATOR = "ip-10-0-1-10.us-east-2.compute.internal"
-DEVICES_OF_A_SLOT = 8
+DEVICES_PER_SLOT = 8
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_with_nodes_each_server_gets_connected_devices(api: Api, joined: Nodes) 
     assert {node_of(pod) for pod in servers.values()} == {ACCELERATOR}
     claims = allocated(api)
     assert sorted(claims) == sorted(pod["metadata"]["name"] for pod in servers.values())
-    assert [len(set(devices)) for devices in claims.values()] == [DEVICES_OF_A_SLOT] * 2
+    assert [len(set(devices)) for devices in claims.values()] == [DEVICES_PER_SLOT] * 2
     assert not set.intersection(*(set(devices) for devices in claims.values()))
     for devices in claims.values():
         assert len({_groups()[device] for device in devices}) == 1

@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.synth, pytest.mark.emulator]
 
 REQUESTS = 16  # per variant and class, in rounds of 4 per case
 VARIANTS = 2
-BLOCKS_A_ROUND = 2 * VARIANTS  # one per variant and case
+BLOCKS_PER_ROUND = 2 * VARIANTS  # one per variant and case
 ENGINE = "vllm"
 
 
@@ -100,7 +100,7 @@ def test_a_run_from_deploy_to_verdict_and_destroy(
     assert (run.status, run.reason) == ("complete", "")
     blocks = world.keys("results", RESULT_SUFFIX)
     assert blocks
-    assert len(blocks) % BLOCKS_A_ROUND == 0
+    assert len(blocks) % BLOCKS_PER_ROUND == 0
     world.until(lambda: len(world.keys("artifacts", "_ARTIFACTS.json")) == VARIANTS)
     # From here on nodes end as soon as the capacity controller no longer wants them.
     world.nodes_linger = False
@@ -294,7 +294,7 @@ def test_a_broken_slot_costs_ten_minutes_at_most(
         world.spoil_mount(mount)
     world.deploy()
     world.until(lambda: world.names_of("accelerator"))
-    world.minutes_a_turn = TURN_SECONDS / 60
+    world.minutes_per_turn = TURN_SECONDS / 60
     world.until(partial(has_mail_with, world, "server gave up", "self-test: ", reason))
     assert world.cloud.desired_nodes == 0
     deployment = load_record(State, world.get("results", "control/capacity.json")).deployment

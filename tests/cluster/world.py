@@ -42,7 +42,7 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 
 TURN_SECONDS = 0.6
 # Minutes by which the capacity controller's clock advances per turn, so that hours take minutes.
-MINUTES_A_TURN = 0.2
+MINUTES_PER_TURN = 0.2
 NEURON = "vllm-neuronx"
 PROGRAMS = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 
@@ -52,7 +52,7 @@ class World:
     """All that surrounds one experiment: AWS account, cluster, nodes, and a local Hugging Face.
 
     nodes_linger: whether nodes that are no longer wanted stay up, as real ones do for a while.
-    minutes_a_turn: by how much the capacity controller's clock advances at each turn.
+    minutes_per_turn: by how much the capacity controller's clock advances at each turn.
     """
 
     experiment: ResolvedNeuron
@@ -63,7 +63,7 @@ class World:
     kinds: Mapping[str, NodeKind]
     kubelet: StandInKubelet
     nodes_linger: bool = False
-    minutes_a_turn: float = MINUTES_A_TURN
+    minutes_per_turn: float = MINUTES_PER_TURN
     _names: Iterator[int] = field(default_factory=lambda: count(10))
 
     def deploy(self) -> None:
@@ -123,7 +123,7 @@ class World:
     def turn(self) -> None:
         """Let AWS do a step: deliver events, call the capacity controller, start and end nodes."""
         self.cloud.events()
-        self.cloud.heartbeat(after_minutes=self.minutes_a_turn)
+        self.cloud.heartbeat(after_minutes=self.minutes_per_turn)
         self.cloud.nodes_follow()
         node_names = self.names_of("accelerator")
         for _ in range(self.cloud.instances - len(node_names)):
@@ -305,7 +305,7 @@ def _images(folder: Path, aws: str, hub: LocalHub) -> Mapping[str, Image]:
                 "PATH": f"/image/bin:{PROGRAMS}",
                 "HOME": "/root",
                 "LISTEN_ON": "0.0.0.0",  # noqa: S104 (of a pod's own network)
-                "SAID": "/tmp/said",  # noqa: S108 (of a container's own root)
+                "START_NOTES": "/tmp/start_notes",  # noqa: S108 (of a container's own root)
             },
         ),
     }

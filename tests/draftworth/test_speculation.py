@@ -61,6 +61,6 @@ def test_an_acceptance_is_a_share(acceptance: float) -> None:
 
 
 def test_acceptance_may_fall_and_never_exceeds_one() -> None:
-    falling = speculation.expected_tokens_per_step(0.8, checked=3, fall=0.5)
+    falling = speculation.expected_tokens_per_step(0.8, checked=3, decay=0.5)
     assert falling == pytest.approx(1 + 0.8 + 0.8 * 0.4 + 0.8 * 0.4 * 0.2)
-    assert speculation.expected_tokens_per_step(0.9, checked=2, fall=2.0) == pytest.approx(2.8)
+    assert speculation.expected_tokens_per_step(0.9, checked=2, decay=2.0) == pytest.approx(2.8)

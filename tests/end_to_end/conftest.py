@@ -200,15 +200,15 @@ class Environment:
         """Start every server with its uploader, and wait until they are healthy."""
         pods = [self.server(variant) for variant in self.ports]
         for pod in pods:
-            self.start(pod, "vllm", SAID=str(pod.folder / "said"))
+            self.start(pod, "vllm", START_NOTES=str(pod.folder / "start_notes"))
             self.start(pod, "graph-uploader")
-        notes = [pod.folder / "said" for pod in pods]
+        notes = [pod.folder / "start_notes" for pod in pods]
         # A file that is being written is empty at first.
         eventually(lambda: all(note.exists() and note.read_text() for note in notes))
 
     def start_line(self, variant: str) -> str:
         """Return what a server did at its start: `compiled FOLDER` or `loaded FOLDER`."""
-        return (self.server(variant).folder / "said").read_text()
+        return (self.server(variant).folder / "start_notes").read_text()
 
     def keys(self, bucket: str, suffix: str = "") -> list[str]:
         """Return the keys with this suffix. bucket: `checkpoints`, `artifacts` or `results`."""

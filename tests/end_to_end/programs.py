@@ -64,7 +64,7 @@ def start_server(env: Environment, variant: str, *, trouble: str = "", **limits:
     options = [f"--{name.replace('_', '-')}={value}" for name, value in limits.items()]
     after = container["command"].index("start") + 1
     container["command"][after:after] = options
-    return env.start(pod, "vllm", SAID=str(pod.folder / "said"), TROUBLE=trouble)
+    return env.start(pod, "vllm", START_NOTES=str(pod.folder / "start_notes"), TROUBLE=trouble)
 
 
 def wait_for_server(env: Environment, variant: str, phase: ServerPhase) -> None:

@@ -3,7 +3,7 @@ or as many as a shorter window yields.
 
     vllm serve TARGET --port=N [--speculative-config=...]
 
-What it did at its start is in the file that `SAID` names. It listens on loopback, or where
+What it did at its start is in the file that `START_NOTES` names. It listens on loopback, or where
 `LISTEN_ON` says.
 """
 
@@ -21,14 +21,14 @@ sys.path.insert(0, str(ROOT))
 from tests.pods.compiled_graphs.stand_in_vllm import TROUBLES, prepare  # noqa: E402
 from tests.support.stream_server import DONE, event, usage_event  # noqa: E402
 
-SECONDS_A_STEP = 0.004
-DRAFTED_TOKENS_A_STEP = 4
+SECONDS_PER_STEP = 0.004
+DRAFTED_TOKENS_PER_STEP = 4
 
 
 class Handler(BaseHTTPRequestHandler):
     """Answers health requests, and streams chat completions of the requested length."""
 
-    tokens_a_step = 1
+    tokens_per_step = 1
 
     def do_GET(self) -> None:
         self.send_response(200 if self.path == "/health" else 404)
@@ -42,8 +42,8 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         total, wanted = 0, int(request["max_tokens"])
         while total < wanted:
-            time.sleep(SECONDS_A_STEP)
-            added = min(self.tokens_a_step, wanted - total)
+            time.sleep(SECONDS_PER_STEP)
+            added = min(self.tokens_per_step, wanted - total)
             total += added
             finish = "length" if total == wanted else None
             self.wfile.write(event("x" * added, tokens=total, finish=finish))
@@ -72,8 +72,8 @@ def main() -> None:
     (port,) = (int(a.partition("=")[2]) for a in sys.argv if a.startswith("--port="))
     for config in speculation():
         window = int(config["num_speculative_tokens"])
-        Handler.tokens_a_step = min(DRAFTED_TOKENS_A_STEP, window)
-    Path(os.environ["SAID"]).write_text(prepare())
+        Handler.tokens_per_step = min(DRAFTED_TOKENS_PER_STEP, window)
+    Path(os.environ["START_NOTES"]).write_text(prepare())
     address = os.environ.get("LISTEN_ON", "127.0.0.1")
     ThreadingHTTPServer((address, port), Handler).serve_forever()
 

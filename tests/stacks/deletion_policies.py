@@ -30,8 +30,8 @@ class Case:
 
     @property
     def properties(self) -> dict[str, object]:
-        found: dict[str, object] = self.resource.get("Properties", {})
-        return found
+        properties: dict[str, object] = self.resource.get("Properties", {})
+        return properties
 
 
 # Yields what is wrong with a resource; nothing if the resource follows the rule of its type.
@@ -79,8 +79,8 @@ def _announces_to_what_goes(case: Case) -> Iterator[str]:
     S3 refuses every further notification of a bucket that has such a one.
     """
     announced: dict[str, object] = dict(case.properties.get("NotificationConfiguration", {}))  # type: ignore[call-overload]
-    for others in announced.keys() - {"EventBridgeConfiguration"}:
-        yield f"{others}: would name what is gone while the bucket stays"
+    for notification_kind in announced.keys() - {"EventBridgeConfiguration"}:
+        yield f"{notification_kind}: would name what is gone while the bucket stays"
 
 
 def like_its_bucket(case: Case) -> Iterator[str]:
@@ -195,12 +195,12 @@ RULES: Mapping[str, Rule] = {
 
 def violations(experiment: ResolvedNeuron, template: Template) -> list[str]:
     """Return a line for each resource of the template that breaks its type's rule or has none."""
-    found = []
+    lines = []
     for logical_id, resource in template["Resources"].items():
         case = Case(
             experiment=experiment, template=template, logical_id=logical_id, resource=resource
         )
         rule = RULES.get(resource["Type"])
         texts = ["no deletion rule is stated for its type"] if rule is None else rule(case)
-        found += [f"{logical_id} ({resource['Type']}): {text}" for text in texts]
-    return found
+        lines += [f"{logical_id} ({resource['Type']}): {text}" for text in texts]
+    return lines

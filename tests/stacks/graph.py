@@ -79,10 +79,10 @@ def reached(graph: Mapping[Key, Collection[Key]], start: Key) -> set[Key]:
 
     With `graph_of` these are the resources that are deleted after `start`.
     """
-    found: set[Key] = set()
+    reached_keys: set[Key] = set()
     ahead = [start]
     while ahead:
-        new = set(graph[ahead.pop()]) - found
-        found |= new
+        new = set(graph[ahead.pop()]) - reached_keys
+        reached_keys |= new
         ahead.extend(new)
-    return found
+    return reached_keys

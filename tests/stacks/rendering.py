@@ -28,23 +28,26 @@ def readable(template: Template) -> dict[str, Any]:
     """
     resources = {}
     for logical_id, resource in template["Resources"].items():
-        shown = {k: v for k, v in resource.items() if k != "Metadata"}
-        shown["Properties"] = {
+        reduced = {k: v for k, v in resource.items() if k != "Metadata"}
+        reduced["Properties"] = {
             k: v for k, v in resource.get("Properties", {}).items() if k != "Tags"
         }
         if resource["Type"] == _BARRIER:
             continue
         if resource["Type"] == _MANIFEST:
-            shown["Properties"]["Manifest"] = kubernetes_names(resource)
+            reduced["Properties"]["Manifest"] = kubernetes_names(resource)
         if resource["Type"] == _DEPLOYMENT:
-            shown["Properties"]["Plan"] = _masked_plan(resource["Properties"]["Plan"])
+            reduced["Properties"]["Plan"] = _masked_plan(resource["Properties"]["Plan"])
         if resource["Type"] == "AWS::Scheduler::Schedule":
-            said = json.loads(resource["Properties"]["Target"]["Input"])
-            told = {**said, "plan": _masked_plan(said["plan"])}
-            shown["Properties"]["Target"] = {**resource["Properties"]["Target"], "Input": told}
+            schedule_input = json.loads(resource["Properties"]["Target"]["Input"])
+            masked_input = {**schedule_input, "plan": _masked_plan(schedule_input["plan"])}
+            reduced["Properties"]["Target"] = {
+                **resource["Properties"]["Target"],
+                "Input": masked_input,
+            }
         if resource["Type"] == "AWS::CloudWatch::Dashboard":
-            shown["Properties"]["DashboardBody"] = dashboard_lines(resource)
-        resources[logical_id] = collapsed(shown)
+            reduced["Properties"]["DashboardBody"] = dashboard_lines(resource)
+        resources[logical_id] = collapsed(reduced)
     return {"Resources": resources}
 
 
@@ -177,8 +180,8 @@ def _statements(document: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]
         for action in listed(statement["Action"]):
             for target in listed(statement.get("Resource", "")):
                 principal = _principal(statement.get("Principal"))
-                shown = _ASSET.sub("<asset-hash>", _short(str(collapsed(target))))
-                yield principal, f"{deny}{action}", shown, suffix
+                short_target = _ASSET.sub("<asset-hash>", _short(str(collapsed(target))))
+                yield principal, f"{deny}{action}", short_target, suffix
 
 
 def _principal(principal: Any) -> str:

@@ -192,8 +192,8 @@ def parts_of(template: Template) -> dict[str, Template]:
     outputs = short.get("Outputs", {})
     parts: dict[str, Template] = {part: {"Resources": {}, "Outputs": outputs} for part in PARTS}
     for logical_id, part in home.items():
-        own = within_part(logical_id, part)
-        parts[part]["Resources"][own] = short["Resources"][own]
+        short_id = within_part(logical_id, part)
+        parts[part]["Resources"][short_id] = short["Resources"][short_id]
     return parts
 
 
@@ -243,6 +243,6 @@ def of_type(template: Template, kind: str) -> dict[str, Resource]:
 
 def only(template: Template, kind: str, fragment: str = "") -> Resource:
     """Return the only resource of a type whose logical id contains `fragment`."""
-    found = [r for k, r in of_type(template, kind).items() if fragment in k]
-    assert len(found) == 1, f"{len(found)} resources of type {kind} with {fragment!r}"
-    return found[0]
+    resources = [r for k, r in of_type(template, kind).items() if fragment in k]
+    assert len(resources) == 1, f"{len(resources)} resources of type {kind} with {fragment!r}"
+    return resources[0]

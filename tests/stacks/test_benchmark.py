@@ -87,16 +87,16 @@ def test_image_is_for_cpu_nodes_from_dockerfiles_files() -> None:
 
 @pytest.mark.parametrize("name", tuple(experiments()))
 def test_no_two_service_accounts_share_a_role(name: str) -> None:
-    found = of_type(benchmark(name), "AWS::EKS::PodIdentityAssociation").values()
-    roles = {a["Properties"]["ServiceAccount"]: a["Properties"]["RoleArn"] for a in found}
+    associations = of_type(benchmark(name), "AWS::EKS::PodIdentityAssociation").values()
+    roles = {a["Properties"]["ServiceAccount"]: a["Properties"]["RoleArn"] for a in associations}
     servers = {names.service_name(variant.name) for variant in experiments()[name].variants}
     assert set(roles) == {
         *servers,
         names.MEASURING_JOB_SERVICE_ACCOUNT,
         names.STAGER_SERVICE_ACCOUNT,
     }
-    assert len({json.dumps(role) for role in roles.values()}) == len(found)
-    assert {a["Properties"]["Namespace"] for a in found} == {names.NAMESPACE}
+    assert len({json.dumps(role) for role in roles.values()}) == len(associations)
+    assert {a["Properties"]["Namespace"] for a in associations} == {names.NAMESPACE}
 
 
 ONCE = '{"Null": {"s3:if-none-match": "false"}}'
@@ -133,15 +133,15 @@ def wrong_about_reports(template: Template, experiment: ResolvedNeuron) -> list[
     lines = list(rights(template))
     for variant in experiment.variants:
         role, name = server_role(variant), variant.name
-        own = {f"control/canary/*/{name}.json"}
-        own |= {f"control/serving/{names.server_name(slot)}.json" for slot in variant.slots}
-        found = {
+        report_keys = {f"control/canary/*/{name}.json"}
+        report_keys |= {f"control/serving/{names.server_name(slot)}.json" for slot in variant.slots}
+        granted = {
             line.removeprefix(f"{role} | ")
             for line in lines
             if line.startswith(f"{role} | ") and ("Results" in line or "-assets-" in line)
         }
-        wanted = {f"s3:PutObject | ${{Results.Arn}}/{key}" for key in own}
-        wrong += [f"{role}: {line}" for line in sorted(found ^ wanted)]
+        wanted = {f"s3:PutObject | ${{Results.Arn}}/{key}" for key in report_keys}
+        wrong += [f"{role}: {line}" for line in sorted(granted ^ wanted)]
     return wrong
 
 
@@ -208,13 +208,13 @@ def _may_write_elsewhere(
 
     Variants with the same artifact key share graphs, so both may write these.
     """
-    others = {graph_folder(v) for v in experiment.variants} - {graph_folder(variant)}
+    other_folders = {graph_folder(v) for v in experiment.variants} - {graph_folder(variant)}
     objects = [
         "${Artifacts.Arn}/other/upload/a",
         "${Checkpoints.Arn}/a/b/c/d",
         "${Results.Arn}/a/b/c",
     ]
-    objects += [f"{folder}/upload/weights/tp0" for folder in others]
+    objects += [f"{folder}/upload/weights/tp0" for folder in other_folders]
     # A manifest may be written only under the condition that it does not exist, and never deleted.
     # `granted` has no rights under a condition.
     objects += [f"{graph_folder(v)}/_ARTIFACTS.json" for v in experiment.variants]
@@ -230,13 +230,15 @@ def test_servers_upload_only_their_graphs_and_manifest_once(name: str) -> None:
 
 def test_a_wrong_right_to_upload_is_found() -> None:
     experiment = experiments()["qwen3-32b"]
-    own, other = (variant.artifact_key for variant in experiment.variants)
-    fewer = without(benchmark(), "s3:DeleteObject", f"/{own}/*/*")
+    baseline_key, drafted_key = (variant.artifact_key for variant in experiment.variants)
+    fewer = without(benchmark(), "s3:DeleteObject", f"/{baseline_key}/*/*")
     assert any(line.startswith("not s3:DeleteObject") for line in found_in(fewer))
-    wider = replaced(f"/{own}/*/*", f"/{own}/*")
+    wider = replaced(f"/{baseline_key}/*/*", f"/{baseline_key}/*")
     assert any("s3:PutObject" in line and "_ARTIFACTS" in line for line in found_in(wider))
-    swapped = replaced(f"/{own}/*/*", f"/{other}/*/*")
-    assert any(f"DeleteObject ${{Artifacts.Arn}}/{other}/" in line for line in found_in(swapped))
+    swapped = replaced(f"/{baseline_key}/*/*", f"/{drafted_key}/*/*")
+    assert any(
+        f"DeleteObject ${{Artifacts.Arn}}/{drafted_key}/" in line for line in found_in(swapped)
+    )
 
 
 def replaced(old: str, new: str) -> Template:
@@ -273,11 +275,11 @@ def lookups_denied(template: Template, experiment: ResolvedNeuron) -> list[str]:
     denied = []
     granted = granted_in(template)
     for variant in experiment.variants:
-        asked = [f"{graph_folder(variant)}{part}" for part in below]
+        lookups = [f"{graph_folder(variant)}{part}" for part in below]
         models = variant.checkpoints.values()
-        asked += [f"${{Checkpoints.Arn}}/{model.storage_prefix}/config.json" for model in models]
+        lookups += [f"${{Checkpoints.Arn}}/{model.storage_prefix}/config.json" for model in models]
         role = server_role(variant)
-        denied += [key for key in asked if not may(granted, role, "s3:GetObject", key)]
+        denied += [key for key in lookups if not may(granted, role, "s3:GetObject", key)]
     return denied
 
 

@@ -23,8 +23,8 @@ RULE = "AWS::Events::Rule"
 
 
 def properties(kind: str, fragment: str = FRAGMENT, name: str = "qwen3-32b") -> dict[str, Any]:
-    found: dict[str, Any] = only(benchmark(name), kind, fragment)["Properties"]
-    return found
+    resource_properties: dict[str, Any] = only(benchmark(name), kind, fragment)["Properties"]
+    return resource_properties
 
 
 def plan(name: str) -> CapacityPlan:
@@ -32,8 +32,8 @@ def plan(name: str) -> CapacityPlan:
 
 
 def pattern(fragment: str) -> dict[str, Any]:
-    found: dict[str, Any] = collapsed(properties(RULE, fragment)["EventPattern"])
-    return found
+    event_pattern: dict[str, Any] = collapsed(properties(RULE, fragment)["EventPattern"])
+    return event_pattern
 
 
 # The deployment
@@ -41,46 +41,48 @@ def pattern(fragment: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_function_is_told_the_experiments_plan(name: str) -> None:
-    experiment, told = experiments()[name], plan(name)
+    experiment, controller_plan = experiments()[name], plan(name)
     aws, capacity = experiment.spec.aws, experiment.spec.aws.capacity
-    assert told.experiment == name
-    assert told.nodes == experiment.placement.nodes
-    assert told.variants == tuple(variant.name for variant in experiment.canaries)
+    assert controller_plan.experiment == name
+    assert controller_plan.nodes == experiment.placement.nodes
+    assert controller_plan.variants == tuple(variant.name for variant in experiment.canaries)
     needed = [v for v in experiment.variants if v.is_baseline or not experiment.spec.search]
-    assert told.servers == tuple(server_name(slot) for v in needed for slot in v.slots)
-    assert told.startup_minutes > COMPILE_LIMIT_MINUTES, "a node joins before a start begins"
-    assert (told.deadline_minutes, told.budget_usd) == (
+    assert controller_plan.servers == tuple(server_name(slot) for v in needed for slot in v.slots)
+    assert controller_plan.startup_minutes > COMPILE_LIMIT_MINUTES, (
+        "a node joins before a start begins"
+    )
+    assert (controller_plan.deadline_minutes, controller_plan.budget_usd) == (
         aws.deadline_minutes,
         aws.accelerator_budget_usd,
     )
-    assert told.price_usd_per_node_hour == experiment.node_price.usd_per_hour
-    assert told.availability_zone == aws.availability_zone
-    assert told.capacity == capacity.kind
-    assert told.reservation_id == capacity.reservation_id
+    assert controller_plan.price_usd_per_node_hour == experiment.node_price.usd_per_hour
+    assert controller_plan.availability_zone == aws.availability_zone
+    assert controller_plan.capacity == capacity.kind
+    assert controller_plan.reservation_id == capacity.reservation_id
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_plan_names_this_deployments_job_and_nodegroup(name: str) -> None:
-    told = plan(name)
+    controller_plan = plan(name)
     group = only(synthesis().template(name, "cluster"), "AWS::EKS::Nodegroup", "Accelerator")
-    assert told.nodegroup_name == group["Properties"]["NodegroupName"]
-    assert told.nodegroup_tags.items() <= group["Properties"]["Tags"].items()
+    assert controller_plan.nodegroup_name == group["Properties"]["NodegroupName"]
+    assert controller_plan.nodegroup_tags.items() <= group["Properties"]["Tags"].items()
     manifests = collapsed(of_type(benchmark(name), "Custom::AWSCDK-EKS-KubernetesResource"))
-    assert f'"name":"{told.job_name}"' in json.dumps(manifests).replace("\\", "")
+    assert f'"name":"{controller_plan.job_name}"' in json.dumps(manifests).replace("\\", "")
 
 
 def test_every_model_is_staged_and_drafts_bring_tokenizers() -> None:
-    told = plan("qwen3-32b")
-    assert [m.model for m in told.models] == ["Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"]
-    assert [draft.vocabulary for draft in told.drafts] == ["own"]
+    controller_plan = plan("qwen3-32b")
+    assert [m.model for m in controller_plan.models] == ["Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"]
+    assert [draft.vocabulary for draft in controller_plan.drafts] == ["own"]
     head = plan("llama-3.1-8b-eagle3")
     assert [draft.vocabulary for draft in head.drafts] == ["own_or_none"]
     assert len(plan("on-demand").drafts) == 1, "two variants with one draft wait for it once"
 
 
 def test_a_lost_answer_costs_minutes_not_hours() -> None:
-    told = properties(DEPLOYMENT)
-    assert told["ServiceTimeout"] == str(ANSWER_TIMEOUT_MINUTES * 60)
+    deployment = properties(DEPLOYMENT)
+    assert deployment["ServiceTimeout"] == str(ANSWER_TIMEOUT_MINUTES * 60)
     assert TIMEOUT_MINUTES < ANSWER_TIMEOUT_MINUTES, "one invocation fits, and a retry"
 
 
@@ -165,5 +167,5 @@ def test_no_function_may_change_the_notifications_of_buckets() -> None:
 def test_the_experiments_address_if_any_is_subscribed(name: str) -> None:
     subscriptions = of_type(benchmark(name), "AWS::SNS::Subscription").values()
     endpoints = [s["Properties"]["Endpoint"] for s in subscriptions]
-    given = experiments()[name].spec.aws.notify_email
-    assert endpoints == ([given] if given else [])
+    address = experiments()[name].spec.aws.notify_email
+    assert endpoints == ([address] if address else [])

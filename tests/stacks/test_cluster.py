@@ -22,8 +22,8 @@ def cluster(name: str = "qwen3-32b") -> Template:
 
 
 def properties(template: Template, kind: str, fragment: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = only(template, kind, fragment)["Properties"]
-    return found
+    resource_properties: dict[str, Any] = only(template, kind, fragment)["Properties"]
+    return resource_properties
 
 
 def launch_data(name: str) -> dict[str, Any]:
@@ -33,8 +33,8 @@ def launch_data(name: str) -> dict[str, Any]:
 
 
 def add_ons(template: Template) -> dict[str, Resource]:
-    found = of_type(template, "AWS::EKS::Addon").values()
-    return {r["Properties"]["AddonName"]: r for r in found}
+    resources = of_type(template, "AWS::EKS::Addon").values()
+    return {r["Properties"]["AddonName"]: r for r in resources}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -60,8 +60,8 @@ def test_administrators_are_those_listed_and_the_deployment(name: str) -> None:
 def test_versions_are_pinned_or_left_to_eks(name: str) -> None:
     pins = experiments()[name].spec.aws.pins
     assert bool(pins.add_ons) == (name == SMALL)
-    given = {n: r["Properties"].get("AddonVersion") for n, r in add_ons(cluster(name)).items()}
-    assert given == {**dict.fromkeys(ADD_ONS), **pins.add_ons}
+    versions = {n: r["Properties"].get("AddonVersion") for n, r in add_ons(cluster(name)).items()}
+    assert versions == {**dict.fromkeys(ADD_ONS), **pins.add_ons}
     groups = of_type(cluster(name), "AWS::EKS::Nodegroup").values()
     assert {g["Properties"].get("ReleaseVersion") for g in groups} == {pins.node_release}
 
@@ -120,9 +120,9 @@ def test_a_lone_root_disk_suits_image_and_pods() -> None:
     Of the disk EKS reserves 1 GiB, and kubelet evicts pods when less than a tenth of it is free.
     """
     (disk,) = launch_data(SMALL)["BlockDeviceMappings"]
-    asked = slot_resources(experiments()[SMALL]).ephemeral_storage_gib
-    asked += UPLOADER_EPHEMERAL_STORAGE_GIB
-    assert asked + UNPACKED_IMAGES_GIB < (disk["Ebs"]["VolumeSize"] - 1) * 0.9
+    pod_storage_gib = slot_resources(experiments()[SMALL]).ephemeral_storage_gib
+    pod_storage_gib += UPLOADER_EPHEMERAL_STORAGE_GIB
+    assert pod_storage_gib + UNPACKED_IMAGES_GIB < (disk["Ebs"]["VolumeSize"] - 1) * 0.9
     assert disk["Ebs"]["Throughput"] >= 600, "a fast image pull would be a slow one"
     assert disk["Ebs"]["Iops"] >= 4 * disk["Ebs"]["Throughput"], "gp3 gives 0.25 MiB/s each"
 

@@ -61,8 +61,8 @@ def planted(part: str, kind: str, fragment: str, **changes: Any) -> Template:
 def test_a_resource_against_its_rule_is_found(
     part: str, kind: str, fragment: str, changes: dict[str, Any], violation: str
 ) -> None:
-    found = violations(experiments()["qwen3-32b"], planted(part, kind, fragment, **changes))
-    assert violation in " ".join(found)
+    lines = violations(experiments()["qwen3-32b"], planted(part, kind, fragment, **changes))
+    assert violation in " ".join(lines)
 
 
 def test_a_bucket_that_nothing_empties_is_found() -> None:

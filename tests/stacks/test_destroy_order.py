@@ -50,9 +50,9 @@ def nodes(name: str, *selectors: str) -> set[Node]:
     for selector in selectors:
         part, kind, fragment = [*selector.split(), ""][:3]
         resources = templates_of(name)[part]["Resources"].items()
-        found = {(part, k) for k, r in resources if fragment in k and is_of(r, kind)}
-        assert found, f"{name} has no {selector}"
-        chosen |= found
+        selected = {(part, k) for k, r in resources if fragment in k and is_of(r, kind)}
+        assert selected, f"{name} has no {selector}"
+        chosen |= selected
     return chosen
 
 
@@ -73,11 +73,11 @@ def too_early(graph_: Graph, first: set[Node], later: set[Node]) -> set[tuple[No
 
     All of `first` should be deleted before all of `later`.
     """
-    found = set()
+    pairs = set()
     for one in first:
         outlived = reached(graph_, one)
-        found |= {(one, other) for other in later if other not in outlived}
-    return found
+        pairs |= {(one, other) for other in later if other not in outlived}
+    return pairs
 
 
 def against(rule: dict[str, Any], name: str, graph_: Graph) -> set[tuple[Node, Node]]:
@@ -91,7 +91,7 @@ def against(rule: dict[str, Any], name: str, graph_: Graph) -> set[tuple[Node, N
 
 @pytest.mark.parametrize(
     ("rule", "name"),
-    [(rule, name) for rule, said in RULES.items() for name in said.get("in", NAMES)],
+    [(rule, name) for rule, settings in RULES.items() for name in settings.get("in", NAMES)],
 )
 def test_nothing_waits_for_what_is_gone(rule: str, name: str) -> None:
     assert against(RULES[rule], name, graph(name)) == set()
@@ -99,7 +99,7 @@ def test_nothing_waits_for_what_is_gone(rule: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "broken"),
-    [(rule, broken) for rule, said in RULES.items() for broken in said.get("broken", [])],
+    [(rule, broken) for rule, settings in RULES.items() for broken in settings.get("broken", [])],
 )
 def test_what_may_go_too_early_is_found(rule: str, broken: str) -> None:
     """A rule fails if the resources that `broken` names lose their `DependsOn`.

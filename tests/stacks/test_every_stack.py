@@ -72,11 +72,11 @@ def test_launch_templates_tag_themselves_and_what_ec2_makes() -> None:
         experiment, part = stack.split("/")
         wanted = {EXPERIMENT_TAG: experiment, PART_TAG: part}
         for resource in of_type(template, "AWS::EC2::LaunchTemplate").values():
-            own = resource["Properties"]["TagSpecifications"]
-            made = resource["Properties"]["LaunchTemplateData"]["TagSpecifications"]
+            template_specs = resource["Properties"]["TagSpecifications"]
+            made_specs = resource["Properties"]["LaunchTemplateData"]["TagSpecifications"]
             kinds = {"launch-template", "instance", "volume", "network-interface"}
-            assert {spec["ResourceType"] for spec in (*own, *made)} == kinds
-            for spec in (*own, *made):
+            assert {spec["ResourceType"] for spec in (*template_specs, *made_specs)} == kinds
+            for spec in (*template_specs, *made_specs):
                 assert wanted.items() <= {t["Key"]: t["Value"] for t in spec["Tags"]}.items()
             checked += 1
     assert checked >= 2 * len(experiments())

@@ -54,18 +54,20 @@ def test_old_and_new_and_every_quotation_mark_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("characters", "found"),
+    ("characters", "entry_types"),
     [
         (0, []),
         (applied_charts.EARLIER_MAX_EVENT_BYTES // 2, ["aws:cdk:warning"]),
         (applied_charts.MAX_EVENT_BYTES // 2, ["aws:cdk:error"]),
     ],
 )
-def test_synthesis_reports_an_update_that_is_too_large(characters: int, found: list[str]) -> None:
+def test_synthesis_reports_an_update_that_is_too_large(
+    characters: int, entry_types: list[str]
+) -> None:
     manifest = Construct(cdk.Stack(cdk.App(analytics_reporting=False), "stack"), "Chart-serving")
     applied_charts.judge_size(cast(Any, manifest), [{"a": "x" * characters}])
     entries = manifest.node.metadata
-    assert [entry.type for entry in entries] == found
+    assert [entry.type for entry in entries] == entry_types
     for entry in entries:
         assert f"{applied_charts.MAX_EVENT_BYTES:,}" in entry.data
         assert "fewer variants" in entry.data

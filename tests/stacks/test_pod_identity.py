@@ -22,12 +22,12 @@ Pods = tuple[str, str]
 def associated(template: Template) -> Iterator[tuple[str, Pods]]:
     """Yield (role, (namespace, service account)) for a template's Pod Identity associations."""
     for association in of_type(template, "AWS::EKS::PodIdentityAssociation").values():
-        given = association["Properties"]
-        yield role_of(given), (given["Namespace"], given["ServiceAccount"])
+        properties = association["Properties"]
+        yield role_of(properties), (properties["Namespace"], properties["ServiceAccount"])
     for add_on in of_type(template, "AWS::EKS::Addon").values():
-        for given in add_on["Properties"].get("PodIdentityAssociations", []):
-            account = given["ServiceAccount"]
-            yield role_of(given), (ADD_ON_NAMESPACES[account], account)
+        for association in add_on["Properties"].get("PodIdentityAssociations", []):
+            account = association["ServiceAccount"]
+            yield role_of(association), (ADD_ON_NAMESPACES[account], account)
 
 
 def role_of(association: dict[str, Any]) -> str:
@@ -38,12 +38,12 @@ def role_of(association: dict[str, Any]) -> str:
 def wrong_about_trust(template: Template) -> list[str]:
     """Return the trust statements that let other pods than the associated ones assume a role."""
     pods = dict(associated(template))
-    found: list[str] = []
+    wrong_statements: list[str] = []
     for logical_id, role in of_type(template, "AWS::IAM::Role").items():
         for statement in role["Properties"]["AssumeRolePolicyDocument"]["Statement"]:
             if POD_IDENTITY_PRINCIPAL in json.dumps(statement):
-                found += _wrong_about(logical_id, statement, pods.get(logical_id))
-    return found
+                wrong_statements += _wrong_about(logical_id, statement, pods.get(logical_id))
+    return wrong_statements
 
 
 def _wrong_about(role: str, statement: dict[str, Any], pods: Pods | None) -> Iterator[str]:
@@ -75,8 +75,10 @@ def test_a_role_that_trusts_more_is_found(key: str) -> None:
 
 def test_two_servers_with_each_others_roles_are_found() -> None:
     template = copy.deepcopy(synthesis().template("qwen3-32b", "benchmark"))
-    found = of_type(template, "AWS::EKS::PodIdentityAssociation").values()
-    one, other = (a["Properties"] for a in found if a["Properties"]["ServiceAccount"][:4] == "vllm")
+    associations = of_type(template, "AWS::EKS::PodIdentityAssociation").values()
+    one, other = (
+        a["Properties"] for a in associations if a["Properties"]["ServiceAccount"][:4] == "vllm"
+    )
     one["RoleArn"], other["RoleArn"] = other["RoleArn"], one["RoleArn"]
     assert len(wrong_about_trust(template)) == 2
 

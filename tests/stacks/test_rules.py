@@ -36,8 +36,8 @@ def lint(folder: Path, **templates: Template) -> list[tuple[str, str, str]]:
         path.write_text(json.dumps(template))
     command = [*LINT, "-t", *map(str, paths)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = json.loads(result.stdout or "[]")
-    return [(Path(f["Filename"]).stem, f["Rule"]["Id"], f["Message"]) for f in found]
+    findings = json.loads(result.stdout or "[]")
+    return [(Path(f["Filename"]).stem, f["Rule"]["Id"], f["Message"]) for f in findings]
 
 
 def every_kind_of_resource() -> Template:
@@ -47,18 +47,18 @@ def every_kind_of_resource() -> Template:
     all templates would take seconds for each.
     """
     whole: Template = {"Resources": {}}
-    known: set[tuple[str, ...]] = set()
+    covered_kinds: set[tuple[str, ...]] = set()
     # The experiment that pins versions of add-ons is the first: its add-ons differ from those of
     # the others, and cfn-lint reports an add-on that is there twice.
     for name in sorted(experiments(), key=lambda name: name != "small-nodes"):
         template = json.loads(synthesis().path(name).read_text())
         for logical_id, resource in template.pop("Resources").items():
-            new = {*kinds(resource, resource["Type"])} - known
+            new = {*kinds(resource, resource["Type"])} - covered_kinds
             if logical_id not in whole["Resources"]:
                 whole["Resources"][logical_id] = resource
             elif new:
-                whole["Resources"][f"{logical_id}{len(known)}"] = resource
-            known |= new
+                whole["Resources"][f"{logical_id}{len(covered_kinds)}"] = resource
+            covered_kinds |= new
         whole = template | whole
     return whole
 
@@ -83,16 +83,16 @@ def test_validators_find_missing_tls_and_a_broken_schema(tmp_path: Path) -> None
     stack, properties = cdk.Stack(app, "careless"), {"VisibilityTimeout": "soon"}
     aws_s3.Bucket(stack, "Bucket")
     cdk.CfnResource(stack, "Queue", type="AWS::SQS::Queue", properties=properties)
-    found = " ".join(findings_in(validated(app, tmp_path)))
-    assert "AwsSolutions-S10" in found
-    assert "CloudFormation Validate" in found
+    findings = " ".join(findings_in(validated(app, tmp_path)))
+    assert "AwsSolutions-S10" in findings
+    assert "CloudFormation Validate" in findings
 
 
 def test_cfn_lint_finds_only_the_wrong_template(tmp_path: Path) -> None:
     """cfn-lint also reports an instance type that is newer than its list of types."""
     queue = {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": "soon"}}
     wrong: Template = {"Resources": {"Queue": queue}}
-    found = lint(tmp_path, alarm=alarm(), ours=every_kind_of_resource(), wrong=wrong)
+    findings = lint(tmp_path, alarm=alarm(), ours=every_kind_of_resource(), wrong=wrong)
     newer = ("ours", "E3628", "'trn2.3xlarge'")
-    shown = [(name, rule, text.partition(" is not")[0]) for name, rule, text in found]
-    assert [each for each in shown if each != newer] == [("wrong", "E3012", "'soon'")]
+    summaries = [(name, rule, text.partition(" is not")[0]) for name, rule, text in findings]
+    assert [each for each in summaries if each != newer] == [("wrong", "E3012", "'soon'")]

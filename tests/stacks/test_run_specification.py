@@ -55,15 +55,15 @@ def uploads(experiment: str) -> list[Upload]:
 
 
 def run_spec_upload(experiment: str) -> Upload:
-    (found,) = (u for u in uploads(experiment) if re.fullmatch(r"asset\..*\.json", u.path.name))
-    return found
+    (upload,) = (u for u in uploads(experiment) if re.fullmatch(r"asset\..*\.json", u.path.name))
+    return upload
 
 
 def job(template: Template) -> dict[str, Any]:
     """Return the measuring Job of a template."""
     manifest = only(template, MANIFEST, "Chartloadgenerator")
-    (found,) = (o for o in kubernetes_objects(manifest) if o["kind"] == "Job")
-    return found
+    (measuring_job,) = (o for o in kubernetes_objects(manifest) if o["kind"] == "Job")
+    return measuring_job
 
 
 def texts_of_stacks() -> dict[str, str]:
@@ -119,15 +119,15 @@ def test_the_job_has_the_objects_address_and_hash(experiment: str) -> None:
 
 def readers(templates: dict[str, Template]) -> list[tuple[str, str, str]]:
     """Return (name of the template, action, resource) of each right on CDK's assets bucket."""
-    found = []
+    rights = []
     for stack, template in templates.items():
         for policy in of_type(template, "AWS::IAM::Policy").values():
             for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
                 for resource in listed(collapsed(statement["Resource"])):
                     if resource == "*" or "assets" in resource:
                         actions = listed(statement["Action"])
-                        found += [(stack, action, resource) for action in actions]
-    return [line for line in found if line[1].startswith(("s3:", "*"))]
+                        rights += [(stack, action, resource) for action in actions]
+    return [line for line in rights if line[1].startswith(("s3:", "*"))]
 
 
 @pytest.mark.parametrize("experiment", tuple(experiments()))

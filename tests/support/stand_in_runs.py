@@ -30,18 +30,20 @@ def server(*chunk_tokens: int, counters: str | None = None, gap_seconds: float =
     chunk_tokens: number of tokens in each chunk. gap_seconds: time between two chunks.
     counters: the text of `/metrics`, with places for the counts; None: `/metrics` is not found.
     """
-    asked = 0
+    completions = 0
 
     def script(request: Request) -> Iterable[Step]:
-        nonlocal asked
+        nonlocal completions
         if request.path == "/health":
             return plain("200 OK", b"")
         if request.path == "/metrics":
             if counters is None:
                 return plain("404 Not Found", b"")
-            text = counters.format(drafts=10 * asked, drafted=70 * asked, accepted=35 * asked)
+            text = counters.format(
+                drafts=10 * completions, drafted=70 * completions, accepted=35 * completions
+            )
             return plain("200 OK", text.encode(), "text/plain")
-        asked += 1
+        completions += 1
         return completion(*chunk_tokens, gap_seconds=gap_seconds)
 
     return script

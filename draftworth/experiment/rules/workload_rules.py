@@ -111,8 +111,8 @@ def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
             f"{one_each} requests of every case and variant",
         )
         return
-    rounds_of_a_load = work.max_requests // one_each * repetitions
-    most = rounds_of_a_load * work.requests_per_round
+    rounds_per_load = work.max_requests // one_each * repetitions
+    most = rounds_per_load * work.requests_per_round
     if work.min_requests > most:
         needed = math.ceil(work.min_requests / work.requests_per_round / repetitions) * one_each
         yield Problem(

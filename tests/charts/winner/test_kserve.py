@@ -43,16 +43,18 @@ def models() -> Iterator[Models]:
 
     Its import would need all packages that a model server needs.
     """
-    found = importlib.util.find_spec("kserve")
-    assert found, "KServe's models are not installed; next: make setup (requirements/kserve.txt)"
+    package_spec = importlib.util.find_spec("kserve")
+    assert package_spec, (
+        "KServe's models are not installed; next: make setup (requirements/kserve.txt)"
+    )
     before = {name: module for name, module in sys.modules.items() if name.startswith("kserve")}
     package = types.ModuleType("kserve")
-    package.__path__ = list(found.submodule_search_locations or [])
+    package.__path__ = list(package_spec.submodule_search_locations or [])
     sys.modules["kserve"] = package
-    known = importlib.import_module("kserve.models")
+    models_module = importlib.import_module("kserve.models")
     # KServe's models refer to Kubernetes' own types, which are not among them. Data of such a type
     # is taken as it is.
-    known.__getattr__ = _kubernetes_type  # type: ignore[method-assign]
+    models_module.__getattr__ = _kubernetes_type  # type: ignore[method-assign]
     yield Models(importlib.import_module("kserve.api_client").ApiClient())
     for name in [name for name in sys.modules if name.partition(".")[0] == "kserve"]:
         del sys.modules[name]

@@ -111,9 +111,9 @@ def test_it_rings_only_below_break_even(
 
 
 def test_the_threshold_is_the_lowest_break_even() -> None:
-    found = winner_alarms.watched(measured())
-    assert found
-    figures, needed = found
+    watched = winner_alarms.watched(measured())
+    assert watched
+    figures, needed = watched
     assert figures.load in measured().winner.cheaper_at
     words = winner_alarms.break_even_words(figures, needed)
     assert re.match(r"Break-even, .*: [\d.]+ \([\d.]+ to [\d.]+\) tokens a step at c1, the", words)

@@ -19,7 +19,7 @@ GROUP = "/aws/containerinsights/draftworth-qwen3-32b/application"
 
 
 # Runs the command and returns its lines.
-Said = Callable[..., list[str]]
+PrintedLines = Callable[..., list[str]]
 
 
 class Agent:
@@ -49,11 +49,11 @@ def agent() -> Iterator[Agent]:
 
 
 @pytest.fixture
-def printed(ran: Ran) -> Said:
+def printed(ran: Ran) -> PrintedLines:
     return lambda *words: ran("logs", QWEN, *words).splitlines()
 
 
-def test_lines_say_when_who_and_what(agent: Agent, printed: Said) -> None:
+def test_lines_say_when_who_and_what(agent: Agent, printed: PrintedLines) -> None:
     assert "no line of these pods" in printed()[0]
     agent.write("INFO: ready\n")
     agent.write({"event": "started"}, ago_s=2)
@@ -62,7 +62,7 @@ def test_lines_say_when_who_and_what(agent: Agent, printed: Said) -> None:
     assert re.fullmatch(r"\d{4}(-\d\d){2} \d\d(:\d\d){2}  vllm-baseline-x/vllm  INFO: ready", line)
 
 
-def test_only_our_pods_within_the_time_are_printed(agent: Agent, printed: Said) -> None:
+def test_only_our_pods_within_the_time_are_printed(agent: Agent, printed: PrintedLines) -> None:
     agent.write("old", ago_s=3700)
     agent.write("system", namespace_name="kube-system")
     agent.write("measuring", pod="llmperf-1")
@@ -75,7 +75,7 @@ def test_only_our_pods_within_the_time_are_printed(agent: Agent, printed: Said) 
         assert [line.split("  ")[-1] for line in printed(*words)] == expected
 
 
-def test_a_containers_text_forges_no_other_line(agent: Agent, printed: Said) -> None:
+def test_a_containers_text_forges_no_other_line(agent: Agent, printed: PrintedLines) -> None:
     agent.write("one\n2026-01-01 00:00:00  llmperf-1/x  forged\x1b[2J")
     first, second = printed()
     assert first.endswith("one")
@@ -83,7 +83,7 @@ def test_a_containers_text_forges_no_other_line(agent: Agent, printed: Said) -> 
     assert "\x1b" not in second
 
 
-def test_messages_that_are_no_pods_record_are_skipped(agent: Agent, printed: Said) -> None:
+def test_messages_that_are_no_pods_record_are_skipped(agent: Agent, printed: PrintedLines) -> None:
     messages = (" ", "no JSON", "[]", '{"log": "x"}', '{"kubernetes": 3}', '{"kubernetes": {}}')
     for message in (*messages, "[" * 5000):
         agent.raw(message)

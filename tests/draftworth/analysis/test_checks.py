@@ -156,7 +156,9 @@ def test_agreeing_sources_call_for_no_attention() -> None:
     assert attention_of(runs.make_facts()) == ()
 
 
-def told(*, steps: int, drafted: int, accepted: int) -> tuple[results.RequestRecord, ...]:
+def counted_requests(
+    *, steps: int, drafted: int, accepted: int
+) -> tuple[results.RequestRecord, ...]:
     """Return requests of 100 tokens in 17 chunks, with the server's counts for each request."""
     drafts = {"verification_steps": steps, "drafted_tokens": drafted, "accepted_tokens": accepted}
     return tuple(make_record(i, chunks=17, **drafts) for i in range(8))
@@ -165,7 +167,7 @@ def told(*, steps: int, drafted: int, accepted: int) -> tuple[results.RequestRec
 def test_the_servers_steps_per_request_precede_chunks() -> None:
     """The 99 tokens after the first one took 25 steps, which arrived in 16 merged chunks."""
     block = runs.make_drafted_block(1, "structured")
-    merged = told(steps=25, drafted=175, accepted=75)
+    merged = counted_requests(steps=25, drafted=175, accepted=75)
     all_told = replace(block, requests=merged)
     one_not = replace(block, requests=(*merged[1:], make_record(0, chunks=17)))
     (group,) = groups_of([block])
@@ -179,7 +181,7 @@ def test_the_servers_steps_per_request_precede_chunks() -> None:
 
 
 def test_a_steps_time_is_by_the_servers_count() -> None:
-    records = told(steps=25, drafted=175, accepted=75)
+    records = counted_requests(steps=25, drafted=175, accepted=75)
     acceptance = checks.AcceptanceCheck(counted=None, tokens_per_step=99 / 25, most=8)
     count = step_counting([runs.make_drafted_block(1, "structured", requests=records)])
     figures = present(
@@ -189,7 +191,7 @@ def test_a_steps_time_is_by_the_servers_count() -> None:
 
 
 def test_without_counters_requests_give_the_acceptance_rate() -> None:
-    requests = told(steps=25, drafted=175, accepted=75)
+    requests = counted_requests(steps=25, drafted=175, accepted=75)
     block = runs.make_drafted_block(1, "structured", requests=requests, speculation=None)
     (group,) = groups_of([block])
     value = summarize([block], group, runs.VARIANT).value(definitions.ACCEPTANCE_RATE)
@@ -208,10 +210,10 @@ DISAGREEMENTS: dict[str, dict[str, Any]] = {
     "1 of 8 requests failed": {"requests": (*every()["requests"][1:], make_failed_record(0))},
     "14.14 tokens per chunk where a step yields at most 8": every(chunks=8),
     "6.19 tokens per chunk, and the server counts 3.96 per step: chunks were merged": {
-        "requests": told(steps=25, drafted=175, accepted=75)
+        "requests": counted_requests(steps=25, drafted=175, accepted=75)
     },
     "what it tells with each answer 19.6% (tolerance 5%): other requests were served": {
-        "requests": told(steps=16, drafted=112, accepted=22)
+        "requests": counted_requests(steps=16, drafted=112, accepted=22)
     },
     "counts tokens at the end alone": every(usage_source="last_chunk"),
     "k7: 75.0% of the prompt tokens came from a cache of the server, because a prompt": every(

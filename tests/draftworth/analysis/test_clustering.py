@@ -43,8 +43,8 @@ def test_prompts_seen_once_show_no_lasting_difference() -> None:
         Sample(stratum="case", prompt=f"p{i}", block=str(i % 2), value=value)
         for i, value in enumerate((0.3, -0.3, 0.1, -0.1, 0.2, -0.2))
     ]
-    found = present(spread(once))
-    assert found.of_prompts.variance == 0
+    error = present(spread(once))
+    assert error.of_prompts.variance == 0
     lasting = present(spread(samples([[v / 4] * 4 for v in (0.3, -0.3, 0.1, -0.1, 0.2, -0.2)])))
     assert lasting.of_prompts.variance > 0.6 * lasting.within.variance
 
@@ -82,8 +82,10 @@ def test_degrees_of_freedom_are_those_of_what_weighs(
 ) -> None:
     rows = [
         sample._replace(stratum=str(number), weight=weight)
-        for number, own in enumerate(weights)
-        for sample, weight in zip(samples([[(-1) ** i] for i in range(len(own))]), own, strict=True)
+        for number, case_weights in enumerate(weights)
+        for sample, weight in zip(
+            samples([[(-1) ** i] for i in range(len(case_weights))]), case_weights, strict=True
+        )
     ]
     by_prompt = clustering._part(
         clustering._merged(clustering._clusters((s.stratum, s.prompt, s) for s in rows))
@@ -98,9 +100,9 @@ def test_t_between_whole_degrees_is_slightly_too_large() -> None:
 
 def test_cases_of_one_prompt_are_put_together() -> None:
     rows = [sample for i in range(6) for sample in samples([[i, i]], stratum=f"case-{i}")]
-    found = present(spread(rows))
-    assert found.within.variance > 0
-    assert found.prompts == 6
+    error = present(spread(rows))
+    assert error.within.variance > 0
+    assert error.prompts == 6
 
 
 def repeated(levels: list[float], *, side: str = "", cases: int = 1) -> list[Sample]:
@@ -119,9 +121,9 @@ def repeated(levels: list[float], *, side: str = "", cases: int = 1) -> list[Sam
 
 
 def test_few_repetitions_are_no_sample() -> None:
-    found = present(spread(repeated([1.0, -1.0, 0.0])))
-    assert (found.between, found.repetitions) == ((), 3)
-    assert found.of_repetitions.variance == 0
+    error = present(spread(repeated([1.0, -1.0, 0.0])))
+    assert (error.between, error.repetitions) == ((), 3)
+    assert error.of_repetitions.variance == 0
 
 
 def test_many_are_clustered_over_all_cases_at_once() -> None:
@@ -130,12 +132,12 @@ def test_many_are_clustered_over_all_cases_at_once() -> None:
     assert len(levels) == clustering.MANY_REPETITIONS
     one, four = (present(spread(repeated(levels, cases=cases))) for cases in (1, 4))
     by_hand = clustering.VariancePart(4 / 3 * sum((level / 4) ** 2 for level in levels), 3)
-    for found in (one, four):
-        assert found.between[-1].variance == pytest.approx(by_hand.variance)
-        assert found.between[-1].degrees_of_freedom == 3
-        assert found.half_width(0.95) == pytest.approx(by_hand.half_width(0.95))
+    for error in (one, four):
+        assert error.between[-1].variance == pytest.approx(by_hand.variance)
+        assert error.between[-1].degrees_of_freedom == 3
+        assert error.half_width(0.95) == pytest.approx(by_hand.half_width(0.95))
         # All blocks of a repetition are alike, so more rounds would not reduce the error.
-        assert found.of_repetitions.variance == pytest.approx(by_hand.variance)
+        assert error.of_repetitions.variance == pytest.approx(by_hand.variance)
     assert four.within.half_width(0.95) < 0.6 * four.half_width(0.95)
 
 

@@ -32,13 +32,13 @@ def test_a_control_is_no_variant_and_changes_nothing() -> None:
 
 def test_its_interval_stands_under_every_verdict() -> None:
     facts = make_facts(with_control(make_run()))
-    found = list(findings(facts))
-    assert len(found) == 3
-    for finding in found:
+    control_findings = list(findings(facts))
+    assert len(control_findings) == 3
+    for finding in control_findings:
         assert present(finding.noise_floor_low) <= 1.002 <= present(finding.noise_floor_high)
         assert "Two servers without speculation: " in finding.sentence
-    assert [f.clears_noise_floor for f in found] == [None, True, True]
-    assert "which the verdict clears." in found[1].sentence
+    assert [f.clears_noise_floor for f in control_findings] == [None, True, True]
+    assert "which the verdict clears." in control_findings[1].sentence
 
 
 def test_without_a_control_nothing_is_said_of_it() -> None:
@@ -93,12 +93,12 @@ def test_a_control_with_failures_gives_no_floor(failed: int, of_all: str) -> Non
     """The requests that did not fail may be the easy ones, so they show no noise floor."""
     facts = make_facts(failing(with_control(make_run()), failed))
     assert {f.noise_floor_low for f in findings(facts)} == {None}
-    told = [line for line in attention_of(facts) if "The control gives no noise floor" in line]
-    assert [line.split(": ")[0].rpartition(" for ")[2] for line in told] == [
+    lines = [line for line in attention_of(facts) if "The control gives no noise floor" in line]
+    assert [line.split(": ")[0].rpartition(" for ")[2] for line in lines] == [
         "structured at c4",
         "open_ended at c4",
     ]
-    assert f"{of_all} requests of control in structured at c4 failed" in told[0]
+    assert f"{of_all} requests of control in structured at c4 failed" in lines[0]
     header = dict(document_of(facts).facts)["requests"]
     assert header.endswith(f"; control: 96, {failed * 6} failed, 0 excluded")
 

@@ -25,17 +25,19 @@ def test_a_server_without_token_counts_has_no_lengths() -> None:
 
 
 def test_a_server_with_many_reasons_fills_no_table() -> None:
-    found = present(output_lengths([make_record(finish_reason=f"reason {n}") for n in range(100)]))
-    assert len(found.ends) == 6
-    assert found.ends["other"] == 95
+    lengths = present(
+        output_lengths([make_record(finish_reason=f"reason {n}") for n in range(100)])
+    )
+    assert len(lengths.ends) == 6
+    assert lengths.ends["other"] == 95
 
 
 @pytest.mark.parametrize(
-    ("asked", "told", "wrong"),
+    ("intended", "counted", "wrong"),
     [(64, 64, None), (64, 66, None), (2000, 2300, 2300), (None, 64, None), (64, None, None)],
 )
 def test_prompts_of_unintended_length_are_detected(
-    asked: int | None, told: int | None, wrong: float | None
+    intended: int | None, counted: int | None, wrong: float | None
 ) -> None:
-    load = ConcurrencyLoad(concurrency=1, input_tokens=asked)
-    assert wrong_input_tokens([make_record(number_input_tokens=told)], load) == wrong
+    load = ConcurrencyLoad(concurrency=1, input_tokens=intended)
+    assert wrong_input_tokens([make_record(number_input_tokens=counted)], load) == wrong

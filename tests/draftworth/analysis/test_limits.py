@@ -102,18 +102,18 @@ def spaced(variant: str, round_number: int, *, late_requests: int = 0) -> BlockR
 
 
 @pytest.mark.parametrize(
-    ("limit_s", "kept", "said"),
+    ("limit_s", "kept", "sentence"),
     [
         (0.35, True, ""),
         (0.25, False, "TTFT p95 of k7 in structured at c4 is 29"),
         (0.295, None, "measure more requests"),
     ],
 )
-def test_a_limit_is_kept_broken_or_open(limit_s: float, kept: bool | None, said: str) -> None:
+def test_a_limit_is_kept_broken_or_open(limit_s: float, kept: bool | None, sentence: str) -> None:
     blocks = [spaced("k7", number) for number in range(1, 5)]
     check = limit_check(blocks, TRAFFIC, Limits(ttft_p95_s=limit_s), "k7")
     assert check.kept is kept
-    assert said in (latency_words(check.latency) if check.latency else "")
+    assert sentence in (latency_words(check.latency) if check.latency else "")
 
 
 def test_a_timed_out_request_counts_with_its_wait() -> None:
@@ -188,7 +188,7 @@ EXCLUDED = replace(record(2, seconds=9.0), excluded="the client waited for a cor
 
 
 @pytest.mark.parametrize(
-    ("others", "kept", "requests", "server_s"),
+    ("more_records", "kept", "requests", "server_s"),
     [
         # Requests that take 6 seconds in all, with four in flight, take 1.5 seconds of the server.
         ((record(2, seconds=3.0), record(3, seconds=2.0)), 2, 3, 1.5),
@@ -198,23 +198,23 @@ EXCLUDED = replace(record(2, seconds=9.0), excluded="the client waited for a cor
     ids=["too late", "timed out", "the client was too late"],
 )
 def test_late_requests_are_no_goodput_but_take_time(
-    others: tuple[RequestRecord, ...], kept: int, requests: int, server_s: float
+    more_records: tuple[RequestRecord, ...], kept: int, requests: int, server_s: float
 ) -> None:
-    found = present(goodput([block(record(1, seconds=1.0), *others)], TRAFFIC, LIMITS, "k7"))
-    assert (found.kept, found.requests) == (kept, requests)
-    assert found.requests_per_s == pytest.approx(kept / server_s)
-    assert found.tokens_per_s == pytest.approx(100 * kept / server_s)
+    rates = present(goodput([block(record(1, seconds=1.0), *more_records)], TRAFFIC, LIMITS, "k7"))
+    assert (rates.kept, rates.requests) == (kept, requests)
+    assert rates.requests_per_s == pytest.approx(kept / server_s)
+    assert rates.tokens_per_s == pytest.approx(100 * kept / server_s)
 
 
 def test_classes_have_their_parts_of_the_tokens() -> None:
     mix = Traffic(weights={"structured": 0.75, "open_ended": 0.25}, load=TRAFFIC.load)
     slow = block(record(9, seconds=4.0), prompt_class="open_ended")
-    found = present(goodput([block(record(1, seconds=1.0)), slow], mix, LIMITS, "k7"))
+    rates = present(goodput([block(record(1, seconds=1.0)), slow], mix, LIMITS, "k7"))
 
     # On average, a token takes 0.75 x 2.5 ms + 0.25 x 10 ms = 4.375 ms of the server. Only
     # `structured`, with three of four tokens, keeps the limit.
-    assert found.tokens_per_s == pytest.approx(0.75 / 0.004375)
-    assert found.requests_per_s == pytest.approx(0.75 / 100 / 0.004375)
+    assert rates.tokens_per_s == pytest.approx(0.75 / 0.004375)
+    assert rates.requests_per_s == pytest.approx(0.75 / 100 / 0.004375)
 
 
 @pytest.mark.parametrize(
@@ -237,9 +237,9 @@ def test_a_request_counts_only_within_every_limit(
 def test_arrivals_at_rates_have_their_serving_time() -> None:
     load = PoissonLoad(requests_per_second=1.0)
     measured = replace(block(record(1, seconds=1.0)), load=load)
-    found = present(goodput([measured], replace(TRAFFIC, load=load), LIMITS, "k7"))
+    rates = present(goodput([measured], replace(TRAFFIC, load=load), LIMITS, "k7"))
 
-    assert found.requests_per_s == pytest.approx(1 / measured.output_seconds)
+    assert rates.requests_per_s == pytest.approx(1 / measured.output_seconds)
 
 
 def test_the_report_has_goodput_where_limits_are() -> None:

@@ -79,8 +79,8 @@ def test_every_declared_metric_is_listed_once() -> None:
 
 
 def test_every_request_metric_is_a_records_attribute() -> None:
-    known = {field.name for field in fields(RequestRecord)} | {"failed"}
-    assert {m.field for m in definitions.METRICS if m.of_request} <= known
+    attributes = {field.name for field in fields(RequestRecord)} | {"failed"}
+    assert {m.field for m in definitions.METRICS if m.of_request} <= attributes
 
 
 def test_acceptance_is_estimated_where_blocks_share_a_window() -> None:
@@ -97,9 +97,9 @@ def test_acceptance_is_estimated_where_blocks_share_a_window() -> None:
 def test_llmperfs_summary_has_the_metrics_that_llmperf_knows() -> None:
     summary = llmperf_summary(make_block()).decode()
     for metric in definitions.METRICS:
-        known = metric.field in ("inter_token_latency_s", "ttft_s", "end_to_end_latency_s")
-        known |= metric.field.startswith(("number_", "request_output_"))
-        assert (f'"results_{metric.field}_mean"' in summary) is known, metric.field
+        in_llmperf = metric.field in ("inter_token_latency_s", "ttft_s", "end_to_end_latency_s")
+        in_llmperf |= metric.field.startswith(("number_", "request_output_"))
+        assert (f'"results_{metric.field}_mean"' in summary) is in_llmperf, metric.field
 
 
 def table_row(metric: Metric) -> str:

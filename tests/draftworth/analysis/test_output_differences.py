@@ -75,9 +75,9 @@ def pair(**hashes: str) -> Pair:
     return Pair(prompt_class="c", place=place, plain=plain, drafted=drafted)
 
 
-def told(ids: Sequence[int] | None, text: str, *, side: str) -> Transcript:
-    known = None if ids is None else tuple(ids)
-    return Transcript(request_id=side, text=text, token_ids=known)
+def make_transcript(ids: Sequence[int] | None, text: str, *, side: str) -> Transcript:
+    token_ids = None if ids is None else tuple(ids)
+    return Transcript(request_id=side, text=text, token_ids=token_ids)
 
 
 @pytest.mark.parametrize(
@@ -99,17 +99,17 @@ def test_outputs_are_compared_by_ids_where_possible(
     kept: float,
 ) -> None:
     transcripts = {
-        "plain": told(plain_ids, "abcde", side="plain"),
-        "drafted": told(drafted_ids, "abcdx", side="drafted"),
+        "plain": make_transcript(plain_ids, "abcde", side="plain"),
+        "drafted": make_transcript(drafted_ids, "abcdx", side="drafted"),
     }
-    (found,) = output_differences.output_pairs([pair(drafted=DIFFERENT)], transcripts)
-    assert found.identical is identical
-    assert found.kept == pytest.approx(kept)
+    (output_pair,) = output_differences.output_pairs([pair(drafted=DIFFERENT)], transcripts)
+    assert output_pair.identical is identical
+    assert output_pair.kept == pytest.approx(kept)
 
 
 def test_without_transcripts_only_identity_is_compared() -> None:
-    found = output_differences.output_pairs([pair(), pair(drafted=DIFFERENT)], {})
-    assert [(o.identical, o.kept) for o in found] == [(True, 1.0), (False, None)]
+    pairs = output_differences.output_pairs([pair(), pair(drafted=DIFFERENT)], {})
+    assert [(o.identical, o.kept) for o in pairs] == [(True, 1.0), (False, None)]
 
 
 def alike(share: float, prompts: int, *, kept: float = 1.0) -> list[output_differences.OutputPair]:
@@ -124,7 +124,7 @@ def alike(share: float, prompts: int, *, kept: float = 1.0) -> list[output_diffe
 
 
 @pytest.mark.parametrize(
-    ("found", "control", "beside_control"),
+    ("variant_pairs", "control", "beside_control"),
     [
         (alike(1, 32), alike(1, 32), BesideControl.AS_ALIKE),
         # The variant's outputs are like the baseline's as often as the control's, prompt by prompt.
@@ -139,17 +139,17 @@ def alike(share: float, prompts: int, *, kept: float = 1.0) -> list[output_diffe
     ],
 )
 def test_outputs_are_judged_beside_two_servers_without_speculation(
-    found: list[output_differences.OutputPair],
+    variant_pairs: list[output_differences.OutputPair],
     control: list[output_differences.OutputPair],
     beside_control: BesideControl,
 ) -> None:
-    judged = present(output_differences.likeness(found, control))
+    judged = present(output_differences.likeness(variant_pairs, control))
     assert judged.beside_control is beside_control
 
 
 def test_prompts_of_one_side_alone_are_not_judged() -> None:
-    others = [replace(o, prompt=f"other {o.prompt}") for o in alike(1, 8)]
-    assert output_differences.likeness(alike(1, 8), others) is None
+    other_pairs = [replace(o, prompt=f"other {o.prompt}") for o in alike(1, 8)]
+    assert output_differences.likeness(alike(1, 8), other_pairs) is None
     assert output_differences.likeness(alike(1, 8), []) is None
 
 

@@ -32,7 +32,7 @@ Hazards = dict[str, float]
 def transcripts_of(run: Run, hazards: Hazards, *, seed: int = 0) -> dict[str, Transcript]:
     """Return transcripts with token ids: the target's up to a random token, others after it."""
     drawn: dict[str, tuple[int, ...]] = {}
-    found = {}
+    transcripts = {}
     for block in run.blocks:
         hazard = hazards.get(block.variant, 0.0)
         for record in block.requests:
@@ -40,8 +40,8 @@ def transcripts_of(run: Run, hazards: Hazards, *, seed: int = 0) -> dict[str, Tr
             if prompt not in drawn:
                 drawn[prompt] = token_ids(random.Random(prompt), hazard)
             ids = drawn[prompt]
-            found[record.request_id] = Transcript(request_id=record.request_id, token_ids=ids)
-    return found
+            transcripts[record.request_id] = Transcript(request_id=record.request_id, token_ids=ids)
+    return transcripts
 
 
 def token_ids(draws: random.Random, hazard: float) -> tuple[int, ...]:
@@ -56,18 +56,18 @@ BOTH = with_control(RUN)
 def judged(hazards: Hazards, *, control: bool = True, seed: int = 0) -> AnswersCheck:
     equals = without_control(BOTH.blocks)[1] if control else ()
     transcripts = transcripts_of(BOTH, hazards, seed=seed)
-    (found,) = partings(RUN, equals, transcripts, but=())
-    return found
+    (check,) = partings(RUN, equals, transcripts, but=())
+    return check
 
 
 def test_outputs_that_part_quickly_are_not_the_targets() -> None:
-    found = judged({VARIANT: 0.5})
+    check = judged({VARIANT: 0.5})
 
-    assert found.is_the_targets is False
+    assert check.is_the_targets is False
     assert f"{VARIANT}: its answers are not the target's: at c4 16 of 16 differ" in answers_words(
-        found
+        check
     )
-    assert "a second server without speculation" in answers_words(found)
+    assert "a second server without speculation" in answers_words(check)
 
 
 def test_foreign_answers_leave_no_verdict_and_come_first() -> None:
@@ -98,10 +98,10 @@ def test_equal_servers_that_part_prove_nothing() -> None:
 
 
 def test_without_control_the_baselines_repeats_are_the_floor() -> None:
-    found = judged({VARIANT: 0.5}, control=False)
+    check = judged({VARIANT: 0.5}, control=False)
 
-    assert found.is_the_targets is False
-    assert "the baseline's own repeats" in answers_words(found)
+    assert check.is_the_targets is False
+    assert "the baseline's own repeats" in answers_words(check)
 
 
 def test_without_control_or_repeats_nothing_is_judged() -> None:
@@ -130,10 +130,10 @@ def test_the_targets_reading_replaces_the_comparison(
         variant=VARIANT, outputs=8, tokens=1200, beyond=beyond, farthest=3.0, chance=chance
     )
     run = replace(BOTH, likelihoods=(read,))
-    (found,) = facts_of(run, transcripts_of(run, {VARIANT: 0.5})).answers
+    (check,) = facts_of(run, transcripts_of(run, {VARIANT: 0.5})).answers
 
-    assert found == judged_likelihood(read)
-    assert found.is_the_targets is right
+    assert check == judged_likelihood(read)
+    assert check.is_the_targets is right
 
 
 def alarms(hazards: Callable[[int], Hazards], runs: int) -> int:
@@ -147,9 +147,9 @@ def test_right_servers_raise_few_false_alarms() -> None:
     lower.
     """
     runs = 300
-    found = alarms(lambda n: {VARIANT: ROUNDING_PER_TOKEN, CONTROL: n % 3 * 0.01}, runs)
+    alarm_count = alarms(lambda n: {VARIANT: ROUNDING_PER_TOKEN, CONTROL: n % 3 * 0.01}, runs)
 
-    assert found <= runs * FALSE_ALARMS + 3 * math.sqrt(runs * FALSE_ALARMS)
+    assert alarm_count <= runs * FALSE_ALARMS + 3 * math.sqrt(runs * FALSE_ALARMS)
 
 
 def test_wrong_servers_are_caught_in_planted_runs() -> None:
@@ -170,8 +170,8 @@ def test_several_loads_share_the_false_alarms() -> None:
     ]
     for blocks, right in ((few, False), ([*few, *more], True)):
         run = replace(RUN, blocks=tuple(blocks))
-        found = partings(run, (), transcripts_of(run, {VARIANT: 1.0}), but=())
-        assert {check.is_the_targets for check in found} == {right}
+        checks = partings(run, (), transcripts_of(run, {VARIANT: 1.0}), but=())
+        assert {check.is_the_targets for check in checks} == {right}
 
 
 @pytest.mark.parametrize(

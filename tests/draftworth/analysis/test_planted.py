@@ -17,9 +17,9 @@ RUNS = 30
 
 
 def judgements(cell: Cell, runs: int = RUNS) -> Counter[str]:
-    found = [outcome.comparison.judgement for outcome in outcomes(cell, runs)]
-    assert len(found) == runs
-    return Counter(found)
+    all_judgements = [outcome.comparison.judgement for outcome in outcomes(cell, runs)]
+    assert len(all_judgements) == runs
+    return Counter(all_judgements)
 
 
 def test_mostly_faster_but_dearer_is_not_cheaper() -> None:
@@ -28,22 +28,22 @@ def test_mostly_faster_but_dearer_is_not_cheaper() -> None:
     So the cost ratio is 0.7 / 1.2 + 0.3 / 0.4 = 1.33.
     """
     cell = Cell(cost_ratio=4 / 3, cases=4, gains=((1 / 1.2, 0.7), (1 / 0.4, 0.3)))
-    found = judgements(cell)
-    assert found["cheaper per token"] == 0
-    assert found["more expensive"] > RUNS / 4
+    counts = judgements(cell)
+    assert counts["cheaper per token"] == 0
+    assert counts["more expensive"] > RUNS / 4
 
 
 def test_the_other_way_round_it_is_cheaper() -> None:
     """70% of prompts are a little slower, but 30% are so much faster that tokens cost less."""
-    found = judgements(Cell(cost_ratio=0.855, cases=4, gains=((1.05, 0.7), (0.4, 0.3))))
-    assert found["more expensive"] == 0
-    assert found["cheaper per token"] > 0
+    counts = judgements(Cell(cost_ratio=0.855, cases=4, gains=((1.05, 0.7), (0.4, 0.3))))
+    assert counts["more expensive"] == 0
+    assert counts["cheaper per token"] > 0
 
 
 @pytest.mark.parametrize("time_outs", [0.5, 0.78])
 def test_where_requests_time_out_there_is_no_verdict(time_outs: float) -> None:
-    found = judgements(Cell(cost_ratio=0.4, cases=4, time_outs=time_outs), 10)
-    assert found == {"inconclusive": 10}
+    counts = judgements(Cell(cost_ratio=0.4, cases=4, time_outs=time_outs), 10)
+    assert counts == {"inconclusive": 10}
 
 
 def prefill_heavy() -> Iterator[BlockResult]:
@@ -72,8 +72,8 @@ def prefill_heavy() -> Iterator[BlockResult]:
 
 
 def test_faster_decoding_after_slow_prefill_may_cost_more() -> None:
-    found: Comparison = compare(
+    comparison: Comparison = compare(
         [*prefill_heavy()], Traffic.of(GROUP), variant="variant", baseline="baseline"
     )
-    assert present(found.itl_speedup).value == pytest.approx(1.5)
-    assert found.judgement == "more expensive"
+    assert present(comparison.itl_speedup).value == pytest.approx(1.5)
+    assert comparison.judgement == "more expensive"

@@ -44,8 +44,8 @@ def with_(**fields: Any) -> tuple[BlockResult, ...]:
     return tuple(replace(block, **fields) for block in make_run().blocks)
 
 
-KNOWN = replace(make_serving_facts().decoding["k7"], artifact_key="0" * 24)
-SERVING = replace(make_serving_facts(), decoding={"k7": KNOWN})
+K7 = replace(make_serving_facts().decoding["k7"], artifact_key="0" * 24)
+SERVING = replace(make_serving_facts(), decoding={"k7": K7})
 
 
 def served(**changed: Any) -> Run:
@@ -152,9 +152,9 @@ def test_one_runs_control_is_the_floor_of_all() -> None:
         (served(target_model="another"), "target_model 'Qwen/Qwen3-32B' and 'another'"),
         (served(max_num_seqs=8), "max_num_seqs 4 and 8"),
         (served(tensor_parallel_size=64), "tensor_parallel_size 32 and 64"),
-        (served(decoding={"k7": replace(KNOWN, draft="other")}), "draft 'Qwen/Qwen3-1.7B' and 'ot"),
+        (served(decoding={"k7": replace(K7, draft="other")}), "draft 'Qwen/Qwen3-1.7B' and 'ot"),
         (
-            served(decoding={"k7": replace(KNOWN, artifact_key="1" * 24)}),
+            served(decoding={"k7": replace(K7, artifact_key="1" * 24)}),
             f"k7: artifact_key '{'0' * 24}' and '{'1' * 24}'",
         ),
     ],
@@ -174,7 +174,7 @@ def test_runs_put_together_are_compared_with_others() -> None:
         facts_of(pooled([run(f"{name}{i}", factor=factor) for i in (1, 2)]), {})
         for name, factor in (("a", 1.3), ("b", 1.0))
     )
-    found = changes(one, other)
-    assert [change.is_shown for change in found] == [True, True]
-    assert present(found[0].ratio).value == pytest.approx(1.3)
-    assert present(found[0].ratio).repetitions == 2
+    run_changes = changes(one, other)
+    assert [change.is_shown for change in run_changes] == [True, True]
+    assert present(run_changes[0].ratio).value == pytest.approx(1.3)
+    assert present(run_changes[0].ratio).repetitions == 2

@@ -31,8 +31,8 @@ def stalled(count: int, *, times: float, variant: str) -> list[BlockResult]:
 
     times: how many times as long as before the slow request takes.
     """
-    own = [block.block for block in BLOCKS if block.variant == variant][:count]
-    return [slowed(block, times) if block.block in own else block for block in BLOCKS]
+    numbers = [block.block for block in BLOCKS if block.variant == variant][:count]
+    return [slowed(block, times) if block.block in numbers else block for block in BLOCKS]
 
 
 def slowed(block: BlockResult, times: float) -> BlockResult:
@@ -96,18 +96,18 @@ def test_a_decision_says_what_it_may_have_missed() -> None:
 
 
 def test_best_of_many_has_a_wider_interval() -> None:
-    found = judged(planted_blocks(replace(CELL, cost_ratio=0.935), rounds=2, seed=1))
-    assert found.judgement == "cheaper per token"
-    assert best_of_many(found, 1) == found
-    several = best_of_many(found, 2)
-    assert several.judgement == found.judgement
+    comparison = judged(planted_blocks(replace(CELL, cost_ratio=0.935), rounds=2, seed=1))
+    assert comparison.judgement == "cheaper per token"
+    assert best_of_many(comparison, 1) == comparison
+    several = best_of_many(comparison, 2)
+    assert several.judgement == comparison.judgement
     low, high = present(present(several.cost_ratio).interval)
-    assert low < present(present(found.cost_ratio).low)
-    assert high > present(present(found.cost_ratio).high)
-    assert best_of_many(found, 10_000).judgement == "inconclusive"
+    assert low < present(present(comparison.cost_ratio).low)
+    assert high > present(present(comparison.cost_ratio).high)
+    assert best_of_many(comparison, 10_000).judgement == "inconclusive"
     # The headline and the winner follow from the wider interval too.
     facts = make_facts()
-    decision = decide(facts.run, mixes=(found,) * 10_000, of_classes=())
+    decision = decide(facts.run, mixes=(comparison,) * 10_000, of_classes=())
     facts = replace(facts, decision=decision)
     assert headline(facts).startswith("No answer yet")
     with pytest.raises(NoWinnerError, match="No answer yet"):

@@ -17,24 +17,25 @@ from tests.support.samples import estimate_between, samples
 @pytest.mark.parametrize("rows", [[[1.0, 2.0]] * 5, [[1.0]] * 9], ids=["prompts", "rounds"])
 def test_too_few_prompts_or_rounds_show_no_error(rows: list[list[float]]) -> None:
     assert spread(samples(rows)) is None
-    found = statistics.ratio_estimate(0.0, None, samples=9)
-    assert (found.value, found.low, found.high, found.relative_width) == (1.0, None, None, None)
+    estimate = statistics.ratio_estimate(0.0, None, samples=9)
+    assert estimate.value == 1.0
+    assert (estimate.low, estimate.high, estimate.relative_width) == (None, None, None)
 
 
 def test_only_wide_intervals_exceed_their_logarithm() -> None:
     rows = [0.3, -0.3, 0.1, -0.1, 0.2, -0.2]
     for scale, factor in ((0.01, 1.0), (0.5, 1.05)):
-        found = present(spread(samples([[scale * v / 4] * 4 for v in rows])))
-        half = found.half_width(0.95)
-        ratio = statistics.ratio_estimate(0.0, found, samples=24)
+        error = present(spread(samples([[scale * v / 4] * 4 for v in rows])))
+        half = error.half_width(0.95)
+        ratio = statistics.ratio_estimate(0.0, error, samples=24)
         assert present(ratio.high) / math.exp(half) >= factor
         assert present(ratio.high) * present(ratio.low) == pytest.approx(1.0)
         assert ratio.inverse == ratio
 
 
 def test_an_interval_without_upper_end_is_dropped() -> None:
-    found = present(spread(samples([[v, v] for v in (3.0, -3.0, 1.0, -1.0, 2.0, -2.0)])))
-    assert statistics.ratio_estimate(0.0, found, samples=12).low is None
+    error = present(spread(samples([[v, v] for v in (3.0, -3.0, 1.0, -1.0, 2.0, -2.0)])))
+    assert statistics.ratio_estimate(0.0, error, samples=12).low is None
 
 
 @pytest.mark.parametrize(("share", "value"), [(0, 1), (0.5, 2.5), (0.25, 1.75), (1, 4)])
@@ -52,10 +53,10 @@ def test_a_quantile_needs_values_beyond_for_an_interval(
 ) -> None:
     draw = random.Random(1).random
     rows = [[draw() for _ in range(4)] for _ in range(requests // 4)]
-    found = statistics.quantile_estimate(samples(rows), share)
-    assert (found.low is not None) is has_interval
-    if found.low is not None:
-        assert found.low <= found.value <= present(found.high)
+    estimate = statistics.quantile_estimate(samples(rows), share)
+    assert (estimate.low is not None) is has_interval
+    if estimate.low is not None:
+        assert estimate.low <= estimate.value <= present(estimate.high)
 
 
 def test_no_values_are_an_error_not_zero() -> None:

@@ -29,8 +29,8 @@ def changed(block: BlockResult, **values: object) -> BlockResult:
 
 
 def cost(run: Run, variant: str) -> StepCost:
-    (found,) = [cost for cost in step_costs_of(run).costs if cost.variant == variant]
-    return found
+    (step_cost,) = [cost for cost in step_costs_of(run).costs if cost.variant == variant]
+    return step_cost
 
 
 def structured(**values: object) -> Run:
@@ -59,15 +59,15 @@ def structured(**values: object) -> Run:
 
 
 def test_a_step_is_the_time_between_chunks() -> None:
-    found = cost(structured(), runs.VARIANT)
+    step_cost = cost(structured(), runs.VARIANT)
 
-    assert found.steps_by == "chunks"
-    assert found.step_latency_s == pytest.approx(1.0 / 10)
-    assert found.steps == 16 * 10
-    assert found.requests == 16
-    assert found.tokens_per_step == pytest.approx(9.9)
+    assert step_cost.steps_by == "chunks"
+    assert step_cost.step_latency_s == pytest.approx(1.0 / 10)
+    assert step_cost.steps == 16 * 10
+    assert step_cost.requests == 16
+    assert step_cost.tokens_per_step == pytest.approx(9.9)
     # A step's mean context is the 20 input tokens and half of the 100 output tokens.
-    assert found.mean_context_tokens == pytest.approx(70)
+    assert step_cost.mean_context_tokens == pytest.approx(70)
 
 
 def test_differing_requests_give_the_ratio_an_interval() -> None:
@@ -82,34 +82,35 @@ def test_differing_requests_give_the_ratio_an_interval() -> None:
         )
         for block in run.blocks
     )
-    found = cost(replace(run, blocks=blocks), runs.VARIANT)
+    step_cost = cost(replace(run, blocks=blocks), runs.VARIANT)
 
-    assert present(found.step_latency_s) == pytest.approx((16 + 2 * 0.28) / 160)
-    low, high = present(found.step_latency_low_s), present(found.step_latency_high_s)
-    assert low < present(found.step_latency_s) < high
+    assert present(step_cost.step_latency_s) == pytest.approx((16 + 2 * 0.28) / 160)
+    low, high = present(step_cost.step_latency_low_s), present(step_cost.step_latency_high_s)
+    assert low < present(step_cost.step_latency_s) < high
 
 
 def test_one_token_per_step_is_counted_by_tokens() -> None:
     plain, drafted, *rest = structured().blocks
     merged = changed(plain, chunks=10)
-    found = cost(replace(structured(), blocks=(merged, drafted, *rest)), runs.BASELINE)
+    step_cost = cost(replace(structured(), blocks=(merged, drafted, *rest)), runs.BASELINE)
 
-    assert found.steps_by == "tokens"
-    assert found.step_latency_s == pytest.approx(1.0 / 99)
-    assert found.tokens_per_step == pytest.approx(1.0)
+    assert step_cost.steps_by == "tokens"
+    assert step_cost.step_latency_s == pytest.approx(1.0 / 99)
+    assert step_cost.tokens_per_step == pytest.approx(1.0)
 
 
 def test_merged_chunks_leave_the_servers_step_count() -> None:
-    found = cost(structured(chunks=4, verification_steps=20), runs.VARIANT)
+    step_cost = cost(structured(chunks=4, verification_steps=20), runs.VARIANT)
 
-    assert found.steps_by == "verification steps"
-    assert found.step_latency_s == pytest.approx(1.0 / 20)
+    assert step_cost.steps_by == "verification steps"
+    assert step_cost.step_latency_s == pytest.approx(1.0 / 20)
 
 
 def test_merged_chunks_without_counts_are_no_steps() -> None:
-    found = cost(structured(chunks=4), runs.VARIANT)
+    step_cost = cost(structured(chunks=4), runs.VARIANT)
 
-    assert (found.steps_by, found.step_latency_s, found.steps, found.requests) == (None, None, 0, 0)
+    assert (step_cost.steps_by, step_cost.step_latency_s) == (None, None)
+    assert (step_cost.steps, step_cost.requests) == (0, 0)
 
 
 def test_excluded_and_failed_requests_have_no_steps() -> None:
@@ -118,10 +119,12 @@ def test_excluded_and_failed_requests_have_no_steps() -> None:
 
 def test_each_load_has_step_costs_but_no_control() -> None:
     run = runs.with_control(runs.structured_run(1, 4))
-    found = [(c.variant, c.load.label) for c in step_costs_of(run).costs]
+    variants_and_loads = [(c.variant, c.load.label) for c in step_costs_of(run).costs]
 
     assert CONTROL in {block.variant for block in run.blocks}
-    assert found == [(v, load) for v in (runs.BASELINE, runs.VARIANT) for load in ("c1", "c4")]
+    assert variants_and_loads == [
+        (v, load) for v in (runs.BASELINE, runs.VARIANT) for load in ("c1", "c4")
+    ]
 
 
 def test_a_card_says_what_served() -> None:
@@ -193,16 +196,16 @@ def test_a_step_cost_ratio_pairs_the_rounds() -> None:
     """
     run = runs.make_run()
     load = run.blocks[0].load
-    found = step_cost_ratio(run, load, runs.VARIANT)
+    ratio = step_cost_ratio(run, load, runs.VARIANT)
     card = {c.variant: c.step_latency_s for c in step_costs_of(run).costs}
-    assert found is not None
-    assert found.value == pytest.approx((card[runs.VARIANT] or 0) / (card[runs.BASELINE] or 1))
+    assert ratio is not None
+    assert ratio.value == pytest.approx((card[runs.VARIANT] or 0) / (card[runs.BASELINE] or 1))
     dear = replace(make_price(), node_shares={runs.BASELINE: 0.25, runs.VARIANT: 0.5})
     priced = step_cost_ratio(
         replace(run, result=replace(run.result, price=dear)), load, runs.VARIANT
     )
     assert priced is not None
-    assert priced.value == pytest.approx(2 * found.value)
+    assert priced.value == pytest.approx(2 * ratio.value)
     common = replace(
         run,
         blocks=tuple(

@@ -31,7 +31,7 @@ class Measured:
     out: Path
     capsys: pytest.CaptureFixture[str]
     requests: list[Request]
-    told: str = field(default="")
+    error_output: str = field(default="")
 
     def __call__(self, *more: str, **options: object) -> int:
         values = {"base_url": self.base_url, "model": "m", "prompts": PROMPTS, "out": self.out}
@@ -39,14 +39,14 @@ class Measured:
         pairs = (values | few | options).items()
         words = (f"--{name.replace('_', '-')}={value}" for name, value in pairs)
         code = main(["measure", *words, *more])
-        self.told = self.capsys.readouterr().err
+        self.error_output = self.capsys.readouterr().err
         return code
 
     def refused(self, *more: str, **options: object) -> str:
         """The message about arguments that are refused before any request is sent."""
         assert self(*more, **options) == 2
         assert self.requests == []
-        return self.told
+        return self.error_output
 
     @property
     def run(self) -> Run:
@@ -254,4 +254,4 @@ def test_several_prompt_paths_are_measured_together_each_once(measure: Measured)
     classes = {(b.prompt_class, b.case) for b in measure.run.blocks}
     assert classes == {("structured", "count"), ("open_ended", "poem")}
     assert measure("--prompts", str(PROMPTS), str(PROMPTS.parent)) == 2
-    assert "structured/count is given twice" in measure.told
+    assert "structured/count is given twice" in measure.error_output

@@ -71,7 +71,7 @@ OPEN = answer(0.6, 1.4, 5, 7)
 MEASURED = replace(OPEN, about=replace(OPEN.about, is_measured=True))
 # Cases of the snapshot `settling.txt`: the experiment, the conclusion, the price of a token, and
 # the output tokens per day.
-TOLD: dict[str, tuple[ResolvedExperiment, forecast.Conclusion, TokenPrice | None, int | None]] = {
+CASES: dict[str, tuple[ResolvedExperiment, forecast.Conclusion, TokenPrice | None, int | None]] = {
     "open": (PRICED, OPEN, None, None),
     "open, with a card of the steps": (PRICED, OPEN, PRICE, 10_000_000),
     "open, with traffic and no card": (PRICED, OPEN, None, 10),
@@ -88,7 +88,7 @@ TOLD: dict[str, tuple[ResolvedExperiment, forecast.Conclusion, TokenPrice | None
 
 def test_what_settles_it_and_what_it_saves() -> None:
     sentences = ""
-    for name, (experiment, forecast_outcome, price, tokens_per_day) in TOLD.items():
+    for name, (experiment, forecast_outcome, price, tokens_per_day) in CASES.items():
         lines = settling(experiment, forecast_outcome, price=price, tokens_per_day=tokens_per_day)
         sentences += "\n".join([name, *(f"  {line}" for line in lines), "\n"])
     sentences = sentences.replace(str(ROOT), "ROOT")

@@ -35,17 +35,19 @@ def judged(*judgements: Judgement) -> Ladder:
     (ladder,) = facts_at(1, 2).ladders
     rung = ladder.rungs[0]
     compared = rung.comparisons[runs.VARIANT]
-    known = replace(present(compared.cost_ratio), low=0.7, high=0.8)
-    found = [replace(compared, judgement=said, cost_ratio=known) for said in judgements]
+    ratio = replace(present(compared.cost_ratio), low=0.7, high=0.8)
+    comparisons = [
+        replace(compared, judgement=judgement, cost_ratio=ratio) for judgement in judgements
+    ]
     rungs = (
         replace(rung, concurrency=2**n, comparisons={runs.VARIANT: each})
-        for n, each in enumerate(found)
+        for n, each in enumerate(comparisons)
     )
     return replace(ladder, rungs=tuple(rungs))
 
 
 @pytest.mark.parametrize(
-    ("judgements", "said"),
+    ("judgements", "clauses"),
     [
         (
             (GOOD, GOOD, Judgement.MORE_EXPENSIVE),
@@ -64,10 +66,10 @@ def judged(*judgements: Judgement) -> Ladder:
     ],
 )
 def test_where_it_stops_paying_is_listed_by_load(
-    judgements: tuple[Judgement, ...], said: list[str]
+    judgements: tuple[Judgement, ...], clauses: list[str]
 ) -> None:
     assert reach_words(judged(*judgements), runs.VARIANT) == "; ".join(
-        f"{s} (20 to 30% less)" for s in said
+        f"{s} (20 to 30% less)" for s in clauses
     )
 
 
@@ -94,10 +96,10 @@ def test_headline_notes_and_report_contain_the_ladder() -> None:
     # The higher load is measured first; the ladder has the lower one first all the same.
     facts = facts_at(4, 1)
 
-    said = headline(facts)
+    line = headline(facts)
     (note, *_) = verdict_of(facts).notes
     assert note.startswith(f"structured, {runs.VARIANT}: ")
-    assert said.endswith(note.split(": ", 1)[1][1:])
+    assert line.endswith(note.split(": ", 1)[1][1:])
     assert [rung.concurrency for rung in facts.ladders[0].rungs] == [1, 4]
 
 
@@ -136,14 +138,14 @@ def contexts(table: dict[int, tuple[Judgement, ...]]) -> Contexts:
 
     table: the judgements by prompt length in tokens.
     """
-    (found,) = contexts_of(
-        [replace(judged(*said), input_tokens=length) for length, said in table.items()]
+    (measured,) = contexts_of(
+        [replace(judged(*judgements), input_tokens=length) for length, judgements in table.items()]
     )
-    return found
+    return measured
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "words"),
     [
         (
             {2000: (GOOD, GOOD, Judgement.MORE_EXPENSIVE), 8000: (GOOD, GOOD, GOOD)},
@@ -172,9 +174,9 @@ def contexts(table: dict[int, tuple[Judgement, ...]]) -> Contexts:
     ],
 )
 def test_load_and_context_are_told_together(
-    table: dict[int, tuple[Judgement, ...]], said: str
+    table: dict[int, tuple[Judgement, ...]], words: str
 ) -> None:
-    assert reach_words(contexts(table), runs.VARIANT) == said
+    assert reach_words(contexts(table), runs.VARIANT) == words
 
 
 def test_two_input_lengths_share_a_table() -> None:
@@ -190,11 +192,11 @@ def test_two_input_lengths_share_a_table() -> None:
         "structured of 2,000 input tokens",
         "structured of 8,000 input tokens",
     ]
-    (found,) = facts.contexts
-    assert headline(facts).endswith(f" C{reach_words(found, runs.VARIANT)[1:]}.")
+    (measured,) = facts.contexts
+    assert headline(facts).endswith(f" C{reach_words(measured, runs.VARIANT)[1:]}.")
     assert (
         verdict_of(facts).notes[0]
-        == f"structured, {runs.VARIANT}: {reach_words(found, runs.VARIANT)}."
+        == f"structured, {runs.VARIANT}: {reach_words(measured, runs.VARIANT)}."
     )
     tables = document_of(facts).sections[0].tables
     (table,) = [t for t in tables if "2,000 input tokens" in t.headings]

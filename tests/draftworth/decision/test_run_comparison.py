@@ -35,8 +35,8 @@ def test_the_same_run_twice_shows_no_difference() -> None:
 def test_a_tenth_is_a_change_despite_overlapping_intervals() -> None:
     run = runs.make_run()
     structured, open_ended = changes(runs.make_facts(run), runs.make_facts(slower(run, 1.1)))
-    own, other = map(present, structured.cost_ratios)
-    assert present(other.low) < present(own.high)
+    this_ratio, other_ratio = map(present, structured.cost_ratios)
+    assert present(other_ratio.low) < present(this_ratio.high)
     assert structured.is_shown is True
     assert present(structured.ratio).value == pytest.approx(1 / 1.1)
     assert "has changed" in change_sentence(structured)

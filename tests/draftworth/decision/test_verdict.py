@@ -36,7 +36,7 @@ TRAFFIC = Traffic.of(STRUCTURED)
 KEPT = LimitCheck(kept=True)
 
 
-def known(value: float, low: float | None, high: float | None) -> Estimate:
+def estimate(value: float, low: float | None, high: float | None) -> Estimate:
     return Estimate(value=value, low=low, high=high, prompts=8, blocks=2, samples=16)
 
 
@@ -58,7 +58,7 @@ def compared(blocks: list[BlockResult], **overrides: Any) -> Comparison:
     ],
 )
 def test_judgements(low: float, high: float, judgement: str) -> None:
-    verdict, reason = judge(known((low + high) / 2, low, high), KEPT)
+    verdict, reason = judge(estimate((low + high) / 2, low, high), KEPT)
     assert verdict == judgement
     is_near_break_even = judgement == "inconclusive" and not low <= 1 <= high
     assert words_of(reason).endswith("it: up to 5% counts as no difference") == is_near_break_even
@@ -69,17 +69,17 @@ def test_judgements(low: float, high: float, judgement: str) -> None:
 @example(low=1.06, factor=1.0)
 def test_a_bound_is_rounded_towards_zero(low: float, factor: float) -> None:
     high = low * factor
-    reason = words_of(judge(known(low, low, high), KEPT)[1])
-    told = re.search(r"at least (\d+)% (less|more)", reason)
-    if told:
-        bound = 1 - Fraction(high) if told[2] == "less" else Fraction(low) - 1
-        assert 0 <= 100 * bound - int(told[1]) < 1
+    reason = words_of(judge(estimate(low, low, high), KEPT)[1])
+    matched = re.search(r"at least (\d+)% (less|more)", reason)
+    if matched:
+        bound = 1 - Fraction(high) if matched[2] == "less" else Fraction(low) - 1
+        assert 0 <= 100 * bound - int(matched[1]) < 1
     else:
         assert low <= 1.05
         assert high >= 1 / 1.05
 
 
-@pytest.mark.parametrize("ratio", [None, known(2.0, None, None)])
+@pytest.mark.parametrize("ratio", [None, estimate(2.0, None, None)])
 def test_without_an_interval_the_verdict_is_inconclusive(ratio: Estimate | None) -> None:
     assert judge(ratio, KEPT)[0] == "inconclusive"
 
@@ -97,10 +97,10 @@ def test_a_verdict_holds_only_inside_the_limits(
     kept: bool | None, ratio: float, judgement: str
 ) -> None:
     latency = LatencyAtLimit(
-        latency="TTFT", group=STRUCTURED, variant="k7", p95=known(0.812, 0.7, 0.9), limit_s=0.5
+        latency="TTFT", group=STRUCTURED, variant="k7", p95=estimate(0.812, 0.7, 0.9), limit_s=0.5
     )
     check = LimitCheck(kept=kept, latency=None if kept else latency)
-    verdict, reason = judge(known(ratio, ratio - 0.01, ratio + 0.01), check)
+    verdict, reason = judge(estimate(ratio, ratio - 0.01, ratio + 0.01), check)
     assert verdict == judgement
     assert (reason == LimitDecides(latency=latency)) is (not kept and judgement != "more expensive")
 
@@ -183,9 +183,9 @@ def test_a_latency_of_zero_is_a_latency() -> None:
     """
     blocks = paired_blocks(factor=1.0)
     blocks[1] = each_request(blocks[1], lambda r: replace(r, inter_token_latency_s=0.0))
-    found = present(compared(blocks).itl_speedup)
-    assert found.value == pytest.approx(2.0)
-    assert found.samples == 16
+    speedup = present(compared(blocks).itl_speedup)
+    assert speedup.value == pytest.approx(2.0)
+    assert speedup.samples == 16
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
@@ -200,8 +200,8 @@ def test_a_sum_of_nothing_has_no_ratio(weight: float) -> None:
     ]
     blocks = [*paired_blocks(factor=2.0), *zero]
     weights = {"structured": 1 - weight, "instant": weight}
-    found = compared(blocks, traffic=Traffic(weights=weights, load=LOAD)).itl_speedup
-    assert (found is None) is (weight == 1.0)
+    speedup = compared(blocks, traffic=Traffic(weights=weights, load=LOAD)).itl_speedup
+    assert (speedup is None) is (weight == 1.0)
 
 
 def test_a_node_share_of_zero_changes_nothing() -> None:
@@ -367,7 +367,7 @@ def test_cost_is_the_slots_share_over_throughput() -> None:
     [(1, " in this run"), (3, " in these 3 repetitions"), (4, "")],
 )
 def test_few_repetitions_speak_of_themselves_alone(repetitions: int, words: str) -> None:
-    ratio = replace(known(0.5, 0.4, 0.6), repetitions=repetitions)
+    ratio = replace(estimate(0.5, 0.4, 0.6), repetitions=repetitions)
     _, reason = judge(ratio, LimitCheck(kept=True))
     assert words_of(reason) == f"a token costs at least 40% less{words}"
 
@@ -390,10 +390,10 @@ def test_ratios_of_one_run_share_prompts_and_blocks() -> None:
 def test_repeated_rounds_leave_the_interval_of_prompts() -> None:
     logs = [0.1 + i / 50 for i in range(8)]
     blocks = waiting(9, 8, lambda variant, i: 0.25 * math.exp(logs[i] * (variant == "k7")))
-    found = present(ratios.ratio_of_typical(ttft_pairs(*blocks), "ttft_s"))
+    ratio = present(ratios.ratio_of_typical(ttft_pairs(*blocks), "ttft_s"))
     half = 2.365 * statistics.stdev(logs) / math.sqrt(8)  # Student's t, 7 degrees of freedom
-    assert (found.value, found.samples) == pytest.approx((math.exp(statistics.fmean(logs)), 72))
-    assert present(found.low) == pytest.approx(found.value * (1 - half), rel=0.01)
+    assert (ratio.value, ratio.samples) == pytest.approx((math.exp(statistics.fmean(logs)), 72))
+    assert present(ratio.low) == pytest.approx(ratio.value * (1 - half), rel=0.01)
 
 
 def test_a_ratio_of_quantiles_has_both_errors() -> None:
@@ -409,8 +409,8 @@ def test_a_ratio_of_quantiles_has_both_errors() -> None:
 
 def test_equal_costs_per_token_leave_no_error() -> None:
     requests = [(p.place, n) for n, p in enumerate(ttft_pairs(*waiting(2, 8, lambda *_: 1.0)), 1)]
-    found = present(ratios.log_of_sums(requests, lambda tokens: (tokens / 100, tokens))).estimate()
-    assert (found.low, found.value, found.high) == pytest.approx((0.01, 0.01, 0.01))
+    cost = present(ratios.log_of_sums(requests, lambda tokens: (tokens / 100, tokens))).estimate()
+    assert (cost.low, cost.value, cost.high) == pytest.approx((0.01, 0.01, 0.01))
 
 
 AROUND_1, BELOW, ABOVE = (0.95, 1.05), (0.67, 0.75), (1.05, 1.15)
@@ -447,6 +447,6 @@ def test_what_equal_servers_show_is_no_gain(
     clear: bool | None,
     decided: bool,
 ) -> None:
-    assert clears(judgement, known(1.0, low, high), known(1.0, *floor)) is clear
-    assert clears(judgement, known(1.0, low, high), None) is None
-    assert hides_in_floor(judgement, known(1.0, low, high), known(1.0, *floor)) is not decided
+    assert clears(judgement, estimate(1.0, low, high), estimate(1.0, *floor)) is clear
+    assert clears(judgement, estimate(1.0, low, high), None) is None
+    assert hides_in_floor(judgement, estimate(1.0, low, high), estimate(1.0, *floor)) is not decided

@@ -23,8 +23,8 @@ def costlier() -> RunFacts:
 
 
 def at(winner: Winner, traffic: str, load: str = "c4") -> WinnerFigures:
-    (found,) = [f for f in winner.figures if f.label == f"{traffic} at {load}"]
-    return found
+    (figures,) = [f for f in winner.figures if f.label == f"{traffic} at {load}"]
+    return figures
 
 
 def test_a_cheaper_variant_wins_with_all_figures() -> None:
@@ -47,10 +47,11 @@ def test_a_cheaper_variant_wins_with_all_figures() -> None:
 def test_without_a_cheaper_variant_the_baseline_wins() -> None:
     winner = winner_to_export(costlier())
     assert (winner.variant, winner.speculates, winner.cheaper_up_to) == (runs.BASELINE, False, {})
-    own = at(winner, "traffic mix")
-    assert (own.judgement, own.cost_ratio, own.break_even_tokens_per_step) == (None, None, None)
-    assert own.itl_s == pytest.approx(runs.PLAIN_ITL_S, rel=0.1)
-    assert own.tokens_per_step == pytest.approx(1.0)
+    figures = at(winner, "traffic mix")
+    assert (figures.judgement, figures.cost_ratio) == (None, None)
+    assert figures.break_even_tokens_per_step is None
+    assert figures.itl_s == pytest.approx(runs.PLAIN_ITL_S, rel=0.1)
+    assert figures.tokens_per_step == pytest.approx(1.0)
     assert [c.judgement for c in winner.judged] == ["more expensive"]
 
 
@@ -59,7 +60,7 @@ ALONE = runs.two_rounds(runs.make_plain_block(1, "structured"))
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("overrides", "reason"),
     [
         ({"blocks": ONE_ROUND}, "No answer yet: .*next: measure more"),
         ({"status": "failed", "reason": "no disk"}, "failed: no disk"),
@@ -68,9 +69,9 @@ ALONE = runs.two_rounds(runs.make_plain_block(1, "structured"))
     ],
     ids=["undecided", "failed", "the baseline alone", "arrivals at a rate"],
 )
-def test_an_undecided_run_has_no_winner_but_reasons(overrides: dict[str, Any], said: str) -> None:
+def test_an_undecided_run_has_no_winner_but_reasons(overrides: dict[str, Any], reason: str) -> None:
     run = runs.make_run(class_weights={"structured": 1.0}, **overrides)
-    with pytest.raises(NoWinnerError, match=said) as refused:
+    with pytest.raises(NoWinnerError, match=reason) as refused:
         winner_to_export(runs.make_facts(run))
     assert refused.value.exit_code == 1
 

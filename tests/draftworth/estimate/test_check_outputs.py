@@ -26,23 +26,23 @@ RUN_ID = make_run().run_id
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known(Reader):
+class FakeReader(Reader):
     """A fake reader, which runs no model and makes up readings.
 
-    asked: the folder of each model that was to read outputs, with the options of this call.
+    calls: the folder of each model that was to read outputs, with the options of this call.
     """
 
     python: Path = Path("python")
     folder: Path = Path("none")
     enable_thinking: bool = False
-    asked: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)
+    calls: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)
 
     def readings(self, model: Path, outputs: Sequence[Output], **options: Any) -> list[Reading]:
-        self.asked.append((model, options))
+        self.calls.append((model, options))
         return [make_reading("1" * 10, of=o, log_likelihood=-11.0, entropy=11.0) for o in outputs]
 
 
-class Unreadable(Known):
+class Unreadable(FakeReader):
     def readings(self, *_: Any, **__: Any) -> list[Reading]:
         raise UserInputError("no model")
 
@@ -53,7 +53,7 @@ def tokenizer_alone(folder: Path) -> Path:
     return folder
 
 
-def checked(reader: Known, run: Path, **overrides: Any) -> list[str]:
+def checked(reader: FakeReader, run: Path, **overrides: Any) -> list[str]:
     """Check a run's outputs, and return the lines that are printed as progress."""
     experiment = load(EXPERIMENT)
     answers = replace(read_target_outputs(experiment, run), **overrides)
@@ -64,11 +64,11 @@ def checked(reader: Known, run: Path, **overrides: Any) -> list[str]:
 
 def test_the_target_reads_sampled_outputs_as_drawn(tmp_path: Path) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
-    reader = Known(target=TARGET)
+    reader = FakeReader(target=TARGET)
 
     lines = checked(reader, run)
 
-    assert reader.asked == [(TARGET, {"temperature": 0.8, "fixed_length": True})] * 2
+    assert reader.calls == [(TARGET, {"temperature": 0.8, "fixed_length": True})] * 2
     checks = likelihoods.read_likelihoods(run, RUN_ID)
     assert [(type(k), k.variant) for k in checks] == [
         (likelihoods.Likelihood, "baseline"),
@@ -84,13 +84,13 @@ def test_the_target_reads_sampled_outputs_as_drawn(tmp_path: Path) -> None:
 
 def test_greedy_outputs_are_read_as_the_model_is(tmp_path: Path) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES)
-    experiment, reader = load(EXPERIMENT), Known(target=TARGET)
+    experiment, reader = load(EXPERIMENT), FakeReader(target=TARGET)
     outputs = read_target_outputs(experiment, run)
     assert outputs.run
 
     checks = [*checks_by_target(experiment, outputs.run, outputs.transcripts, reader)]
 
-    assert {options["temperature"] for _, options in reader.asked} == {1.0}
+    assert {options["temperature"] for _, options in reader.calls} == {1.0}
     assert all(isinstance(k, likelihoods.GreedyLikelihood) for k in checks)
     assert all(judged(k).is_the_targets for k in checks)
 
@@ -100,11 +100,11 @@ def test_a_draft_reads_both_sides_without_target_weights(
     tmp_path: Path, temperature: float
 ) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES, temperature=temperature)
-    reader = Known(target=tokenizer_alone(tmp_path / "target"))
+    reader = FakeReader(target=tokenizer_alone(tmp_path / "target"))
 
     lines = checked(reader, run, transcripts=transcripts_of(run, "1 2 4"))
 
-    assert {model for model, _ in reader.asked} == {DRAFT}
+    assert {model for model, _ in reader.calls} == {DRAFT}
     checks = likelihoods.read_likelihoods(run, RUN_ID)
     assert [
         (k.variant, k.prompt_class, k.prompts)
@@ -132,10 +132,10 @@ def transcripts_of(run: Path, by_the_variant: str) -> Transcripts:
 
 def test_a_draft_reads_no_identical_outputs(tmp_path: Path) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES)
-    reader = Known(target=tokenizer_alone(tmp_path / "target"))
+    reader = FakeReader(target=tokenizer_alone(tmp_path / "target"))
 
     assert checked(reader, run) == []
-    assert reader.asked == []
+    assert reader.calls == []
     assert not (run / likelihoods.LIKELIHOODS_FILE).exists()
 
 
@@ -143,23 +143,23 @@ def test_a_draft_replaces_a_target_too_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("draftworth.estimate.model_folders.fits", lambda _: False)
-    reader = Known(target=TARGET)
+    reader = FakeReader(target=TARGET)
 
     run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
 
     checked(reader, run, transcripts=transcripts_of(run, "1 2 4"))
 
-    assert {model for model, _ in reader.asked} == {DRAFT}
+    assert {model for model, _ in reader.calls} == {DRAFT}
 
 
 def test_a_drafts_check_does_not_replace_the_targets(tmp_path: Path) -> None:
     run = write_answers(tmp_path / "run", classes=CLASSES, temperature=0.8)
-    checked(Known(target=TARGET), run)
+    checked(FakeReader(target=TARGET), run)
     before = (run / likelihoods.LIKELIHOODS_FILE).read_bytes()
-    reader = Known(target=tokenizer_alone(tmp_path / "target"))
+    reader = FakeReader(target=tokenizer_alone(tmp_path / "target"))
 
     assert checked(reader, run) == []
-    assert reader.asked == []
+    assert reader.calls == []
     assert (run / likelihoods.LIKELIHOODS_FILE).read_bytes() == before
 
 
@@ -169,14 +169,14 @@ def test_reading_and_writing_errors_become_progress_lines(tmp_path: Path) -> Non
     assert checked(Unreadable(target=TARGET), run) == [
         "whose answers the run has is not told: no model"
     ]
-    (*_, line) = checked(Known(target=TARGET), run, folder=tmp_path / "none")
+    (*_, line) = checked(FakeReader(target=TARGET), run, folder=tmp_path / "none")
     assert line.startswith("whose answers the run has is not told: ")
 
 
 def test_outputs_of_no_run_are_not_checked(tmp_path: Path) -> None:
-    reader = Known(target=TARGET)
+    reader = FakeReader(target=TARGET)
     check_outputs(
         load(EXPERIMENT), TargetOutputs(outputs=()), reader, tmp_path, progress=lambda _: None
     )
 
-    assert reader.asked == []
+    assert reader.calls == []

@@ -15,7 +15,7 @@ from tests.draftworth.estimate.written_runs import TINY_PAIR
 from tests.rehearsal.engines import engine_python
 
 TOOL = {"type": "function", "function": {"name": "f", "description": "<é>", "parameters": {}}}
-ASKED: list[dict[str, Any]] = [
+REQUESTS: list[dict[str, Any]] = [
     {"messages": [{"role": "user", "content": "Count from <one> to é."}]},
     {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1"}]},
     {"messages": [{"role": "user", "content": "Call."}], "tools": [TOOL]},
@@ -59,14 +59,14 @@ def test_prompts_have_the_ids_that_transformers_gives_them() -> None:
     folder = TINY_PAIR / "target"
     done = subprocess.run(
         [engine_python(), "-c", TRANSFORMERS],
-        input=json.dumps([str(folder), ASKED]),
+        input=json.dumps([str(folder), REQUESTS]),
         capture_output=True,
         text=True,
         check=True,
         cwd=ROOT,
     )
     theirs = [json.loads(line) for line in done.stdout.splitlines()]
-    both = [(request, thinking) for request in ASKED for thinking in (False, True)]
+    both = [(request, thinking) for request in REQUESTS for thinking in (False, True)]
     assert theirs == [ids(folder, request, thinking=thinking) for request, thinking in both]
 
 
@@ -84,7 +84,7 @@ def test_a_template_gets_what_transformers_gives_it(tmp_path: Path) -> None:
         "{{ bos_token }}{% for m in messages %}{{ m.content }}{% break %}{% endfor %}"
         "{% if tools is none %} no tools {% else %}{{ tools[0] | tojson }}{% endif %}"
     )
-    plain, tools = ASKED[1], ASKED[2]
+    plain, tools = REQUESTS[1], REQUESTS[2]
     token_ids = ids(written(tmp_path, template), plain)
     assert token_ids == ids(tmp_path, {"prompt": "<|im_start|>Be brief. no tools "})
     with_tools = ids(written(tmp_path, [{"name": "default", "template": template}]), tools)
@@ -111,16 +111,16 @@ def test_a_template_that_does_not_work_is_named(
     tmp_path: Path, template: object, words: str
 ) -> None:
     with pytest.raises(UserInputError, match=words):
-        ids(written(tmp_path, template), ASKED[0])
+        ids(written(tmp_path, template), REQUESTS[0])
 
 
 def test_a_template_that_is_no_text_is_named(tmp_path: Path) -> None:
     folder = written(tmp_path, None)
     (folder / "chat_template.jinja").write_bytes(b"\xff")
     with pytest.raises(UserInputError, match=r"chat_template\.jinja: cannot be read: 'utf-8'"):
-        ids(folder, ASKED[0])
+        ids(folder, REQUESTS[0])
 
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match=r"allowed: the tokenizer\.json of the target"):
-        ids(tmp_path, ASKED[3])
+        ids(tmp_path, REQUESTS[3])

@@ -14,8 +14,10 @@ from tests.conftest import ROOT
 from tests.draftworth.experiment.changes import Changes, changed
 from tests.support.experiments import write_experiment
 
-GIVEN = yaml.safe_load(Path(__file__).with_name("smallest.yaml").read_text(encoding="utf-8"))
-SMALLEST: dict[str, Any] = GIVEN["file"]
+SMALLEST_YAML = yaml.safe_load(
+    Path(__file__).with_name("smallest.yaml").read_text(encoding="utf-8")
+)
+SMALLEST: dict[str, Any] = SMALLEST_YAML["file"]
 
 
 def leaves(value: object, key: Key = ()) -> Iterator[Key]:
@@ -45,7 +47,7 @@ def test_it_has_twelve_keys_none_of_them_guessed(tmp_path: Path) -> None:
             smallest(tmp_path, {".".join(map(str, key)): "GONE"})
 
 
-@pytest.mark.parametrize("follows", GIVEN["follows"], ids=str)
+@pytest.mark.parametrize("follows", SMALLEST_YAML["follows"], ids=str)
 def test_the_rest_follows(tmp_path: Path, follows: dict[str, Any]) -> None:
     experiment = smallest(tmp_path, follows.pop("changes"))
     values = experiment.spec.model_dump() | {

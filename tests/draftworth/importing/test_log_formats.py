@@ -19,7 +19,7 @@ from draftworth.importing.log_formats import (
 from draftworth.records.chat import NotSendableError
 from draftworth.records.prompts import prompt_of
 
-ASKED = [{"role": "user", "content": "2+2?"}]
+QUESTION = [{"role": "user", "content": "2+2?"}]
 FOUR = {"role": "assistant", "content": "4"}
 ANSWERED = {"choices": [{"message": FOUR}]}
 TEXT = ("without messages, taken as texts to continue, which get no chat template",)
@@ -27,23 +27,23 @@ CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": 
 
 
 def test_a_line_of_a_batch_is_its_body() -> None:
-    body = {"model": "m", "messages": ASKED, "max_completion_tokens": 9}
+    body = {"model": "m", "messages": QUESTION, "max_completion_tokens": 9}
     logged = openai_jsonl({"custom_id": "a", "method": "POST", "url": "/v1/x", "body": body})
-    assert logged == Logged(line={"messages": ASKED, "max_tokens": 9}, answer=None)
+    assert logged == Logged(line={"messages": QUESTION, "max_tokens": 9}, answer=None)
 
 
 def test_a_chats_final_answer_is_not_sent() -> None:
-    logged = openai_jsonl({"messages": [*ASKED, FOUR]})
-    assert (logged.line, logged.answer) == ({"messages": ASKED}, "4")
+    logged = openai_jsonl({"messages": [*QUESTION, FOUR]})
+    assert (logged.line, logged.answer) == ({"messages": QUESTION}, "4")
 
 
 @pytest.mark.parametrize(
     "response", [ANSWERED, {"status_code": 200, "body": ANSWERED}, "4", {"generated_text": "4"}]
 )
 def test_a_log_has_request_and_response(response: object) -> None:
-    assert openai_jsonl({"request": {"messages": ASKED}, "response": response}).answer == "4"
-    wrapped = {"request": {"body": {"messages": ASKED}}, "response": response}
-    assert openai_jsonl(wrapped) == Logged(line={"messages": ASKED}, answer="4")
+    assert openai_jsonl({"request": {"messages": QUESTION}, "response": response}).answer == "4"
+    wrapped = {"request": {"body": {"messages": QUESTION}}, "response": response}
+    assert openai_jsonl(wrapped) == Logged(line={"messages": QUESTION}, answer="4")
 
 
 def test_a_text_for_training_has_prompt_and_completion() -> None:
@@ -55,13 +55,13 @@ def test_a_text_for_training_has_prompt_and_completion() -> None:
     "response", [{"error": {}}, {"choices": []}, {"choices": [7]}, [], 7, "data: {}\n\n", ""]
 )
 def test_a_response_without_answer_leaves_the_question(response: object) -> None:
-    logged = openai_jsonl({"request": {"messages": ASKED}, "response": response})
-    assert logged == Logged(line={"messages": ASKED}, answer=None)
+    logged = openai_jsonl({"request": {"messages": QUESTION}, "response": response})
+    assert logged == Logged(line={"messages": QUESTION}, answer=None)
 
 
 def test_tool_calls_are_answers_as_in_measured_streams() -> None:
     message = {"role": "assistant", "content": None, "tool_calls": [CALL]}
-    request = {"messages": ASKED, "tools": [CALL], "tool_choice": "auto"}
+    request = {"messages": QUESTION, "tools": [CALL], "tool_choice": "auto"}
     logged = openai_jsonl({"request": request, "response": {"choices": [{"message": message}]}})
     assert logged.answer == "add[2,2]"
     assert logged.line == request
@@ -69,15 +69,15 @@ def test_tool_calls_are_answers_as_in_measured_streams() -> None:
 
 def test_empty_keys_of_a_responses_message_are_dropped() -> None:
     empty: dict[str, object] = {"refusal": None, "annotations": [], "function_call": None}
-    history = [{**ASKED[0], **empty}, {**FOUR, **empty}, *ASKED]
+    history = [{**QUESTION[0], **empty}, {**FOUR, **empty}, *QUESTION]
     logged = openai_jsonl({"messages": history})
-    assert logged.line["messages"] == [*ASKED, FOUR, *ASKED]
+    assert logged.line["messages"] == [*QUESTION, FOUR, *QUESTION]
     prompt_of({"id": "a", **logged.line})
 
 
 def test_what_is_changed_or_not_kept_is_said() -> None:
     body = {
-        "messages": [{"role": "developer", "content": "be"}, *ASKED],
+        "messages": [{"role": "developer", "content": "be"}, *QUESTION],
         "temperature": 0.7,
         "top_p": 1,
         "stop": ["\n"],
@@ -114,8 +114,8 @@ def captured(request: object, response: object, encoding: str = "JSON") -> dict[
 
 @pytest.mark.parametrize("encoding", ["JSON", "BASE64"])
 def test_data_capture_has_both_as_text(encoding: str) -> None:
-    logged = sagemaker(captured({"messages": ASKED}, ANSWERED, encoding))
-    assert logged == Logged(line={"messages": ASKED}, answer="4")
+    logged = sagemaker(captured({"messages": QUESTION}, ANSWERED, encoding))
+    assert logged == Logged(line={"messages": QUESTION}, answer="4")
 
 
 def test_data_capture_of_a_text_to_continue() -> None:
@@ -126,16 +126,16 @@ def test_data_capture_of_a_text_to_continue() -> None:
 
 
 def test_data_capture_without_answer_keeps_the_question() -> None:
-    line = captured({"messages": ASKED}, None)
+    line = captured({"messages": QUESTION}, None)
     for output in (None, 7, {"data": "4", "encoding": "CSV"}, {"data": "data: {}"}):
         line["captureData"]["endpointOutput"] = output
-        assert sagemaker(line) == Logged(line={"messages": ASKED}, answer=None)
+        assert sagemaker(line) == Logged(line={"messages": QUESTION}, answer=None)
 
 
 def test_sharegpt_is_the_first_question_and_its_answer() -> None:
     turns = [("system", "be"), ("human", "2+2?"), ("gpt", "4"), ("human", "and 3?"), ("gpt", "5")]
     logged = sharegpt({"id": "x", "conversations": [{"from": f, "value": v} for f, v in turns]})
-    assert logged.line == {"messages": [{"role": "system", "content": "be"}, *ASKED]}
+    assert logged.line == {"messages": [{"role": "system", "content": "be"}, *QUESTION]}
     assert logged.answer == "4"
 
 
@@ -143,12 +143,12 @@ def test_sharegpt_is_the_first_question_and_its_answer() -> None:
     "record",
     [
         {"question_id": "q", "category": "math", "turns": ["2+2?", "and 3?"]},
-        {"category": "math", "messages": [*ASKED, {"role": "user", "content": "and 3?"}]},
+        {"category": "math", "messages": [*QUESTION, {"role": "user", "content": "and 3?"}]},
     ],
 )
 def test_speed_bench_gives_first_turns_by_category(record: dict[str, Any]) -> None:
     logged = speed_bench(record)
-    assert (logged.line, logged.case) == ({"messages": ASKED}, "math")
+    assert (logged.line, logged.case) == ({"messages": QUESTION}, "math")
     assert logged.notes == ("of several turns, of which the first is taken",)
 
 

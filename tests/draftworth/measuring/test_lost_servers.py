@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.measuring.blocks import MAX_LOSSES_OF_A_BLOCK
+from draftworth.measuring.blocks import MAX_LOSSES_PER_BLOCK
 from draftworth.measuring.journal import History
 from draftworth.measuring.result_files import FolderSink
 from draftworth.measuring.streamed_request import Client
@@ -32,7 +32,7 @@ class Server:
     def __init__(
         self, *dies_at: int, away_for: int = 3, healthy: bool = False, counts: bool = False
     ) -> None:
-        self.asked = 0
+        self.requests = 0
         self._dies_at = dies_at
         self._away_for = away_for
         self._healthy = healthy
@@ -47,9 +47,9 @@ class Server:
 
     def _answer(self, request: Request) -> Sequence[Step]:
         if request.method == "POST":
-            self.asked += 1
+            self.requests += 1
             self._since_start += 1
-            if self.asked in self._dies_at:
+            if self.requests in self._dies_at:
                 self._away, self._since_start = self._away_for, 0
         if self._away:
             return self._answer_away(request)
@@ -182,9 +182,9 @@ def test_a_block_that_keeps_ending_servers_fails(tmp_path: Path) -> None:
 
     assert result.status == "failed"
     assert result.reason.startswith(
-        f"servers were lost {MAX_LOSSES_OF_A_BLOCK} times in structured-count-c2-baseline-r1"
+        f"servers were lost {MAX_LOSSES_PER_BLOCK} times in structured-count-c2-baseline-r1"
     )
-    assert len(result.interruptions) == MAX_LOSSES_OF_A_BLOCK
+    assert len(result.interruptions) == MAX_LOSSES_PER_BLOCK
 
 
 def test_a_server_that_stays_away_ends_the_run(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ WINDOWS = range(2, 11)
 BEST = "draft-k5"
 
 
-def seconds_a_token(variant: str) -> float:
+def seconds_per_token(variant: str) -> float:
     """Return a variant's seconds per token: a step takes 10 ms, and 2 ms more per drafted token."""
     if variant == "baseline":
         return 0.010
@@ -56,7 +56,7 @@ def seconds_a_token(variant: str) -> float:
 
 
 class PlantedEngine(FakeEngine):
-    """An engine whose latencies depend on the variant that a request goes to (`seconds_a_token`).
+    """An engine whose latencies depend on the variant that a request goes to (`seconds_per_token`).
 
     failing: the variant that answers every second request with an error.
     mute: the variant that does not answer the first prompt.
@@ -71,7 +71,7 @@ class PlantedEngine(FakeEngine):
             failed = make_failed_record(request_id=request.request_id, prompt_id=request.prompt.id)
             return Measured(record=failed, transcript=Transcript(request_id=failed.request_id))
         noise = hashlib.sha256(f"{request.request_id} {variant}".encode()).digest()[0] / 255 - 0.5
-        itl_s = seconds_a_token(variant) * (1 + 0.01 * noise)
+        itl_s = seconds_per_token(variant) * (1 + 0.01 * noise)
         record = make_record(
             request_id=request.request_id,
             prompt_id=request.prompt.id,
@@ -142,7 +142,7 @@ def run(
     return run_pod(made)
 
 
-def found_in(folder: Path) -> SearchResult:
+def search_result_in(folder: Path) -> SearchResult:
     search_result = read_search(folder / RUN_ID, RUN_ID)
     assert search_result
     return search_result
@@ -155,7 +155,7 @@ class Whole:
     folder: Path
     result: RunResult
     servers: RecordingServers
-    found: SearchResult
+    search_result: SearchResult
 
 
 @pytest.fixture(scope="module")
@@ -163,11 +163,13 @@ def whole(healthy: StreamServer, tmp_path_factory: pytest.TempPathFactory) -> Wh
     folder, servers = tmp_path_factory.mktemp("whole"), RecordingServers()
     result = run(search_spec(healthy.base_url), folder, servers)
     assert result
-    return Whole(folder=folder, result=result, servers=servers, found=found_in(folder))
+    return Whole(
+        folder=folder, result=result, servers=servers, search_result=search_result_in(folder)
+    )
 
 
 def test_it_finds_the_best_window_and_measures_few(whole: Whole) -> None:
-    result, search_result = whole.result, whole.found
+    result, search_result = whole.result, whole.search_result
     assert (result.status, result.shortened) == ("complete", "")
     assert (search_result.best, search_result.expected_to_pay) == (BEST, True)
     assert search_result.order[0] == "draft-k7"
@@ -191,14 +193,14 @@ def test_each_candidate_is_paired_with_its_own_baseline(whole: Whole) -> None:
 
 
 def test_what_was_expected_stands_beside_what_was_measured(whole: Whole) -> None:
-    measured = {r.variant: r for r in whole.found.results if r.measured}
-    assert measured.keys() == set(whole.found.order)
+    measured = {r.variant: r for r in whole.search_result.results if r.measured}
+    assert measured.keys() == set(whole.search_result.order)
     assert measured["draft-k7"].predicted is None
     best = measured[BEST]
     assert best.measured
     assert best.predicted
     assert best.predicted.low <= best.measured.value <= best.predicted.high
-    truth = (0.05 + 100 * seconds_a_token(BEST)) / (0.05 + 100 * 0.010)
+    truth = (0.05 + 100 * seconds_per_token(BEST)) / (0.05 + 100 * 0.010)
     assert best.cost.value == pytest.approx(truth, rel=0.01)
 
 
@@ -222,8 +224,11 @@ def test_a_forecast_replaces_readings(healthy: StreamServer, whole: Whole, tmp_p
     run(forecast, tmp_path / "forecast", read_outputs=reads_nothing)
     run(spec, tmp_path / "nothing", read_outputs=reads_nothing)
 
-    search_result, without = found_in(tmp_path / "forecast"), found_in(tmp_path / "nothing")
-    assert search_result.order == whole.found.order
+    search_result, without = (
+        search_result_in(tmp_path / "forecast"),
+        search_result_in(tmp_path / "nothing"),
+    )
+    assert search_result.order == whole.search_result.order
     assert search_result.best == BEST
     assert search_result.search.forecast == forecast_tokens
     assert {r.variant: r.tokens_per_step for r in search_result.results} == forecast_tokens
@@ -239,17 +244,17 @@ def test_a_search_resumes_at_its_current_candidate(
 
     A candidate has four blocks, so each of them is interrupted for some candidate.
     """
-    spec, order = search_spec(healthy.base_url), whole.found.order
+    spec, order = search_spec(healthy.base_url), whole.search_result.order
     for at in range(2, 4 * len(order) + 1, 3):
         folder = tmp_path / str(at)
         assert run(spec, folder, happen=terminate, at=at) is None
         servers = RecordingServers()
         assert run(spec, folder, servers)
-        search_result = found_in(folder)
+        search_result = search_result_in(folder)
         assert (search_result.order, search_result.best, search_result.ended) == (
             order,
-            whole.found.best,
-            whole.found.ended,
+            whole.search_result.best,
+            whole.search_result.ended,
         )
         left = order[(at - 1) // 4 :]
         assert servers.calls == [(("baseline-0", f"{v}-1"), False) for v in left]
@@ -257,7 +262,7 @@ def test_a_search_resumes_at_its_current_candidate(
 
 def test_a_candidate_that_does_not_start_is_skipped(healthy: StreamServer, tmp_path: Path) -> None:
     result = run(search_spec(healthy.base_url), tmp_path, RecordingServers(failing=[2]))
-    search_result = found_in(tmp_path)
+    search_result = search_result_in(tmp_path)
     assert result
     assert result.status == "complete"
     assert list(search_result.failed.values()) == ["the API server answers HTTP 403"]
@@ -271,7 +276,7 @@ def test_silent_candidates_are_skipped_silent_baselines_end_search(
     result = run(search_spec(healthy.base_url), tmp_path / "candidate", mute="draft-k7")
     assert result
     assert result.status == "complete"
-    reason = found_in(tmp_path / "candidate").failed["draft-k7"]
+    reason = search_result_in(tmp_path / "candidate").failed["draft-k7"]
     assert reason.startswith("gate `variant answers`: draft-k7 at ")
 
     servers = RecordingServers()
@@ -286,7 +291,7 @@ def test_a_candidate_with_failed_requests_is_not_best(
     healthy: StreamServer, tmp_path: Path
 ) -> None:
     result = run(search_spec(healthy.base_url), tmp_path, failing=BEST)
-    search_result = found_in(tmp_path)
+    search_result = search_result_in(tmp_path)
     assert result
     assert result.status == "complete"
     assert "those that are left may be the easy ones" in search_result.failed[BEST]
@@ -296,7 +301,7 @@ def test_a_candidate_with_failed_requests_is_not_best(
 
 def test_a_candidate_outside_the_limits_is_not_best(healthy: StreamServer, tmp_path: Path) -> None:
     """The E2E limit leaves 1% less time for decoding than the first candidate takes."""
-    limits = Limits(e2e_p95_s=0.05 + 100 * seconds_a_token("draft-k7") * 0.99)
+    limits = Limits(e2e_p95_s=0.05 + 100 * seconds_per_token("draft-k7") * 0.99)
     spec = replace(
         search_spec(healthy.base_url),
         limits=limits,
@@ -304,7 +309,7 @@ def test_a_candidate_outside_the_limits_is_not_best(healthy: StreamServer, tmp_p
         sampling=sampling(requests_per_round=50, min_requests=200, max_requests=200),
     )
     run(spec, tmp_path)
-    search_result = found_in(tmp_path)
+    search_result = search_result_in(tmp_path)
     assert search_result.failed.keys() == {"draft-k7"}
     assert search_result.best == BEST
 
@@ -333,7 +338,7 @@ def test_it_begins_no_candidate_beyond_time_or_savings(
     healthy: StreamServer, tmp_path: Path, limits: dict[str, float], more: bool, why: str
 ) -> None:
     result = run(replace(search_spec(healthy.base_url, **limits), price=PRICE), tmp_path)
-    search_result = found_in(tmp_path)
+    search_result = search_result_in(tmp_path)
     assert result
     assert result.status == "complete"
     assert (len(search_result.order) > 1) is more

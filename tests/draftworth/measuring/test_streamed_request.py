@@ -81,7 +81,7 @@ def telling(metrics: object) -> Script:
 
 
 # The counts of one request as vLLM 0.32 writes them.
-TOLD = {
+DRAFT_COUNTS = {
     "mean_acceptance_length": 4.0,
     "draft_acceptance_rate": 0.4286,
     "acceptance_histogram": [0, 0, 1, 0, 1, 0, 0, 0],
@@ -93,7 +93,7 @@ TOLD = {
 
 
 def test_record_holds_the_drafts_that_the_server_reports() -> None:
-    record = measure(telling({"speculative_decoding": TOLD}))[0].record
+    record = measure(telling({"speculative_decoding": DRAFT_COUNTS}))[0].record
     assert not record.failed
     assert (record.verification_steps, record.drafted_tokens, record.accepted_tokens) == (2, 14, 6)
     assert record.tokens_per_step == 4.0, "by the server's steps: chunks came merged"
@@ -126,7 +126,8 @@ OF_ANOTHER_FORM: list[object] = [None, [], "x", 7, {}, {"speculative_decoding": 
 
 
 @pytest.mark.parametrize(
-    "metrics", [*({"speculative_decoding": TOLD | wrong} for wrong in WRONG), *OF_ANOTHER_FORM]
+    "metrics",
+    [*({"speculative_decoding": DRAFT_COUNTS | wrong} for wrong in WRONG), *OF_ANOTHER_FORM],
 )
 def test_draft_counts_that_make_no_sense_are_dropped(metrics: object) -> None:
     record = measure(telling(metrics))[0].record

@@ -99,8 +99,12 @@ def _block(
         )
         for i in range(PROMPTS)
     )
-    known: dict[str, Any] = {"prompt_class": prompt_class, "block": block, "requests": records}
-    return _with_server(make_block(**{"run_id": "built-run", **known, **fields}), factor=1.0)
+    block_fields: dict[str, Any] = {
+        "prompt_class": prompt_class,
+        "block": block,
+        "requests": records,
+    }
+    return _with_server(make_block(**{"run_id": "built-run", **block_fields, **fields}), factor=1.0)
 
 
 def _with_server(block: results.BlockResult, *, factor: float) -> results.BlockResult:
@@ -123,8 +127,8 @@ def make_run(*, blocks: tuple[results.BlockResult, ...] | None = None, **overrid
         )
     listed = tuple(block.stem for block in blocks)
     result = make_run_result(**{"blocks": listed, **overrides})
-    own = (replace(b, run_id=result.run_id, experiment=result.experiment) for b in blocks)
-    return Run(result=result, blocks=tuple(own))
+    run_blocks = (replace(b, run_id=result.run_id, experiment=result.experiment) for b in blocks)
+    return Run(result=result, blocks=tuple(run_blocks))
 
 
 def two_rounds(*blocks: results.BlockResult) -> tuple[results.BlockResult, ...]:

@@ -13,7 +13,7 @@ from tests.support.blocks import each_request
 
 CLASSES = ("structured", "open_ended")
 # By variant: draft, window, cost, and the cost that was predicted before the measurement (if any).
-KNOWN = {
+CANDIDATES = {
     "a-k4": ("hub/a", 4, 0.70, 0.66),
     "a-k6": ("hub/a", 6, 0.60, None),
     "a-k8": ("hub/a", 8, 0.62, None),
@@ -30,7 +30,7 @@ def around(cost: float, *, half: float = 0.02) -> search_result.CostInterval:
 
 
 def make_candidate_result(variant: str, **overrides: Any) -> search_result.CandidateResult:
-    _, window, cost, predicted = KNOWN[variant]
+    _, window, cost, predicted = CANDIDATES[variant]
     fields: dict[str, Any] = {
         "variant": variant,
         "cost": around(cost),
@@ -47,7 +47,7 @@ def make_candidate_result(variant: str, **overrides: Any) -> search_result.Candi
 def make_search(**overrides: Any) -> search_result.Search:
     candidates = tuple(
         search_result.Candidate(variant=name, draft=draft, window=window, checked=window)
-        for name, (draft, window, _, _) in KNOWN.items()
+        for name, (draft, window, _, _) in CANDIDATES.items()
     )
     fields: dict[str, Any] = {
         "candidates": candidates,
@@ -63,7 +63,7 @@ def make_search_result(**overrides: Any) -> search_result.SearchResult:
         "run_id": "built-run",
         "search": make_search(),
         "load": "c4",
-        "results": tuple(map(make_candidate_result, KNOWN)),
+        "results": tuple(map(make_candidate_result, CANDIDATES)),
         "order": ORDER,
         "best": "a-k6",
         "expected_to_pay": True,
@@ -74,9 +74,9 @@ def make_search_result(**overrides: Any) -> search_result.SearchResult:
     return search_result.SearchResult(**{**fields, **overrides})
 
 
-def make_search_run(found: search_result.SearchResult | None = None, **overrides: Any) -> Run:
+def make_search_run(result: search_result.SearchResult | None = None, **overrides: Any) -> Run:
     """Return the run of a search, with blocks of its measured candidates."""
-    order = (found or make_search_result()).order
+    order = (result or make_search_result()).order
     blocks = [
         block
         for place, variant in enumerate(order)
@@ -106,11 +106,11 @@ def make_search_run(found: search_result.SearchResult | None = None, **overrides
         max_tokens_per_step={runs.BASELINE: 1, **dict.fromkeys(order, 8)},
         **overrides,
     )
-    return replace(run, search=found or make_search_result())
+    return replace(run, search=result or make_search_result())
 
 
-def write_search(folder: Path, found: search_result.SearchResult | None = None) -> Path:
+def write_search(folder: Path, result: search_result.SearchResult | None = None) -> Path:
     """Write the folder of a search's run, with `search.json`; return the folder."""
-    runs.write_run(make_search_run(found), folder)
-    (folder / search_result.SEARCH_FILE).write_bytes(dump_record(found or make_search_result()))
+    runs.write_run(make_search_run(result), folder)
+    (folder / search_result.SEARCH_FILE).write_bytes(dump_record(result or make_search_result()))
     return folder

@@ -79,5 +79,5 @@ def test_self_tests_of_the_nodes_have_a_table() -> None:
     test = SelfTest(devices=(8, 9), driver="2.28.0.0", init_s=4.25, logical_cores=8, seconds=9.5)
     facts = runs.make_facts(runs.make_run(self_tests={"vllm-baseline": test}))
     sections = {section.title: section for section in document_of(facts).sections}
-    found = ("vllm-baseline", "8 9", "2.28.0.0", "-", "8", "4.2", "9.5")
-    assert sections["Time and cost of the run"].tables[-1].rows == (found,)
+    row = ("vllm-baseline", "8 9", "2.28.0.0", "-", "8", "4.2", "9.5")
+    assert sections["Time and cost of the run"].tables[-1].rows == (row,)

@@ -41,13 +41,12 @@ def lines(run: Run) -> list[str]:
 
 
 def test_the_answer_of_every_kind_of_run() -> None:
-    told = {name: lines(run) for name, run in STATES.items()}
-    assert_snapshot(
-        "\n\n".join("\n".join([f"# {name}", *own]) for name, own in told.items()) + "\n", SNAPSHOT
-    )
-    for own in told.values():
-        assert len(own) <= MOST_LINES
-        assert max(map(len, own)) <= 80
+    lines_by_state = {name: lines(run) for name, run in STATES.items()}
+    parts = ("\n".join([f"# {name}", *state_lines]) for name, state_lines in lines_by_state.items())
+    assert_snapshot("\n\n".join(parts) + "\n", SNAPSHOT)
+    for state_lines in lines_by_state.values():
+        assert len(state_lines) <= MOST_LINES
+        assert max(map(len, state_lines)) <= 80
 
 
 @pytest.mark.parametrize(
@@ -104,5 +103,5 @@ def test_all_forms_of_an_answer_serve_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", STATES)
 def test_the_record_reads_back(name: str) -> None:
-    found = answer(STATES[name])
-    assert load_record(Answer, dump_record(found)) == found
+    run_answer = answer(STATES[name])
+    assert load_record(Answer, dump_record(run_answer)) == run_answer

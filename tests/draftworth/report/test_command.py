@@ -73,13 +73,13 @@ def test_the_handover_is_printed_and_written_alone(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", str(folder), "--handover", "--out", str(tmp_path / "out")]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("built: handover\n")
-    assert "Decision: serve structured with k7, open_ended without speculation." in said
-    assert "Verdict\n" not in said
+    output = capsys.readouterr().out
+    assert output.startswith("built: handover\n")
+    assert "Decision: serve structured with k7, open_ended without speculation." in output
+    assert "Verdict\n" not in output
     assert {f.name for f in (tmp_path / "out").iterdir()} == {"handover.md", "handover.html"}
     assert main(["report", str(folder), "--verbose"]) == 0
-    page = said[said.index("\nHandover\n") : said.index("handover written to")]
+    page = output[output.index("\nHandover\n") : output.index("handover written to")]
     assert capsys.readouterr().out.endswith(f"{page}files: {folder}\n")
 
 
@@ -148,29 +148,31 @@ def test_what_is_printed_of_runs_beside_each_other(
         return [row for row in rows if row and not row.startswith("──")]
 
     places = {name: write_run(run, tmp_path / name) for name, run in RUNS.items()}
-    told, known = "", lines("plain")
+    text, plain_lines = "", lines("plain")
     for name, words in PRINTED.items():
         printed = lines(*words)
-        own = [f"  {line}" for line in printed if line not in known]
-        told += "\n".join([name, *own, f"  and {len(printed) - len(own)} of the plain run", "\n"])
-    assert_snapshot(told.replace(str(tmp_path), "FOLDER"), SNAPSHOTS / "printed.txt")
+        new_lines = [f"  {line}" for line in printed if line not in plain_lines]
+        text += "\n".join(
+            [name, *new_lines, f"  and {len(printed) - len(new_lines)} of the plain run", "\n"]
+        )
+    assert_snapshot(text.replace(str(tmp_path), "FOLDER"), SNAPSHOTS / "printed.txt")
 
 
 def test_costs_stand_beside_intervals_and_sources_of_prices(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    known = {"source": "a price list", "as_of": "2026-11-01"}
-    price = make_price(usd_per_node_hour=1.25, node_shares={"gpu": 1.0}, **known)
+    price_source = {"source": "a price list", "as_of": "2026-11-01"}
+    price = make_price(usd_per_node_hour=1.25, node_shares={"gpu": 1.0}, **price_source)
     other = write_run(endpoint_run("gpu", make_run(), price=price), tmp_path / "other")
     run = write_run(make_run(price=make_price()), tmp_path / "priced")
     assert main(["report", str(run), "--against", str(other)]) == 0
-    said = capsys.readouterr().out
-    assert "the other, 1.25 USD a node hour (a price list, 2026-11-01)." in said
+    output = capsys.readouterr().out
+    assert "the other, 1.25 USD a node hour (a price list, 2026-11-01)." in output
     facts, elsewhere_facts = (make_facts(read_run(place)) for place in (run, other))
-    found = elsewhere(facts, elsewhere_facts)
-    assert not found.unlike
+    comparison = elsewhere(facts, elsewhere_facts)
+    assert not comparison.unlike
     seen = 0
-    for row in found.rows:
+    for row in comparison.rows:
         ours, theirs = map(present, row.usd)
         assert present(row.ratio).value == pytest.approx(ours.value / theirs.value)
         assert (ours.low or 0) < ours.value < (ours.high or 0)
@@ -191,14 +193,14 @@ def test_a_load_of_one_run_is_not_compared() -> None:
         for block in make_run().blocks
     )
     ladder = make_facts(make_run(blocks=(*make_run().blocks, *more)))
-    found = elsewhere(ladder, make_facts(endpoint_run("gpu", make_run())))
-    assert {row.traffic.load.label for row in found.rows} == {"c4"}
-    assert found.unlike == (LoadsOfOneRun(loads=frozenset({ConcurrencyLoad(concurrency=1)})),)
-    assert [*map(unlike_words, found.unlike)] == ["c1: of one run alone, and not compared"]
+    comparison = elsewhere(ladder, make_facts(endpoint_run("gpu", make_run())))
+    assert {row.traffic.load.label for row in comparison.rows} == {"c4"}
+    assert comparison.unlike == (LoadsOfOneRun(loads=frozenset({ConcurrencyLoad(concurrency=1)})),)
+    assert [*map(unlike_words, comparison.unlike)] == ["c1: of one run alone, and not compared"]
 
 
 @pytest.mark.parametrize(
-    ("tokens", "said"),
+    ("tokens", "reason"),
     [
         (
             {"number_output_tokens": 80},
@@ -210,11 +212,11 @@ def test_a_load_of_one_run_is_not_compared() -> None:
         ),
     ],
 )
-def test_work_of_another_size_is_told(tokens: dict[str, Any], said: str) -> None:
+def test_work_of_another_size_is_told(tokens: dict[str, Any], reason: str) -> None:
     blocks = tuple(each_request(b, lambda r: replace(r, **tokens)) for b in make_run().blocks)
     other = endpoint_run("gpu", make_run(blocks=blocks))
     unlike = elsewhere(make_facts(), make_facts(other)).unlike
-    assert unlike_words(unlike[0]).startswith(said)
+    assert unlike_words(unlike[0]).startswith(reason)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -237,13 +239,15 @@ def test_sampled_outputs_are_not_checked_but_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = {r.request_id: f"text {r.request_id}" for b in make_run().blocks for r in b.requests}
-    shown = []
+    outputs_and_pages = []
     for temperature in (0.0, 0.7):
         run = make_run(temperature=temperature)
         folder = write_run(run, tmp_path / str(temperature), texts=texts)
         assert main(["report", str(folder), "--out", "--verbose"]) == 0
-        shown.append((capsys.readouterr().out, (folder / "report" / "report.md").read_text()))
-    (greedy, greedy_page), (sampled, sampled_page) = shown
+        outputs_and_pages.append(
+            (capsys.readouterr().out, (folder / "report" / "report.md").read_text())
+        )
+    (greedy, greedy_page), (sampled, sampled_page) = outputs_and_pages
     assert "Greedy outputs" in greedy
     assert "not checked" not in greedy_page
     assert "Greedy outputs" in greedy_page
@@ -342,7 +346,7 @@ def test_the_pages_of_several_runs_name_each(folder: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["{folder}", "{folder}"], "RUN: given built-run twice"),
         (["{folder}", "{other}"], "cannot be put together: experiment 'built' and 'another'"),
@@ -365,7 +369,7 @@ def test_runs_that_cannot_be_put_together_are_refused(
     folder: Path,
     tmp_path: Path,
     arguments: list[str],
-    said: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     other = write_run(make_run(run_id="o", experiment="another"), tmp_path / "other")
@@ -373,7 +377,7 @@ def test_runs_that_cannot_be_put_together_are_refused(
     sampled = write_run(make_run(run_id="sampled", temperature=0.7), tmp_path / "sampled")
     places = [a.format(folder=folder, other=other, same=same, sampled=sampled) for a in arguments]
     assert main(["report", *places]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_run_without_speculation_writes_no_profile(

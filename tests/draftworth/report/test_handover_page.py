@@ -33,7 +33,7 @@ def page(run: Run) -> Section:
     return section
 
 
-def said(run: Run) -> str:
+def page_text(run: Run) -> str:
     return "\n".join(page(run).paragraphs)
 
 
@@ -54,9 +54,9 @@ def test_measure_accepts_the_handovers_command(tmp_path: Path) -> None:
         code = main([places.get(word, word) for word in command.split()[1:]])
 
     assert code == 0
-    asked = [json.loads(request.body) for request in server.requests if request.method == "POST"]
-    assert {(a["ignore_eos"], a["temperature"]) for a in asked} == {(True, 0.5)}
-    assert max(a["max_tokens"] for a in asked) == 100
+    bodies = [json.loads(request.body) for request in server.requests if request.method == "POST"]
+    assert {(a["ignore_eos"], a["temperature"]) for a in bodies} == {(True, 0.5)}
+    assert max(a["max_tokens"] for a in bodies) == 100
     (folder,) = tmp_path.iterdir()
     assert {b.load.label for b in read_run(folder).blocks} == {"c16"}
 
@@ -69,13 +69,13 @@ def _answer(request: Request) -> Sequence[Step]:
 
 def test_handover_and_winner_ask_for_one_next_step() -> None:
     run = runs.make_run(blocks=tuple(b for b in runs.make_run().blocks if b.round == 1))
-    assert "What is missing: a verdict" in said(run)
-    assert "No answer yet" in said(run)
+    assert "What is missing: a verdict" in page_text(run)
+    assert "No answer yet" in page_text(run)
     with pytest.raises(NoWinnerError) as refused:
         winner_to_export(runs.make_facts(run))
     step = str(refused.value).partition("next: ")[2]
     assert step.startswith("measure more")
-    assert f"Next: {step}." in said(run)
+    assert f"Next: {step}." in page_text(run)
 
 
 def test_break_even_is_the_steps_cost_in_baselines() -> None:
@@ -104,9 +104,11 @@ def with_blocks(run: Run, **fields: Any) -> Run:
 
 
 def ended_by_itself() -> Run:
-    first, *others = WINNER.blocks
+    first, *later_blocks = WINNER.blocks
     ended = replace(first.requests[0], finish_reason="stop")
-    return replace(WINNER, blocks=(replace(first, requests=(ended, *first.requests[1:])), *others))
+    return replace(
+        WINNER, blocks=(replace(first, requests=(ended, *first.requests[1:])), *later_blocks)
+    )
 
 
 def of_the_baseline(run: Run) -> Run:
@@ -137,12 +139,17 @@ HANDOVERS = {
 
 
 def test_each_decision_has_its_handover() -> None:
-    told: list[str] = []
-    known: list[str] = []
+    snapshot_lines: list[str] = []
+    first_lines: list[str] = []
     for name, run in HANDOVERS.items():
         document = handover_document(runs.make_facts(run))
         lines = [line for line in markdown_of(document).splitlines() if line]
-        own = [f"  {line}" for line in lines if line not in known]
-        told += [name, *own, f"  and {len(lines) - len(own)} lines of the first", ""]
-        known = known or lines
-    assert_snapshot("\n".join(told), SNAPSHOTS / "handovers.txt")
+        new_lines = [f"  {line}" for line in lines if line not in first_lines]
+        snapshot_lines += [
+            name,
+            *new_lines,
+            f"  and {len(lines) - len(new_lines)} lines of the first",
+            "",
+        ]
+        first_lines = first_lines or lines
+    assert_snapshot("\n".join(snapshot_lines), SNAPSHOTS / "handovers.txt")

@@ -45,11 +45,11 @@ def greedy(chance: float) -> likelihoods.GreedyLikelihood:
     )
 
 
-def read_run_with(folder: Path, found: likelihoods.ModelsCheck, *, temperature: float) -> Path:
-    """Write and return the folder of a run with `found`, one model's check of its outputs."""
+def read_run_with(folder: Path, check: likelihoods.ModelsCheck, *, temperature: float) -> Path:
+    """Write and return the folder of a run with `check`, one model's check of its outputs."""
     run = make_run(temperature=temperature)
     path = write_run(run, folder / "run")
-    record = likelihoods.Likelihoods(run_id=run.result.run_id, likelihoods=(found,))
+    record = likelihoods.Likelihoods(run_id=run.result.run_id, likelihoods=(check,))
     (path / likelihoods.LIKELIHOODS_FILE).write_bytes(dump_record(record))
     return path
 
@@ -63,7 +63,7 @@ MARGIN = likelihoods.DRAFT_MARGIN_NATS
 
 
 @pytest.mark.parametrize(
-    ("found", "right"),
+    ("check", "right"),
     [
         (by_draft(-0.1, 0.1), True),
         # The interval lacks 0, but it is within the margin that counts as equal.
@@ -80,26 +80,26 @@ MARGIN = likelihoods.DRAFT_MARGIN_NATS
 )
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_only_proven_foreign_answers_lose_their_verdict(
-    found: likelihoods.ModelsCheck, right: bool | None, temperature: float
+    check: likelihoods.ModelsCheck, right: bool | None, temperature: float
 ) -> None:
     unread = facts_at(temperature)
-    shown = facts_of(replace(unread.run, likelihoods=(found,)), {})
-    judgements = [v.comparison and v.comparison.judgement for v in shown.speculative]
+    facts = facts_of(replace(unread.run, likelihoods=(check,)), {})
+    judgements = [v.comparison and v.comparison.judgement for v in facts.speculative]
 
-    assert judged(found).is_the_targets is right
+    assert judged(check).is_the_targets is right
     if right is False:
         assert set(judgements) == {"inconclusive"}
-        assert "its answers are not the target's" in headline(shown)
-        first, *_ = attention_of(shown)
+        assert "its answers are not the target's" in headline(facts)
+        first, *_ = attention_of(facts)
         assert "k7" in first
     else:
         assert judgements == [v.comparison and v.comparison.judgement for v in unread.speculative]
-    told = any("too few" in line for line in attention_of(shown))
-    assert told is (right is None)
+    says_too_few = any("too few" in line for line in attention_of(facts))
+    assert says_too_few is (right is None)
 
 
 @pytest.mark.parametrize(
-    ("found", "words", "temperature"),
+    ("check", "words", "temperature"),
     [
         (by_draft(-3.0, -2.0), "-3.000 to -2.000", 0.8),
         (by_draft(None, None), "not known", 0.0),
@@ -111,11 +111,11 @@ def test_only_proven_foreign_answers_lose_their_verdict(
 def test_the_report_says_who_read_them(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    found: likelihoods.ModelsCheck,
+    check: likelihoods.ModelsCheck,
     words: str,
     temperature: float,
 ) -> None:
-    folder = read_run_with(tmp_path, found, temperature=temperature)
+    folder = read_run_with(tmp_path, check, temperature=temperature)
     assert main(["report", str(folder), "--verbose"]) == 0
 
     assert words in capsys.readouterr().out

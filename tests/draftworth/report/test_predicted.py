@@ -17,8 +17,10 @@ def test_the_report_includes_predictions_of_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_run(make_run(), tmp_path / "run")
-    found = likelihoods.Predictions(run_id=make_run().result.run_id, predictions=(prediction(),))
-    (folder / likelihoods.PREDICTIONS_FILE).write_bytes(dump_record(found))
+    predictions = likelihoods.Predictions(
+        run_id=make_run().result.run_id, predictions=(prediction(),)
+    )
+    (folder / likelihoods.PREDICTIONS_FILE).write_bytes(dump_record(predictions))
 
     assert main(["report", str(folder), "--verbose"]) == 0
 
@@ -46,10 +48,10 @@ def test_the_report_includes_predictions_of_the_run(
 def test_files_of_other_runs_or_versions_are_refused(
     tmp_path: Path, name: str, record: object, read: Callable[[Path, str], object]
 ) -> None:
-    for content, said in (
+    for content, message in (
         (dump_record(record), "of run 'another', not of this"),
         (b"{}", "no .* of"),
     ):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(UserInputError, match=said):
+        with pytest.raises(UserInputError, match=message):
             read(tmp_path, "this")

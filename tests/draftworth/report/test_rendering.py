@@ -65,9 +65,9 @@ def test_markdown_of_a_run_with_everything(tmp_path: Path) -> None:
     texts = {"run/1-3-0": "count: 1 | 2 *3*", "run/2-3-0": "count: 1 | 2 <b>4</b>"}
     folder = runs.write_run(run, tmp_path / "run", texts=texts)
     facts = facts_of(run, read_transcripts(folder, run.blocks))
-    found = changes(facts, runs.make_facts(run))
+    run_changes = changes(facts, runs.make_facts(run))
     other = runs.make_run(run_id="another-run")
-    document = document_of(facts, against=[against_section(found, facts.run, other)])
+    document = document_of(facts, against=[against_section(run_changes, facts.run, other)])
     assert_snapshot(markdown_of(document), SNAPSHOTS / "report.md")
 
 
@@ -193,9 +193,9 @@ def test_unmeasured_figures_have_a_reason_instead_of_plots() -> None:
     names = " ".join(plot.name for plot in document.plots)
     assert "acceptance" not in names
     assert "step-latency" not in names
-    said = " ".join(p for section in document.sections for p in section.paragraphs)
-    assert "no transcript lies beside the results" in said
-    assert "acceptance rates are estimates" in said
+    text = " ".join(p for section in document.sections for p in section.paragraphs)
+    assert "no transcript lies beside the results" in text
+    assert "acceptance rates are estimates" in text
 
 
 @pytest.mark.parametrize(
@@ -210,9 +210,9 @@ def test_a_wide_table_is_printed_row_by_row(
     rows = [("count", "-35.4% (-43.0% to -26.9%)", "36.6", "1.55x (1.37 to 1.75)")]
     section = Section(title="Verdict", tables=table(headings, rows, names=1))
     with redirect_stdout(TextOnly(stream())):
-        told = [*section_lines(section)][2:]
+        lines = [*section_lines(section)][2:]
     if is_by_rows:
-        assert told == [
+        assert lines == [
             "  class:",
             "  count",
             "      cost (95% interval): -35.4% (-43.0% to -26.9%)",
@@ -220,4 +220,8 @@ def test_a_wide_table_is_printed_row_by_row(
             "      E2E speedup: 1.55x (1.37 to 1.75)",
         ]
     else:
-        assert [line.split()[0] for line in told] == ["class", "─" * len(told[1].strip()), "count"]
+        assert [line.split()[0] for line in lines] == [
+            "class",
+            "─" * len(lines[1].strip()),
+            "count",
+        ]

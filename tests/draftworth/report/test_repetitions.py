@@ -16,8 +16,8 @@ from tests.support.present import present
 
 
 def section(facts: RunFacts, title: str) -> Section | None:
-    found = [s for s in document_of(facts).sections if s.title == title]
-    return found[0] if found else None
+    sections = [s for s in document_of(facts).sections if s.title == title]
+    return sections[0] if sections else None
 
 
 def test_an_unfinished_repetition_is_not_counted_as_whole() -> None:
@@ -27,11 +27,11 @@ def test_an_unfinished_repetition_is_not_counted_as_whole() -> None:
     facts = runs.make_facts(replace(run, blocks=tuple(blocks)))
     (mix,) = facts.mixes
     assert "in these 3 repetitions" in reason_words(mix)
-    found = section(facts, "Repetitions")
-    assert found is not None
+    repetitions_section = section(facts, "Repetitions")
+    assert repetitions_section is not None
     names = {
-        row[0]: [r[3] for r in found.tables[0].rows if r[0] == row[0]]
-        for row in found.tables[0].rows
+        row[0]: [r[3] for r in repetitions_section.tables[0].rows if r[0] == row[0]]
+        for row in repetitions_section.tables[0].rows
     }
     assert names["traffic mix"] == ["1", "2", "3", "4, not whole", "all, 3 whole"]
     assert names["structured"][-1] == "all 4"
@@ -54,8 +54,8 @@ def test_a_repetition_without_one_case_is_not_whole() -> None:
     traffic = Traffic(weights=run.result.class_weights, load=run.blocks[0].load)
     for missing, whole in ((None, 4), ("case-7", 3)):
         kept = [b for b in run.blocks if b.repetition < 4 or b.case != missing]
-        found = present(cost_ratio(kept, traffic, variant=runs.VARIANT, baseline=runs.BASELINE))
-        assert found.repetitions == whole
+        ratio = present(cost_ratio(kept, traffic, variant=runs.VARIANT, baseline=runs.BASELINE))
+        assert ratio.repetitions == whole
 
 
 def test_csv_files_have_repetitions_and_the_control() -> None:

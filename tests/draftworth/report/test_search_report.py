@@ -32,8 +32,8 @@ from tests.support.pages import HOSTILE, Tags
 from tests.support.snapshot import assert_snapshot
 
 
-def section_of(found: SearchResult | None = None) -> Section:
-    (section,) = search_sections(make_facts(make_search_run(found)))
+def section_of(result: SearchResult | None = None) -> Section:
+    (section,) = search_sections(make_facts(make_search_run(result)))
     return section
 
 
@@ -83,8 +83,10 @@ def test_a_search_without_results_has_no_tables() -> None:
 
 def test_names_and_reasons_are_text_and_never_markup() -> None:
     candidates = tuple(replace(c, draft=f"{c.draft}{HOSTILE}") for c in make_search().candidates)
-    found = make_search_result(search=make_search(candidates=candidates), failed={HOSTILE: HOSTILE})
-    document = document_of(make_facts(make_search_run(found)))
+    result = make_search_result(
+        search=make_search(candidates=candidates), failed={HOSTILE: HOSTILE}
+    )
+    document = document_of(make_facts(make_search_run(result)))
     page = page_of(document)
 
     assert "script" not in {tag for tag, _ in Tags(page).elements}
@@ -140,6 +142,6 @@ def test_a_search_stands_beside_another_run(
 
 def test_a_candidate_without_draft_model_shows_its_window() -> None:
     search = make_search(candidates=(Candidate(variant="a-k6", draft="", window=6, checked=6),))
-    found = make_search_result(search=search, results=(make_candidate_result("a-k6"),), order=())
+    result = make_search_result(search=search, results=(make_candidate_result("a-k6"),), order=())
 
-    assert search_answer(found).startswith("Window 6: a token costs 40.0% less")
+    assert search_answer(result).startswith("Window 6: a token costs 40.0% less")

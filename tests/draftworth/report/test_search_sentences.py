@@ -12,23 +12,27 @@ from tests.draftworth.report import searches
 from tests.draftworth.report.runs import make_facts
 from tests.support.snapshot import assert_snapshot
 
+DEFAULT_RESULT = searches.make_search_result()
+
 
 def with_best(low: float, high: float, **overrides: Any) -> SearchResult:
     """Return a search's result in which the best candidate's cost has this interval."""
     cost = CostInterval(value=(low + high) / 2, low=low, high=high)
-    found = searches.make_search_result()
-    results = (searches.make_candidate_result("a-k6", cost=cost), found.result("a-k8"))
+    results = (searches.make_candidate_result("a-k6", cost=cost), DEFAULT_RESULT.result("a-k8"))
     return searches.make_search_result(results=results, **overrides)
 
 
-FOUND = searches.make_search_result()
 NOTHING: dict[str, Any] = {"results": (), "order": (), "best": "", "expected_to_pay": False}
 
 
 def all_measured() -> SearchResult:
-    known = tuple(c for c in FOUND.search.candidates if c.variant in FOUND.order)
-    results = tuple(r for r in FOUND.results if r.measured)
-    return replace(FOUND, results=results, search=searches.make_search(candidates=known))
+    measured_candidates = tuple(
+        c for c in DEFAULT_RESULT.search.candidates if c.variant in DEFAULT_RESULT.order
+    )
+    results = tuple(r for r in DEFAULT_RESULT.results if r.measured)
+    return replace(
+        DEFAULT_RESULT, results=results, search=searches.make_search(candidates=measured_candidates)
+    )
 
 
 def with_an_unknown_one() -> SearchResult:
@@ -53,20 +57,21 @@ SEARCHES = {
 
 
 def test_what_each_search_says_of_itself() -> None:
-    told = ""
-    for name, found in SEARCHES.items():
-        step = step_after_search(found, serves_baseline=name == "nothing of it pays")
-        lines = (search_answer(found), *course(found), f"Next: {step_words(step, found)}.")
-        told += "\n".join([name, *(f"  {line}" for line in lines), "\n"])
-    assert_snapshot(told, Path(__file__).parent / "snapshots" / "searches.txt")
+    text = ""
+    for name, result in SEARCHES.items():
+        step = step_after_search(result, serves_baseline=name == "nothing of it pays")
+        lines = (search_answer(result), *course(result), f"Next: {step_words(step, result)}.")
+        text += "\n".join([name, *(f"  {line}" for line in lines), "\n"])
+    assert_snapshot(text, Path(__file__).parent / "snapshots" / "searches.txt")
 
 
 def test_the_headline_is_the_answer_and_best_verdict() -> None:
     facts = make_facts(searches.make_search_run())
 
     assert headline(facts) == (
-        f"{search_answer(FOUND)} Speculation pays: traffic mix at c4, a-k6: a token costs at least "
-        "40% less in this run. A run of this size may miss an event in fewer than 1 of 10 requests."
+        f"{search_answer(DEFAULT_RESULT)} Speculation pays: traffic mix at c4, a-k6: a token costs "
+        "at least 40% less in this run. A run of this size may miss an event in fewer than 1 of 10 "
+        "requests."
     )
     assert verdict_of(facts).headline == headline(facts)
     assert headline(replace(facts, run=replace(facts.run, search=None))).startswith(

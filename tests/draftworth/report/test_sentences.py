@@ -152,6 +152,6 @@ def test_what_is_missing_is_counted_in_what_helps() -> None:
     wide, narrow = (make_facts(make_run(target_interval_width=w)) for w in (0.9, 0.01))
     assert missing_requests(wide, wide.speculative[0]) == ""
     # Both rounds are alike, so only prompts make the interval wide.
-    said = missing_requests(narrow, narrow.speculative[0])
-    assert said.startswith(" About ")
-    assert "more prompts would make the interval 1% wide" in said
+    sentence = missing_requests(narrow, narrow.speculative[0])
+    assert sentence.startswith(" About ")
+    assert "more prompts would make the interval 1% wide" in sentence

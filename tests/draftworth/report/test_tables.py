@@ -47,36 +47,36 @@ def test_figures_are_those_of_the_report() -> None:
     facts = make_facts()
     rows = read(figures_csv(facts))
     assert tuple(rows[0]) == FIGURE_COLUMNS
-    found = {(r["prompt_class"], r["variant"], r["figure"]): r for r in rows}
+    rows_by_figure = {(r["prompt_class"], r["variant"], r["figure"]): r for r in rows}
     speedup = facts.speculative[0].comparison
     assert speedup is not None
     assert speedup.cost_ratio is not None
-    row = found["structured", "k7", "cost_ratio"]
+    row = rows_by_figure["structured", "k7", "cost_ratio"]
     assert float(row["value"]) == speedup.cost_ratio.value
     assert float(row["low"]) == speedup.cost_ratio.low
     assert (row["confidence"], row["prompts"], row["blocks"], row["samples"]) == (
         *("0.95", "8"),
         *("2", "16"),
     )
-    assert found["structured", "k7", "judgement"]["value"] == "cheaper per token"
-    assert float(found["structured", "k7", "accepted_share_position_1"]["value"]) == 0.9
-    assert found["structured", "baseline", "acceptance_rate_counted"]["value"] == ""
-    estimated = found["structured", "k7", "acceptance_rate_estimated"]["value"]
+    assert rows_by_figure["structured", "k7", "judgement"]["value"] == "cheaper per token"
+    assert float(rows_by_figure["structured", "k7", "accepted_share_position_1"]["value"]) == 0.9
+    assert rows_by_figure["structured", "baseline", "acceptance_rate_counted"]["value"] == ""
+    estimated = rows_by_figure["structured", "k7", "acceptance_rate_estimated"]["value"]
     assert float(estimated) == facts.speculative[0].acceptance.estimated
-    assert len(found) == len(rows)
+    assert len(rows_by_figure) == len(rows)
 
 
 @pytest.mark.parametrize(
-    ("first_s", "told"), [((0.1, 0.1), ""), ((0.1, 0.6), "partly "), ((0.8, 0.6), "not ")]
+    ("first_s", "adverb"), [((0.1, 0.1), ""), ((0.1, 0.6), "partly "), ((0.8, 0.6), "not ")]
 )
-def test_whether_the_traffic_is_decode_heavy(first_s: tuple[float, ...], told: str) -> None:
+def test_whether_the_traffic_is_decode_heavy(first_s: tuple[float, ...], adverb: str) -> None:
     records = (make_record(ttft_s=ttft_s, end_to_end_latency_s=1.0) for ttft_s in first_s)
     made = (
         make_plain_block(number, f"class{number}", requests=(record,))
         for number, record in enumerate(records)
     )
-    found = figures(make_facts(make_run(blocks=tuple(made), variants=("baseline",))))
-    assert f"is {told}decode-heavy: decoding takes " in found.paragraphs[1]
+    section = figures(make_facts(make_run(blocks=tuple(made), variants=("baseline",))))
+    assert f"is {adverb}decode-heavy: decoding takes " in section.paragraphs[1]
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@"])

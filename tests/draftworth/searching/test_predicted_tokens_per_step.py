@@ -52,24 +52,24 @@ def test_errors_carry_over_to_longer_windows_only() -> None:
     assert ten.together(twelve, same_draft=False) == 0
 
 
-def means(*windows: int, right: float, fall: float) -> dict[Candidate, dict[str, float]]:
+def means(*windows: int, right: float, decay: float) -> dict[Candidate, dict[str, float]]:
     return {
-        candidate(w): {"structured": expected_tokens_per_step(right, checked=w, fall=fall)}
+        candidate(w): {"structured": expected_tokens_per_step(right, checked=w, decay=decay)}
         for w in windows
     }
 
 
-@pytest.mark.parametrize(("right", "fall"), [(0.8, 0.95), (0.6, 1.0), (0.5, 1.05)])
-def test_two_windows_means_show_how_acceptance_falls(right: float, fall: float) -> None:
-    step_means = means(3, 7, right=right, fall=fall)
+@pytest.mark.parametrize(("right", "decay"), [(0.8, 0.95), (0.6, 1.0), (0.5, 1.05)])
+def test_two_windows_means_show_how_acceptance_falls(right: float, decay: float) -> None:
+    step_means = means(3, 7, right=right, decay=decay)
     for window in (3, 5, 7, 15):
         predicted = present(from_means(candidate(window), step_means))
-        true = expected_tokens_per_step(right, checked=window, fall=fall)
+        true = expected_tokens_per_step(right, checked=window, decay=decay)
         assert predicted.tokens["structured"] == pytest.approx(true, rel=1e-6)
 
 
 def test_the_mean_steps_of_one_window_say_less() -> None:
-    one, two = (means(*w, right=0.8, fall=0.9) for w in ((7,), (7, 15)))
+    one, two = (means(*w, right=0.8, decay=0.9) for w in ((7,), (7, 15)))
     less, more = (present(from_means(candidate(12), step_means)) for step_means in (one, two))
     assert less.tokens["structured"] > more.tokens["structured"]
     assert less.deviation > 1.5 * more.deviation

@@ -213,9 +213,9 @@ def test_a_plan_is_the_same_whenever_drawn() -> None:
 NO_TIMELINES = {
     '{"gap": 1}': "no field gap; allowed: some of output_tokens",
     '{"chunk_tokens": [3, 2]}': "in chunk_tokens the fewest first",
-    '{"chunk_tokens": [0, 2]}': "chunk_tokens, first_chunk_tokens, chunks_a_write: allowed: 1 to",
+    '{"chunk_tokens": [0, 2]}': "chunk_tokens, first_chunk_tokens, chunks_per_write: allowed: 1 to",
     '{"chunk_tokens": [1]}': "chunk_tokens: given [1], allowed: a list of 2",
-    '{"first_chunk_tokens": 0}': "first_chunk_tokens, chunks_a_write: allowed: 1 to 10,000",
+    '{"first_chunk_tokens": 0}': "first_chunk_tokens, chunks_per_write: allowed: 1 to 10,000",
     '{"output_tokens": "3"}': "output_tokens: given '3', allowed: a whole number",
     '{"gap_seconds": -1}': "gap_seconds: allowed: 0 to 10",
     '{"jitter": 1}': "jitter: allowed: 0 to below 1",

@@ -40,7 +40,7 @@ SPECS = [
         id="reasoning first",
     ),
     pytest.param(
-        replace(SHORT, first_chunk_tokens=5, chunks_a_write=2, keep_alive=True),
+        replace(SHORT, first_chunk_tokens=5, chunks_per_write=2, keep_alive=True),
         id="a full first chunk, merged chunks and comments",
     ),
 ]

@@ -8,13 +8,13 @@ from draftworth.errors import DraftworthError
 from draftworth.truth.tool_reports import FORMS, read
 
 REPORTS = Path(__file__).parent / "reports"
-SAID = {"ttft_ms": 10.0, "itl_ms": 2.0, "e2e_ms": 100.0, "output_tokens": 46}
+FIGURES = {"ttft_ms": 10.0, "itl_ms": 2.0, "e2e_ms": 100.0, "output_tokens": 46}
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_figures(form: str) -> None:
     true_figures = {
-        k: v for k, v in SAID.items() if (form, k) != ("vllm-bench-medians", "output_tokens")
+        k: v for k, v in FIGURES.items() if (form, k) != ("vllm-bench-medians", "output_tokens")
     }
     assert read(form, REPORTS / form) == [pytest.approx(true_figures)]
 

@@ -31,14 +31,14 @@ def test_cloudformations_own_addresses_are_accepted(region: str, url: str) -> No
     assert is_cloudformations(url, STACK_ID.replace("us-east-2", region))
 
 
-OWN = f"{BUCKET}-useast2.s3.us-east-2.amazonaws.com"
+BUCKET_HOST = f"{BUCKET}-useast2.s3.us-east-2.amazonaws.com"
 NOT_ITS_OWN = {
-    "no TLS": f"http://{OWN}/arn",
-    "a file": f"file://{OWN}/etc/passwd",
+    "no TLS": f"http://{BUCKET_HOST}/arn",
+    "a file": f"file://{BUCKET_HOST}/etc/passwd",
     "another host": "https://example.com/answer",
-    "the name in front": f"https://{OWN}.example.com/arn",
-    "the name as user": f"https://{OWN}@example.com/arn",
-    "another port": f"https://{OWN}:8443/arn",
+    "the name in front": f"https://{BUCKET_HOST}.example.com/arn",
+    "the name as user": f"https://{BUCKET_HOST}@example.com/arn",
+    "another port": f"https://{BUCKET_HOST}:8443/arn",
     "the metadata service": "https://169.254.169.254/latest/meta-data",
     "another bucket": "https://attacker.s3.us-east-2.amazonaws.com/arn",
     "a bucket with a longer name": f"https://{BUCKET}-useast2x.s3.us-east-2.amazonaws.com/arn",
@@ -47,9 +47,9 @@ NOT_ITS_OWN = {
     "another bucket by path": "https://s3.us-east-2.amazonaws.com/attacker/arn",
     "its name as a folder": f"https://s3.us-east-2.amazonaws.com/attacker/{BUCKET}-useast2/arn",
     "half an address": "https://[::1",
-    "a line break": f"https://example.com/\r\nHost: {OWN}/",
-    "a line break that a parser drops": f"h\nttps://{OWN}/arn",
-    "a blank that a parser drops": f" https://{OWN}/arn",
+    "a line break": f"https://example.com/\r\nHost: {BUCKET_HOST}/",
+    "a line break that a parser drops": f"h\nttps://{BUCKET_HOST}/arn",
+    "a blank that a parser drops": f" https://{BUCKET_HOST}/arn",
     "no text": 7,
     "nothing": None,
 }
@@ -65,7 +65,9 @@ def test_without_a_region_no_address_is_right(stack_id: str) -> None:
     assert not is_cloudformations(f"https://{BUCKET}-.s3.amazonaws.com/arn", stack_id)
 
 
-@pytest.mark.parametrize("url", [f"http://{OWN}/arn", f"https://example.com/\r\nHost: {OWN}/", 7])
+@pytest.mark.parametrize(
+    "url", [f"http://{BUCKET_HOST}/arn", f"https://example.com/\r\nHost: {BUCKET_HOST}/", 7]
+)
 def test_a_request_with_another_address_is_still_handled(account: Account, url: object) -> None:
     """The request is handled, or else nodes of a deleted stack would go on running."""
     account.start()

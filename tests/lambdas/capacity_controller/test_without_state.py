@@ -16,7 +16,7 @@ from tests.lambdas.capacity_controller.conftest import Account
 from tests.lambdas.capacity_controller.fakes import RESULTS, refused
 from tests.lambdas.capacity_controller.scenarios import Scenario
 
-STATE, TOLD = (RESULTS, STATE_KEY), (RESULTS, UNREADABLE_STATE_KEY)
+STATE, UNREADABLE_STATE = (RESULTS, STATE_KEY), (RESULTS, UNREADABLE_STATE_KEY)
 PLAN = plans.make_plan(nodes=2, budget_usd=1000.0)
 LOST = "draftworth qwen3-32b: state lost"
 ZERO = "draftworth qwen3-32b: 0 nodes, state lost"
@@ -193,7 +193,7 @@ def test_an_unrecorded_mail_is_sent_hourly() -> None:
     aws.fail("PutObject", *["AccessDenied"] * 100)
     heartbeats(aws, 60)
     assert 1 <= len(aws.sent) <= 2
-    assert TOLD not in aws.objects
+    assert UNREADABLE_STATE not in aws.objects
 
 
 def test_nodes_of_unknown_age_stay_and_are_mailed() -> None:

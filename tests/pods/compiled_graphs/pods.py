@@ -67,7 +67,7 @@ class Pod:
     def __post_init__(self) -> None:
         self.mounted = self.root / "mounted"
         self.scratch = self.root / "scratch"
-        self.start_notes = self.root / "said"
+        self.start_notes = self.root / "start_notes"
         self.log = self.root / "log"
         self.vllm = self.root / "bin" / "vllm"
         self.target = self.root / "target"
@@ -98,7 +98,7 @@ class Pod:
         ]
         order = {"ARTIFACT_KEY": KEY, "ARTIFACT_INPUTS": json.dumps(INPUTS)}
         order |= {"DRAFTWORTH_VARIANT": VARIANT, "DRAFTWORTH_SERVER": SERVER}
-        order |= {"DRAFTWORTH_POD": self.root.name, "SAID": str(self.start_notes)}
+        order |= {"DRAFTWORTH_POD": self.root.name, "START_NOTES": str(self.start_notes)}
         order |= {"LD_LIBRARY_PATH": str(self.node / "lib")}
         self.start_notes.unlink(missing_ok=True)
         with self._process(command, {**order, **environment}) as process:

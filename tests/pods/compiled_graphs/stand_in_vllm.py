@@ -2,8 +2,8 @@
 
 It has one graph of three files. Like the real engines, it loads the graph from a folder that has
 one, and fails if the graph is not complete. Environment variables say how it behaves:
-`SECONDS_A_FILE` is how long compiling a file takes, after `CRASH_AFTER` files the process dies, and
-`TROUBLE` names the function below that it runs instead of serving.
+`SECONDS_PER_FILE` is how long compiling a file takes, after `CRASH_AFTER` files the process dies,
+and `TROUBLE` names the function below that it runs instead of serving.
 """
 
 import os
@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 FILES = {"neuron_config.json": b"{}", "model.pt": b"graph" * 2000, "weights/tp0": b"w" * 100}
-SECONDS_A_FILE = float(os.environ.get("SECONDS_A_FILE", "0"))
+SECONDS_PER_FILE = float(os.environ.get("SECONDS_PER_FILE", "0"))
 CRASH_AFTER = int(os.environ.get("CRASH_AFTER", "99"))
 FLOOD_LINES = 40_000
 
@@ -37,7 +37,7 @@ def prepare() -> str:
             os._exit(9)
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        time.sleep(SECONDS_A_FILE)
+        time.sleep(SECONDS_PER_FILE)
         path.write_bytes(content)
     return f"compiled {folder}"
 
@@ -75,7 +75,7 @@ def daemon() -> None:
     """End, but leave a child process in its own session, which keeps the log's pipe open."""
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     child = subprocess.Popen(sleeper, start_new_session=True)
-    Path(os.environ["SAID"]).write_text(f"{child.pid}\n")
+    Path(os.environ["START_NOTES"]).write_text(f"{child.pid}\n")
     sys.exit(5)
 
 
@@ -92,7 +92,7 @@ TROUBLES = {f.__name__: f for f in (crash, hang, flood, daemon, orphans, serve)}
 def main() -> None:
     if trouble := os.environ.get("TROUBLE"):
         TROUBLES[trouble]()
-    Path(os.environ["SAID"]).write_text(
+    Path(os.environ["START_NOTES"]).write_text(
         f"{prepare()}\n{os.getpid()}\n{os.environ.get('PYTHONPATH', '')}\n{sys.argv[1:]}\n"
     )
     serve()
