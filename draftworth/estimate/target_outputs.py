@@ -212,7 +212,7 @@ def check_lengths(classes: Iterable[str], replayed: Sequence[Replayed]) -> None:
     if short := [name for name in classes if name not in long_enough]:
         raise UserInputError(
             f"outputs of {_class_words(short)}: given: none longer than one token, allowed: two or "
-            f"more, because tokens a step are counted after the first; {_WHOLE_TRAFFIC}; next: "
+            f"more, because tokens per step are counted after the first; {_WHOLE_TRAFFIC}; next: "
             f"give longer answers, or {_LEAVE_OUT}"
         )
 

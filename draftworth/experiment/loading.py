@@ -80,7 +80,7 @@ def _cases(
         yield Problem(
             key=key,
             actual=f"the file {one_line(name)} in the folder {folder.name}",
-            allowed=f"files that end with {CASE_SUFFIX}, one JSON object a line",
+            allowed=f"files that end with {CASE_SUFFIX}, one JSON object per line",
             reason="it would be ignored; rename it, or move it to another folder",
         )
     for index, case in enumerate(named or case_names):

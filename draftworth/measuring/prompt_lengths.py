@@ -241,7 +241,7 @@ class _Fit:
             if characters > _MOST_CHARACTERS_PER_TOKEN * length:
                 raise DraftworthError(
                     f"{where}: {count} tokens of {characters} characters before it: the server "
-                    f"does not count them; allowed: up to {_MOST_CHARACTERS_PER_TOKEN} a token"
+                    f"does not count them; allowed: up to {_MOST_CHARACTERS_PER_TOKEN} per token"
                 )
             characters *= 2
         return characters, count

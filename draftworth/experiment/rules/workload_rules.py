@@ -106,7 +106,7 @@ def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
         yield Problem(
             key=("workload", "max_requests"),
             actual=f"{work.max_requests} with requests_per_round {work.requests_per_round}{shared}",
-            allowed=f"{one_each} or more, or fewer requests a round, loads or repetitions",
+            allowed=f"{one_each} or more, or fewer requests per round, loads or repetitions",
             reason="all loads and repetitions share it, and one round of each takes "
             f"{one_each} requests of every case and variant",
         )

@@ -30,7 +30,7 @@ SHAPE = shape(output_tokens=24, timeout_seconds=HANGS_AFTER_SECONDS)
 MESSAGES = [{"role": "user", "content": "x"}]
 SHORT = TimelineSpec(output_tokens=24, ttft_seconds=0.05, gap_seconds=0.008)
 SPECS = [
-    pytest.param(SHORT, id="a token a chunk"),
+    pytest.param(SHORT, id="a token per chunk"),
     pytest.param(
         replace(SHORT, chunk_tokens=(1, 8), jitter=0.3, role_chunk=True, seed=2),
         id="window 7, role-only first chunk",
