@@ -10,7 +10,7 @@ from draftworth.errors import UserInputError
 from draftworth.experiment.model import beside
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.planning.specify_run import serving_facts
-from draftworth.records.prompts import CASE_SUFFIX, Case, Prompt, answers_path, load_answers
+from draftworth.records.prompt_files import CASE_SUFFIX, Case, Prompt, answers_path, load_answers
 from draftworth.records.readings import Output, Replayed
 from draftworth.records.results import RUN_FILE, BlockResult
 from draftworth.records.run_folder import Run, read_run

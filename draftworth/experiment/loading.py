@@ -22,7 +22,7 @@ from draftworth.experiment.rules import broken_rules
 from draftworth.experiment.strict_model import PATTERN_WORDS, SET_NAME
 from draftworth.experiment.validation_errors import json_excerpt, misspelt_key, shape_problems
 from draftworth.experiment.yaml_source import ExperimentSource, read_source
-from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
+from draftworth.records.prompt_files import CASE_SUFFIX, Case, load_case
 from draftworth.untrusted import one_line
 
 

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 
 from draftworth.experiment.aws import Aws
 from draftworth.experiment.catalog import NO_SPECULATION, Accelerator, Release, catalog
-from draftworth.experiment.search import HubSearch, LocalSearch, Place, Search
+from draftworth.experiment.search_settings import HubSearch, LocalSearch, Place, Search
 from draftworth.experiment.strict_model import SET_NAME, WORKED_OUT, Name, PositiveInt, StrictModel
 from draftworth.experiment.variants import (
     AsShipped,

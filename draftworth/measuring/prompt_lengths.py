@@ -21,7 +21,7 @@ from draftworth.measuring.streamed_request import prompt_fields
 from draftworth.records.chat import texts_of
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.load_shapes import Load
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompt_files import Case, Prompt
 from draftworth.untrusted import one_line
 
 # A new prompt is never longer than wanted, and shorter by at most this share of the wanted length

@@ -28,7 +28,7 @@ from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.server_lifecycle import ServersError, health
 from draftworth.measuring.streamed_request import ERROR_BAD_STREAM
 from draftworth.records.checkpoints import FAILED_MARKER
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 from draftworth.records.run_folder import Run, read_run
 from draftworth.records.transcripts import read_transcripts
 from pods.checkpoint_stager import program

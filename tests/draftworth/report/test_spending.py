@@ -9,8 +9,8 @@ from draftworth.analysis.costs import run_parts, total
 from draftworth.metrics.definitions import COST
 from draftworth.records.results import TimeAccount
 from draftworth.report.contents import document_of
+from draftworth.report.csv_files import figures_csv
 from draftworth.report.document import Section
-from draftworth.report.tables import figures_csv
 from tests.draftworth.report.runs import LOST, make_facts, make_run, make_run_result
 from tests.support.blocks import make_price
 

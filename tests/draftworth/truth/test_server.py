@@ -12,7 +12,7 @@ from urllib.error import HTTPError
 import pytest
 
 from draftworth.measuring.streamed_request import Client, Measured
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 from draftworth.truth.request_log import RequestTruth, read_log
 from draftworth.truth.token_timeline import TRAPS, TimelineSpec, writes_of
 from draftworth.truth.trial import truth_server
