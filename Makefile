@@ -117,7 +117,7 @@ test-cluster: $(STAMP) ## the charts against a real control plane (KUBE_BINARIES
 	  sh -c 'ip link set lo up && exec python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q tests/cluster $(ARGS)'
 
 benchmarks: $(STAMP) ## the benchmarks that need nothing else and a minute
-	$(RUN) python -m benchmarks.publisher
+	$(RUN) python -m benchmarks.publishing_cost
 	$(RUN) python -m benchmarks.fidelity --clients bare ours --streams 8
 
 search: $(STAMP) ## how good and how short the search is, over planted ones (ARGS="--runs 5")

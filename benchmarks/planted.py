@@ -19,7 +19,7 @@ from draftworth.decision.verdict import INDIFFERENCE, TTFT_MARGIN
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.measuring.schedule import Round, RoundCounts, Rounds, stages
 from draftworth.records.load_shapes import ConcurrencyLoad
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompt_files import Case, Prompt
 from draftworth.records.results import CONTROL, BlockResult, RequestRecord
 
 BASELINE, VARIANT, CLASS = "baseline", "variant", "planted"

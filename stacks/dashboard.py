@@ -46,7 +46,7 @@ believing it is in the mail and the report: `draftworth report {runs_url}RUN` pr
 it; `aws s3 ls {runs_url}` lists the runs.
 
 Here variants stand side by side, each section one prompt class at one load (`c4`: four requests \
-in flight; `p2.5`: 2.5 requests a second, at random times). {cost_ratio}"""
+in flight; `p2.5`: 2.5 requests per second, at random times). {cost_ratio}"""
 COST_RATIO_GUIDE = (
     "The cost ratio of a section is of the mean throughputs of all blocks in the time range above, "
     "whichever runs and cases they are of, for while a run measures: below 1 the variant is "

@@ -36,12 +36,12 @@ class Storage(StackPart):
         self.output(
             naming.ARTIFACTS_OUTPUT,
             f"s3://{self.artifacts.bucket_name}/",
-            "Compiled graphs, a folder a key: draftworth artifacts FILE",
+            "Compiled graphs, one folder per key: draftworth artifacts FILE",
         )
         self.output(
             naming.RESULTS_OUTPUT,
             f"s3://{self.results.bucket_name}/{naming.RUNS_PREFIX}",
-            "One folder a run: draftworth report LOCATION/RUN",
+            "One folder per run: draftworth report LOCATION/RUN",
         )
         stop = f"--region {self.region} --bucket {self.results.bucket_name} --key {STOP_KEY}"
         self.output(

@@ -1,8 +1,9 @@
-"""Names: no empty words for what holds a value, and at most eight words for a test."""
+"""Names: no empty word for a value, no file name twice, and at most eight words for a test."""
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,29 @@ def test_no_name_is_an_empty_word() -> None:
 )
 def test_a_planted_name_is_counted(source: str) -> None:
     assert "found" in bound_names(source)
+
+
+# Files of one kind in parallel folders: the handler of each Lambda, the program of each pod.
+OF_ONE_KIND = {"__init__.py", "__main__.py", "handler.py", "program.py"}
+
+
+def repeated_file_names(files: Iterable[Path]) -> set[str]:
+    """File names that stand in several folders, without those of `OF_ONE_KIND`."""
+    counts = Counter(file.name for file in files)
+    return {name for name, count in counts.items() if count > 1} - OF_ONE_KIND
+
+
+def test_no_two_files_have_one_name() -> None:
+    packages = (*PACKAGES, "benchmarks")
+    files = [file for package in packages for file in (ROOT / package).rglob("*.py")]
+    assert len(files) > 100
+    assert repeated_file_names(files) == set()
+
+
+def test_a_planted_second_file_is_reported() -> None:
+    files = [Path("a/handler.py"), Path("b/handler.py"), Path("a/search.py"), Path("b/tables.py")]
+    assert repeated_file_names(files) == set()
+    assert repeated_file_names([*files, Path("c/search.py")]) == {"search.py"}
 
 
 MOST_WORDS = 8

@@ -19,7 +19,7 @@ from draftworth.measuring.load_engines import AsyncioEngine, Batch, LoadEngine, 
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.measuring.streamed_request import Client, Measured
 from draftworth.records.load_shapes import ConcurrencyLoad
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 
 SHAPE = RequestShape(
     model="ground-truth",

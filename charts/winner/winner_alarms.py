@@ -65,7 +65,7 @@ def why_no_alarm(measured: MeasuredWinner) -> str:
         )
     return (
         "No alarm is written: in the run the server published no counters of accepted tokens (the "
-        "V0 engine need not have them), by which its tokens a step could be watched."
+        "V0 engine need not have them), by which its tokens per step could be watched."
     )
 
 
@@ -74,7 +74,7 @@ def break_even_words(figures: WinnerFigures, break_even: Estimate) -> str:
     measured = figures.tokens_per_step
     in_the_run = "" if measured is None else f"; the run had {measured:.2f}"
     return (
-        f"Break-even, with its 95% interval: {ratio_words(break_even)} tokens a step at "
+        f"Break-even, with its 95% interval: {ratio_words(break_even)} tokens per step at "
         f"{figures.load.label}, the lowest of the loads at which the winner is cheaper{in_the_run}."
     )
 
@@ -89,7 +89,7 @@ def prometheus_rule(export: Export, break_even: Estimate) -> Object:
         "labels": {"severity": "warning"},
         "annotations": {
             "summary": f"{export.name}: a token costs more than it would without a draft model",
-            "description": f"{{{{ $value }}}} tokens a step, {_words(break_even)}",
+            "description": f"{{{{ $value }}}} tokens per step, {_words(break_even)}",
         },
     }
     return {
@@ -136,7 +136,7 @@ def cloudwatch_alarm(export: Export, break_even: Estimate) -> Object:
             ALARM: {
                 "Type": "AWS::CloudWatch::Alarm",
                 "Properties": {
-                    "AlarmDescription": f"{export.name}: tokens a step are {_words(break_even)}",
+                    "AlarmDescription": f"{export.name}: tokens per step are {_words(break_even)}",
                     "Metrics": _metrics(export, break_even),
                     "Threshold": round(break_even.value, 3),
                     "ComparisonOperator": "LessThanThreshold",

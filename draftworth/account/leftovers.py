@@ -225,7 +225,7 @@ def other_lines(scope: Scope) -> Iterator[str]:
 
 
 def _table(leftovers: Sequence[Leftover], now: datetime) -> Iterator[str]:
-    headings = ("kind", "age", "USD a month", "resource")
+    headings = ("kind", "age", "USD per month", "resource")
     if leftovers:
         rows = (_row(leftover, now) for leftover in leftovers)
         yield from (f"  {line}" for line in table_lines(rows, headings, numbers=(1, 2)))
@@ -260,6 +260,6 @@ def _cost_lines(report: Report) -> Iterator[str]:
     oldest = min(price.as_of for price in assumption_data().prices.values())
     yield ""
     yield (
-        f"about {_usd_text(sum(known_usd))} USD a month{without}: list prices of US East, the "
+        f"about {_usd_text(sum(known_usd))} USD per month{without}: list prices of US East, the "
         f"oldest of {oldest.isoformat()}, of low confidence; the accelerators' is the experiment's"
     )

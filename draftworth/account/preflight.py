@@ -47,7 +47,7 @@ CHECKS: Sequence[Check] = (
     Check(name="stacks", run=deploy_prerequisites.existing_stacks),
     Check(name="stopped", run=deploy_prerequisites.not_stopped),
     Check(name="gated models", run=deploy_prerequisites.gated_models, asks_aws=False),
-    Check(name="hub token", run=deploy_prerequisites.hub_token),
+    Check(name="Hugging Face token", run=deploy_prerequisites.hub_token),
     Check(name="compiled graphs", run=deploy_prerequisites.compiled_graphs),
     Check(name="examples", run=money_checks.example_values_replaced, asks_aws=False),
     Check(name="price date", run=money_checks.price_date, asks_aws=False),

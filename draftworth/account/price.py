@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     price, where = experiment.spec.aws.price, f"aws.price of {arguments.experiment}"
     if price is None:
         price, where = kept_price(experiment, again=arguments.again), str(prices.CONTEXT_FILE)
-    price_words = f"{price.usd_per_hour:.2f} USD a node and hour of {price.as_of.isoformat()}"
+    price_words = f"{price.usd_per_hour:.2f} USD per node and hour of {price.as_of.isoformat()}"
     print_lines([f"{price_words} ({price.source}), by {where}"])
     if arguments.again and experiment.spec.aws.price is not None:
         next_step = f"next: delete aws.price from {arguments.experiment} and repeat the command"

@@ -17,14 +17,14 @@ from draftworth.analysis.pairing import TRAFFIC_MIX, Traffic
 from draftworth.analysis.statistics import ends_of_ratio
 from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.verdict import not_the_targets
-from draftworth.experiment import search, strict_model, variants
+from draftworth.experiment import search_settings, strict_model, variants
 from draftworth.experiment.validation_errors import json_excerpt, shape_problems
 from draftworth.experiment.yaml_source import read_source
 from draftworth.metrics.definitions import INPUT_TOKENS, OUTPUT_TOKENS
 from draftworth.records.findings import ClaimAnswer, ClaimFinding
 from draftworth.records.results import MAX_TEMPERATURE
+from draftworth.report.csv_files import figure_rows
 from draftworth.report.reason_sentences import words_of
-from draftworth.report.tables import figure_rows
 
 Text = Annotated[str, Field(min_length=1, max_length=300)]
 Ends = Annotated[tuple[strict_model.PositiveInt, ...], Field(min_length=2, max_length=2)]
@@ -53,7 +53,7 @@ class Conditions(strict_model.StrictModel):
     draft: Text | None = None
     """Hugging Face id of the draft"""
     window: variants.Window | None = None
-    windows: search.Windows | None = None
+    windows: search_settings.Windows | None = None
     """for the figure best_window: the windows of which it is the best"""
 
 

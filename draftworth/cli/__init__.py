@@ -39,7 +39,7 @@ COMMANDS: Mapping[str, str] = {
     "stop": "accelerator nodes to zero now, and watch them go; --resume lets them come again",
     "logs": "what the pods said, from Container Insights; no kubectl needed",
     "artifacts": "which compiled graphs exist, which variants would compile; --run prunes",
-    "leftovers": "what of an experiment still exists in the account, and what it costs a month",
+    "leftovers": "what of an experiment still exists in the account, and what it costs per month",
     "delete-assets": "delete what deploys uploaded, prompts above all, once the stack is gone",
     "rehearse": "run a whole experiment on this machine: real engines, emulated AWS, a verdict",
     "estimate": "what a draft would yield and save, from outputs that exist; needs no device",

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from draftworth import errors, untrusted
 from draftworth.measuring.http_client import API_KEY_VARIABLE, address_of, bearer
 from draftworth.records import results, run_folder
-from draftworth.records.prompts import PLAIN_NAME_WORDS, is_plain_name
+from draftworth.records.prompt_files import PLAIN_NAME_WORDS, is_plain_name
 
 LONGEST_MODEL_CHARACTERS = 200
 LONGEST_TEXT_CHARACTERS = 200

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline",
         metavar=f"URL{_SETTINGS}",
-        help="the server without speculation, with what it costs an hour",
+        help="the server without speculation, with what it costs per hour",
     )
     parser.add_argument(
         "--variant",

@@ -43,7 +43,7 @@ from draftworth.report.writing import write_page
 # length with the most tokens per step, at the window `LOOKUP_WINDOW`, is shown.
 LOOKUPS = tuple(LookupLengths(shortest, 4) for shortest in range(1, 5))
 LOOKUP_WINDOW = 5
-_TO_BEAT = "A draft model must beat {tokens:.2f} tokens a step (window {window}, your traffic)."
+_TO_BEAT = "A draft model must beat {tokens:.2f} tokens per step (window {window}, your traffic)."
 _NOT_SERVED = (
     "No image for Neuron serves it, so it saves nothing there; a vLLM of your own serves it, and "
     "`draftworth compare` measures it."
@@ -101,8 +101,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tokens-per-day",
         metavar="N",
         type=partial(whole_number, at_least=1, at_most=10**15),
-        help="output tokens of your service a day: shows how much the draft can save, in USD where "
-        "a price and the baseline's speed on such servers are known",
+        help="output tokens of your service per day: shows how much the draft can save, in USD "
+        "where a price and the baseline's speed on such servers are known",
     )
     add("--html", metavar="FILE", type=Path, help="also write a page with plots, in one file")
     add("--json", action="store_true", help="print JSON instead of tables")

@@ -38,8 +38,8 @@ class TokenPrice:
     def words(self) -> str:
         """Words that state the price of a million tokens, and how it is computed."""
         return (
-            f"{self.usd_per_million:.4g} USD a million ({self.usd_per_node_hour:.2f} USD a node "
-            f"hour x {self.node_share:g} of a node / 3600 x {self.step_s:.4g} s a step / "
+            f"{self.usd_per_million:.4g} USD per million ({self.usd_per_node_hour:.2f} USD per "
+            f"node hour x {self.node_share:g} of a node / 3600 x {self.step_s:.4g} s per step / "
             f"{self.requests} at once x 1,000,000)"
         )
 
@@ -115,7 +115,7 @@ def settling(
     if conclusion.outcome != "cannot pay":
         saving = _saving(experiment, conclusion, price=price, tokens_per_day=tokens_per_day)
     elif tokens_per_day:
-        saving = "What it can save: nothing, however many tokens a day, because no window pays."
+        saving = "What it can save: nothing, however many tokens per day, because no window pays."
     else:
         saving = ""
     return [*filter(None, (_what_would_settle_it(experiment, conclusion), saving))]
@@ -149,7 +149,7 @@ def _run_cost(experiment: ResolvedNeuron) -> str:
     if price is None:
         cost = f"; the cost is {unknown_price(experiment)}"
     else:
-        cost = f" ({price.usd_per_hour:.2f} USD an hour; {dated_source(price)})"
+        cost = f" ({price.usd_per_hour:.2f} USD per hour; {dated_source(price)})"
     return (
         "A first run, as the experiment file has it, by the assumptions of `plan`: "
         f"{billed_words(run)}{cost}."
@@ -177,9 +177,9 @@ def _saving(
         return f"{of_decoding}; in USD it is not known, because {_why_no_price(experiment)}."
     usd_per_day = tokens_per_day / 1e6 * price.usd_per_million
     return (
-        f"{of_decoding}: {tokens_per_day:,} tokens a day x {price.words} = {usd_per_day:,.2f} USD "
-        f"a day, of which {share} are {low * usd_per_day:,.2f} to {high * usd_per_day:,.2f} USD a "
-        "day."
+        f"{of_decoding}: {tokens_per_day:,} tokens per day x {price.words} = {usd_per_day:,.2f} "
+        f"USD per day, of which {share} are {low * usd_per_day:,.2f} to "
+        f"{high * usd_per_day:,.2f} USD per day."
     )
 
 

@@ -23,7 +23,7 @@ from draftworth.errors import ExperimentError, Problem, UserInputError
 from draftworth.experiment.loading import load_experiment
 from draftworth.importing.log_formats import FORMATS
 from draftworth.importing.prompt_sets import ImportOrder, read_log, write_prompts
-from draftworth.records.prompts import ANSWERS_FOLDER, CASE_SUFFIX
+from draftworth.records.prompt_files import ANSWERS_FOLDER, CASE_SUFFIX
 from draftworth.records.run_folder import Run
 
 _OTHER_FLAGS = {"serving": "--prompts", "aws.price": "--usd-per-hour"}

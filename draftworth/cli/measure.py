@@ -24,7 +24,7 @@ from draftworth.measuring.server_lifecycle import served_models
 from draftworth.measuring.unended_runs import BegunRun
 from draftworth.records import results
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
-from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
+from draftworth.records.prompt_files import CASE_SUFFIX, Case, load_case
 from draftworth.untrusted import one_line
 
 _NO_SOURCE = "given by hand, source not named"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from draftworth.records.prompts import Case
+from draftworth.records.prompt_files import Case
 from draftworth.records.run_folder import Run
 from draftworth.records.servers import Decoding, ServingFacts
 

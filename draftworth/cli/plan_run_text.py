@@ -26,7 +26,7 @@ def cost_lines(first: RunForecast, second: RunForecast, *, verbose: bool) -> Ite
         yield from _hourly_lines(first, second)
     yield (
         f"beside it   not in the budget: about {assumption_data().standing_usd_per_hour:.2f} USD "
-        "an hour from deploy to destroy; storage, logs, traffic"
+        "per hour, deploy to destroy; storage, logs, traffic"
     )
     if verbose:
         yield _metrics_line(first.experiment)
@@ -61,7 +61,7 @@ def _hourly_lines(first: RunForecast, second: RunForecast) -> Iterator[str]:
         yield f"price       {unknown_price(experiment)}"
     else:
         yield (
-            f"price       {experiment.usd_per_hour:.2f} USD an hour ({experiment.placement.nodes} "
+            f"price       {experiment.usd_per_hour:.2f} USD per hour ({experiment.placement.nodes} "
             f"x {aws.price.usd_per_hour:.2f}; {dated_source(aws.price)})"
         )
 
@@ -71,9 +71,9 @@ def _metrics_line(experiment: ResolvedNeuron) -> str:
     usd_per_month = metrics * price.usd_per_month
     usd_per_hour = usd_per_month / HOURS_PER_MONTH
     return (
-        f"metrics     {metrics} in CloudWatch: at most {usd_per_hour:.3f} USD an hour while "
+        f"metrics     {metrics} in CloudWatch: at most {usd_per_hour:.3f} USD per hour while "
         f"results come in, {usd_per_month:.2f} USD in a month that measures all the "
-        f"time ({price.usd_per_month:.2f} each a month, {price.as_of.isoformat()})"
+        f"time ({price.usd_per_month:.2f} each per month, {price.as_of.isoformat()})"
     )
 
 

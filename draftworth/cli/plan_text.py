@@ -111,7 +111,7 @@ def _variant_lines(
 def _variant_line(variant: ResolvedVariant) -> str:
     line = f"variant     {variant.name}: {variant.spec.words}"
     if variant.speculates:
-        line += f", at most {variant.max_tokens_per_step} tokens a step"
+        line += f", at most {variant.max_tokens_per_step} tokens per step"
     return line
 
 

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--form", choices=forms, default=forms[0], help="(%(default)s)")
     parser.add_argument("--draft", metavar="NAME", help="one of the profile's drafts")
     parser.add_argument("--class", metavar="NAME", dest="prompt_class", help="a prompt class")
-    parser.add_argument("--drafts-checked", metavar="N", help="a window: drafts checked a step")
+    parser.add_argument("--drafts-checked", metavar="N", help="a window: drafts checked per step")
 
 
 def run(arguments: argparse.Namespace) -> int:

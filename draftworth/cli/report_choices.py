@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--usd-per-hour",
         metavar="VARIANT=USD,...",
         action="append",
-        help="judge the run anew, with these prices of an hour of a server; those that are left "
+        help="judge the run anew, with these prices per hour of a server; those that are left "
         "out keep the run's",
     )
     parser.add_argument(

@@ -13,7 +13,7 @@ from draftworth.truth.token_timeline import TRAPS
 
 _TIMELINE = (
     'fields that replace those of the trap, such as {"output_tokens": 8, "chunk_tokens": [1, 4]} '
-    "for 1 to 4 tokens a chunk; an answer has these tokens whatever the request's max_tokens"
+    "for 1 to 4 tokens per chunk; an answer has these tokens whatever the request's max_tokens"
 )
 
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     words = "; ".join(f"{name}: {trap.mistake}" for name, trap in TRAPS.items())
     add("--trap", choices=TRAPS, default="plain", help=words)
     add("--timeline", default="{}", metavar="JSON", help=_TIMELINE)
-    add("--log", required=True, type=Path, metavar="FILE", help="a new file: a line a request")
+    add("--log", required=True, type=Path, metavar="FILE", help="a new file: one line per request")
     port = partial(whole_number, at_most=65_535)
     add("--port", type=port, default=0, help="on 127.0.0.1; 0, the default, takes a free one")
     add("--seconds", type=positive_number, default=3600.0, help="then it stops (%(default)g)")

@@ -116,8 +116,8 @@ def _yield_table(forecasts: Sequence[WindowForecast]) -> tuple[document.Table, .
     )
     headings = (
         "window",
-        *(f"tokens a step, {name}" for name in classes),
-        "step cost = tokens a step to break even",
+        *(f"tokens per step, {name}" for name in classes),
+        "step cost = tokens per step to break even",
         "breaks even at a step cost of",
     )
     return document.table(headings, rows, names=0)
@@ -128,9 +128,9 @@ def _plot(estimate: DraftEstimate, index: int) -> drawing.Plot:
         name=f"cost-over-window-{index:02d}",
         title=f"{drawing.short(estimate.name)}: {_finding(estimate.conclusion)}",
         caption="Cost of a token in decoding alone, in units of its cost without a draft (the line "
-        "at 1). Bars go from the cheapest step and the upper end of the tokens a step to the most "
-        f"expensive step and the lower end ({INTERVAL} over prompts); lines join their middles. "
-        f"{_source(estimate)}.",
+        "at 1). Bars go from the cheapest step and the upper end of the tokens per step to the "
+        f"most expensive step and the lower end ({INTERVAL} over prompts); lines join their "
+        f"middles. {_source(estimate)}.",
         draw=lambda axes: _draw(axes, estimate.forecasts),
     )
 

@@ -99,7 +99,7 @@ def conclude(forecasts: Sequence[WindowForecast]) -> Conclusion:
     if best.cost_ratio.low > 1:
         cannot_pay = (
             f"cannot pay: even with the cheapest step, window {best.window} would need "
-            f"{best.step_cost.low:.1f} tokens a step and gets {best.breaks_even_at:.1f}"
+            f"{best.step_cost.low:.1f} tokens per step and gets {best.breaks_even_at:.1f}"
         )
         return Conclusion(outcome="cannot pay", sentence=cannot_pay, about=best)
     if surest.cost_ratio.high < 1 / (1 + INDIFFERENCE):
@@ -125,7 +125,7 @@ def conclude(forecasts: Sequence[WindowForecast]) -> Conclusion:
 
 
 def _depends(best: WindowForecast, unknown: Sequence[int]) -> str:
-    pays = f"window {best.window} pays below {best.breaks_even_at:.1f} baseline steps a step"
+    pays = f"window {best.window} pays below {best.breaks_even_at:.1f} baseline steps per step"
     if not unknown:
         cost = best.step_cost
         return (

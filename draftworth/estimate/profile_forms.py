@@ -73,7 +73,7 @@ def read_profile(path: Path) -> acceptance_profile.AcceptanceProfile:
     except Exception as error:  # a file may have anything in the place of a number or a mapping
         raise UserInputError(
             f"{printed_path}: given {one_line(str(error), characters=120)}; allowed: an acceptance "
-            "profile, InferenceX' YAML (model: mode: window: tokens a step), vLLM's /metrics as "
+            "profile, InferenceX' YAML (model: mode: window: tokens per step), vLLM's /metrics as "
             f"text, CSV with the columns position and accepted, or JSON with {' or '.join(_RATES)}"
         ) from error
 

@@ -10,7 +10,7 @@ from draftworth.errors import UserInputError
 from draftworth.experiment.model import beside
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.planning.specify_run import serving_facts
-from draftworth.records.prompts import CASE_SUFFIX, Case, Prompt, answers_path, load_answers
+from draftworth.records.prompt_files import CASE_SUFFIX, Case, Prompt, answers_path, load_answers
 from draftworth.records.readings import Output, Replayed
 from draftworth.records.results import RUN_FILE, BlockResult
 from draftworth.records.run_folder import Run, read_run
@@ -215,7 +215,7 @@ def check_lengths(classes: Iterable[str], replayed: Sequence[Replayed]) -> None:
     if short := [name for name in classes if name not in long_enough]:
         raise UserInputError(
             f"outputs of {_class_words(short)}: given: none longer than one token, allowed: two or "
-            f"more, because tokens a step are counted after the first; {_WHOLE_TRAFFIC}; next: "
+            f"more, because tokens per step are counted after the first; {_WHOLE_TRAFFIC}; next: "
             f"give longer answers, or {_LEAVE_OUT}"
         )
 

@@ -139,7 +139,7 @@ class Aws(strict_model.StrictModel):
     notify_email: str | None = Field(default=None, pattern=strict_model.PATTERNS["email"])
     """address that gets a mail at each decision about accelerator nodes, once it is confirmed"""
     hub_token_secret: SecretName | None = None
-    """NAME of the Secrets Manager secret that holds the hub token, for gated models; never
+    """NAME of the Secrets Manager secret that holds the Hugging Face token, for gated models; never
     write the token itself into a file"""
     keep_checkpoints: bool = False
     """true: the checkpoints bucket outlives `cdk destroy`; false: it is deleted"""

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from draftworth.errors import DraftworthError, Problem, counted, suggestion
 from draftworth.experiment.catalog import NGRAM
 from draftworth.experiment.model import Experiment, beside
-from draftworth.experiment.search import Search
+from draftworth.experiment.search_settings import Search
 from draftworth.experiment.variants import Variant
 from draftworth.records import acceptance_profile
 from draftworth.untrusted import read_file

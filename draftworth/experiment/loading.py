@@ -22,7 +22,7 @@ from draftworth.experiment.rules import broken_rules
 from draftworth.experiment.strict_model import PATTERN_WORDS, SET_NAME
 from draftworth.experiment.validation_errors import json_excerpt, misspelt_key, shape_problems
 from draftworth.experiment.yaml_source import ExperimentSource, read_source
-from draftworth.records.prompts import CASE_SUFFIX, Case, load_case
+from draftworth.records.prompt_files import CASE_SUFFIX, Case, load_case
 from draftworth.untrusted import one_line
 
 
@@ -81,7 +81,7 @@ def _cases(
         yield Problem(
             key=key,
             actual=f"the file {one_line(name)} in the folder {folder.name}",
-            allowed=f"files that end with {CASE_SUFFIX}, one JSON object a line",
+            allowed=f"files that end with {CASE_SUFFIX}, one JSON object per line",
             reason="it would be ignored; rename it, or move it to another folder",
         )
     for index, case in enumerate(named or case_names):

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 
 from draftworth.experiment.aws import Aws
 from draftworth.experiment.catalog import NO_SPECULATION, Accelerator, Release, catalog
-from draftworth.experiment.search import HubSearch, LocalSearch, Place, Search
+from draftworth.experiment.search_settings import HubSearch, LocalSearch, Place, Search
 from draftworth.experiment.strict_model import SET_NAME, WORKED_OUT, Name, PositiveInt, StrictModel
 from draftworth.experiment.variants import (
     AsShipped,
@@ -65,7 +65,7 @@ class NeuronServing(Serving):
     """connected Neuron devices that one server claims: 1, 4, 8 or 16; left out: half of a node's.
     The server's tensor parallel size is all their logical cores"""
     buckets: Literal["engine", "one"] = "engine"
-    """lengths for which graphs are compiled. engine: the engine's choice, about eight a variant.
+    """lengths for which graphs are compiled. engine: the engine's choice, about eight per variant.
     one: one length for prompts and one for outputs, only with NxD Inference; a prompt that leaves
     less room than workload.output_tokens is then refused"""
     neuron_config: dict[str, Any] = Field(default_factory=dict)

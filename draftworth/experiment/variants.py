@@ -99,7 +99,7 @@ class Baseline(_WithoutSpeculation):
     """Decoding without speculation."""
 
     is_baseline = True
-    words = "one token a step (the baseline)"
+    words = "one token per step (the baseline)"
     name: strict_model.Name = Field(
         default="baseline", description="DNS name, unique in the experiment"
     )
@@ -113,7 +113,7 @@ class AsShipped(_WithoutSpeculation):
     """
 
     keeps_engine_defaults = True
-    words = "one token a step, with the engine's own defaults (beside the baseline)"
+    words = "one token per step, with the engine's own defaults (beside the baseline)"
     name: Literal["baseline-as-shipped"] = AS_SHIPPED
     method: Literal["none"] = NO_SPECULATION
 

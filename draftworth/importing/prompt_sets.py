@@ -14,7 +14,7 @@ from draftworth.errors import PromptSetError
 from draftworth.importing.chat_log import Logged
 from draftworth.importing.json_objects import Record, records_of
 from draftworth.importing.log_formats import FORMATS
-from draftworth.records import prompts
+from draftworth.records import prompt_files
 from draftworth.records.chat import NotSendableError
 from draftworth.safe_writing import write_file
 from draftworth.untrusted import MIB
@@ -119,7 +119,7 @@ class ImportOrder:
         return self.out / self.prompt_class
 
     def path_of(self, case: str) -> Path:
-        return self.folder / f"{case}{prompts.CASE_SUFFIX}"
+        return self.folder / f"{case}{prompt_files.CASE_SUFFIX}"
 
 
 @dataclass(kw_only=True)
@@ -217,10 +217,10 @@ def _add(counts: dict[str, Count], reason: str, place: str) -> None:
 
 
 def _candidate(entry: Logged, record: Record) -> tuple[bytes, LoggedPrompt]:
-    prompts.prompt_of({"id": "checked", **entry.line})
+    prompt_files.prompt_of({"id": "checked", **entry.line})
     sizes = [len(_json(part)) + _LONGEST_ID for part in (entry.line, entry.answer)]
-    if max(sizes) > prompts.MAX_LINE_BYTES:
-        raise NotSendableError(f"longer than {prompts.MAX_LINE_BYTES // MIB} MiB", "too long")
+    if max(sizes) > prompt_files.MAX_LINE_BYTES:
+        raise NotSendableError(f"longer than {prompt_files.MAX_LINE_BYTES // MIB} MiB", "too long")
     content = {name: value for name, value in entry.line.items() if name != "max_tokens"}
     candidate = LoggedPrompt(
         number=record.number, line=entry.line, answer=entry.answer, size_bytes=sum(sizes)
@@ -241,11 +241,11 @@ def _sample(read: Imported, case: str, order: ImportOrder) -> PromptSample:
 
 def _check_size(order: ImportOrder, read: Imported) -> None:
     sizes = [sample.size_bytes for sample in read.samples.values()]
-    if max(sizes) > prompts.MAX_FILE_BYTES or sum(sizes) > prompts.MAX_PROMPT_BYTES:
+    if max(sizes) > prompt_files.MAX_FILE_BYTES or sum(sizes) > prompt_files.MAX_PROMPT_BYTES:
         raise PromptSetError(
             f"{order.source}: --max-prompts: given {order.max_prompts:,}, and so many prompts with "
-            f"their answers take more than {prompts.MAX_FILE_BYTES // MIB} MiB in a case or "
-            f"{prompts.MAX_PROMPT_BYTES // MIB} MiB in all; next: a smaller --max-prompts"
+            f"their answers take more than {prompt_files.MAX_FILE_BYTES // MIB} MiB in a case or "
+            f"{prompt_files.MAX_PROMPT_BYTES // MIB} MiB in all; next: a smaller --max-prompts"
         )
 
 
@@ -261,7 +261,7 @@ def as_name(text: str) -> str:
 
 
 def _refuse_existing(path: Path) -> None:
-    for file in (path, prompts.answers_path(path)):
+    for file in (path, prompt_files.answers_path(path)):
         if file.exists():
             raise PromptSetError(
                 f"{file}: exists already, and is not overwritten; next: another --class or "
@@ -274,7 +274,7 @@ def _write(order: ImportOrder, case: str, sample: PromptSample) -> None:
     named = [(_ID.format(case=case, number=c.number), c) for c in sample.drawn]
     _write_lines(order.out, path, [{"id": i, **c.line} for i, c in named])
     if answers := [{"id": i, "text": c.answer} for i, c in named if c.answer is not None]:
-        _write_lines(order.out, prompts.answers_path(path), answers)
+        _write_lines(order.out, prompt_files.answers_path(path), answers)
 
 
 def _write_lines(root: Path, path: Path, values: list[dict[str, Any]]) -> None:

@@ -19,7 +19,7 @@ from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSp
 from draftworth.measuring.schedule import PlannedBlocks, Round, Stage, first_stage
 from draftworth.measuring.server_lifecycle import READY, Environment, StageServers, health
 from draftworth.measuring.streamed_request import Measured, max_tokens_of, request_seed
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompt_files import Case, Prompt
 from draftworth.records.results import (
     MAX_ANSWERING_MODELS,
     BlockResult,

@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 
 from draftworth.measuring.streamed_request import Client, Measured
 from draftworth.records.load_shapes import Load
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 
 
 @dataclass(frozen=True, kw_only=True)

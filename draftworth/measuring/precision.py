@@ -110,7 +110,7 @@ class Precision:
         return True
 
     def _say(self, group: Group, text: str, requests: int) -> None:
-        self.progress(f"{group.label}: {text} after {requests} requests a case and variant")
+        self.progress(f"{group.label}: {text} after {requests} requests per case and variant")
 
     def _ratios(self, group: Group) -> Mapping[str, Estimate | None]:
         traffic, baseline = Traffic.of(group), self.spec.baseline

@@ -21,7 +21,7 @@ from draftworth.measuring.streamed_request import prompt_fields
 from draftworth.records.chat import texts_of
 from draftworth.records.codec import RecordError, load_object
 from draftworth.records.load_shapes import Load
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompt_files import Case, Prompt
 from draftworth.untrusted import one_line
 
 # A new prompt is never longer than wanted, and shorter by at most this share of the wanted length
@@ -241,7 +241,7 @@ class _Fit:
             if characters > _MOST_CHARACTERS_PER_TOKEN * length:
                 raise DraftworthError(
                     f"{where}: {count} tokens of {characters} characters before it: the server "
-                    f"does not count them; allowed: up to {_MOST_CHARACTERS_PER_TOKEN} a token"
+                    f"does not count them; allowed: up to {_MOST_CHARACTERS_PER_TOKEN} per token"
                 )
             characters *= 2
         return characters, count

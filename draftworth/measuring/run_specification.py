@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from draftworth.errors import UserInputError
 from draftworth.records.codec import Checked
 from draftworth.records.load_shapes import Load, LoadGenerator
-from draftworth.records.prompts import MAX_PROMPT_BYTES, Case
+from draftworth.records.prompt_files import MAX_PROMPT_BYTES, Case
 from draftworth.records.results import Limits, Positive, Price, Temperature
 from draftworth.records.search_result import Search
 from draftworth.records.servers import ServingFacts

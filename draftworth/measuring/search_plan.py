@@ -201,7 +201,7 @@ class SearchRounds(Plan):
         if figures is None:
             return "nothing compares it with the baseline"
         if candidate not in self._yields({candidate: figures}, self._class_times()):
-            return "neither its counters nor its chunks show tokens a step in every class"
+            return "neither its counters nor its chunks show tokens per step in every class"
         return ""
 
     def _class_times(self) -> dict[str, next_candidate.ClassTimes]:

@@ -29,7 +29,7 @@ from draftworth.measuring.clock import (
 from draftworth.measuring.connections import Clock
 from draftworth.measuring.event_stream import BadStreamError
 from draftworth.measuring.run_specification import RequestShape
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 from draftworth.records.results import RequestRecord
 from draftworth.records.transcripts import Transcript
 from draftworth.untrusted import one_line

@@ -19,7 +19,7 @@ from draftworth.measuring.result_files import FolderSink, SinkError
 from draftworth.measuring.run_specification import LIMIT_BYTES, RunSpec
 from draftworth.records import results
 from draftworth.records.codec import RecordError, dump_record, load_object, load_record
-from draftworth.records.prompts import is_plain_name
+from draftworth.records.prompt_files import is_plain_name
 from draftworth.records.run_folder import Run, read_run
 from draftworth.untrusted import TooLargeError, one_line, open_file, read_at_most
 

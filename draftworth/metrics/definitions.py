@@ -323,8 +323,8 @@ ACCEPTANCE_RATE_ESTIMATED = Metric(
     field="acceptance_rate_estimated",
     title="Acceptance rate, estimated",
     unit=PERCENT,
-    formula="(tokens per step - 1) / (most tokens a step - 1); in CloudWatch of blocks without an "
-    "acceptance rate alone",
+    formula="(tokens per step - 1) / (most tokens per step - 1); in CloudWatch of blocks without "
+    "an acceptance rate alone",
     better="higher",
     absent="nobody said what a step can yield, or no acceptance explains the tokens per step",
     name="AcceptanceRateEstimated",

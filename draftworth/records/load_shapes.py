@@ -133,7 +133,7 @@ class PoissonLoad(Checked):
 
     @property
     def words(self) -> str:
-        return f"{self.requests_per_second:g} requests a second"
+        return f"{self.requests_per_second:g} requests per second"
 
     @property
     def option(self) -> str:

@@ -69,7 +69,7 @@ class Search:
         if not 0 <= low <= high < math.inf:
             raise ValueError("step_cost_per_draft: allowed: 0 or more, the lower end first")
         if any(tokens < 1 for by_class in self.forecast.values() for tokens in by_class.values()):
-            raise ValueError("forecast: allowed: 1 token a step or more")
+            raise ValueError("forecast: allowed: 1 token per step or more")
 
     def candidate(self, variant: str) -> Candidate:
         return next(c for c in self.candidates if c.variant == variant)

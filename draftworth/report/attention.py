@@ -129,7 +129,7 @@ def _no_price(result: RunResult) -> Iterator[str]:
     # All servers of an experiment have equally many devices, so only servers of the user's own may
     # differ in price.
     if result.of_own_servers and result.price is None and len(result.variants) > 1:
-        yield "No prices were given, so all servers count as equally expensive an hour."
+        yield "No prices were given, so all servers count as equally expensive per hour."
 
 
 def _no_floor(facts: RunFacts) -> Iterator[str]:

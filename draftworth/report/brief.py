@@ -419,14 +419,14 @@ def _requests(answer: Answer) -> Iterator[str]:
 def _tokens(answer: Answer) -> Iterator[str]:
     for at in answer.tokens_per_step[:1]:
         if at.measured is not None:
-            yield f"Tokens a step at {at.load}: {at.measured:.2f} measured{_needed(at)}"
+            yield f"Tokens per step at {at.load}: {at.measured:.2f} measured{_needed(at)}"
 
 
 def _needed(at: StepTokens) -> str:
     # A step with speculation does at least the work of a baseline step. So if less than 1 token per
     # step is needed to break even, the reason is not speculation.
     if at.needed_high is not None and at.needed_high < 1:
-        return "; the servers differ in more than speculation"
+        return "; servers differ in more than speculation"
     if at.needed is None:
         return ""
     if at.needed < 1:

@@ -173,7 +173,7 @@ def _break_evens(handover: Handover) -> tuple[Table, ...]:
         )
         for at in handover.break_evens
     )
-    needed = ("load", "verdict", "tokens a step to break even", words.INTERVAL)
+    needed = ("load", "verdict", "tokens per step to break even", words.INTERVAL)
     headings = (*needed, "measured", "may fall by", *(f"measured, {name}" for name in several))
     return table(headings, rows, names=2)
 

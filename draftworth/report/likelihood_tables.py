@@ -74,7 +74,7 @@ def predicted_sections(predictions: Sequence[likelihoods.Prediction]) -> tuple[S
         for p in predictions
     )
     headings = (
-        *("class", "variant", "requests", "tokens a step, predicted", "measured", "difference"),
+        *("class", "variant", "requests", "tokens per step, predicted", "measured", "difference"),
         "each step as predicted",
     )
     tables = table(headings, rows, names=2)

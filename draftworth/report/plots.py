@@ -332,7 +332,7 @@ def _tokens_per_step_plot(rows: Sequence[tuple[VariantFacts, BreakEven]]) -> Plo
                 axes.plot([figures.most], [row], "|", color=muted, markersize=14)
         _rows_axis(axes, [v for v, _ in rows])
         axes.set_xlim(left=0)
-        axes.set_xlabel("output tokens a step")
+        axes.set_xlabel("output tokens per step")
         marks = (("measured", "o", "C1"), ("break-even", "D", "C2"), ("most", "|", muted))
         legend(axes, ((n, {"color": c, "marker": m, "linestyle": ""}) for n, m, c in marks))
 

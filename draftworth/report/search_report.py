@@ -72,7 +72,7 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], best: Point | None = None) 
     if best:
         axes.plot([best.window], [best.cost], **_star(), markersize=11, zorder=4)
     _scales(axes, sorted({p.window for curve in curves for p in curve.line}))
-    axes.set(xlabel="window (drafted tokens a step)", ylabel="cost of a token / baseline's")
+    axes.set(xlabel="window (drafted tokens per step)", ylabel="cost of a token / baseline's")
     _draw_legend(axes, curves, has_best=best is not None)
 
 
@@ -199,8 +199,8 @@ def _steps(search: SearchResult) -> tuple[Table, ...]:
         for result in search.results
     )
     headings = (
-        *("candidate", "window", "step cost = tokens a step to break even"),
-        *(f"tokens a step, {name}" for name in classes),
+        *("candidate", "window", "step cost = tokens per step to break even"),
+        *(f"tokens per step, {name}" for name in classes),
     )
     return table(headings, rows, names=1)
 

@@ -30,7 +30,7 @@ def spending_section(run: RunResult) -> Section:
     everything = total(parts)
     paid = ""
     if run.price:
-        hourly = f"{run.price.usd_per_node_hour:.2f} USD an hour"
+        hourly = f"{run.price.usd_per_node_hour:.2f} USD per hour"
         servers = "its servers" if run.of_own_servers else counted(run.price.nodes, "node")
         paid = f" on {servers} at {hourly}: {everything.usd:.2f} USD"
     sentences = [f"The run took {everything.seconds / 60:.1f} min{paid}."]

@@ -71,18 +71,18 @@ def proof(judgement: Judgement, *, clears_floor: bool | None) -> str:
 
 
 def price_words(run: RunResult) -> str:
-    """Return a run's price as `8.60 USD a node hour (Spot price history, 2026-03-15)`.
+    """Return a run's price as `8.60 USD per node hour (Spot price history, 2026-03-15)`.
 
     If the servers are the user's own, a price is listed for each of them.
     """
     price = run.price
     if price is None:
         return "none is known"
-    amount = f"{dollars(price.usd_per_node_hour)} USD a node hour"
+    amount = f"{dollars(price.usd_per_node_hour)} USD per node hour"
     if run.of_own_servers and len(price.node_shares) > 1:
         usd_per_hour = {n: s * price.usd_per_node_hour for n, s in price.node_shares.items()}
         each = ", ".join(f"{name} {dollars(usd)}" for name, usd in usd_per_hour.items())
-        amount = f"{each} USD an hour"
+        amount = f"{each} USD per hour"
     return f"{amount} ({price.source}, {price.as_of})"
 
 

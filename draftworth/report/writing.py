@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from draftworth.decision.facts import RunFacts
 from draftworth.errors import DraftworthError, UserInputError
+from draftworth.report.csv_files import figures_csv, requests_csv
 from draftworth.report.document import Document
 from draftworth.report.drawing import render
-from draftworth.report.tables import figures_csv, requests_csv
 from draftworth.report.words import Code, Prose
 from draftworth.safe_writing import write_file
 from draftworth.untrusted import printable

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _NEXT = (
     "next: aws secretsmanager put-secret-value (or create-secret --name) with --secret-string and "
-    "your hub token, in the experiment's region"
+    "your Hugging Face token, in the experiment's region"
 )
 
 

@@ -112,5 +112,5 @@ def _hub(model: str, secret: str | None) -> Hub:
         # False: otherwise the client would use a token in the user's home folder.
         return Hub(HfApi(token=False), model)
     token = read_token(boto3.client("secretsmanager", config=_RETRYING), secret)
-    hide_secret("hub token", token)
+    hide_secret("Hugging Face token", token)
     return Hub(HfApi(token=token), model, token_source=f"secret {secret}")

@@ -83,8 +83,12 @@ class AcceleratorNodes(Construct):
             reach_each_other = self._experiment.spec.accelerator.efa_interfaces
             if not reach_each_other or self._experiment.placement.nodes == 1:
                 return {}
-            group = aws_ec2.CfnPlacementGroup(self, "PlacementGroup", strategy="cluster")
-            placement = aws_ec2.CfnLaunchTemplate.PlacementProperty(group_name=group.ref)
+            group = aws_ec2.PlacementGroup(
+                self, "PlacementGroup", strategy=aws_ec2.PlacementGroupStrategy.CLUSTER
+            )
+            placement = aws_ec2.CfnLaunchTemplate.PlacementProperty(
+                group_name=group.placement_group_name
+            )
             return {"placement": placement}
         target = aws_ec2.CfnLaunchTemplate.CapacityReservationTargetProperty(
             capacity_reservation_id=self._capacity.reservation_id

@@ -60,6 +60,8 @@ class CapacityController(Construct):
         self._results = results
         self.log_group = functions.owned_log_group(self, "LogGroup")
         self.topic = self._build_topic(notify_email)
+        # Not `ScheduleGroup`, which has another logical id than in deployed stacks: CloudFormation
+        # would create a second group of the same name before it deletes the first.
         self._schedules = cdk.aws_scheduler.CfnScheduleGroup(
             self, "Schedules", name=f"{plan.cluster_name}-capacity"
         )
@@ -155,6 +157,7 @@ class CapacityController(Construct):
             role_arn=self._scheduler_role.role_arn,
             input=json.dumps({"trigger": "heartbeat", "plan": dump_text(self._plan)}),
         )
+        # Not `Schedule`, whose target for functions also grants all versions of the function.
         heartbeat = cdk.aws_scheduler.CfnSchedule(
             self,
             "Heartbeat",
@@ -222,14 +225,11 @@ class CapacityController(Construct):
             # no harm if the next one succeeds.
             periods=2,
         )
-        self.topic.add_to_resource_policy(
-            cdk.aws_iam.PolicyStatement(
-                principals=[cdk.aws_iam.ServicePrincipal("cloudwatch.amazonaws.com")],
-                actions=["sns:Publish"],
-                resources=[self.topic.topic_arn],
-                conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}},
-            )
+        alarms_of_this_account = cdk.aws_iam.ServicePrincipal(
+            "cloudwatch.amazonaws.com",
+            conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}},
         )
+        self.topic.grant_publish(alarms_of_this_account)
         action = cdk.aws_cloudwatch_actions.SnsAction(cast(cdk.aws_sns.ITopic, self.topic))
         alarm.add_alarm_action(cast(cdk.aws_cloudwatch.IAlarmAction, action))
         return alarm

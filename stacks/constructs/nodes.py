@@ -79,6 +79,8 @@ def launch_template(
 ) -> aws_ec2.CfnLaunchTemplate:
     """Return a launch template with IMDSv2 only, an encrypted gp3 root disk and tags.
 
+    It is no `LaunchTemplate`, which knows neither EFA interfaces nor Capacity Blocks.
+
     disk: `volume_size` in GiB; `throughput` (MiB/s) and `iops` (per second), if they differ from
         gp3's defaults of 125 and 3,000.
     settings: further properties of LaunchTemplateDataProperty.

@@ -51,6 +51,8 @@ class ResultsQueue(Construct):
     def _build_rule(self, bucket: aws_s3.IBucket) -> None:
         # The event is sent by EventBridge and not by an S3 notification: a bucket that outlives the
         # stack would keep a notification to a deleted queue, and S3 would refuse to add others.
+        #
+        # Not `Rule`, whose target for queues also grants to read the queue's attributes.
         rule = aws_events.CfnRule(
             self,
             "ResultFiles",

@@ -115,6 +115,7 @@ class WorkloadRoles(Construct):
             namespace=names.NAMESPACE,
             service_account=service_account,
         )
+        # Not `ServiceAccount`, whose role any pod with Pod Identity in any cluster may assume.
         eks.CfnPodIdentityAssociation(
             self,
             f"{service_account}-association",

@@ -1,5 +1,5 @@
-"""Stands in for vLLM: compiles or loads, then streams completions; with drafts four tokens a step,
-or as many as a shorter window yields.
+"""Stands in for vLLM: compiles or loads, then streams completions; with drafts four tokens per
+step, or as many as a shorter window yields.
 
     vllm serve TARGET --port=N [--speculative-config=...]
 

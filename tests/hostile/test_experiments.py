@@ -1,7 +1,7 @@
 """Changed experiment and prompt files are planned, or refused in a few lines.
 
 Inputs that once caused a failure are in the tests of the modules that read them:
-`tests/draftworth/experiment` and `tests/draftworth/records/test_prompts.py`.
+`tests/draftworth/experiment` and `tests/draftworth/records/test_prompt_files.py`.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from draftworth.cli import plan
 from draftworth.errors import ExperimentError, PromptSetError, UserInputError
 from draftworth.measuring.streamed_request import request_body
-from draftworth.records.prompts import load_case
+from draftworth.records.prompt_files import load_case
 from draftworth.untrusted import printable
 from tests.conftest import ROOT
 from tests.hostile.fuzzing import SCALARS, TAKEN, TEXTS, VALUES, at, bounded, edit, places, tries

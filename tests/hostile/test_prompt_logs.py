@@ -21,7 +21,7 @@ from draftworth.cli import main
 from draftworth.cli.measure import find_cases
 from draftworth.errors import DraftworthError
 from draftworth.importing.log_formats import FORMATS
-from draftworth.records.prompts import answers_path, load_answers, load_case
+from draftworth.records.prompt_files import answers_path, load_answers, load_case
 from tests.hostile.fuzzing import VALUES, bounded, tries
 
 MIB = 2**20

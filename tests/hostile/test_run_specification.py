@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from draftworth.errors import UserInputError
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import dump_record
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompt_files import Case, Prompt
 from pods.measuring.read_specification import read_spec
 from tests.hostile.fuzzing import TEXTS, VALUES, Place, at, bounded, places, tries
 from tests.support.measuring_job import spec_for

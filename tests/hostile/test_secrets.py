@@ -28,7 +28,7 @@ from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.server_lifecycle import ServersError, health
 from draftworth.measuring.streamed_request import ERROR_BAD_STREAM
 from draftworth.records.checkpoints import FAILED_MARKER
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 from draftworth.records.run_folder import Run, read_run
 from draftworth.records.transcripts import read_transcripts
 from pods.checkpoint_stager import program
@@ -380,7 +380,7 @@ from draftworth.untrusted import hide_secret
 from pods.log import log_crashes
 
 log_crashes()
-hide_secret("hub token", {secret!r})
+hide_secret("Hugging Face token", {secret!r})
 raise RuntimeError("the library says " + {secret!r})
 """
 
@@ -393,5 +393,5 @@ def test_the_traceback_of_a_pod_says_no_secret(tmp_path: Path) -> None:
         [sys.executable, str(program_file)], capture_output=True, text=True, env=environment
     )
     assert ended.returncode == 1
-    assert "RuntimeError: the library says [hub token]" in ended.stderr
+    assert "RuntimeError: the library says [Hugging Face token]" in ended.stderr
     assert leaks(HUB_TOKEN, ended.stdout + ended.stderr) == []

@@ -21,7 +21,7 @@ from draftworth.measuring.run_specification import Endpoint
 from draftworth.measuring.server_lifecycle import health
 from draftworth.measuring.streamed_request import ERROR_UNEXPECTED, Client, Measured
 from draftworth.records.codec import dump_record, load_object, load_record
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 from draftworth.records.results import BlockResult, RequestRecord
 from draftworth.records.run_folder import read_run
 from draftworth.records.transcripts import Transcript, read_transcripts

@@ -18,7 +18,7 @@ from draftworth.measuring.prompt_lengths import Tokenizer
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.measuring.streamed_request import Client, Measured
 from draftworth.planning.resolved import load
-from draftworth.records.prompts import Prompt, load_case
+from draftworth.records.prompt_files import Prompt, load_case
 from draftworth.records.run_folder import read_run
 from draftworth.serving import server_command
 from rehearsal.engine_processes import EngineServer

@@ -19,7 +19,7 @@ from draftworth.measuring.server_counters import read_metrics, speculation_betwe
 from draftworth.measuring.streamed_request import Client
 from draftworth.metrics import steps
 from draftworth.planning.resolved import load
-from draftworth.records.prompts import Prompt, load_case
+from draftworth.records.prompt_files import Prompt, load_case
 from draftworth.records.results import BlockResult, RequestRecord
 from tests.conftest import ROOT
 from tests.rehearsal.engines import engine_server, serve_together

@@ -17,7 +17,7 @@ from cdk_nag import AwsSolutionsChecks
 from draftworth.experiment.aws import Capacity
 from draftworth.experiment.naming import PARTS, Names
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompt_files import Case, Prompt
 from stacks.application import build_application
 from tests.support.experiments import (
     changed,

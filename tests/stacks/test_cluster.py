@@ -105,7 +105,7 @@ def test_reservation_and_placement_group_follow_capacity_and_efa(name: str) -> N
     # Only `on-demand` has two nodes with EFA; the other experiment with two nodes has no EFA.
     assert bool(groups) == (name == "on-demand")
     placements = [data["Placement"]] if "Placement" in data else []
-    assert placements == [{"GroupName": {"Ref": group}} for group in groups]
+    assert placements == [{"GroupName": {"Fn::GetAtt": [group, "GroupName"]}} for group in groups]
 
 
 def test_without_efa_there_are_no_interfaces_or_groups() -> None:

@@ -10,7 +10,7 @@ import pytest
 from charts.shipped import CAPACITY_CONTROLLER, METRICS_PUBLISHER, source_files
 from draftworth.account.checks.deploy_prerequisites import BOOTSTRAP_VERSION, DEFAULT_QUALIFIER
 from draftworth.experiment.naming import EXPERIMENT_TAG, PART_TAG, PARTS
-from draftworth.experiment.search import MAX_CANDIDATES
+from draftworth.experiment.search_settings import MAX_CANDIDATES
 from draftworth.planning.resolved import load_neuron
 from stacks.application import build_application
 from tests.stacks.rendering import rights

@@ -6,7 +6,7 @@ from pathlib import Path
 from draftworth.measuring import run_specification
 from draftworth.records.codec import load_record
 from draftworth.records.load_shapes import LoadGenerator
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompt_files import Case, Prompt
 from draftworth.records.results import RUN_FILE, RunResult
 from tests.support.specifications import endpoint, sampling, shape, specification
 from tests.support.stream_server import Request, Step, completion, plain

@@ -4,7 +4,7 @@ from typing import Any
 
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
 from draftworth.records.load_shapes import ConcurrencyLoad
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompt_files import Case, Prompt
 from draftworth.records.results import Price
 
 

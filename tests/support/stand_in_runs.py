@@ -9,7 +9,7 @@ from draftworth.measuring.result_files import FolderSink, Sink
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.streamed_request import Client
 from draftworth.records.load_shapes import ConcurrencyLoad, Load
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompt_files import Case, Prompt
 from draftworth.records.results import RunResult
 from tests.support.runners import make_runner
 from tests.support.specifications import sampling, shape, specification

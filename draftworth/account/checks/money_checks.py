@@ -26,7 +26,7 @@ def price_date(situation: Situation) -> CheckResult:
         )
     today = situation.now.date()
     price_words = (
-        f"{aws.price.usd_per_hour:.2f} USD a node and hour of {aws.price.as_of.isoformat()}"
+        f"{aws.price.usd_per_hour:.2f} USD per node and hour of {aws.price.as_of.isoformat()}"
     )
     if doubt := price_doubt(situation.experiment, today):
         return warned(f"{price_words}, which is {doubt}", PRICE_RENEWAL)

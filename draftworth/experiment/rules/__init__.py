@@ -13,7 +13,7 @@ from pathlib import Path
 from draftworth.errors import Problem
 from draftworth.experiment.model import Experiment
 from draftworth.experiment.rules.registry import RULES, Checked
-from draftworth.records.prompts import Case
+from draftworth.records.prompt_files import Case
 
 # Importing a module registers its rules. Problems on the same line of the file are listed in the
 # order of these imports.

@@ -121,7 +121,7 @@ def _hub_token_stays_secret(experiment: NeuronExperiment) -> Iterator[Problem]:
     if _HUB_TOKEN.fullmatch(experiment.aws.hub_token_secret or ""):
         yield Problem(
             key=("aws", "hub_token_secret"),
-            actual="a value like a hub token, hf_... (not repeated here)",
+            actual="a value like a Hugging Face token, hf_... (not repeated here)",
             allowed="the NAME of a Secrets Manager secret, as in draftworth/hub",
             reason="a name is written into templates and logs; put the token into the secret, and "
             "revoke it if this file was shared",

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from draftworth.errors import Problem
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment
-from draftworth.experiment.search import Search
-from draftworth.records.prompts import Case
+from draftworth.experiment.search_settings import Search
+from draftworth.records.prompt_files import Case
 
 # The kinds of rules, by the arguments of their functions; the `Path` is the experiment file's.
 ExperimentRule = Callable[[Experiment], Iterator[Problem]]

@@ -9,7 +9,7 @@ from draftworth.errors import Problem, suggestion
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, LocalExperiment, NeuronExperiment, loads_of
 from draftworth.experiment.rules.registry import search_rule
-from draftworth.experiment.search import MAX_CANDIDATES, Search
+from draftworth.experiment.search_settings import MAX_CANDIDATES, Search
 from draftworth.experiment.variants import name_stem
 
 _FOR_THE_WINNER = "next: an experiment of the baseline and the winner that the search names"

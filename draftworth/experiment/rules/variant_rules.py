@@ -139,7 +139,8 @@ def _window_drafts_something(experiment: Experiment) -> Iterator[Problem]:
                 actual=str(variant.window),
                 allowed=f"{facts.min_window} or more",
                 reason=f"with this window {variant.method} on {experiment.release} yields at most "
-                f"{facts.max_tokens_per_step(variant.window)} tokens a step: it speculates nothing",
+                f"{facts.max_tokens_per_step(variant.window)} tokens per step: it speculates "
+                "nothing",
             )
 
 

@@ -10,7 +10,7 @@ from draftworth.experiment.model import Experiment, LocalExperiment, loads_of
 from draftworth.experiment.rules.registry import prompts_rule, rule
 from draftworth.records.codec import dump_json
 from draftworth.records.load_shapes import MAX_LLMPERF_IN_FLIGHT
-from draftworth.records.prompts import MAX_PROMPT_BYTES, Case, Prompt
+from draftworth.records.prompt_files import MAX_PROMPT_BYTES, Case, Prompt
 from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE
 
 # With `token_ids` the server sends the ids of all prompt tokens in one event. The client reads
@@ -106,7 +106,7 @@ def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
         yield Problem(
             key=("workload", "max_requests"),
             actual=f"{work.max_requests} with requests_per_round {work.requests_per_round}{shared}",
-            allowed=f"{one_each} or more, or fewer requests a round, loads or repetitions",
+            allowed=f"{one_each} or more, or fewer requests per round, loads or repetitions",
             reason="all loads and repetitions share it, and one round of each takes "
             f"{one_each} requests of every case and variant",
         )

@@ -116,7 +116,8 @@ def test_the_threshold_is_the_lowest_break_even() -> None:
     figures, needed = watched
     assert figures.load in measured().winner.cheaper_at
     words = winner_alarms.break_even_words(figures, needed)
-    assert re.match(r"Break-even, .*: [\d.]+ \([\d.]+ to [\d.]+\) tokens a step at c1, the", words)
+    interval = r"[\d.]+ \([\d.]+ to [\d.]+\)"
+    assert re.match(rf"Break-even, .*: {interval} tokens per step at c1, the", words)
     assert "the run had" in words
 
 

@@ -1,4 +1,4 @@
-"""Bootstrap, the hub token and the CDK CLI; `test_checks.py` has other checks of a deploy."""
+"""Bootstrap, the Hugging Face token, the CDK CLI; `test_checks.py` has other checks of a deploy."""
 
 import json
 import shutil

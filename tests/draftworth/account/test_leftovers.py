@@ -347,20 +347,20 @@ def test_the_report_has_removals_kept_and_unseen() -> None:
     report = Report(leftovers=(gone, kept), unseen=(("roles", "AccessDenied"),))
     assert list(report_lines(report, NOW))[1:-1] == [
         "should be gone: 1",
-        "  kind    age  USD a month  resource",
-        "  volume  3 h         8.00  vol-1",
-        "                            remove: aws x",
+        "  kind    age  USD per month  resource",
+        "  volume  3 h           8.00  vol-1",
+        "                              remove: aws x",
         "stays on purpose: 1",
-        "  kind    age  USD a month  resource",
-        "  bucket    ?            ?  b",
-        "                            why: bought",
-        "                            remove: aws y",
+        "  kind    age  USD per month  resource",
+        "  bucket    ?              ?  b",
+        "                              why: bought",
+        "                              remove: aws y",
         "could not be looked at: 1",
         "  roles: AccessDenied",
         "",
     ]
     last = list(report_lines(report, NOW))[-1]
-    assert last.startswith("about 8.00 USD a month, without 1 of unknown cost")
+    assert last.startswith("about 8.00 USD per month, without 1 of unknown cost")
 
 
 @pytest.mark.parametrize(("make", "code"), [(lambda: None, 0), (lambda: made.one("volume"), 1)])

@@ -144,7 +144,7 @@ def test_a_stated_price_needs_no_request(
 ) -> None:
     monkeypatch.setattr(price, "kept_price", None)
     output = ran("price", QWEN, *options)
-    assert "15.09 USD a node and hour of 2026-10-01" in output
+    assert "15.09 USD per node and hour of 2026-10-01" in output
     assert ("AWS was not asked" in output) is is_stated
     assert ("next: delete aws.price from" in output) is is_stated
 
@@ -160,7 +160,7 @@ def test_a_price_list_refusal_names_no_other_region() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "code", "words"),
-    [(spot(us_east_2c=["15.09"]), 0, "15.09 USD a node and hour"), (spot(), 1, "--find")],
+    [(spot(us_east_2c=["15.09"]), 0, "15.09 USD per node and hour"), (spot(), 1, "--find")],
 )
 def test_the_command_prints_the_price_or_why_none(
     answer: Answer,

@@ -10,7 +10,7 @@ from draftworth.metrics.definitions import MILLISECONDS, Metric
 from draftworth.records.results import RequestRecord
 from draftworth.records.run_folder import Run
 from draftworth.report.contents import document_of
-from draftworth.report.tables import figures_csv
+from draftworth.report.csv_files import figures_csv
 from lambdas.metrics_publisher.metric_data_calls import plan_block
 from stacks.dashboard_graphs import comparisons
 from tests.conftest import ROOT

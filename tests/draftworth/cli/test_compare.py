@@ -142,9 +142,9 @@ def test_windows_names_and_prices_are_the_users(compared: Compared) -> None:
         assert c.cost_ratio.value == pytest.approx(times * unpriced.cost_ratio.value)
     estimated = {v.name: v.acceptance.estimated for v in facts.speculative}
     assert estimated == {"k 4": pytest.approx(3 / 4), "other": None}
-    assert "price: baseline 1.00, k 4 100.00, other 1.00 USD an hour (our bill, " in output
+    assert "price: baseline 1.00, k 4 100.00, other 1.00 USD per hour (our bill, " in output
     assert "--variant 'k 4'=URL,window=4,usd_per_hour=X --variant other=URL" in output
-    assert " min on its servers at 102.00 USD an hour: " in output
+    assert " min on its servers at 102.00 USD per hour: " in output
     assert "No prices were given" not in output
 
 

@@ -123,7 +123,7 @@ def test_an_unreadable_draft_is_refused_with_next_steps(tmp_path: Path, ran: Ran
     assert "the drafts are not read: " in output
     assert "n-gram drafting, " in output
     assert f"tokens of the tokenizer in {TINY_PAIR.relative_to(ROOT) / 'target'} after" in output
-    assert re.search(r"A draft model must beat 1\.\d\d tokens a step \(window 5", output)
+    assert re.search(r"A draft model must beat 1\.\d\d tokens per step \(window 5", output)
     saved = ran("estimate", HUB_EXPERIMENT, *target, *answers, "--tokens-per-day", "9")
     assert "so it saves nothing there; a vLLM of your own serves it" in saved
     assert "What would settle it" not in saved
@@ -202,7 +202,7 @@ def test_the_page_says_what_the_terminal_does(tmp_path: Path, estimated: Ran) ->
     assert "the run's own step costs are not used: " in output
     text = page.read_text()
     assert "<h2>Predicted without a server" in text
-    assert "step cost = tokens a step to break even" in text
+    assert "step cost = tokens per step to break even" in text
     assert "cost of a token, traffic mix" in text
 
 
@@ -223,8 +223,8 @@ def test_card_and_price_show_what_a_day_saves(
         "What would settle it: a run that measures window",
         "by the assumptions of `plan`: ",
         " billed minutes x 1 node",
-        "1,000,000 tokens a day x",
-        "x 0.04 s a step /",
+        "1,000,000 tokens per day x",
+        "x 0.04 s per step /",
         "status: a forecast by outputs that were read; step costs are measured on servers with a",
     ):
         assert words in output

@@ -13,7 +13,7 @@ import yaml
 from draftworth.cli import main
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.codec import load_record
-from draftworth.records.prompts import Case
+from draftworth.records.prompt_files import Case
 from tests.charts.rendering import all_objects
 from tests.conftest import ROOT
 from tests.support.experiments import put, resolved, write_experiment

@@ -7,7 +7,7 @@ import pytest
 
 from draftworth.cli.new_experiment import NewExperiment, TrafficClass, new_experiment
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompt_files import Case, Prompt
 from draftworth.records.run_folder import Run
 from draftworth.records.servers import Decoding
 from tests.draftworth.report import runs, searches

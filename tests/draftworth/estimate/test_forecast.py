@@ -66,7 +66,7 @@ def test_a_draft_that_is_never_right_cannot_pay() -> None:
     assert sentence.startswith(
         "cannot pay: even with the cheapest step, window 2 would need 1.3 tokens "
     )
-    assert sentence.endswith("a step and gets 1.1")
+    assert sentence.endswith("per step and gets 1.1")
 
 
 def test_an_open_outcome_names_what_to_measure() -> None:

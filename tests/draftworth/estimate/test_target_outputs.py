@@ -10,7 +10,7 @@ from draftworth.errors import UserInputError
 from draftworth.estimate import target_outputs
 from draftworth.planning.resolved import load
 from draftworth.records.load_shapes import ConcurrencyLoad
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompt_files import Case, Prompt
 from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcript
 from tests.draftworth.estimate.written_runs import (

@@ -56,7 +56,7 @@ def test_it_reaches_the_search_with_plausible_values_only(tmp_path: Path) -> Non
     search = present(load(searched(tmp_path)).search)
     assert search.forecast.keys() == {candidate.variant for candidate in search.candidates}
     assert load_record(Search, dump_record(search)) == search
-    with pytest.raises(ValueError, match="allowed: 1 token a step or more"):
+    with pytest.raises(ValueError, match="allowed: 1 token per step or more"):
         replace(search, forecast={"qwen3-1.7b-k3": {"structured": 0.5}})
 
 

@@ -17,7 +17,7 @@ from draftworth.importing.log_formats import (
     speed_bench,
 )
 from draftworth.records.chat import NotSendableError
-from draftworth.records.prompts import prompt_of
+from draftworth.records.prompt_files import prompt_of
 
 QUESTION = [{"role": "user", "content": "2+2?"}]
 FOUR = {"role": "assistant", "content": "4"}

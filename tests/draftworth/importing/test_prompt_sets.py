@@ -9,7 +9,7 @@ import pytest
 
 from draftworth.errors import PromptSetError
 from draftworth.importing.prompt_sets import Imported, ImportOrder, import_prompts, left_out_words
-from draftworth.records.prompts import answers_path, load_answers, load_case
+from draftworth.records.prompt_files import answers_path, load_answers, load_case
 
 
 def chat(text: str, answer: str | None = None, **more: Any) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def test_a_prompt_longer_than_any_is_left_out(tmp_path: Path) -> None:
 def test_more_than_a_prompt_file_holds_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("draftworth.records.prompts.MAX_FILE_BYTES", 20_000)
+    monkeypatch.setattr("draftworth.records.prompt_files.MAX_FILE_BYTES", 20_000)
     log = [chat(f"{n} " + "word " * 1_000) for n in range(9)]
     with pytest.raises(PromptSetError, match=r"--max-prompts: given 64, .*; next: a smaller"):
         do_import(tmp_path, log)

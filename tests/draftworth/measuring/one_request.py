@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from draftworth.measuring.streamed_request import Client, Measured
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 from tests.support.specifications import shape
 from tests.support.stream_server import Script, Step, StreamServer, stream_server
 

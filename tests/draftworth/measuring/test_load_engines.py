@@ -10,7 +10,7 @@ import pytest
 from draftworth.measuring.load_engines import AsyncioEngine, Batch, Planned, SentBatch, keep_load
 from draftworth.measuring.streamed_request import Client, Measured
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 from draftworth.records.transcripts import Transcript
 from tests.support.blocks import make_failed_record, make_record
 from tests.support.specifications import shape

@@ -12,7 +12,7 @@ from draftworth.errors import DraftworthError
 from draftworth.measuring.prompt_lengths import TOLERANCE, TOLERANCE_TOKENS, Tokenizer, fitted_cases
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.load_shapes import ConcurrencyLoad, Load
-from draftworth.records.prompts import Case, Prompt
+from draftworth.records.prompt_files import Case, Prompt
 from draftworth.records.run_folder import read_run
 from tests.support.stand_in_runs import case, run, server, spec
 from tests.support.stream_server import Request, Script, Step, plain, stream_server

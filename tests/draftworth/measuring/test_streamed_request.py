@@ -21,7 +21,7 @@ from draftworth.measuring.clock import MAX_WAIT_SHARE
 from draftworth.measuring.event_stream import BadStreamError
 from draftworth.measuring.http_client import Head, Response
 from draftworth.measuring.streamed_request import Client, Measured, request_body
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 from draftworth.records.results import RequestRecord
 from tests.draftworth.measuring.one_request import PROMPT, SHAPE, measure, play
 from tests.hostile.fuzzing import bounded

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from draftworth.measuring.streamed_request import request_body
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 from tests.support.specifications import shape
 
 FOLDER = Path(__file__).parent / "recorded"

@@ -19,7 +19,7 @@ from draftworth.measuring.server_counters import parse_metrics, speculation_betw
 from draftworth.measuring.streamed_request import Client
 from draftworth.metrics import steps
 from draftworth.metrics.definitions import TOKENS_PER_STEP
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
 from draftworth.report.brief import answer_of
 from tests.draftworth.metrics.record_answer import AFTER, FOLDER

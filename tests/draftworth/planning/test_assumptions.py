@@ -161,7 +161,7 @@ def test_the_document_lists_costs_beside_the_accelerators() -> None:
 def test_the_document_shows_what_a_metric_costs() -> None:
     price = assumption_data().prices["custom_metric"]
     row = ("a custom metric", f"{price.usd_per_month:g}", price.as_of.isoformat(), price.source)
-    headings = ("what", "USD a month each", "as of", "source")
+    headings = ("what", "USD per month each", "as of", "source")
     assert_block(DOCUMENT, "custom metric", table([headings, row]))
     words = " ".join(DOCUMENT.read_text(encoding="utf-8").split())
     of_sides = [len(charged(speculates=speculates)) for speculates in (True, False)]

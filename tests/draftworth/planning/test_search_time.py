@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftworth.experiment.search import Stop
+from draftworth.experiment.search_settings import Stop
 from draftworth.planning.assumptions import Bounds, replaced
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.planning.timeline import FURTHER_CANDIDATES, RunForecast, forecast

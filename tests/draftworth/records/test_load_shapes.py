@@ -112,7 +112,7 @@ def test_loads_are_ordered_by_length_then_demand() -> None:
     ("load", "label", "words"),
     [
         (concurrency(4), "c4", "4 requests in flight"),
-        (poisson(2.5), "p2.5", "2.5 requests a second"),
+        (poisson(2.5), "p2.5", "2.5 requests per second"),
     ],
 )
 def test_a_load_has_a_label_and_words(load: Load, label: str, words: str) -> None:

@@ -8,7 +8,7 @@ from draftworth.decision.facts import RunFacts
 from draftworth.records.results import AS_SHIPPED, BlockResult
 from draftworth.records.servers import SelfTest
 from draftworth.report.contents import document_of
-from draftworth.report.tables import figures_csv
+from draftworth.report.csv_files import figures_csv
 from tests.draftworth.report import runs
 
 BASELINE = runs.make_plain_block(1, "structured")

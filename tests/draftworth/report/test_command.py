@@ -167,7 +167,7 @@ def test_costs_stand_beside_intervals_and_sources_of_prices(
     run = write_run(make_run(price=make_price()), tmp_path / "priced")
     assert main(["report", str(run), "--against", str(other)]) == 0
     output = capsys.readouterr().out
-    assert "the other, 1.25 USD a node hour (a price list, 2026-11-01)." in output
+    assert "the other, 1.25 USD per node hour (a price list, 2026-11-01)." in output
     facts, elsewhere_facts = (make_facts(read_run(place)) for place in (run, other))
     comparison = elsewhere(facts, elsewhere_facts)
     assert not comparison.unlike

@@ -77,8 +77,8 @@ def test_the_highest_rate_per_variant_is_the_answer() -> None:
     assert kept["k7", 8000] is None
     assert kept["k7", None] == PoissonLoad(requests_per_second=2.0)
     paragraphs = document_of(facts).sections[0].paragraphs
-    assert "Highest measured rate within the limits, baseline: 1 requests a second." in paragraphs
-    assert "Highest measured rate within the limits, k7: 2 requests a second." in paragraphs
+    assert "Highest measured rate within the limits, baseline: 1 requests per second." in paragraphs
+    assert "Highest measured rate within the limits, k7: 2 requests per second." in paragraphs
     assert facts.mixes[0].cost_ratio is None
     without = document_of(make_facts(make_run(blocks=measured[:8]))).sections[0].paragraphs
     assert not any("Highest" in sentence for sentence in without)

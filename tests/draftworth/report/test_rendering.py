@@ -10,26 +10,17 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from draftworth.decision.facts import facts_of
-from draftworth.decision.run_comparison import changes
-from draftworth.records.results import BlockResult, ServerStart
-from draftworth.records.transcripts import read_transcripts
-from draftworth.report.contents import against_section, document_of, handover_document
+from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Document, Section, section_lines, table
 from draftworth.report.drawing import render, short
 from draftworth.report.words import Code, Prose
 from draftworth.report.writing import escape, markdown_of, write_handover
 from draftworth.terminal import TextOnly
 from tests.draftworth.report import runs
-from tests.draftworth.report.pages import PNG_SIGNATURE, SNAPSHOTS, page_of
-from tests.draftworth.report.runs import LOST
-from tests.support.blocks import each_request, make_price
+from tests.draftworth.report.pages import PNG_SIGNATURE, page_of
 from tests.support.pages import HOSTILE, Tags
 from tests.support.present import present
-from tests.support.snapshot import assert_snapshot
 from tests.support.terminal import Terminal
-
-START = ServerStart(startup_s=900.0, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=2.0**34)
 
 
 def hostile_document() -> Document:
@@ -45,30 +36,6 @@ def hostile_document() -> Document:
         max_tokens_per_step={runs.BASELINE: 1, HOSTILE: 8},
     )
     return document_of(runs.make_facts(run))
-
-
-def with_one_output_that_differs(block: BlockResult) -> BlockResult:
-    if (block.variant, block.prompt_class) != ("k7", "structured"):
-        return block
-    strange = {"prompt-3": "f" * 64}
-    return each_request(
-        block, lambda r: replace(r, output_sha256=strange.get(r.prompt_id, r.output_sha256))
-    )
-
-
-def test_markdown_of_a_run_with_everything(tmp_path: Path) -> None:
-    price = make_price(nodes=2)
-    blocks = tuple(map(with_one_output_that_differs, runs.make_run().blocks))
-    starts = {runs.BASELINE: START, runs.VARIANT: ServerStart(startup_s=60.0)}
-    once = runs.make_run(price=price, blocks=blocks, interruptions=(LOST,), server_starts=starts)
-    run = runs.with_control(runs.with_repetitions(once, 2))
-    texts = {"run/1-3-0": "count: 1 | 2 *3*", "run/2-3-0": "count: 1 | 2 <b>4</b>"}
-    folder = runs.write_run(run, tmp_path / "run", texts=texts)
-    facts = facts_of(run, read_transcripts(folder, run.blocks))
-    run_changes = changes(facts, runs.make_facts(run))
-    other = runs.make_run(run_id="another-run")
-    document = document_of(facts, against=[against_section(run_changes, facts.run, other)])
-    assert_snapshot(markdown_of(document), SNAPSHOTS / "report.md")
 
 
 def test_commands_and_queries_are_code_in_both_files(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.ratios import cost_ratio
 from draftworth.decision.facts import RunFacts
 from draftworth.report.contents import document_of
+from draftworth.report.csv_files import figures_csv, requests_csv
 from draftworth.report.document import Section
 from draftworth.report.reason_sentences import reason_words
-from draftworth.report.tables import figures_csv, requests_csv
 from tests.draftworth.report import runs
 from tests.support.present import present
 

@@ -9,8 +9,8 @@ from draftworth.analysis.costs import run_parts, total
 from draftworth.metrics.definitions import COST
 from draftworth.records.results import TimeAccount
 from draftworth.report.contents import document_of
+from draftworth.report.csv_files import figures_csv
 from draftworth.report.document import Section
-from draftworth.report.tables import figures_csv
 from tests.draftworth.report.runs import LOST, make_facts, make_run, make_run_result
 from tests.support.blocks import make_price
 
@@ -25,7 +25,7 @@ def spending_of(**overrides: Any) -> Section:
 
 
 def test_every_second_of_every_node_is_paid_for() -> None:
-    # Two nodes at 36 USD an hour each cost 2 cents per second.
+    # Two nodes at 36 USD per hour each cost 2 cents per second.
     paid = {part.name: part.usd for part in run_parts(RUN)}
     assert paid == pytest.approx({"measuring": 12.0, "waiting": 24.0, "lost": 1.2, "idle": 0.6})
     assert total(run_parts(RUN)).usd == pytest.approx((600 + 1200 + 60 + 30) * 0.02)

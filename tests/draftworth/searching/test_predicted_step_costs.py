@@ -23,7 +23,7 @@ def test_a_measured_window_informs_its_neighbours_most() -> None:
 @pytest.mark.parametrize("tokens", [2, 4, 8, 16])
 def test_measurements_below_a_jump_reveal_no_jump(tokens: int) -> None:
     planned = search(*map(candidate, range(1, 18)))
-    last = tokens - 2  # the window with so many tokens a step
+    last = tokens - 2  # the window with so many tokens per step
     before = step_costs_before(planned)
     after = before.measured(last, before.means[last], variance=1e-4)
     assert after.deviation(last + 1) > 0.25

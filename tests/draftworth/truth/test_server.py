@@ -12,7 +12,7 @@ from urllib.error import HTTPError
 import pytest
 
 from draftworth.measuring.streamed_request import Client, Measured
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 from draftworth.truth.request_log import RequestTruth, read_log
 from draftworth.truth.token_timeline import TRAPS, TimelineSpec, writes_of
 from draftworth.truth.trial import truth_server
@@ -30,7 +30,7 @@ SHAPE = shape(output_tokens=24, timeout_seconds=HANGS_AFTER_SECONDS)
 MESSAGES = [{"role": "user", "content": "x"}]
 SHORT = TimelineSpec(output_tokens=24, ttft_seconds=0.05, gap_seconds=0.008)
 SPECS = [
-    pytest.param(SHORT, id="a token a chunk"),
+    pytest.param(SHORT, id="a token per chunk"),
     pytest.param(
         replace(SHORT, chunk_tokens=(1, 8), jitter=0.3, role_chunk=True, seed=2),
         id="window 7, role-only first chunk",

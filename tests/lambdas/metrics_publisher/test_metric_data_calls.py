@@ -12,7 +12,7 @@ from botocore.serialize import create_serializer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftworth.experiment.search import MAX_CANDIDATES
+from draftworth.experiment.search_settings import MAX_CANDIDATES
 from draftworth.metrics.definitions import NAMESPACE, charged, published
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters

@@ -23,7 +23,7 @@ from draftworth.measuring.load_engines import AsyncioEngine, Batch, LoadEngine, 
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.measuring.streamed_request import Client
 from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 
 ACTORS = 4
 

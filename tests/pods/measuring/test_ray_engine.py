@@ -28,7 +28,7 @@ from draftworth.records.load_shapes import (
     LoadGenerator,
     PoissonLoad,
 )
-from draftworth.records.prompts import Prompt
+from draftworth.records.prompt_files import Prompt
 from pods.measuring import engine_choice
 from pods.measuring.engine_choice import open_engine
 from pods.measuring.ray_engine import RayEngine, lost_request, why_not_llmperf

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from draftworth.records.prompts import load_case
+from draftworth.records.prompt_files import load_case
 from rehearsal.engine_processes import EngineUnavailableError
 from rehearsal.trained import fetching
 from rehearsal.trained.fetching import (

@@ -1,6 +1,6 @@
 """Measures time, memory and CloudWatch calls of the metrics publisher for a large result file.
 
-    python -m benchmarks.publisher [--requests 10000] [--seconds-per-request 0.1 2 10]
+    python -m benchmarks.publishing_cost [--requests 10000] [--seconds-per-request 0.1 2 10]
 
 The publisher is the deployed one; S3 is an object in memory and CloudWatch a counter of calls. With
 more time between requests, a file covers more minutes, so the publisher sends more datums.

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from draftworth.errors import PromptSetError
-from draftworth.records.prompts import (
+from draftworth.records.prompt_files import (
     Prompt,
     load_answers,
     load_case,

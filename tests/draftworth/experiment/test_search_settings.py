@@ -7,7 +7,7 @@ import pytest
 from draftworth.errors import UserInputError
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import Experiment, placed_variants
-from draftworth.experiment.search import Place
+from draftworth.experiment.search_settings import Place
 from draftworth.experiment.strict_model import MAX_NAME_LENGTH
 from draftworth.experiment.variants import MAX_WINDOW, name_stem
 from draftworth.planning.resolved import load

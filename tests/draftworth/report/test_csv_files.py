@@ -7,8 +7,8 @@ from dataclasses import asdict
 import pytest
 
 from draftworth.records.results import SpeculationCounters
+from draftworth.report.csv_files import FIGURE_COLUMNS, REQUEST_COLUMNS, figures_csv, requests_csv
 from draftworth.report.figures import figures
-from draftworth.report.tables import FIGURE_COLUMNS, REQUEST_COLUMNS, figures_csv, requests_csv
 from tests.draftworth.report.runs import make_drafted_block, make_facts, make_plain_block, make_run
 from tests.support.blocks import make_block, make_failed_record, make_record
 
