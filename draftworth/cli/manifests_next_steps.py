@@ -48,7 +48,7 @@ The cluster needs:
   {_SERVER_ACCOUNT}, one that reads the run
   specification and control/serving/*, creates results and lists and reads them,
   for {_MEASURING_ACCOUNT}, and one that writes checkpoints and
-  reads the hub token's secret if the experiment names one, for
+  reads the Hugging Face token's secret if the experiment names one, for
   {_STAGER_ACCOUNT};
   a CPU node labelled {_CPU_NODES} for stagers, canaries and the measuring Job,
   in the zone of the accelerator nodes, which are of the experiment's `aws.instance_type`."""

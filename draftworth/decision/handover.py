@@ -56,6 +56,26 @@ class BreakEvenAt:
     by_class: Mapping[str, float | None]
     judgement: Judgement | None
 
+    @property
+    def servers_differ(self) -> bool:
+        """Whether a step is shown to cost less than a baseline step.
+
+        A step with speculation does at least the work of a baseline step. So if it costs less, the
+        servers differ in more than speculation.
+        """
+        return self.needed is not None and self.needed.high is not None and self.needed.high < 1
+
+    @property
+    def margin(self) -> float | None:
+        """The share of the measured tokens per step that the variant can lose until break-even.
+
+        It is below 0 if the variant is below break-even already. None: not known, or the servers
+        differ in more than speculation.
+        """
+        if self.needed is None or self.measured is None or self.servers_differ:
+            return None
+        return 1 - max(1.0, self.needed.value) / self.measured
+
 
 @dataclass(frozen=True, kw_only=True)
 class Handover:

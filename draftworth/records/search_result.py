@@ -93,6 +93,14 @@ class CostInterval:
             return True
         return False if self.low > 1 else None
 
+    def agrees_with(self, other: "CostInterval") -> bool:
+        """Return whether two independent intervals together explain the costs' difference.
+
+        The squares of their half-widths are added.
+        """
+        halves = ((cost.high - cost.low) / 2 for cost in (self, other))
+        return abs(self.value - other.value) <= math.hypot(*halves)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateResult(Checked):

@@ -40,6 +40,8 @@ class StepTokens:
     needed, needed_low, needed_high: tokens per step to break even in decoding, and the ends of its
         95% interval; None: not known.
     measured: tokens per step that were measured in the whole traffic; None: not counted.
+    servers_differ: whether a step costs less than a baseline step, so that the servers differ in
+        more than speculation.
     """
 
     load: str
@@ -47,6 +49,7 @@ class StepTokens:
     needed_low: float | None
     needed_high: float | None
     measured: float | None
+    servers_differ: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,6 +321,7 @@ def _step_tokens(at: BreakEvenAt) -> StepTokens:
         needed_low=ends[0] if ends else None,
         needed_high=ends[1] if ends else None,
         measured=at.measured,
+        servers_differ=at.servers_differ,
     )
 
 
@@ -423,9 +427,7 @@ def _tokens(answer: Answer) -> Iterator[str]:
 
 
 def _needed(at: StepTokens) -> str:
-    # A step with speculation does at least the work of a baseline step. So if less than 1 token per
-    # step is needed to break even, the reason is not speculation.
-    if at.needed_high is not None and at.needed_high < 1:
+    if at.servers_differ:
         return "; servers differ in more than speculation"
     if at.needed is None:
         return ""

@@ -179,12 +179,11 @@ def _break_evens(handover: Handover) -> tuple[Table, ...]:
 
 
 def _margin(at: BreakEvenAt) -> str:
-    if at.needed is None or at.measured is None:
-        return words.MISSING
-    if at.needed.high is not None and at.needed.high < 1:
+    if at.servers_differ and at.measured is not None:
         return "the servers differ in more than speculation"
-    margin = 1 - max(1.0, at.needed.value) / at.measured
-    return f"{margin:.0%}" if margin > 0 else "is below"
+    if at.margin is None:
+        return words.MISSING
+    return f"{at.margin:.0%}" if at.margin > 0 else "is below"
 
 
 def _steps(facts: RunFacts) -> tuple[Table, ...]:

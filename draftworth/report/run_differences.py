@@ -8,7 +8,7 @@ from draftworth.decision import run_comparison
 
 # The words for a field of a result, where its name is not the word that a user reads elsewhere.
 _FIELDS = {
-    "max_tokens_per_step": "most tokens a step",
+    "max_tokens_per_step": "most tokens per step",
     "class_weights": "weights of classes",
     "price": "prices",
     "load_generator": "load generator",

@@ -211,14 +211,9 @@ def _predicted_and_measured(
     return [(r, r.predicted, r.measured) for r in search.results if r.predicted and r.measured]
 
 
-def _agree(predicted: CostInterval, measured: CostInterval) -> bool:
-    halves = ((cost.high - cost.low) / 2 for cost in (predicted, measured))
-    return abs(predicted.value - measured.value) <= math.hypot(*halves)
-
-
 def _prediction_errors(search: SearchResult) -> Iterator[str]:
     if both := _predicted_and_measured(search):
-        explained = sum(_agree(predicted, measured) for _, predicted, measured in both)
+        explained = sum(predicted.agrees_with(measured) for _, predicted, measured in both)
         most = max((p.value / m.value - 1 for _, p, m in both), key=abs)
         yield (
             "Before a candidate was measured its cost was predicted; the largest difference is "
@@ -233,7 +228,7 @@ def _predictions(search: SearchResult) -> tuple[Table, ...]:
             *words.change_cells(predicted),
             *words.change_cells(measured),
             signed_percent(predicted.value / measured.value - 1),
-            words.yes_or_no(_agree(predicted, measured)),
+            words.yes_or_no(predicted.agrees_with(measured)),
         )
         for result, predicted, measured in _predicted_and_measured(search)
     )

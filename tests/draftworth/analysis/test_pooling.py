@@ -143,7 +143,7 @@ def test_one_runs_control_is_the_floor_of_all() -> None:
             run("other", blocks=tuple(other_prompts(b) for b in make_run().blocks)),
             "prompts of structured/count: only in the first prompt-7, only in the second prompt-8",
         ),
-        (run("other", max_tokens_per_step={"baseline": 1, "k7": 4}), "most tokens a step "),
+        (run("other", max_tokens_per_step={"baseline": 1, "k7": 4}), "most tokens per step "),
         (run("other", variants=("baseline", "k7", "k3")), "variants "),
         (run("other", blocks=with_(model="another")), "model "),
         (run("other", blocks=with_(load=ConcurrencyLoad(concurrency=8))), "only in the first"),
