@@ -88,7 +88,7 @@ class LogRatio:
     def beside(self, other: LogRatio) -> LogRatio:
         """Return the `LogRatio` of (this ratio / another ratio of the same run).
 
-        Both must have the same prompts and blocks, because their errors are subtracted.
+        Both must have the same prompts and blocks, so that the error that both share cancels.
         """
         subtracted = (part._replace(value=-part.value) for part in other.parts)
         return LogRatio(value=self.value - other.value, parts=(*self.parts, *subtracted))

@@ -213,8 +213,8 @@ LLMPERF_INTER_TOKEN_LATENCY = Metric(
     formula="(cK - t0) / number of events",
     digits=2,
 )
-# Each request has the value 1 or 0, so a graph shows a minute without errors as a point, not as a
-# gap. Sum is the number of failed requests, Average their share.
+# Each request has the value 1 or 0, so a CloudWatch graph shows a minute without errors as a point,
+# not as a gap. Its statistic Sum is the number of failed requests, its Average their share.
 ERRORS = Metric(
     field="failed",
     title="Failed requests",
