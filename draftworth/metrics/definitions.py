@@ -121,7 +121,8 @@ class Metric:
         if value is None:
             return None
         scaled = float(value * self.unit.scale)
-        # Rounded to a nanosecond, which is the resolution of the clock that measured the time.
+        # Latencies are in milliseconds here. They are rounded to a nanosecond, the resolution of
+        # the clock that measured them.
         return round(scaled, 6) if self.is_latency else scaled
 
 
