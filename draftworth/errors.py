@@ -5,7 +5,7 @@ DraftworthError             what the user asked for failed: exit code 1
     ├── ExperimentError     an experiment file is refused, with all its problems
     └── PromptSetError      a prompt file is refused
 
-An error says where it is, what was given, what is allowed, why, and what to do next.
+A message says where the error is, what was given, what is allowed, why, and what to do next.
 """
 
 import difflib

@@ -2,11 +2,12 @@
 
 A draft model proposes greedily, so as long as its proposals are accepted it continues the target's
 own text. One pass of the draft over that text shows for every position whether the draft predicts
-the token (a hit). The hits determine the steps that ANY window would give (`steps_of`). For greedy
-outputs this is exact, apart from rounding. For sampled outputs the hit rate is an unbiased estimate
-of the acceptance rate, because a greedy proposal is accepted with the target's probability of that
-token (Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding", section
-2). This does not hold for heads, which read the target's hidden states (EAGLE, DFlash).
+the token (a hit). The hits determine the steps for ANY window (`steps_of`). For greedy outputs this
+is exact, apart from rounding. For sampled outputs the hit rate is an unbiased estimate of the
+acceptance rate, because a greedy proposal is accepted with the target's probability of that token
+(Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding", section 2).
+This does not hold for draft heads such as EAGLE and DFlash: they read the target's hidden states,
+so the text alone does not determine what they propose.
 
 Engines use a window of k in two ways: NxD Inference's fused speculation drafts k tokens and checks
 k - 1 of them, upstream vLLM checks all k (`most_tokens_per_step`; the catalogue says what each
@@ -19,17 +20,17 @@ The cost of a step is given in baseline steps, each of which yields one token. S
 
 from collections.abc import Iterator, Sequence
 
-# Matrix products are computed in tiles, so a step may cost much more as soon as it verifies more
-# tokens than one of these numbers. A step that checks n drafted tokens computes n + 1 positions,
-# one more for the token that follows them.
+# Matrix products are computed in tiles, so a step of 5 positions may cost much more than one of 4:
+# the cost may jump above each of these numbers of positions. A step that checks n drafted tokens
+# computes n + 1 positions, one more for the token that follows them.
 TOKENS_BEFORE_JUMPS = 2, 4, 8, 16
 
 
 def most_tokens_per_step(window: int, *, checks_all: bool) -> int:
-    """Return how many tokens a step yields if every checked draft is accepted.
+    """Return how many tokens a step yields if every drafted token that it checks is accepted.
 
-    checks_all: whether the engine checks all drafts of the window (upstream vLLM), or all but one
-        (NxD Inference's fused speculation).
+    checks_all: whether the engine checks all drafted tokens of the window (upstream vLLM), or all
+        but one (NxD Inference's fused speculation).
     """
     return window + 1 if checks_all else window
 

@@ -68,7 +68,7 @@ def console_of(stream: TextIO) -> Console:
 
 
 def print_styled(line: str, *, style: str) -> None:
-    """Print a line; `style`: its colour in a terminal, in rich's words, such as `bold red`."""
+    """Print a line, in a terminal with a style of the library rich, such as `bold red`."""
     console = console_of(sys.stdout)
     console.print(Text(escaped(line, console.file), style=style), soft_wrap=True)
 

@@ -188,9 +188,10 @@ def _forms_of(secret: str) -> _Forms:
 def _in_base64(secret: str) -> Iterator[str]:
     """Yield the base64 forms that a secret can have within longer data, in both alphabets.
 
-    A form has only the characters that depend on no byte beside the secret.
+    A form leaves out the characters that also encode bits of the data before or after the secret.
     """
-    # Which characters these are depends on how many bytes, modulo 3, stand before the secret.
+    # Base64 encodes three bytes at a time, so a secret's form depends on the number of bytes before
+    # it, modulo 3.
     for before in range(3):
         data = bytes(before) + secret.encode()
         form = base64.b64encode(data).decode()[(0, 2, 3)[before] : len(data) * 8 // 6]
@@ -213,7 +214,8 @@ def _parts(text: str, forms: _Forms) -> Iterator[tuple[int, int]]:
     for at in range(0, len(text), _PIECE_CHARACTERS):
         if text[at : at + _PIECE_CHARACTERS] not in forms.pieces:
             continue
-        # Only parts in which this is the first whole piece, so that no part is yielded twice.
+        # A part may contain several pieces of the text. It is yielded only at the first whole piece
+        # in it, so that no part is yielded twice.
         for first in range(max(0, at - _PIECE_CHARACTERS + 1), at + 1):
             last = first + LEAST_PART_CHARACTERS
             if text[first:last] in forms.parts:

@@ -45,8 +45,8 @@ def acceptance_of(
 def _window(
     outputs: Sequence[Replayed], checked: int, *, by_position: bool
 ) -> acceptance_profile.WindowAcceptance:
-    # Replaying an output again gives the same steps, so the choice of prompts is the only source of
-    # error. `Sample.block` therefore has the prompt's name, as if each prompt were a block.
+    # A `Sample` names two sources of error: a prompt and a block. A replayed output always gives
+    # the same steps, so only the choice of prompts is one, and each prompt counts as a block too.
     by_prompt: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for output in outputs:
         by_prompt[output.case, output.prompt_id] += output.steps(checked)

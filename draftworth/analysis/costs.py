@@ -38,9 +38,10 @@ class RunPart:
 
 
 def run_parts(run: RunResult) -> tuple[RunPart, ...]:
-    """Return how long a run spent in each way, from its first start to its end, and the cost.
+    """Return how long a run measured, waited, was interrupted and was idle, and what that cost.
 
-    The nodes also run for some minutes before and after that time; those minutes are not included.
+    The parts add up to the time from the run's first start to its end. Its nodes also run for some
+    minutes before and after; those are not included.
     """
     usd_per_second = definitions.nodes_usd_per_second(run.price)
     return tuple(

@@ -37,8 +37,8 @@ class AnswersCheck:
 
     is_the_targets: False if the outputs are shown not to be, True if nothing shows this, None if it
         could not be told.
-    evidence: the figures that this was judged by; None: greedy outputs do not differ sooner from
-        the baseline's than correct servers' outputs do.
+    evidence: the figures that `is_the_targets` follows from. None: the outputs were compared with
+        the baseline's, and do not differ from them sooner than those of correct servers do.
     """
 
     variant: str
@@ -47,7 +47,10 @@ class AnswersCheck:
 
 
 def judged(check: likelihoods.ModelsCheck) -> AnswersCheck:
-    """Judge whether a variant's outputs are the target model's, by their tokens' likelihoods."""
+    """Judge whether a variant's outputs are the target model's.
+
+    check: how likely the tokens of the outputs are under the target model or under a draft model.
+    """
     is_the_targets: bool | None
     match check:
         case likelihoods.Likelihood():

@@ -64,9 +64,9 @@ def why_not_comparable(
 ) -> NotComparable | None:
     """Return why the variants' requests in a traffic allow no verdict; None if they allow one.
 
-    Failed requests are a reason, because on an overloaded server the slow requests fail, and those
-    that succeed are the fast ones. The others are requests that the client could not time well, and
-    answers that name several models.
+    There are three reasons. Answers name several models; the client could not time many requests
+    well; or many requests failed: on an overloaded server the slow requests fail, so those that
+    succeed make it look fast.
     variants: the names of one variant, or of the two that are compared.
     """
     for group in traffic.groups:
@@ -191,7 +191,8 @@ def latency_p95(
     field: the latency's field in `RequestRecord`.
     """
     # The limits are about the user's own prompts and not about similar ones, so differences between
-    # prompts must not widen the interval. So each request gets a prompt name of its own.
+    # prompts must not widen the interval, as they do if the requests of a prompt form a cluster. So
+    # each request gets a prompt name of its own.
     samples = [
         place._replace(prompt=str(number), value=value)
         for number, (place, record) in enumerate(samples_of(blocks, group, variant))
@@ -233,7 +234,8 @@ class Goodput:
         whose timing cannot be trusted.
     requests_per_s, tokens_per_s: requests that keep every limit, and their output tokens, per
         second.
-    usd: cost in US dollars of a million output tokens, those of all requests; None without a price.
+    usd: cost in US dollars of a million output tokens, whether or not their requests keep the
+        limits; None without a price.
     """
 
     traffic: Traffic

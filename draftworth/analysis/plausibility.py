@@ -1,8 +1,8 @@
 """Finds comparisons that cannot be right, because servers count tokens wrong or cache answers.
 
-Only results that no server can reach are named. A cost per token depends on the servers' counts of
-tokens: a gateway that counts tokens twice halves it, and a cache of whole responses takes nearly
-all of it away. Both look like a proven gain.
+Only results that no correct server can reach are found. A gateway that counts each token twice
+halves the measured cost of a token, and a cache of whole responses makes it nearly zero. Both would
+look like a proven gain.
 """
 
 from collections.abc import Iterable

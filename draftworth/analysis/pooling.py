@@ -37,8 +37,8 @@ _SAME_IN_ALL: Mapping[str, Callable[[Run], object]] = {
 class SearchAmongRuns:
     """One of several runs is a search.
 
-    A search chooses which variants it measures by its own blocks, so two searches of one experiment
-    measure different variants.
+    A search chooses from the blocks measured so far which variants to measure next, so two searches
+    of one experiment measure different variants.
     """
 
     run_id: str
@@ -55,7 +55,8 @@ class RunTwice:
 class RunsDiffer:
     """Two runs differ in experiment, servers or work.
 
-    first, second: their ids. may_be_compared: whether they can be compared with each other instead.
+    first, second: their ids. may_be_compared: whether they did the same work, so that they can be
+        compared with each other although they cannot be merged.
     """
 
     first: str

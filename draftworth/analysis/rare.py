@@ -5,9 +5,9 @@ If one of 200 requests takes 20 times as long as usual, a token costs a tenth mo
 often than 3 times in n is not seen at all in at least 1 of 20 samples of n (Hanley and Lippman-Hand
 1983, "If Nothing Goes Wrong, Is Everything All Right?"). So extreme requests that were seen are
 named, with the cost ratio without them, and a report says what a run may have missed.
-Fewer than four extreme requests cannot decide a verdict, so it needs no rule against them: the
-standard error of a sum of k equal extremes is the sum / sqrt(k). Half the width of a 95% interval
-is about twice that, which is more than the sum itself if k is below four.
+A verdict needs no rule against extreme requests, because fewer than four of them cannot decide it.
+If k equal extremes add S to a sum of costs, S has the standard error S / sqrt(k). Half the width of
+a 95% interval is about twice that, so it is more than S if k is below four.
 """
 
 import math
@@ -56,9 +56,10 @@ class Unseen:
     """How rare an event, a kind of prompt or a kind of start must be for a comparison to miss it.
 
     requests: an event in fewer than one of this many requests may be missed.
-    prompts, repetitions: a kind of prompt, or of start of the servers, that is rarer than 3 of this
-        many may be missed; None: so many were measured that this need not be said, or, of starts,
-        so few that the interval holds for the measured ones only.
+    prompts: a kind of prompt may be missed if its share of all prompts is below 3 / this number;
+        None: so many prompts were measured that this need not be said.
+    repetitions: the same for kinds of starts of the servers; None also if there were so few starts
+        that the cost ratio's interval holds for the measured ones only.
     """
 
     requests: int

@@ -88,7 +88,7 @@ class LogRatio:
     def beside(self, other: LogRatio) -> LogRatio:
         """Return the `LogRatio` of (this ratio / another ratio of the same run).
 
-        Both must have the same prompts and blocks, because their errors are subtracted.
+        Both must have the same prompts and blocks, so that the error that both share cancels.
         """
         subtracted = (part._replace(value=-part.value) for part in other.parts)
         return LogRatio(value=self.value - other.value, parts=(*self.parts, *subtracted))
@@ -179,9 +179,10 @@ def log_of_traffic(
 def _pair_amounts(pair: Pair, amounts: Amounts) -> tuple[Amount, Amount] | None:
     """Return the amounts of a pair's requests (baseline, variant); None: leave the pair out.
 
-    If one request of the pair failed, its lost time counts, and the other request counts as
-    nothing; if both failed, both lost times count. Otherwise a variant that refuses expensive
-    prompts would look cheaper.
+    A failed request has a time, which is lost, and no tokens. If one request of the pair failed,
+    only its lost time counts, and the other request has the amounts (0, 0); if both failed, both
+    lost times count. If failed requests did not count, a variant that refuses expensive prompts
+    would look cheaper.
     """
     plain, drafted = amounts(pair.plain), amounts(pair.drafted)
     if plain is None or drafted is None:

@@ -61,7 +61,10 @@ class CostByShare:
 
     @property
     def starts_cheaper(self) -> bool:
-        """Whether the variant costs less at the smallest share; without `equal`, at every share."""
+        """Whether the variant costs less than the baseline at the class's smallest share.
+
+        If there is no share at which both cost the same (`equal`), it then costs less at every one.
+        """
         return self.ratios[SHARES[0]].value < 1
 
     @property

@@ -58,7 +58,7 @@ class Conditions(strict_model.StrictModel):
 
 
 class Claim(Conditions):
-    """One published figure; its conditions replace those of the whole file with the same keys."""
+    """One published figure; a condition that it sets replaces the whole file's for the same key."""
 
     claim: Text
     """what was published, in words"""

@@ -1,4 +1,4 @@
-"""The wider confidence interval of a variant that was chosen as the best of several."""
+"""Widens the confidence interval of a cost ratio that was chosen as the best of several."""
 
 import math
 from dataclasses import replace

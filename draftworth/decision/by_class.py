@@ -24,11 +24,12 @@ class ByClass:
     classes: the classes that the variant serves. other_classes: those that the baseline serves,
         because the variant does not pay in them, or is not shown to.
     cost_ratio: the cost of a token of the mix when served by class / by the baseline alone.
-    alone: the variant's or the baseline's name: that of the one that, alone, serves the whole mix
-        at the lower cost.
+    alone: the name of the variant or of the baseline: the cheaper one, if one of them alone serves
+        the whole mix.
     ratio_to_alone: the cost of a token of the mix when served by class / by `alone`.
-    servers: the smallest number of servers of `alone` from which on two pools of servers, one of
-        the variant and one of the baseline, cost no more; None: nothing is shown to be saved.
+    servers: how many servers of `alone` the mix must need at least, so that two pools, one of the
+        variant's servers and one of the baseline's, cost no more although both are rounded up to
+        whole servers; None: nothing is shown to be saved.
     """
 
     comparison: Comparison
@@ -110,12 +111,14 @@ def _served(pair: Pair, paying: Collection[str]) -> Pair:
 def _servers(ratio_to_alone: Estimate, other_price: float) -> int | None:
     """Return how many servers of `alone` there must be, so that two pools of servers cost no more.
 
-    `alone` is the variant or the baseline, when it serves the whole mix. If it needs n servers for
-    that, the same work costs as much as n x ratio of them in two pools, before each pool is rounded
-    up to whole servers. With equal prices, the rounding is paid for if n x (1 - ratio) >= 1. With
-    different prices, each rounding adds less than one server of its pool, so n x (1 - ratio) must
-    be at least 1 + `other_price`. None if two pools are not shown to cost less per token.
-    ratio_to_alone: the cost of a token with two pools / with `alone`.
+    `alone` is the variant or the baseline, when it serves the whole mix with n servers. The two
+    pools do the same work at the price of n x ratio such servers. Then each pool is rounded up to
+    whole servers, which adds less than one server per pool. With equal prices, the pools have fewer
+    than n x ratio + 2 servers. If n x (1 - ratio) is at least 1, that is fewer than n + 1, so at
+    most n. With different prices, n x (1 - ratio) must be at least 1 + `other_price`, the price of
+    one more server in each pool.
+    None if two pools are not shown to cost less per token.
+    ratio_to_alone: the cost of a token with two pools / with `alone`, called `ratio` above.
     other_price: the price of a server of the other pool / of a server of `alone`.
     """
     high = ratio_to_alone.high

@@ -196,7 +196,10 @@ def _lacks(run: Run, compared: Sequence[RateComparison]) -> Missing:
 
 
 def _highest(run: Run, input_tokens: int | None) -> Load:
-    """Return the load with the highest measured rate, of those with prompts of this length."""
+    """Return the load with the highest measured request rate, of those with prompts of one length.
+
+    input_tokens: that length; None: the loads whose prompts keep their own lengths.
+    """
     loads = (b.load for b in run.blocks if b.load.input_tokens == input_tokens)
     return max((x for x in loads if not x.has_cost_per_token), key=lambda load: load.order)
 

@@ -23,7 +23,8 @@ LIMITS: Mapping[str, tuple[str, float]] = {
     "failures_percent": ("failed_share", 100.0),
 }
 
-# What is chosen for a name of the run: the weight of a class, or the price of a server.
+# The kinds of chosen values that need a name: a weight needs that of a class, a price that of a
+# variant.
 NamedChoice = Literal["weight", "usd_per_hour"]
 
 
@@ -71,11 +72,13 @@ class IsSearch:
 
 @dataclass(frozen=True, kw_only=True)
 class WrongNames:
-    """The names of classes or servers that values were chosen for are not those of the run.
+    """Values were chosen for classes or variants that the run lacks, or not for all that need one.
 
-    of: what was chosen. chosen: the names that it was chosen for. allowed: the names that the run
-        has. unknown: those in `chosen` that are not allowed. missing: those that are needed and not
-        in `chosen`: all classes, and the servers that have no price.
+    of: whether weights of classes or prices of servers were chosen.
+    chosen: the names that they were chosen for. allowed: the names that the run has.
+    unknown: names in `chosen` that the run does not have.
+    missing: needed names that are not in `chosen`. If weights are chosen, all classes need one; if
+        prices are chosen, each server needs one to which the run gives no price.
     """
 
     of: NamedChoice
@@ -87,10 +90,11 @@ class WrongNames:
 
 @dataclass(frozen=True, kw_only=True)
 class PriceOutOfRange:
-    """The price of a variant's server is too far from that of a node to be recorded beside it.
+    """The chosen price of a variant's server is too far below or above the price of a node.
 
-    usd_per_hour: in US dollars per hour. least_usd_per_hour, most_usd_per_hour: the lowest and the
-        highest price that can be recorded.
+    It is recorded as a share of the node's price, and shares have a lowest and a highest value.
+    usd_per_hour: the chosen price, in US dollars per hour. least_usd_per_hour, most_usd_per_hour:
+        the lowest and the highest price that can be recorded.
     """
 
     variant: str
@@ -103,7 +107,7 @@ WhyNotJudgedAnew = IsSearch | WrongNames | PriceOutOfRange
 
 
 class NotJudgedAnewError(Exception):
-    """Raised if the chosen values do not fit a run. `cli/report_choices.py` has the words."""
+    """Raised if the chosen values do not fit a run; `cli/report_choices.py` words the message."""
 
     def __init__(self, why: WhyNotJudgedAnew) -> None:
         super().__init__(why)
@@ -167,7 +171,7 @@ def _price(result: RunResult, usd_per_hour: Mapping[str, float]) -> Price | None
     1, because the question may be about a server on another, dearer node. If the run has no price,
     a node costs as much as all servers together. Raise NotJudgedAnewError if `usd_per_hour` names
     other servers than the run's, lacks a server to which the run gives no price, or has a price
-    that no `Price` can hold.
+    that is too far from the node's (`PriceOutOfRange`).
     """
     if not usd_per_hour:
         return result.price
@@ -176,8 +180,8 @@ def _price(result: RunResult, usd_per_hour: Mapping[str, float]) -> Price | None
     needed = [name for name in servers if name not in priced]
     _check_names("usd_per_hour", usd_per_hour, allowed=servers, needed=needed)
     if price is None or not price.usd_per_node_hour:
-        # Without a node's price, all servers together count as one node. Nobody reads the day and
-        # the source of this price, because a report has those of the price that was paid.
+        # Without a node's price, all servers together count as one node. The day and the source of
+        # this price stay empty, because a report shows only those of a price that the run recorded.
         total = math.fsum(usd_per_hour.values())
         price = Price(usd_per_node_hour=total, as_of="", source="", node_shares={}, nodes=1)
     shares = {name: usd / price.usd_per_node_hour for name, usd in usd_per_hour.items()}

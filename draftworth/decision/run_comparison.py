@@ -55,8 +55,9 @@ class Change:
     In each tuple, the figure of this run is the first, that of the other run the second.
 
     cost_ratios: the variant's cost of a token / the baseline's, in each run.
-    ratio: this run's cost ratio / the other's. Its interval pairs the prompts of both runs; a
-        comparison of the two runs' own intervals would not show a change of 10%.
+    ratio: this run's cost ratio / the other's. Its interval compares each prompt with the same
+        prompt in the other run, so differences between prompts do not widen it. Comparing the
+        intervals of the two runs' own cost ratios, which are wider, would not show a change of 10%.
     baseline_itls_s: the baseline's median ITL in seconds per token, in each run.
     """
 
@@ -209,8 +210,8 @@ def _log_cost(run: Run, traffic: Traffic, variant: str) -> LogRatio | None:
         return None
     samples = {g.prompt_class: samples_of(run.blocks, g, variant) for g in traffic.groups}
     log_cost = log_of_traffic(samples, traffic.weights, cost_amounts)
-    # Each request in flight takes an equal share of the server's time, so a token costs (its
-    # request's seconds / requests in flight) server seconds.
+    # `log_cost` is of a request's seconds per token. Each request in flight takes an equal share of
+    # the server's time, so a token costs (these seconds / requests in flight) server seconds.
     return log_cost.times(1 / in_flight) if log_cost else None
 
 

@@ -107,7 +107,7 @@ class Decision:
 
     @property
     def serves_by_class(self) -> bool:
-        """Whether the decision is to serve by class."""
+        """Whether the variant is to serve some prompt classes, and the baseline the others."""
         return not self.missing and self.by_class is not None and self.by_class.is_shown_to_save
 
     @property

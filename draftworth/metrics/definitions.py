@@ -121,7 +121,8 @@ class Metric:
         if value is None:
             return None
         scaled = float(value * self.unit.scale)
-        # Rounded to a nanosecond, which is the resolution of the clock that measured the time.
+        # Latencies are in milliseconds here. They are rounded to a nanosecond, the resolution of
+        # the clock that measured them.
         return round(scaled, 6) if self.is_latency else scaled
 
 
@@ -213,8 +214,8 @@ LLMPERF_INTER_TOKEN_LATENCY = Metric(
     formula="(cK - t0) / number of events",
     digits=2,
 )
-# Each request has the value 1 or 0, so a graph shows a minute without errors as a point, not as a
-# gap. Sum is the number of failed requests, Average their share.
+# Each request has the value 1 or 0, so a CloudWatch graph shows a minute without errors as a point,
+# not as a gap. Its statistic Sum is the number of failed requests, its Average their share.
 ERRORS = Metric(
     field="failed",
     title="Failed requests",

@@ -62,8 +62,8 @@ class StepCounting:
 def step_counting(blocks: Sequence[BlockResult]) -> StepCounting | None:
     """Return how the steps in one variant's blocks are counted.
 
-    The steps of each prompt class are counted alone. If the classes' sources (`StepCounting.by`)
-    differ, the result names `counters`, the source that knows least of single requests.
+    The steps of each prompt class are counted separately. If the classes have different sources
+    (`StepCounting.by`), the result names `counters`, which knows least of single requests.
     None: there is no block, or the steps of a class are not known.
     """
     classes: defaultdict[str, list[BlockResult]] = defaultdict(list)
@@ -104,8 +104,9 @@ def _has_counts_per_request(blocks: Sequence[BlockResult], accepted: int) -> boo
     """Return whether the server counts the steps of each request, and these counts can be right.
 
     The counts are wrong if no request has drafted tokens although the server's counters show
-    accepted ones, or if a mean step yields more tokens than a step can. llama.cpp also counts
-    drafted tokens that it accepted after an output's end.
+    accepted ones, or if a mean step yields more tokens than a step can. The latter happens with
+    llama.cpp: it also counts drafted tokens that it accepted after an output's end, and too few
+    steps follow from too many accepted tokens.
     accepted: the number of accepted tokens by the server's counters.
     """
     counting = [record for block in blocks for record in block.requests if record.counts]
