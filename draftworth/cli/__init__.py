@@ -63,8 +63,8 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("conformance", "truth-server", "schema", "completion"),
     ),
 }
-# The module of a command has the command's name and is in this package, with two exceptions: those
-# of `_OF_ACCOUNT` are in `draftworth.account`, and `_ELSEWHERE` gives the modules of others.
+# A command is a module of the command's name in `draftworth.cli`. The modules of the commands in
+# `_OF_ACCOUNT` are in `draftworth.account` instead, and `_ELSEWHERE` gives other commands' modules.
 _OF_ACCOUNT = ("preflight", "price", "stop", "logs", "artifacts", "leftovers", "delete-assets")
 _ELSEWHERE = {"rehearse": "rehearsal.rehearse"}
 # For each library, the extra of this package (`pyproject.toml`) that installs it.
@@ -78,7 +78,8 @@ _EXTRAS = {
 # Environment variables with secrets. Servers and child processes get the secrets and may print
 # them, so they are hidden in all text that this program prints.
 _SECRET_VARIABLES = ("OPENAI_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
-# Packages beside this one that commands import, and that the installed package does not have.
+# Python packages that lie beside the folder `draftworth` in the repository. Commands import them,
+# but an installation with pip does not have them.
 _ONLY_IN_A_CHECKOUT = ("charts", "rehearsal")
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -98,7 +99,8 @@ def main(argv: Sequence[str]) -> int:
             sys.stdout.flush()
             return exit_code
     except BrokenPipeError:
-        # The program that reads standard output (head, less) has ended.
+        # The program that reads standard output (head, less) has ended. Without standard error,
+        # Python cannot print a second error when it flushes standard output at exit.
         sys.stderr.close()
         return EXIT_DONE
     except OSError as error:
@@ -122,11 +124,12 @@ def _exit_code(argv: Sequence[str]) -> int:
 
 
 def _interrupt(*_: object) -> None:
-    # A script that starts this program with `&` makes it ignore SIGINT.
+    # If a shell script starts this program with `&`, the shell makes it ignore SIGINT, so Python's
+    # own handler, which raises KeyboardInterrupt, is installed first.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Raising KeyboardInterrupt here would not do: asyncio cancels its tasks only in its own handler
-    # of SIGINT.
+    # SIGINT is raised and not KeyboardInterrupt, because asyncio cancels its tasks only if its own
+    # handler of SIGINT is called.
     signal.raise_signal(signal.SIGINT)
 
 
@@ -148,7 +151,7 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose help lists the commands by group (`GROUPS`), unlike argparse's own help."""
+    """A parser whose help lists the commands below the headings in `GROUPS`."""
 
     def format_help(self) -> str:
         formatter = self._get_formatter()

@@ -96,9 +96,10 @@ def _servers(
 
 
 def _name(text: str, taken: Collection[str]) -> str:
-    """Return the name in NAME=URL; UserInputError: it is missing, wrong, or in `taken`.
+    """Return the name in NAME=URL.
 
-    taken: names of the other servers; UserInputError also if these are as many as a run may have.
+    taken: the names that other servers already have. UserInputError: the name is missing, wrong or
+    in `taken`; or this would be one server more than a run may have.
     """
     name, equals, _ = text.partition("=")
     if not equals or "/" in name:

@@ -19,7 +19,8 @@ _HEADINGS = ("trap", "figure", "truth", "the tool", "difference", "")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the load generator's command, its report's format, the traps, tolerance and time limit.
 
-    A trap is a token timeline of the server that load generators often measure wrongly.
+    In a trap, the load generator is run against a server that sends tokens at known times, in a way
+    that load generators often measure wrongly.
     """
     add = parser.add_argument
     words = "after --: the tool; {url} becomes a server's base URL, {folder} a folder for its files"
@@ -35,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the load generator in each trap, print which figures are right; return 1 if one is wrong.
 
-    A trap is a token timeline of the server that load generators often measure wrongly.
+    In a trap, the load generator is run against a server that sends tokens at known times, in a way
+    that load generators often measure wrongly.
     """
     if not any("{url}" in part for part in arguments.command):
         raise UserInputError(

@@ -39,8 +39,8 @@ from draftworth.records import step_costs
 from draftworth.report.document import document_lines
 from draftworth.report.writing import write_page
 
-# N-gram drafting is estimated with each of these lookup lengths. Only the estimate of the lookup
-# length with the most tokens per step, at the window `LOOKUP_WINDOW`, is shown.
+# N-gram drafting is estimated with each of these shortest and longest n-grams to look up. Only the
+# estimate with the most tokens per step at the window `LOOKUP_WINDOW` is shown.
 LOOKUPS = tuple(LookupLengths(shortest, 4) for shortest in range(1, 5))
 LOOKUP_WINDOW = 5
 _TO_BEAT = "A draft model must beat {tokens:.2f} tokens per step (window {window}, your traffic)."
@@ -122,7 +122,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Estimate what each draft yields, from outputs or a profile, and print the estimates."""
+    """Estimate each draft from the target's outputs or an acceptance profile; print the result."""
     experiment = load(arguments.experiment)
     if isinstance(experiment, ResolvedNeuron):
         experiment = with_looked_up_price(experiment)
@@ -159,8 +159,8 @@ def _estimates(
 ) -> list[DraftEstimate]:
     """Return an estimate of n-gram drafting, and one for each draft model and load.
 
-    card: the step-cost card of a run, whose loads are estimated; None: the card of the run that has
-    the outputs or, without such a run, published step costs.
+    card: the seconds per step that a run measured at each of its loads, for which the estimates are
+    made; None: those of the run that has the outputs or, without such a run, published ones.
     All input is checked before a draft model runs. If n-gram drafting or the draft models cannot be
     estimated, the other estimates are returned and the reason is printed. UserInputError: nothing
     can be estimated, or an option is wrong.
@@ -234,10 +234,13 @@ def _kept(
     prices: Mapping[str, TokenPrice],
     estimates: Sequence[DraftEstimate],
 ) -> list[DraftEstimate]:
-    """Write the estimates' predictions into the folder of the run that has the outputs.
+    """Write the predicted tokens per step into the folder of the run that has the outputs.
 
     With `--profile`, also write the acceptance profile. Return the estimates, each with sentences
-    on what to measure next. prices: what a token costs without a draft, by the load's label.
+    on what to measure next.
+
+    source: the outputs of the target model, and the run that has them, if any.
+    prices: what a token costs without a draft, by the load's label.
     """
     predicted = dict.fromkeys(prediction for one in estimates for prediction in one.predictions)
     predictions.keep_predictions([*predicted], source, progress=_progress)

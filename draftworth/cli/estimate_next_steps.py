@@ -47,14 +47,18 @@ class TokenPrice:
 def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str, TokenPrice]:
     """Return what a token costs without a draft, by the load's label.
 
-    card: a run's step costs, which give the time of a baseline step. Empty if a node's price is
-    unknown, or if the card's servers differ from the experiment's. UserInputError: the card does
-    not say what served it, or has invalid step costs.
+    The mapping is empty if a node's price is unknown, or if the servers that were measured for
+    `card` differ from the experiment's.
+
+    card: the seconds per step that a run measured, of which the baseline's are used.
+    UserInputError: the card does not name its servers' model, image and devices, or a step cost in
+    it is invalid.
     """
     serving, price = checked_serving(card), experiment.price
     ours = specify_run.serving_facts(experiment)
-    # The card's servers must be served as the experiment's, except for `decoding` (the drafting
-    # method and window by variant), because only the baseline's step latency is used.
+    # The servers measured for the card must have the image, models and devices of the experiment's.
+    # `decoding` (drafting method and window by variant) may differ, because only the baseline's
+    # step latency is used.
     if price is None or replace(serving, decoding=ours.decoding) != ours:
         return {}
     plain = {

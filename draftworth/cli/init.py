@@ -30,7 +30,7 @@ _OTHER_FLAGS = {"serving": "--prompts", "aws.price": "--usd-per-hour"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the file, a flag for each question, and the price."""
+    """Add the file to write, a flag for each question, where to start from, and a node's price."""
     parser.add_argument("experiment", metavar="FILE.yaml", type=Path, help="the file to write")
     parser.add_argument("--yes", action="store_true", help="take the defaults and ask nothing")
     for question in QUESTIONS:
@@ -89,8 +89,8 @@ def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Written:
 
     ask: asks the user for what no flag gives; None: there is no terminal.
 
-    UserInputError: an answer is wrong or a file cannot be read, and nothing is written; or one of
-        these files cannot be written, and the prompts of the log may be there.
+    UserInputError: an answer is wrong or a file cannot be read, and nothing is written; or a file
+        cannot be written, and prompts of the log may have been written before.
     """
     path: Path = arguments.experiment
     _refuse_bad_path(path)
@@ -179,8 +179,9 @@ def _checked(
 ) -> NewExperiment:
     """Return a new experiment that passes all checks; ExperimentError: it does not.
 
-    folder: that of its prompt classes; or that of its only class, with the prompt files in it.
-    run: what is measured again; None: nothing is.
+    folder: has a folder for each prompt class of the experiment; or has prompt files itself, and
+        is the only class.
+    run: an earlier run, whose traffic the new experiment measures again; None: there is none.
     """
     path, price = arguments.experiment, arguments.usd_per_hour
     is_one_class = any(folder.glob(f"*{CASE_SUFFIX}"))
@@ -197,7 +198,8 @@ def _checked(
 
 def _check(text: str, path: Path) -> None:
     """Raise ExperimentError if a file with this text at this path would be refused."""
-    # Beside the path, because those in the text are relative to its folder.
+    # The temporary file is in the folder of `path`, because paths that the text names are relative
+    # to that folder.
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=path.suffix) as draft:
         draft.write(text.encode())
         draft.flush()

@@ -16,8 +16,8 @@ class Question:
 
     flag: the option that answers it. why: why it is asked, for `--help` and for the prompt.
     key: the key of the experiment file that the answer fills.
-    default: the answer where none is given; empty: the answer is optional, except of `--name`, of
-        which the default is the name of the experiment file.
+    default: the answer if the user gives none. Empty: the question may stay unanswered; but for
+        `--name`, the default is the name of the experiment file.
     """
 
     flag: str
@@ -37,10 +37,10 @@ def answer_questions(
 
     flags: the value of each flag; None: it is not given. file_stem: the default of `--name`.
     ask: asks the user for what no flag gives; None: there is no terminal.
-    takes_defaults: whether nothing is asked, and defaults are the answers that no flag gives.
+    takes_defaults: whether each question without a flag gets its default and is not asked.
 
-    UserInputError: nothing is asked and no default is taken, but a flag is missing; or an answer is
-        not printable.
+    UserInputError: a flag is missing for a question that has a default, and the question is neither
+        asked nor answered by the default; or an answer has characters that are not printable.
     """
     if takes_defaults:
         ask = None
@@ -67,7 +67,7 @@ def _default(question: Question, answers: Mapping[str, str], file_stem: str) -> 
     if question.flag == "--name":
         return file_stem
     if question.flag == "--zone" and not question.default.startswith(answers["--region"]):
-        return ""  # the default zone is in the default region, and none is known in another
+        return ""  # the user chose another region than that of the default zone
     return question.default
 
 

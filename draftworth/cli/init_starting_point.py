@@ -14,9 +14,10 @@ from draftworth.records.run_folder import Run, read_run
 
 @dataclass(frozen=True, kw_only=True)
 class StartingPoint:
-    """What `--from` names, which is one of the fields; without `--from`, none is set.
+    """What `--from` names; one field is set, or none without `--from`.
 
-    run: read completely. prompts: a folder of prompt classes, or of one. log: a file.
+    run: the content of the run's folder. prompts: the folder of several prompt classes or of one.
+    log: the file of a service's log.
     """
 
     run: Run | None = None
@@ -25,7 +26,11 @@ class StartingPoint:
 
 
 def read_starting_point(at: str | None) -> StartingPoint:
-    """Return what is at a path, or in S3 at a URL; UserInputError: a run cannot be read."""
+    """Return what is at a path or s3:// address.
+
+    at: the value of `--from`; None: it is not given. UserInputError: there is nothing at this
+    place, or a run that cannot be read.
+    """
     if not at:
         return StartingPoint()
     path = Path(at)
@@ -39,10 +44,12 @@ def read_starting_point(at: str | None) -> StartingPoint:
 
 
 def import_order(log: Path, *, form: str, out: Path) -> ImportOrder:
-    """Return how a log's prompts become a new prompt class, with the name of the log.
+    """Return the order to import a log's prompts as a new prompt class.
 
-    form: a key of `FORMATS`. out: the folder of all prompt classes.
-    UserInputError: it has a folder of this name.
+    The class gets the name of the log's file.
+
+    form: the log's format, a key of `FORMATS`. out: the folder of all prompt classes.
+    UserInputError: `out` already has a folder of that name.
     """
     name = as_name(Path(os.path.realpath(log)).stem)[:MAX_NAME_LENGTH]
     order = ImportOrder(source=log, format=form, out=out, prompt_class=name)

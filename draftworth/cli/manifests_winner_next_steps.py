@@ -17,7 +17,8 @@ def next_steps(
 ) -> str:
     """Return the text that says what was written, and how to apply the files to a cluster.
 
-    has_namespace: whether the export's namespace exists in every cluster.
+    has_namespace: whether the objects are for the namespace `default`, which every cluster has;
+    else the text says how to create their namespace.
     """
     paths = [*files.descriptions]
     return "\n".join(

@@ -205,7 +205,7 @@ def _check_servers(spec: RunSpec, url_options: Mapping[str, str]) -> None:
 
 
 def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:
-    """Read the cases of all paths; UserInputError: two have the same class and name."""
+    """Read the prompt files at all paths; UserInputError: two have the same class and name."""
     cases: dict[tuple[str, str], Case] = {}
     for path in paths:
         for case in find_cases(path, most_tokens=most_tokens):
@@ -219,8 +219,9 @@ def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:
 
 
 def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...]:
-    """Read the cases of a prompt file, a class folder, or all class folders in a folder.
+    """Read the prompt files at a path.
 
+    path: a prompt file, the folder of a prompt class, or a folder that contains such folders.
     most_tokens: the highest `max_tokens` that a prompt may have; None: 10,000,000.
     """
     pattern = f"*{CASE_SUFFIX}"
@@ -245,7 +246,7 @@ def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...
 def load_of(options: argparse.Namespace) -> Load:
     """Return the load that the options give, by default one request in flight.
 
-    UserInputError: the concurrency is above the requests per case.
+    UserInputError: there are fewer requests per prompt file and round than requests in flight.
     """
     if options.requests_per_second is not None:
         return PoissonLoad(requests_per_second=options.requests_per_second)
@@ -264,8 +265,8 @@ def price_of(
 ) -> results.Price | None:
     """Return the price of the servers together; None: `usd_per_hour` is empty.
 
-    usd_per_hour: by variant. next_step: the end of the error message. UserInputError: there is no
-    price, but an option gives the source or the day of one.
+    usd_per_hour: the price of each variant's server, by variant. next_step: the end of the error
+    message. UserInputError: no price is given, but an option gives the source or the day of one.
     """
     if not usd_per_hour:
         for option in ("price_source", "price_as_of"):
@@ -276,7 +277,8 @@ def price_of(
                 )
         return None
     day = options.price_as_of or datetime.now(UTC).date()
-    # A run is charged for all servers all the time, so the price has them as shares of one node.
+    # All servers cost money for as long as the run takes. So they are recorded as one node with the
+    # sum of their prices, and a server's share of the node is its share of that sum.
     total = math.fsum(usd_per_hour.values())
     return results.Price(
         usd_per_node_hour=total,

@@ -1,7 +1,7 @@
 """The content of an experiment file that `draftworth init` writes, from answers, prompts and a run.
 
-`experiment.yaml.jinja` prints it and has the comments. A key whose field is None or empty is left
-out of the file, so the experiment's own default holds.
+The template `experiment.yaml.jinja` turns this content into the file and adds the comments. If a
+field is None or empty, its key is left out of the file, and the key's default applies.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,13 +12,14 @@ from draftworth.records.prompt_files import Case
 from draftworth.records.run_folder import Run
 from draftworth.records.servers import Decoding, ServingFacts
 
-# The revisions of the published pair. Of another model, only the user knows which commit is meant.
+# The commits on Hugging Face of the target and the draft model of the published benchmark. Of any
+# other model, only the user knows which commit is meant.
 _REVISIONS = {
     "Qwen/Qwen3-32B": "9216db5781bf21249d130ec9da846c4624c16137",
     "Qwen/Qwen3-1.7B": "70d244cc86ccca08cf5af4e1e306ecf908b1ad5e",
 }
-# The most tokens of an answer if neither the prompts nor a run limit them. The published benchmark
-# on Trainium2 has this limit (docs/prompts.md).
+# The most output tokens per request if neither the prompts nor an earlier run give a limit. The
+# published benchmark on Trainium2 has this limit (docs/prompts.md).
 _USUAL_TOKENS = 600
 
 Number = TypeVar("Number", int, float)
@@ -26,7 +27,7 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A model as the file names it.
+    """A model as the experiment file names it.
 
     name: Hugging Face id, or folder. revision: commit on Hugging Face.
     """
@@ -37,7 +38,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class DraftVariant:
-    """A variant that has a draft model; the baseline is in every file.
+    """A variant that has a draft model; the baseline, which every experiment has, is not listed.
 
     window: tokens that are drafted at a time.
     """
@@ -79,11 +80,13 @@ class TrafficClass:
 class Traffic:
     """The requests that are measured.
 
-    has_tools: whether a prompt has tools.
-    concurrency: requests in flight. requests_per_second: mean rates.
-    input_lengths: prompts are padded or cut to each of these numbers of tokens.
-    longest_prompt: its tokens with the chat template, where no prompt is padded or cut.
-    output_tokens: the most tokens of an answer.
+    has_tools: whether a prompt offers the model tools to call.
+    concurrency: numbers of requests in flight. requests_per_second: mean rates of arrivals. Each
+        number in either is a load of its own.
+    input_lengths: prompts are padded or cut to each of these numbers of tokens; empty: to none.
+    longest_prompt: how many tokens the longest prompt has with the chat template; None: unknown, or
+        prompts are padded or cut.
+    output_tokens: the most output tokens per request.
     """
 
     classes: tuple[TrafficClass, ...]
@@ -122,11 +125,12 @@ class AwsSection:
 
 @dataclass(frozen=True, kw_only=True)
 class NewExperiment:
-    """What the file says.
+    """The content of a new experiment file.
 
-    run_id: the run that servers or traffic are taken from; None: there is none.
-    serves_published_pair: whether the servers are those of the published pair, not of the run.
-    prompts_dir: the folder of the prompt classes, relative to the file.
+    run_id: the earlier run from which servers or traffic are taken; None: there is none.
+    serves_published_pair: whether target and draft are those of the published benchmark; else they
+        are those of the earlier run.
+    prompts_dir: the folder of the prompt classes, relative to the experiment file's folder.
     """
 
     name: str
@@ -146,10 +150,12 @@ def new_experiment(
     price: NodePrice | None,
     prompts_dir: str,
 ) -> NewExperiment:
-    """Return the content of a new file.
+    """Return the content of a new experiment file.
 
-    answers: by flag (`--region`), those to all `QUESTIONS`. cases: all below `prompts_dir`.
-    run: its traffic is measured again, on servers like its own if they had Neuron devices.
+    answers: the user's answers to all `QUESTIONS`, by flag (`--region`).
+    cases: the experiment's prompt files.
+    run: an earlier run, whose traffic is measured again, on servers like that run's if these had
+        Neuron devices; None: there is none.
     """
     facts = _neuron_facts(run)
     return NewExperiment(
@@ -185,9 +191,9 @@ def _published_pair() -> Servers:
 
 
 def _servers_like(facts: ServingFacts, best: str) -> Servers:
-    """Return servers like those of a run, with its draft models.
+    """Return servers like those of an earlier run, with the same target and draft models.
 
-    best: the only variant with a draft model that is repeated; empty: all are.
+    best: the variant to take over as the only one with a draft model; empty: take over all.
     """
     return Servers(
         release=facts.release,
@@ -216,7 +222,10 @@ def _model(name: str) -> Model:
 
 
 def _traffic(cases: Sequence[Case], run: Run | None) -> Traffic:
-    """Return the run's traffic; what it does not say, or all without a run, is of the prompts."""
+    """Return the traffic of an earlier run; without one, that of all prompts in `cases`.
+
+    `cases` also give what the run has not recorded: tools, and a limit of output tokens.
+    """
     blocks = run.blocks if run else ()
     loads = [block.load for block in blocks]
     requests = [request for block in blocks for request in block.requests]
@@ -264,7 +273,10 @@ def _case_names(run: Run, prompt_class: str) -> tuple[str, ...]:
 
 
 def _weights(run: Run) -> Mapping[str, float]:
-    """Return each class's percent of the output tokens; empty: all have the same, or none."""
+    """Return each prompt class's percentage of the output tokens.
+
+    The mapping is empty if all classes have the same percentage, or if the run has no weights.
+    """
     shares = run.result.class_weights
     if len(set(shares.values())) < 2:
         return {}

@@ -149,7 +149,7 @@ def _workload_lines(experiment: ResolvedExperiment, *, verbose: bool) -> Iterato
 
 
 def _requests_per_server(experiment: ResolvedExperiment) -> Bounds:
-    """Return how many requests of each case a server gets in a run, at least and at most."""
+    """Return how many requests per prompt file a server gets in a run, at least and at most."""
     counts = round_counts(experiment)
     least = counts.all_least + counts.needed_further(1)
     rounds = Bounds(least, counts.all_least + counts.all_further)

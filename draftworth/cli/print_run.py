@@ -42,7 +42,7 @@ def print_answer(
 
     runs_at: the folders or S3 addresses of the runs, for the command that is printed as the next
         step.
-    judged_by: the options that replaced the run's own weights, prices and limits; the same command
+    judged_by: the options that replaced the run's own weights, prices and limits; that command
         repeats them.
     written_to: the folder of the written report; None: no report was written.
     """

@@ -232,8 +232,8 @@ def _out_folder(arguments: argparse.Namespace) -> Path:
 def _place_of(out: Path, runs_at: Sequence[str]) -> tuple[Path, Path | None]:
     """Return `out` as an absolute path, and the run's folder that contains it.
 
-    None instead of the folder: `out` is in no run's folder. In a run's folder the report is not
-    written through a symbolic link, because others may have put it there. Folders are compared by
+    The second is None if `out` is in no run's folder. In a run's folder the report is not written
+    through a symbolic link, because others may have put it there. Folders are compared by
     `samefile` and not by their paths, because one folder can have several paths.
     """
     # The path keeps its `..`: after a symbolic link, removing it would give another folder.

@@ -1,6 +1,7 @@
 """Replaces the weights, prices and limits of a finished run by those in options of `report`.
 
-An option that cannot be parsed, or that does not fit the run, is refused in words.
+For an option that cannot be parsed, or that does not fit the run, UserInputError is raised, whose
+message says what is allowed.
 """
 
 import argparse
@@ -105,7 +106,8 @@ def _refusal_words(why: WhyNotJudgedAnew) -> str:
             )
 
 
-# By what is chosen: the option, and for which names it must give a value.
+# For each kind of value that a user can choose: its option, and words for the error message, which
+# say for which names the option must give a value.
 _NAMED: Mapping[NamedChoice, tuple[str, str]] = {
     "weight": ("--weights", "a weight of every prompt class measured and of no other"),
     "usd_per_hour": (

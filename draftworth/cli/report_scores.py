@@ -27,7 +27,8 @@ from draftworth.untrusted import one_line
 _SCORES = '{"baseline": NUMBER, "variant": NUMBER}'
 # Intervals are computed from squares of scores, and squares of larger scores could overflow.
 LARGEST_SCORE = 1e100
-# Enough to load a model, and to let another model judge each pair.
+# The user's program may run for the first number of seconds, enough to load a model, and for the
+# second number per pair of outputs, enough to let a model judge the pair.
 _SECONDS, _SECONDS_PER_PAIR = 600.0, 60.0
 # Room for the two scores of a pair, and for other keys that the program may add.
 _BYTES_PER_PAIR = 2**16

@@ -53,9 +53,8 @@ def _unlisted(names: Sequence[str]) -> Iterator[str]:
 def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
     """Yield the warnings about a variant.
 
-    read: whether the target model's log-likelihoods have shown if the variant's outputs could be
-        the target's. Then a difference between the outputs of variant and baseline causes no
-        warning.
+    read: whether the target model has computed the likelihoods of the variant's outputs, which show
+        if these can be its own. Then no warning says that they differ from the baseline's outputs.
     """
     server, acceptance = variant.server, variant.acceptance
     if server and not server.agrees:

@@ -123,7 +123,7 @@ class EqualPrice:
 
     price_ratio, price_ratio_low, price_ratio_high: the price of the variant's server / of the
         baseline's at which a token costs the same, and the ends of its interval; None: no interval.
-    judged_price_ratio: the price ratio of the verdict.
+    judged_price_ratio: the price ratio with which the run was judged.
     sentence: all of this in words.
     """
 

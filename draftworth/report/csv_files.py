@@ -90,8 +90,8 @@ def figure_rows(facts: RunFacts) -> Iterator[Row]:
 def _best_window(facts: RunFacts, search: SearchResult) -> Row:
     """Return the row of figures.csv for a search's best window.
 
-    Its interval spans all windows of the same draft whose cost may be as low as the best window's:
-    the low end of their cost interval is at most the high end of the best window's.
+    The row's interval is from the smallest to the largest window of the same draft whose cost may
+    be as low: the low end of its cost interval is at most the high end of the best window's.
     """
     best = search.search.candidate(search.best)
     candidates = (

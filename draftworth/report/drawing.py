@@ -67,7 +67,7 @@ def look(index: int) -> Look:
 
 
 def themed(colour: Literal["grid.color", "axes.labelcolor", "text.color"]) -> str:
-    """Return a colour of the plots' style; to be called while a plot is drawn."""
+    """Return a colour of the plots' style, which is in effect only while `render` draws a plot."""
     from matplotlib import rcParams
 
     return str(rcParams[colour])
@@ -110,8 +110,8 @@ def _import_matplotlib() -> None:
     settings. `render` calls this function before Matplotlib is imported anywhere else.
     """
     os.environ |= {"MPLBACKEND": "agg", "MATPLOTLIBRC": str(STYLE)}
-    # Otherwise Matplotlib warns if it cannot store its list of fonts, which costs only a second per
-    # process.
+    # Otherwise Matplotlib warns if it cannot store its list of this machine's fonts. Without the
+    # stored list, each process only needs a second more.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with chdir(STYLE.parent):
         importlib.import_module("matplotlib")

@@ -96,7 +96,11 @@ def quantiles(facts: RunFacts) -> Section:
 
 
 def cross_checks(facts: RunFacts) -> Section:
-    """Return the section that compares our figures with LLMPerf's, the servers' and estimates."""
+    """Return the section that compares measured figures with figures from other sources.
+
+    These are latencies by LLMPerf's formula, latencies that the servers recorded themselves, and
+    acceptance rates as estimated from tokens per step.
+    """
     return Section(
         title="Cross-checks",
         paragraphs=(ABOUT["llmperf"], ABOUT["cross_checks"]),

@@ -84,7 +84,11 @@ def _sure(end: float) -> str:
 
 
 def _which_repetitions(repetitions: int | None) -> str:
-    """Say for how many repetitions an interval holds; empty if it holds for further ones too."""
+    """Return words that limit an interval to a run's repetitions, as ` in these 2 repetitions`.
+
+    repetitions: how many the run has; None: the interval holds for future repetitions too, so the
+    text is empty.
+    """
     if repetitions is None:
         return ""
     return " in this run" if repetitions < 2 else f" in these {repetitions} repetitions"

@@ -153,7 +153,10 @@ def _classes(search: SearchResult) -> Sequence[str]:
 
 
 def _if_several(classes: Sequence[str]) -> Sequence[str]:
-    """Return the classes, or none if there is only one, whose cost is that of the whole traffic."""
+    """Return the classes if they are several, else none.
+
+    The cost in an only class is that of the whole traffic, which is shown anyway.
+    """
     return classes if len(classes) > 1 else []
 
 

@@ -323,7 +323,7 @@ def floor_sentence(c: Comparison) -> str:
 
 
 def rare_sentences(c: Comparison) -> str:
-    """Say which requests took extremely long, and which rare events a verdict may have missed.
+    """Say how many requests took extremely long, and how rare the events are that a run may miss.
 
     The text is empty if there is nothing to say; else it begins with a space.
     """
@@ -405,7 +405,8 @@ def ladder_words(measured: Ladder | Contexts) -> str:
 def reach_words(measured: Ladder | Contexts, variant: str) -> str:
     """Say up to which concurrency, and up to which prompt length, a variant is cheaper.
 
-    measured: one traffic at several concurrencies; only `Contexts` has several prompt lengths too.
+    measured: the comparisons in one traffic at several concurrencies; if it is `Contexts`, also at
+        several prompt lengths.
     """
     if isinstance(measured, Contexts):
         return _context_reach(measured, variant)
@@ -446,7 +447,7 @@ def _ends(rung: Rung, variant: str) -> str:
 
 
 def rate_sentences(facts: RunFacts) -> Iterator[str]:
-    """Yield for each variant the highest measured request rate at which it keeps the limits."""
+    """Yield for each variant the highest measured request rate within the latency limits."""
     for bounds in facts.highest_rates:
         rate = bounds.kept.words if bounds.kept else "none of them"
         yield f"Highest measured rate within the limits, {_side_words(bounds)}: {rate}."

@@ -24,7 +24,7 @@ _MEASURED = ("nrt_init s", "read MiB/s", "free memory GiB", "free disk GiB", "se
 def spending_section(run: RunResult) -> Section:
     """Return the section on what a run's time and money were spent on.
 
-    It also lists the run's interruptions, the starts of its servers and their devices.
+    It also lists the run's interruptions, the starts of its servers, and the servers' devices.
     """
     parts = run_parts(run)
     everything = total(parts)
