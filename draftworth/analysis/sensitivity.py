@@ -69,7 +69,10 @@ class CostByShare:
 
     @property
     def is_shown_at_every_share(self) -> bool:
-        """Whether at each share the interval of the cost ratio lies on one side of 1."""
+        """Whether, at each share of the class, the whole interval of the cost ratio is off 1.
+
+        At some shares it may be below 1, and at others above.
+        """
         ends = [ratio.interval for ratio in self.ratios.values()]
         return all(i and (i[0] < 1) == (i[1] < 1) for i in ends)
 

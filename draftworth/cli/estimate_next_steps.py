@@ -56,9 +56,9 @@ def token_prices(experiment: ResolvedExperiment, card: StepCostCard) -> dict[str
     """
     serving, price = checked_serving(card), experiment.price
     ours = specify_run.serving_facts(experiment)
-    # The servers measured for the card must have the image, models and devices of the experiment's.
-    # `decoding` (drafting method and window by variant) may differ, because only the baseline's
-    # step latency is used.
+    # The card (`--card`: step costs of an earlier run) is used only if its servers had the image,
+    # models and devices of this experiment's. `decoding` (drafting method and window by variant)
+    # may differ, because only the baseline's step latency is used.
     if price is None or replace(serving, decoding=ours.decoding) != ours:
         return {}
     plain = {

@@ -25,17 +25,17 @@ from draftworth.analysis.costs import tokens_per_step_in
 from draftworth.analysis.doubts import NotTheTargets, SeveralModels
 from draftworth.analysis.limits import RateBounds
 from draftworth.analysis.ratios import share_ratio
-from draftworth.analysis.repetitions import shortfall
 from draftworth.analysis.sensitivity import CostByPrice, cost_by_price, costs_by_share
+from draftworth.analysis.shortfall import shortfall
 from draftworth.decision.best_of_many import best_of_many, confidence_of_each
 from draftworth.decision.by_class import by_class_of
+from draftworth.decision.next_step import next_step
 from draftworth.decision.rates import RateComparison, rate_comparisons, served_by_rates
-from draftworth.decision.run_decision import Decision, Missing, MoreNeeded, NextStep
+from draftworth.decision.run_decision import Decision, Missing, MoreNeeded
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import AS_SHIPPED
 from draftworth.records.run_folder import Run
-from draftworth.records.search_result import SearchResult
 
 # With at most this many tokens per step, a variant counts as accepting no drafts, because so few
 # could save only what counts as no difference in cost. A busy server without speculation can seem
@@ -57,7 +57,7 @@ def decide(
     keep the latency limits; empty without latency limits, or if no requests arrive at rates.
     """
     decision = _what_to_serve(run, mixes, of_classes, highest_rates)
-    return replace(decision, next_step=_next_step(run, decision))
+    return replace(decision, next_step=next_step(decision, run.search))
 
 
 def _what_to_serve(
@@ -226,32 +226,3 @@ def _more(run: Run, classes: Sequence[Comparison]) -> Iterator[MoreNeeded]:
         lacks = shortfall(comparison.cost_ratio, target_width=run.result.target_interval_width)
         if lacks:
             yield MoreNeeded(comparison=comparison, shortfall=lacks)
-
-
-# For each thing that is missing, what to do.
-_STEPS = {
-    Missing.COMPLETE_RUN: NextStep.MEASURE_AGAIN,
-    Missing.ANOTHER_SERVER: NextStep.MEASURE_A_VARIANT,
-    Missing.VARIANT: NextStep.MEASURE_A_VARIANT,
-    Missing.VERDICT: NextStep.MEASURE_MORE,
-    Missing.LIMITS: NextStep.SET_LIMITS,
-    Missing.HIGHER_RATES: NextStep.MEASURE_HIGHER_RATES,
-    Missing.LOWER_RATES: NextStep.MEASURE_LOWER_RATES,
-    Missing.OTHER_RATES: NextStep.MEASURE_RATES_BETWEEN,
-}
-
-
-def _next_step(run: Run, decision: Decision) -> NextStep | None:
-    if run.search and Missing.COMPLETE_RUN not in decision.missing:
-        return step_after_search(run.search, serves_baseline=decision.serves_baseline)
-    return _STEPS[decision.missing[0]] if decision.missing else None
-
-
-def step_after_search(search: SearchResult, *, serves_baseline: bool) -> NextStep:
-    """Return what to do after a complete search, whether or not there is a decision.
-
-    serves_baseline: whether the decision after this search is to serve without speculation.
-    """
-    if not search.best:
-        return NextStep.SEARCH_AGAIN
-    return NextStep.TRY_OTHER_DRAFTS if serves_baseline else NextStep.CONFIRM_BEST

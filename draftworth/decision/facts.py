@@ -12,7 +12,8 @@ from draftworth.analysis.likelihood_check import AnswersCheck, judged, judged_va
 from draftworth.analysis.limits import Goodput, RateBounds, goodput
 from draftworth.analysis.output_differences import Divergence, divergences, partings
 from draftworth.analysis.pairing import Traffic, counting, paired, samples_of
-from draftworth.analysis.repetitions import RepetitionFacts, Shortfall, repetitions_of, shortfall
+from draftworth.analysis.repetitions import RepetitionFacts, repetitions_of
+from draftworth.analysis.shortfall import Shortfall, shortfall
 from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
 from draftworth.decision.decide import decide

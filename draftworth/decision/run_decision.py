@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from draftworth.analysis.repetitions import Shortfall
 from draftworth.analysis.sensitivity import CostByPrice, CostByShare
+from draftworth.analysis.shortfall import Shortfall
 from draftworth.decision.by_class import ByClass
 from draftworth.decision.rates import RateComparison
 from draftworth.decision.verdict import Comparison

@@ -22,10 +22,11 @@ WINDOWS = range(1, 16)
 
 
 def windows_of(experiment: ResolvedExperiment, method: str) -> Mapping[int, int]:
-    """Return, for each window, how many drafted tokens a step checks.
+    """Return how many drafted tokens a step checks, by window (`num_speculative_tokens`).
 
-    The windows are 1 to 15 and those of the experiment's variants. Windows are left out that are
-    shorter than the method's minimum on the experiment's release (serving image).
+    On some releases (serving images) a step checks one token fewer than the window. The windows are
+    1 to 15 and those of the experiment's variants. Windows are left out that are shorter than the
+    method's minimum on the experiment's release.
     """
     served = experiment.spec.release_facts.methods[method]
     candidates = {

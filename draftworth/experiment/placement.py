@@ -66,10 +66,12 @@ class Placement:
         return slot.number % self.slots_per_node
 
     def corner_devices(self) -> tuple[int, ...]:
-        """Return one device (`deviceId`) of each slot of a node, which identifies the slot.
+        """Return the number (`deviceId`) of one device of each slot of a node.
 
-        The devices are corners of the torus, as far apart as possible: 0 and 15 if a node has two
-        slots; 0, 5, 10 and 15 if it has four.
+        A claim that must not get the other slots' devices of this list can only get the slot that
+        is left. Drivers may group the devices into slots by rows, by columns or in other ways. So
+        the numbers are far apart, so that they are in different slots in each of these ways: 0 and
+        15 if a node has two slots; 0, 5, 10 and 15 if it has four.
         """
         places, devices = self.slots_per_node, self.slots[0].devices
         return tuple(n * devices + n * (devices - 1) // max(1, places - 1) for n in range(places))

@@ -122,9 +122,10 @@ class Measurer:
     doing: str = ""
 
     async def measure(self, turn: Round) -> None:
-        """Measure each case of the round's prompt classes on each variant of the round's stage.
+        """Measure each case of the round's prompt classes on each variant (`Stage.measured`).
 
-        Without `spec.parallel`, one variant follows another in the random order of `Round.order`.
+        With `spec.parallel`, all variants get a case's requests at the same time. Without it, one
+        follows another in the random order of `Round.order`.
         """
         for case in self.spec.cases:
             if case.prompt_class not in turn.classes:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from draftworth.analysis.pairing import Traffic, paired
 from draftworth.analysis.ratios import log_cost_ratio
-from draftworth.analysis.repetitions import Shortfall, more_rounds_help, shortfall
+from draftworth.analysis.shortfall import Shortfall, more_rounds_help, shortfall
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group
 from draftworth.measuring.run_specification import RunSpec

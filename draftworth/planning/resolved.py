@@ -247,7 +247,12 @@ def load_neuron(path: Path) -> ResolvedNeuron:
 
 
 def resolve(loaded: LoadedExperiment) -> ResolvedNeuron | ResolvedLocal:
-    """Return a checked experiment with everything that follows from it."""
+    """Return a checked experiment with the values that are derived from its file.
+
+    These are the loads, and how many tokens a step of each variant can yield. If the experiment
+    runs on accelerator nodes, these are also the servers' commands, their placement on nodes and
+    the names of resources.
+    """
     spec, loads = loaded.spec, loads_of(loaded.spec)
     if isinstance(spec, LocalExperiment):
         local = tuple(

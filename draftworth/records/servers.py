@@ -77,8 +77,8 @@ SELF_TEST_LIMIT_MINUTES = 11
 # hour of the node.
 LOAD_LIMIT_MINUTES = 20
 COMPILE_LIMIT_MINUTES = 120
-# How long to wait for a server's first answer: the longer limit, and 10 minutes in which a node
-# joins the cluster and pulls the image.
+# How long to wait for a server's first answer: the time that it may compile graphs, and 10 minutes
+# in which a node joins the cluster and pulls the image.
 START_ALLOWANCE_MINUTES = COMPILE_LIMIT_MINUTES + 10
 
 # A limit for the list of devices in a self-test: more devices than any instance has.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from draftworth.analysis.limits import RateBounds
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.analysis.rare import Extremes, unseen_of
-from draftworth.analysis.repetitions import Shortfall
+from draftworth.analysis.shortfall import Shortfall
 from draftworth.analysis.statistics import Estimate, interval_of
 from draftworth.decision.by_class import ByClass
 from draftworth.decision.facts import RunFacts, VariantFacts, weights_of

@@ -16,6 +16,7 @@ from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 from draftworth.records.servers import SELF_TEST_LIMIT_MINUTES
 from lambdas.capacity_controller.observation import Observation
 from lambdas.capacity_controller.reserved_block import CapacityBlock, NoCapacityBlock
+from lambdas.capacity_controller.silent_pods import canary_is_silent
 from lambdas.capacity_controller.unknown import Unknown
 
 # The texts in `mails.toml`.
@@ -53,9 +54,6 @@ Reason = Literal[
 # as soon as it runs. If there is none after this much paid time per node, the pod cannot run: it
 # lacks its image or memory.
 BEGIN_WITHIN_NODE_SECONDS = 45 * 60
-# A canary, a stager and the measuring Job report within a minute after their image is pulled. If a
-# mount or the pull fails, no container starts, and nothing is reported.
-SILENT_AFTER_SECONDS = 10 * 60
 # Paid time per node in which a server's pod must report its self-test. The test takes seconds if
 # all is well, `SELF_TEST_LIMIT_MINUTES` at most. Before it, the node starts (10 minutes at most, as
 # `draftworth plan` assumes) and pulls the image (8 minutes). A pod that has reported nothing by
@@ -310,19 +308,6 @@ def _not_tried(deployment: Deployment, observation: Observation, now: float) -> 
     waiting = _zero("waiting_for_canary", f"not tried on a CPU node yet: {canaries.text}")
     patient = canaries.state == "missing" and not canary_is_silent(deployment, observation, now)
     yield replace(waiting, desired_size=None) if patient and nodes_up else waiting
-
-
-def canary_is_silent(deployment: Deployment, observation: Observation, now: float) -> bool:
-    """Return whether a canary has not reported SILENT_AFTER_SECONDS after deploy and staging."""
-    canaries, models = observation.canaries, observation.models
-    if isinstance(canaries, Unknown) or isinstance(models, Unknown):
-        return False
-    if canaries.state != "missing" or models.staging != "ready":
-        return False
-    # Another program writes `staged_at_unix_s`, so a time in the future is ignored.
-    times = (deployment.deployed_at_unix_s, models.staged_at_unix_s)
-    since = max((at for at in times if at <= now), default=now)
-    return now - since >= SILENT_AFTER_SECONDS
 
 
 def _decided(desired_size: int | None, reason: Reason, **values: object) -> Decision:

@@ -10,7 +10,6 @@ from draftworth.records.findings import REPORT_FOLDER, REPORT_PAGE
 from draftworth.untrusted import one_line
 from lambdas.capacity_controller.decision import (
     BEGIN_WITHIN_NODE_SECONDS,
-    SILENT_AFTER_SECONDS,
     WORDS,
     Decision,
     Reason,
@@ -20,6 +19,7 @@ from lambdas.capacity_controller.decision import (
 from lambdas.capacity_controller.launch_failures import LAUNCH, Problem
 from lambdas.capacity_controller.node_group import NodeGroup
 from lambdas.capacity_controller.observation import Observation
+from lambdas.capacity_controller.silent_pods import SILENT_AFTER_SECONDS
 from lambdas.capacity_controller.unknown import Unknown
 
 # Amazon SNS: "must be less than 100 characters long", ASCII, no line breaks.

@@ -52,7 +52,11 @@ class Servers:
 
 
 def canaries_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Canaries:
-    """Observe what the Job's canaries have reported since the Unix time `since`."""
+    """Read from S3 what the canaries have reported since the Unix time `since`.
+
+    A canary is a pod that tries a variant's server on a CPU node. Reports are stored under the name
+    of the plan's measuring Job.
+    """
     silent = []
     for variant in plan.variants:
         try:

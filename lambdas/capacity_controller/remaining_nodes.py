@@ -95,7 +95,12 @@ def _of_foreign(
 
 
 def unseen(before: Remaining | None, *, now: float) -> Remaining | None:
-    """Return the record for the next state if the daily mail NODES_NOT_SEEN is due; else None."""
+    """Return the record for the next state if the mail NODES_NOT_SEEN is due; else None.
+
+    The mail says that the controller cannot see whether instances remain. It is due at once, and
+    then once per day. before: the record of remaining instances in the previous state; None: there
+    was none.
+    """
     record = before or _new(now)
     if not _mail_is_due(record, now, first_after_seconds=0.0):
         return None

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 
 from draftworth.records.controller_state import Deployment, LastDecision, Notification, State
 from lambdas.capacity_controller.decision import (
-    SILENT_AFTER_SECONDS,
     Decision,
-    canary_is_silent,
     deadline_unix_s,
     decide,
 )
@@ -18,6 +16,11 @@ from lambdas.capacity_controller.notifications import Mail, of_decision, of_mail
 from lambdas.capacity_controller.observation import Observation
 from lambdas.capacity_controller.remaining_nodes import due
 from lambdas.capacity_controller.reserved_block import CapacityBlock
+from lambdas.capacity_controller.silent_pods import (
+    canary_is_silent,
+    job_is_silent,
+    staging_is_silent,
+)
 from lambdas.capacity_controller.unknown import Unknown
 
 _MINUTE_SECONDS = 60
@@ -172,30 +175,11 @@ def _problems(
             Mail.MORE_NODES: desired and nodes.instances > desired,
             Mail.CANARY_SILENT: waiting and canary_is_silent(deployment, observation, now),
             Mail.STAGING_SILENT: decision.reason == "waiting_for_models"
-            and _staging_is_silent(deployment, observation, now),
-            Mail.JOB_SILENT: desired and _job_is_silent(observation, now),
+            and staging_is_silent(deployment, observation, now),
+            Mail.JOB_SILENT: desired and job_is_silent(observation, now),
         }
         return tuple(kind for kind, holds in kinds.items() if holds)
     return tuple(dict.fromkeys((*state.problems, *(p.kind for p in nodes.problems))))
-
-
-def _staging_is_silent(deployment: Deployment, observation: Observation, now: float) -> bool:
-    models = observation.models
-    if isinstance(models, Unknown) or not models.silent:
-        return False
-    return now - deployment.deployed_at_unix_s >= SILENT_AFTER_SECONDS
-
-
-def _job_is_silent(observation: Observation, now: float) -> bool:
-    """Return whether no run has begun although a server's container started minutes ago.
-
-    The Job's pod is pending until a server's pod is on a node (`charts/measuring_job.py`).
-    """
-    run, servers = observation.run, observation.servers
-    if isinstance(run, Unknown) or isinstance(servers, Unknown) or run.state != "none":
-        return False
-    first_at = servers.first_report_at_unix_s
-    return first_at is not None and now - first_at >= SILENT_AFTER_SECONDS
 
 
 def _schedule(

@@ -39,10 +39,11 @@ def apply_chart(
 ) -> list[IConstruct]:
     """Apply a chart after the constructs `after`; return the manifests the next chart depends on.
 
-    All objects of `PRUNED_KINDS` are one resource of the template. Each other object is a resource
-    by itself, which CloudFormation deletes when the template no longer has it. The chart lists an
-    object before those that need it, so the kind of resource that has the chart's first object is
-    applied first, and the other kind after it.
+    All objects whose kind is in `PRUNED_KINDS` are applied by one CloudFormation resource, since
+    kubectl itself deletes those that a later version of the chart lacks. Each other object has a
+    resource of its own, which CloudFormation deletes when the template lacks it. A chart lists an
+    object before those that need it. So if its first object is of `PRUNED_KINDS`, the one resource
+    is applied before the others, else after them.
     """
     objects = chart.to_json()
     first = _is_pruned(objects[0])

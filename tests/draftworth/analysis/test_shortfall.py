@@ -2,7 +2,7 @@
 
 import pytest
 
-from draftworth.analysis.repetitions import Shortfall, more_rounds_help, shortfall
+from draftworth.analysis.shortfall import Shortfall, more_rounds_help, shortfall
 from tests.support.samples import estimate_between
 
 

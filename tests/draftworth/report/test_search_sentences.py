@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from draftworth.decision.decide import step_after_search
+from draftworth.decision.next_step import step_after_search
 from draftworth.records.search_result import Candidate, CostInterval, SearchResult
 from draftworth.report.search_sentences import course, search_answer
 from draftworth.report.sentences import headline, step_words, verdict_of

@@ -8,7 +8,7 @@ import pytest
 from draftworth.records.checkpoints import ReadyModel
 from draftworth.records.codec import dump_record
 from draftworth.records.deployment import ModelRef
-from lambdas.capacity_controller.decision import SILENT_AFTER_SECONDS
+from lambdas.capacity_controller.silent_pods import SILENT_AFTER_SECONDS
 from lambdas.capacity_controller.staged_models import tokenizer_mismatch
 from tests.lambdas.capacity_controller import plans
 from tests.lambdas.capacity_controller.conftest import Account, s3_event
