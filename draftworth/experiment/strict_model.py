@@ -7,8 +7,9 @@ misspelt key were ignored, another experiment would run than the file describes.
 import ast
 import inspect
 import json
-import textwrap
+import sys
 from collections import Counter
+from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 from typing import Annotated, Any, TypeVar
@@ -97,16 +98,21 @@ class StrictModel(BaseModel):
 def _field_docstrings(kind: type) -> dict[str, str]:
     """Return the string below each field that the class itself declares, by the field's name."""
     docstrings: dict[str, str] = {}
-    for declared in ast.parse(textwrap.dedent(inspect.getsource(kind))).body:
-        statements = declared.body if isinstance(declared, ast.ClassDef) else []
-        for field, below in pairwise(statements):
-            match field, below:
-                case (
-                    ast.AnnAssign(target=ast.Name(id=name)),
-                    ast.Expr(value=ast.Constant(value=str(text))),
-                ):
-                    docstrings[name] = inspect.cleandoc(text)
+    for field, below in pairwise(_classes_in(kind.__module__)[kind.__name__].body):
+        match field, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                docstrings[name] = inspect.cleandoc(text)
     return docstrings
+
+
+@cache
+def _classes_in(module: str) -> dict[str, ast.ClassDef]:
+    """Return the syntax trees of the classes in a module's source, by the class's name."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
 
 def read_yaml(kind: type[T], text: str) -> T:
