@@ -56,7 +56,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("environment")
     python = folder / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    subprocess.run([*PIP, "--python", python, "install", *ALONE, wheel], check=True)
+    # Bytecode is compiled where a module is first imported.
+    install = (*PIP, "--python", python, "install", *ALONE, "--no-compile", wheel)
+    subprocess.run(install, check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     for name in needed(PROJECT["dependencies"]):
         files = distribution(name).files or ()

@@ -110,10 +110,10 @@ def read_claims(path: Path) -> ClaimsFile:
 _Row = Mapping[str, Any]
 
 
-def judge(claims: ClaimsFile | None, facts: RunFacts) -> tuple[ClaimFinding, ...]:
-    """Return for each claim whether the run reproduces it; empty if there is no claims file."""
-    rows = [*_rows_with_conditions(facts)] if claims and facts.run.result.status != "failed" else []
-    return tuple(_judged(rows, claims, claim) for claim in claims.claims) if claims else ()
+def judge(claims: ClaimsFile, facts: RunFacts) -> tuple[ClaimFinding, ...]:
+    """Return for each claim whether the run reproduces it."""
+    rows = [*_rows_with_conditions(facts)] if facts.run.result.status != "failed" else []
+    return tuple(_judged(rows, claims, claim) for claim in claims.claims)
 
 
 def _judged(all_rows: Sequence[_Row], claims: ClaimsFile, claim: Claim) -> ClaimFinding:

@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from draftworth.analysis.acceptance import profile_of
 from draftworth.analysis.comparable_runs import is_same_experiment
 from draftworth.analysis.pooling import NotPooledError, pooled
-from draftworth.claims.judging import judge, read_claims
 from draftworth.claims.other_tools import tool_section
 from draftworth.cli import print_run, report_choices
 from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
@@ -29,6 +29,9 @@ from draftworth.report.document import Document, Section, document_lines
 from draftworth.report.run_differences import not_compared_words, not_pooled_words
 from draftworth.truth.tool_reports import recognized
 from draftworth.untrusted import one_line
+
+if TYPE_CHECKING:
+    from draftworth.claims.judging import ClaimsFile
 
 _BESIDE_THE_RUN = ""
 _MORE = ("against", "score", "claims", "profile", "json", "verbose")
@@ -62,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--claims",
         metavar="FILE",
-        type=lambda text: read_claims(Path(text)),
+        type=_claims_in,
         help="published figures; the report says which of them the run reproduces: docs/claims.md",
     )
     parser.add_argument(
@@ -102,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = None if arguments.out is None else _out_folder(arguments)
     choices = report_choices.choices_of(arguments)
     facts, transcripts = _read(arguments.runs, texts=True, choices=choices)
-    facts = replace(facts, claims=judge(arguments.claims, facts))
+    facts = _with_claims(facts, arguments.claims)
     document = _document(arguments, facts, transcripts)
     # Files are written before text is printed, because a reader such as `head` may end early.
     if out is not None:
@@ -127,6 +130,23 @@ def run(arguments: argparse.Namespace) -> int:
             judged_by=report_choices.option_words(arguments),
         )
     return 0
+
+
+# A claims file is read with pydantic, which loads as long as everything else of a report together,
+# so only the functions that handle claims import `judging`.
+def _claims_in(file: str) -> "ClaimsFile":
+    from draftworth.claims.judging import read_claims
+
+    return read_claims(Path(file))
+
+
+def _with_claims(facts: RunFacts, claims: "ClaimsFile | None") -> RunFacts:
+    """Return the facts with a finding for each claim; unchanged if there is no claims file."""
+    if claims is None:
+        return facts
+    from draftworth.claims.judging import judge
+
+    return replace(facts, claims=judge(claims, facts))
 
 
 def _refuse_what_is_not_shown(arguments: argparse.Namespace) -> None:

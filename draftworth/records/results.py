@@ -189,7 +189,8 @@ class RequestRecord(Checked):
 
     @property
     def counts(self) -> bool:
-        return not self.failed and self.excluded is None
+        # `error_code`, and not `failed`: this is asked a million times for a report.
+        return self.error_code is None and self.excluded is None
 
     @property
     def lost_s(self) -> float | None:

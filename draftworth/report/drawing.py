@@ -83,6 +83,7 @@ def render(plot: Plot) -> bytes:
     """Return the plot as PNG bytes."""
     _import_matplotlib()
     import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from PIL import Image
 
@@ -90,15 +91,18 @@ def render(plot: Plot) -> bytes:
         # Matplotlib's warnings of missing glyphs and of too long names do not help a user.
         warnings.simplefilter("ignore")
         figure = Figure(figsize=(WIDTH_INCHES, plot.height_inches))
+        canvas: Any = FigureCanvasAgg(figure)  # its methods have no types
         plot.draw(figure.add_subplot())
         # The title belongs to the figure, not to the axes: beside the labels of rows, axes are too
         # narrow for a title.
         figure.suptitle(
             textwrap.fill(plot.title, TITLE_COLUMNS), x=0.015, horizontalalignment="left"
         )
-        drawn, packed = io.BytesIO(), io.BytesIO()
-        figure.savefig(drawn, format="png", metadata={"Software": None})
-    Image.open(drawn).convert("RGB").quantize(SHADES).save(packed, format="png", optimize=True)
+        # Not `savefig`: it draws twice, and its PNG would be unpacked again for fewer colours.
+        canvas.draw()
+        drawn = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba())
+    packed = io.BytesIO()
+    drawn.convert("RGB").quantize(SHADES).save(packed, format="png", optimize=True)
     return packed.getvalue()
 
 

@@ -25,9 +25,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     programs.
     """
     here = Path(__file__).parent
-    items.sort(key=lambda item: item.path.parent != here or item.path.name not in LONGEST_FIRST)
+    longest = {here / name for name in LONGEST_FIRST}
+    items.sort(key=lambda item: item.path not in longest)
+    of_this_folder = {path for path in {item.path for item in items} if here in path.parents}
     for item in items:
-        if here in item.path.parents:
+        if item.path in of_this_folder:
             item.add_marker(pytest.mark.cluster)
             if not os.environ.get(BINARIES):
                 item.add_marker(pytest.mark.skip(reason=f"{BINARIES} names no folder"))

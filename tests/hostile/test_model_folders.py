@@ -83,7 +83,7 @@ TEMPLATES: dict[str, tuple[str, TokenLimits, int, str]] = {
         "takes more memory",
     ),
     "a text that doubles": (DOUBLED, LITTLE_MEMORY, 2, "more memory than allowed: 600 s, 0.25 GiB"),
-    "a million tokens": ("{{ '1 ' * 1000000 }}", FEW_TOKENS, 2, "more tokens than allowed"),
+    "too many tokens": ("{{ '1 ' * 100000 }}", FEW_TOKENS, 2, "more tokens than allowed"),
     "tokens of all prompts": ("{{ '1 ' * 2000 }}", FEW_IN_ALL, 2, "of a prompt and 1,000 of all"),
     "a call of itself": (
         "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}",

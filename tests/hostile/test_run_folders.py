@@ -460,7 +460,7 @@ WRITES: dict[str, tuple[str, ...]] = {
 
 def run_and_precious(name: str, folder: Path) -> tuple[Path, Path]:
     """Return a run that has the folder of the file `name`, and a file that must not change."""
-    run, precious = write(copy.deepcopy(RUNS[6]), folder / "run"), folder / "precious"
+    run, precious = write(copy.deepcopy(RUNS[2]), folder / "run"), folder / "precious"
     precious.write_text("mine")
     (run / name).parent.mkdir(exist_ok=True)
     return run, precious
@@ -497,7 +497,7 @@ def test_a_folder_link_is_refused_in_one_sentence(
     name: str, is_named: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """is_named: whether `--out` names the report's folder, which is a link in the run's folder."""
-    run = write(copy.deepcopy(RUNS[6]), tmp_path / "run")
+    run = write(copy.deepcopy(RUNS[2]), tmp_path / "run")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (run / "report").symlink_to(elsewhere)
@@ -526,7 +526,7 @@ SPELLINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 
 @pytest.fixture
 def spelled_run(tmp_path: Path) -> Path:
-    run = write(copy.deepcopy(RUNS[6]), tmp_path / "runs" / "run")
+    run = write(copy.deepcopy(RUNS[2]), tmp_path / "runs" / "run")
     run.with_name("other").mkdir()
     run.with_name("alias").symlink_to(run)
     return run
@@ -569,7 +569,7 @@ def test_a_link_in_a_run_is_always_refused(
 
 @pytest.mark.usefixtures("undrawn")
 def test_the_users_folder_may_be_a_link(tmp_path: Path) -> None:
-    run = write(copy.deepcopy(RUNS[6]), tmp_path / "run")
+    run = write(copy.deepcopy(RUNS[2]), tmp_path / "run")
     (tmp_path / "mine").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "mine")
     (tmp_path / "latest").symlink_to(run)
@@ -596,7 +596,7 @@ READS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
 def test_a_foreign_file_as_result_is_not_quoted(name: str, has_ended: bool, tmp_path: Path) -> None:
     make, message = READS[name]
     run = (
-        write(copy.deepcopy(RUNS[6]), tmp_path / "run") if has_ended else unended(tmp_path / "run")
+        write(copy.deepcopy(RUNS[2]), tmp_path / "run") if has_ended else unended(tmp_path / "run")
     )
     other = tmp_path / "other"
     other.write_text("root:x:0:0:secret")

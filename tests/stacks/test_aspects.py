@@ -13,15 +13,17 @@ from tests.stacks.synthesis import Template, cdk_context, of_type, only
 
 pytestmark = [pytest.mark.synth]
 FUNCTION = "AWS::Lambda::Function"
-# CDK's own validation is off: the resources of these tests lack properties that CloudFormation
-# requires.
-UNCHECKED = {**cdk_context(), "@aws-cdk/core:validateAgainstDefaultRules": False}
 LOG_GROUP = "AWS::Logs::LogGroup"
 
 
 @pytest.fixture
 def stack() -> cdk.Stack:
-    return cdk.Stack(cdk.App(context=UNCHECKED, analytics_reporting=False), "stack")
+    # CDK's own validation is off: the resources of these tests lack properties that CloudFormation
+    # requires.
+    app = cdk.App(
+        context=cdk_context(), analytics_reporting=False, builtin_cloud_formation_validation=False
+    )
+    return cdk.Stack(app, "stack")
 
 
 def template(stack: cdk.Stack, *aspects: object) -> Template:

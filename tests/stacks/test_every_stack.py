@@ -100,7 +100,12 @@ def test_a_template_stays_within_what_cloudformation_takes(tmp_path: Path) -> No
     search = put("search", "windows", value=f"3..{2 + MAX_CANDIDATES // 2}")
     largest = load_neuron(write_experiment(tmp_path, search, base="qwen3-32b-search"))
     assert len(largest.variants) == 1 + MAX_CANDIDATES
-    app = cdk.App(context=cdk_context(), outdir=str(tmp_path), analytics_reporting=False)
+    app = cdk.App(
+        context=cdk_context(),
+        outdir=str(tmp_path),
+        analytics_reporting=False,
+        builtin_cloud_formation_validation=False,
+    )
     build_application(app, experiment=largest)
     app.synth()
     made = tmp_path / f"{largest.names.stack}.template.json"

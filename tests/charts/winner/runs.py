@@ -79,4 +79,4 @@ def exported(
 
 def as_read(objects: Sequence[Any]) -> list[Any]:
     """Return the objects as `kubectl apply` reads them: written as YAML and read again."""
-    return list(yaml.safe_load_all(yaml_text(objects)))
+    return list(yaml.load_all(yaml_text(objects), Loader=yaml.CSafeLoader))

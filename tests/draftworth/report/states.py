@@ -1,8 +1,10 @@
 """Built runs of every kind, with which tests compare all forms of a run's answer."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
+from draftworth.decision.facts import RunFacts
 from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
 from draftworth.records.results import Limits
 from draftworth.records.run_folder import Run
@@ -104,3 +106,9 @@ STATES = {
         variants=(runs.BASELINE,),
     ),
 }
+
+
+@cache
+def facts_of_state(name: str) -> RunFacts:
+    """Return the facts of a run of `STATES`, which tests share: computing them takes long."""
+    return runs.make_facts(STATES[name])

@@ -24,7 +24,7 @@ from draftworth.report.brief import (
 from draftworth.report.sentences import winner_to_export
 from tests.conftest import ROOT
 from tests.draftworth.report import runs
-from tests.draftworth.report.states import STATES, at_loads, faster_server
+from tests.draftworth.report.states import STATES, at_loads, facts_of_state, faster_server
 from tests.support.snapshot import assert_snapshot
 
 SNAPSHOT = Path(__file__).with_name("snapshots") / "brief.txt"
@@ -34,14 +34,12 @@ def answer(run: Run) -> Answer:
     return answer_of(runs.make_facts(run))
 
 
-def lines(run: Run) -> list[str]:
-    return answer_lines(
-        answer(run), next_command="draftworth report runs/built --out", files="runs/built"
-    )
+def lines(made: Answer) -> list[str]:
+    return answer_lines(made, next_command="draftworth report runs/built --out", files="runs/built")
 
 
 def test_the_answer_of_every_kind_of_run() -> None:
-    lines_by_state = {name: lines(run) for name, run in STATES.items()}
+    lines_by_state = {name: lines(answer_of(facts_of_state(name))) for name in STATES}
     parts = ("\n".join([f"# {name}", *state_lines]) for name, state_lines in lines_by_state.items())
     assert_snapshot("\n\n".join(parts) + "\n", SNAPSHOT)
     for state_lines in lines_by_state.values():
@@ -64,7 +62,7 @@ def test_a_gain_without_accepted_drafts_is_not_speculation(chunks: int, words: s
 
 
 def test_more_figures_than_fit_are_counted() -> None:
-    many = lines(at_loads(*[0.6] * 7))
+    many = lines(answer(at_loads(*[0.6] * 7)))
     assert len(many) == MOST_LINES
     assert "  and 18 more figures: --verbose" in many
 
@@ -82,7 +80,7 @@ def test_every_key_of_the_record_is_documented() -> None:
 @pytest.mark.parametrize("name", STATES)
 def test_all_forms_of_an_answer_serve_the_same(name: str) -> None:
     """The forms: the ten lines, the record, the handover and the winner that is exported."""
-    facts = runs.make_facts(STATES[name])
+    facts = facts_of_state(name)
     made, baseline = answer_of(facts), facts.run.result.baseline
     winner = None
     with suppress(NoWinnerError):
@@ -103,5 +101,5 @@ def test_all_forms_of_an_answer_serve_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", STATES)
 def test_the_record_reads_back(name: str) -> None:
-    run_answer = answer(STATES[name])
+    run_answer = answer_of(facts_of_state(name))
     assert load_record(Answer, dump_record(run_answer)) == run_answer

@@ -5,15 +5,15 @@ import pytest
 from matplotlib.figure import Figure
 
 from draftworth.analysis.sensitivity import SHARES
+from draftworth.decision.facts import RunFacts
 from draftworth.decision.judged_anew import Choices, judged_anew
-from draftworth.records.run_folder import Run
 from draftworth.report.contents import document_of
 from draftworth.report.document import Section
 from draftworth.report.drawing import Plot, render
 from draftworth.report.other_mixes import TITLE, other_mixes_sections
 from tests.draftworth.report import runs
 from tests.draftworth.report.pages import PNG_SIGNATURE
-from tests.draftworth.report.states import STATES, with_factor
+from tests.draftworth.report.states import facts_of_state, with_factor
 
 # What the section says of each run in `STATES`: first of shares, then of prices.
 OF_SHARES = {
@@ -28,14 +28,14 @@ OF_PRICES = {
 }
 
 
-def section_of(run: Run) -> Section:
-    (section,) = other_mixes_sections(runs.make_facts(run))
+def section_of(facts: RunFacts) -> Section:
+    (section,) = other_mixes_sections(facts)
     return section
 
 
 @pytest.mark.parametrize("state", OF_SHARES)
 def test_the_break_evens_are_said_with_their_intervals(state: str) -> None:
-    section = section_of(STATES[state])
+    section = section_of(facts_of_state(state))
     titles = [
         f"k7 at c4 costs less per token {OF_SHARES[state]}",
         f"k7 in traffic mix at c4 costs less per token up to {OF_PRICES[state]}",
@@ -47,21 +47,23 @@ def test_the_break_evens_are_said_with_their_intervals(state: str) -> None:
 def test_unproven_savings_at_a_share_are_marked() -> None:
     # With a share of 0% of structured, a token costs 0.5% less than with the baseline, which is too
     # little for the interval to show.
-    sentence = section_of(with_factor(1.27465 / 1.738465 * 0.995)).paragraphs[0]
+    sentence = section_of(runs.make_facts(with_factor(1.27465 / 1.738465 * 0.995))).paragraphs[0]
     assert sentence == (
         "k7 at c4 costs less per token whatever the share of structured (not shown for each)."
     )
 
 
 def test_a_variant_may_cost_more_at_every_share() -> None:
-    sentence = section_of(with_factor(2.0)).paragraphs[0]
+    sentence = section_of(runs.make_facts(with_factor(2.0))).paragraphs[0]
     assert sentence == "k7 at c4 costs more per token whatever the share of structured."
 
 
 def test_a_class_that_loses_has_a_greatest_share() -> None:
     blocks = tuple(sorted(runs.make_run().blocks, key=lambda block: block.prompt_class))
     weights = {"open_ended": 0.5, "structured": 0.5}
-    sentence = section_of(runs.make_run(blocks=blocks, class_weights=weights)).paragraphs[0]
+    sentence = section_of(
+        runs.make_facts(runs.make_run(blocks=blocks, class_weights=weights))
+    ).paragraphs[0]
     assert "while at most 53% (50 to 58) of tokens are open_ended" in sentence
 
 
@@ -75,7 +77,7 @@ def points_of(plot: Plot) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("state", OF_SHARES)
 def test_plots_mark_the_judged_mix_and_break_even(state: str) -> None:
-    by_share, by_price = section_of(STATES[state]).plots
+    by_share, by_price = section_of(facts_of_state(state)).plots
     for plot, judged, count in ((by_share, 50.0, len(SHARES)), (by_price, 1.0, 3)):
         points = points_of(plot)
         assert points["o"][0][0] == judged
@@ -88,8 +90,8 @@ def test_a_chosen_mix_is_marked_on_the_curves() -> None:
     prices = {runs.BASELINE: 2.0, runs.VARIANT: 3.0}
     weights = {"structured": 3.0, "open_ended": 1.0}
     run = judged_anew(runs.make_run(), Choices(class_weights=weights, usd_per_hour=prices))
-    by_share, by_price = map(points_of, section_of(run).plots)
-    before, _ = map(points_of, section_of(runs.make_run()).plots)
+    by_share, by_price = map(points_of, section_of(runs.make_facts(run)).plots)
+    before, _ = map(points_of, section_of(runs.make_facts()).plots)
     assert by_share["o"][0][0] == pytest.approx(75.0)
     assert by_price["o"][0][0] == pytest.approx(1.5)
     # At every share a token costs 1.5 times as much as before; the y axis is the difference in per
@@ -99,10 +101,10 @@ def test_a_chosen_mix_is_marked_on_the_curves() -> None:
 
 @pytest.mark.parametrize("state", ["one server", "failed run"])
 def test_without_a_comparison_there_is_no_section(state: str) -> None:
-    sections = document_of(runs.make_facts(STATES[state])).sections
+    sections = document_of(facts_of_state(state)).sections
     assert TITLE not in [section.title for section in sections]
 
 
 def test_one_class_has_the_plot_of_prices_alone() -> None:
     run = runs.structured_run(4)
-    assert [plot.name for plot in section_of(run).plots] == ["cost-by-price"]
+    assert [plot.name for plot in section_of(runs.make_facts(run)).plots] == ["cost-by-price"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from draftworth.report.contents import document_of, handover_document
@@ -129,16 +130,19 @@ def test_plots_of_any_name_have_safe_file_names() -> None:
 
 def test_no_axis_label_overlaps_the_title(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Figure] = []
-    save = Figure.savefig
+    draw: Any = FigureCanvasAgg.draw
 
-    def saved(figure: Figure, *where: Any, **how: Any) -> None:
-        drawn.append(figure)
-        save(figure, *where, **how | {"dpi": 10})
+    def draw_small(canvas: FigureCanvasAgg) -> None:
+        drawn.append(canvas.figure)
+        canvas.figure.dpi = 10
+        draw(canvas)
 
-    monkeypatch.setattr(Figure, "savefig", saved)
-    for plot in document_of(runs.make_facts(runs.make_run())).plots:
-        render(replace(plot, title=" ".join(["finding"] * 30)))  # of five lines
+    with monkeypatch.context() as patched:
+        patched.setattr(FigureCanvasAgg, "draw", draw_small)
+        for plot in document_of(runs.make_facts(runs.make_run())).plots:
+            render(replace(plot, title=" ".join(["finding"] * 30)))  # of five lines
     for figure in drawn:
+        figure.dpi = 100
         figure.draw_without_rendering()
         title = present(figure._suptitle).get_window_extent()  # type: ignore[attr-defined]
         labels = [axes.yaxis.label.get_window_extent() for axes in figure.axes]
