@@ -16,8 +16,8 @@ from draftworth.records.findings import ClaimFinding, Finding
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report import judged_with, words
 from draftworth.report.attention import attention_of
+from draftworth.report.break_even_sentences import price_sentence, share_percent, share_words
 from draftworth.report.drawing import short
-from draftworth.report.other_mixes import price_sentence, share_percent, share_words
 from draftworth.report.percent import outwards
 from draftworth.report.search_sentences import course
 from draftworth.report.sentences import (

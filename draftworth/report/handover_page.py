@@ -16,8 +16,8 @@ from draftworth.records.load_shapes import Load
 from draftworth.records.results import Limits, RunResult
 from draftworth.records.servers import ServingFacts
 from draftworth.report import words
+from draftworth.report.break_even_sentences import break_even_sentences
 from draftworth.report.document import Section, Table, table
-from draftworth.report.other_mixes import break_even_sentences
 from draftworth.report.sentences import (
     by_class_sentences,
     headline,

@@ -19,7 +19,7 @@ from draftworth.records.results import AS_SHIPPED, RunResult
 from draftworth.records.search_result import SearchResult
 from draftworth.report import search_sentences, words
 from draftworth.report.attention import attention_of
-from draftworth.report.other_mixes import break_even_sentences
+from draftworth.report.break_even_sentences import break_even_sentences
 from draftworth.report.percent import changes, spoken_changes
 from draftworth.report.reason_sentences import reason_words
 from draftworth.report.search_sentences import named, search_answer
