@@ -14,9 +14,9 @@ from draftworth.analysis.ratios import log_cost_ratio, share_ratio
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.records.run_folder import Run
 
-# The shares of a class for which the cost ratio is computed: 0 to 1 in steps of 0.05. From one
-# share to the next, the cost ratio is nearly a straight line.
-SHARES = tuple(step / 20 for step in range(21))
+# The shares of a class for which the cost ratio is computed: 0 to 1 in steps of 0.1. From one share
+# to the next, the cost ratio is nearly a straight line.
+SHARES = tuple(step / 10 for step in range(11))
 
 
 @dataclass(frozen=True, kw_only=True)

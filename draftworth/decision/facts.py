@@ -49,8 +49,7 @@ class VariantFacts:
     accepted_at: for n = 1, 2, ..., the share of steps that accept drafted token n; empty: not
         known.
     break_even: the tokens per step that the variant needs; None: not known.
-    quantiles: quantiles over the requests, in seconds or tokens per step, by (metric, share of
-        requests below the quantile). If the share is None, the value is the mean.
+    blocks: the variant's blocks in the group.
     step_latencies_s: every time between two chunks of a request; empty if a step arrives in several
         chunks, or if the run keeps no chunk times.
     divergences: where greedy outputs differ from the baseline's.
@@ -65,7 +64,7 @@ class VariantFacts:
     acceptance: checks.AcceptanceCheck
     accepted_at: tuple[float, ...]
     break_even: checks.BreakEven | None
-    quantiles: dict[tuple[Metric, float | None], Estimate]
+    blocks: tuple[BlockResult, ...]
     step_latencies_s: tuple[float, ...]
     divergences: tuple[Divergence, ...]
 
@@ -79,6 +78,16 @@ class VariantFacts:
 
     def value(self, metric: Metric) -> float | None:
         return self.summary.value(metric)
+
+    @cached_property
+    def quantiles(self) -> dict[tuple[Metric, float | None], Estimate]:
+        """Quantiles over the requests, by (metric, share of requests below the quantile).
+
+        They are in seconds or in tokens per step. If the share is None, the value is the mean. Only
+        some pages show them, so they are computed when they are asked for.
+        """
+        requests = samples_of(self.blocks, self.summary.group, self.name)
+        return dict(_quantiles(requests, steps.step_counting(self.blocks)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,7 +309,7 @@ def _variant_facts(
         acceptance=acceptance,
         accepted_at=checks.acceptance_by_position(blocks),
         break_even=predicted,
-        quantiles=dict(_quantiles(samples_of(run.blocks, group, name), count)),
+        blocks=tuple(blocks),
         step_latencies_s=tuple(
             latency_s
             for r in records
