@@ -125,7 +125,11 @@ def _is_tagged(scope: Scope, entry: Entry) -> bool:
 
 
 def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a schedule in the default schedule group by its name, any other by its group."""
+    """Return whether an EventBridge schedule is the experiment's.
+
+    A schedule in the group `default`, which all experiments share, is recognised by its own name;
+    any other schedule by the tag or the name of its schedule group.
+    """
     name, group = entry["Name"], entry["GroupName"]
     if group == "default":
         return of_stack(scope.names.stack, name)
@@ -135,9 +139,9 @@ def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a capacity reservation that has not ended.
+    """Return whether a capacity reservation is the experiment's and has not ended.
 
-    It has the experiment's tag, or it is the one that the experiment file names.
+    It is the experiment's if it has the experiment's tag, or if the experiment file names it.
     """
     named = scope.experiment.spec.aws.capacity.reservation_id
     is_ours = _is_tagged(scope, entry) or entry["CapacityReservationId"] == named
@@ -145,9 +149,10 @@ def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a log group by its name, because services create log groups without tags.
+    """Return whether a log group is the experiment's, which only its name can show.
 
-    For a function's log group, the name may contain a cut name of the stack.
+    AWS services create log groups without tags. The name has the name of the cluster, or, if it is
+    the log group of a Lambda function, the name of the stack, of which the end may be cut off.
     """
     name = entry["logGroupName"]
     if not name.startswith(_FUNCTION_LOGS):
@@ -202,9 +207,10 @@ def _interface(_: Scope, entry: Entry, leftover: Leftover) -> Leftover:
 
 
 def _bucket(scope: Scope, entry: Entry, leftover: Leftover) -> Leftover:
-    """Add a bucket's size, its cost, and why it is kept.
+    """Return `leftover`, completed with the bucket's size, its cost, and why it is kept.
 
-    The size is the sum over a listing of its objects, because S3's own metric is a day late.
+    entry: the bucket as S3 lists it. The size is the sum over a listing of its objects, because
+    S3's own metric is a day late.
     """
     name = entry["Name"]
     leftover = replace(leftover, kept=_why_kept(scope, name))

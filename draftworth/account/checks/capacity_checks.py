@@ -143,7 +143,11 @@ def vcpu_quota(situation: Situation) -> CheckResult:
 
 
 def capacity_block(situation: Situation) -> CheckResult:
-    """Check the Capacity Block's instance type, zone, instance count, and start and end."""
+    """Check that the Capacity Block that the experiment names exists and fits the experiment.
+
+    Compared are its state, instance type, zone, number of instances, and start and end. The check
+    is skipped if the experiment names no block.
+    """
     capacity = situation.experiment.spec.aws.capacity
     if capacity.reservation_id is None:
         return skipped(f"aws.capacity is {capacity.kind}")
