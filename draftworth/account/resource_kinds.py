@@ -52,15 +52,16 @@ class Kind(strict_model.StrictModel):
         filters, one per call, instead of `asks`.
     ours: name in `OURS` of the function that recognises the experiment's entries.
     tags: the operation that reads a resource's tags (for `Scope.owns`), its argument, and the
-    entry's key with the argument's value. Without `ours` and `tags` every entry is recognised.
+        entry's key with the argument's value. Without `ours` and `tags` every listed resource
+        counts as the experiment's.
     id, name: what is printed of a resource; if `name` is empty, its tag `Name` is printed.
     remove: the command that removes a resource, or what to wait for.
     created: the entry's key with the time of creation.
     usd: the name of a price in `assumptions.yaml`.
     amount: the entry's key with the number by which the price is multiplied.
     amend: name in `AMEND` of the function that completes each `Leftover` of this kind.
-    covers: the ARN type (`service:type`) that need not be looked up in AWS's index of tags, which
-    still lists deleted resources for a while.
+    covers: the ARN type (`service:type`) of this kind. It need not be looked up in AWS's index of
+        tags, which still lists deleted resources for a while.
     """
 
     kind: str

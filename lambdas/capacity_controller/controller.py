@@ -116,10 +116,11 @@ class Controller:
         self.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
 
     def mail_at_most_every(self, seconds: float, notification: Notification) -> None:
-        """Send a mail at most once per hour or day, although it cannot be recorded as sent.
+        """Send a mail about once per hour or day, although it cannot be recorded as sent.
 
-        It is sent at the first heartbeat of each period. seconds: the length of a period: 3600,
-        which begins at each full hour, or 24 x 3600, which begins at midnight UTC.
+        It is sent only in the first HEARTBEAT_MINUTES of a period, in which one heartbeat falls.
+        seconds: the length of a period: 3600, which begins at each full hour, or 24 x 3600, which
+            begins at midnight UTC.
         """
         if self.clock() % seconds < HEARTBEAT_MINUTES * 60:
             self.publish(notification)

@@ -98,8 +98,9 @@ def _leave_replaced_group(
 
 
 def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now: float) -> State:
-    """Return the state with this plan deployed.
+    """Return the state after the deploy of a plan at the time `now`.
 
+    request: `Create` or `Update`, as CloudFormation calls the deploy.
     A Job that was deployed earlier keeps the time of its deploy, so that only a changed
     `deadline_minutes` moves its deadline, not a repeated request or a rollback. A stack that is
     created again gets a new deadline. The paid node time of an earlier Job is kept in every case.

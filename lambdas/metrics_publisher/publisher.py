@@ -110,6 +110,7 @@ class Publisher:
     def publish(self, source: ObjectCreated, *, deadline_unix_s: float) -> Publication:
         """Publish one file, unless an earlier delivery of its message has published it.
 
+        source: the file, as the message names it.
         After any error but UnusableError the next delivery can succeed.
         deadline_unix_s: when Lambda ends this invocation.
         """

@@ -123,7 +123,10 @@ def find(
 def _answers(
     regions: Sequence[Region], look: Callable[[Region], Market], ends: float
 ) -> dict[str, Market]:
-    """Return, by region, the answers that arrived before the monotonic clock reached `ends`."""
+    """Call `look` for all regions in parallel, and return the results by the region's name.
+
+    A region is missing if `look` has not returned before the monotonic clock reaches `ends`.
+    """
     answers: dict[str, Market] = {}
 
     def keep(region: Region) -> None:
