@@ -35,6 +35,7 @@ Entry = Mapping[str, Any]
 class StoredKey:
     """The objects in the artifacts bucket below the folder of one artifact key.
 
+    key: the artifact key, a hash of all that determines a compiled graph.
     manifest: the list of the compiled graph's files; None if it is missing or unreadable.
     problems: why the manifest is unreadable or does not fit the objects; empty if neither.
     """
@@ -59,9 +60,9 @@ class StoredKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Removal:
-    """Objects that can be deleted together, in this order.
+    """Objects of the artifacts bucket that are deleted together, in the order of `objects`.
 
-    what: the artifact key or the folder below which the objects are.
+    what: the artifact key or the folder below which the objects are. reason: why they can go.
     """
 
     what: str
@@ -74,7 +75,10 @@ class Removal:
 
 
 def read_store(s3: Any, bucket: str) -> tuple[dict[str, StoredKey], int]:
-    """Return the bucket's objects by artifact key, and the number of objects in no key's folder."""
+    """Return the bucket's objects by artifact key, and the number of all other objects.
+
+    The objects of an artifact key are those in the folder with that name.
+    """
     by_key: dict[str, list[Entry]] = {}
     strays = 0
     for entry in clients.listed(s3, "list_objects_v2", "Contents", Bucket=bucket):
@@ -114,12 +118,11 @@ def removals(
     """
     removals_so_far = []
     for key, entry in sorted(stored.items()):
-        # The manifest is deleted first, even an invalid one, because a starting server reads it.
+        # The manifest is deleted first, also an invalid one: a server that starts reads it to find
+        # the other objects.
         first, *further = sorted(
             entry.objects, key=lambda item: item["Key"] != graph_manifests.manifest_key(key)
         )
-        # The manifest is deleted first, also an invalid one: a server that starts reads it to find
-        # the other objects.
         has_manifest = first["Key"] == graph_manifests.manifest_key(key)
         if has_manifest and (key not in used or key in refused):
             reason = "no given experiment uses it" if key not in used else "it would be refused"
@@ -147,7 +150,11 @@ def _is_young(objects: Iterable[Entry], now: datetime) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Buckets:
-    """The names of a stack's buckets; `checkpoints` is None if `--bucket` was given."""
+    """The names of the buckets that hold the compiled graphs and the checkpoints of a stack.
+
+    checkpoints: None if `--bucket` names the bucket of the graphs: then it is not checked whether
+        the graphs were compiled for the commits of the checkpoints.
+    """
 
     region: str
     artifacts: str

@@ -59,7 +59,10 @@ def client(service: str, region: str = "") -> Any:
 
 @contextmanager
 def explained(doing: str, *, region: str = "") -> Iterator[None]:
-    """Turn botocore's errors in the `with` block into an AwsError that says "could not `doing`"."""
+    """Turn botocore's errors in the `with` block into an AwsError that says "could not `doing`".
+
+    region: the region that was called, for the error's text; empty: the text names no region.
+    """
     try:
         yield
     except (ClientError, BotoCoreError, ResponseParserError) as error:
@@ -90,7 +93,10 @@ def error_code(error: ClientError) -> str:
 
 
 def or_none(call: Callable[..., Any], *missing: str, **arguments: Any) -> Any:
-    """Return the result of `call`, or None if AWS's error code begins with one of `missing`."""
+    """Return the answer to a call to AWS, or None if the error code begins with one of `missing`.
+
+    call: a method of a boto3 client, which gets `arguments`. Its other errors are raised.
+    """
     try:
         return call(**arguments)
     except ClientError as error:
@@ -100,7 +106,11 @@ def or_none(call: Callable[..., Any], *missing: str, **arguments: Any) -> Any:
 
 
 def listed(client: Any, operation: str, result: str, **arguments: Any) -> Iterator[Any]:
-    """Yield the entries of all pages of a listing; `result`: the JMESPath of a page's entries."""
+    """Yield the entries of a listing, from all its pages.
+
+    operation: boto3's name of the listing, such as `list_objects_v2`. result: the JMESPath of the
+        entries in one page, such as `Contents`. arguments: the arguments of the operation.
+    """
     if client.can_paginate(operation):
         answers = client.get_paginator(operation).paginate(**arguments)
     else:
@@ -161,7 +171,8 @@ class Region:
     def ask(self, doing: str, service: str, operation: str, *missing: str, **arguments: Any) -> Any:
         """Return AWS's answer, or None if AWS's error code begins with one of `missing`.
 
-        It raises AwsError, which says "could not `doing`", if AWS answers with another error.
+        operation: boto3's name of the call to `service`, which gets `arguments`. If it fails with
+        another error, AwsError is raised, which says "could not `doing`".
         """
         with explained(doing, region=self._error_region):
             return or_none(getattr(self.client(service), operation), *missing, **arguments)

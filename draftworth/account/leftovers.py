@@ -97,10 +97,9 @@ def find(kind: Kind, scope: Scope) -> Iterator[Leftover]:
     seen = set[tuple[str, str]]()
     for entry in _entries(kind, scope):
         values = {**_values(scope), "aws": f"aws {kind.lists[0]} --region {scope.region}", **entry}
-        # EventBridge schedules in different schedule groups may have the same name, so the command
-        # that removes a resource is compared too.
         id_, remove = (text.format_map(values) for text in (kind.id, kind.remove))
-        # Schedules in different groups may have the same id; the command `remove` has the group.
+        # EventBridge schedules in different schedule groups may have the same id, so the command
+        # that removes a resource, which names the group, is compared too.
         if (id_, remove) in seen or not _is_ours(kind, scope, entry, id_):
             continue
         seen.add((id_, remove))
@@ -190,7 +189,10 @@ def find_in_tag_index(scope: Scope, *, covered_types: Set[str]) -> Iterator[Left
 
 
 def report_lines(report: Report, now: datetime) -> Iterator[str]:
-    """Yield the lines of the report."""
+    """Yield lines to print: the resources that should be gone, those that stay, and their cost.
+
+    now: the time from which the age of each resource is computed.
+    """
     yield ""
     yield f"should be gone: {len(report.unplanned) or 'nothing'}"
     yield from _table(report.unplanned, now)

@@ -140,7 +140,10 @@ def result_of(one: Check, situation: Situation) -> CheckResult:
 
 
 def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
-    """Yield the lines of a table of results, and a line with the number of each status."""
+    """Yield the lines of a table of results, and a line that counts the results of each status.
+
+    answers: the name and the result of each check. Skipped checks with one reason share a row.
+    """
     answers = list(answers)
     alike: dict[tuple[str, str, str], list[str]] = {}  # skipped checks with one reason share a row
     for name, one in answers:
@@ -158,7 +161,10 @@ def table_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
 
 
 def json_text(answers: Iterable[tuple[str, CheckResult]]) -> str:
-    """Return the results as a JSON document of schema `draftworth.preflight/1` (docs/json.md)."""
+    """Return the results as a JSON document of schema `draftworth.preflight/1` (docs/json.md).
+
+    answers: the name and the result of each check.
+    """
     checks = [
         {"name": name, "status": one.status, "found": one.observation, "next_step": one.next_step}
         for name, one in answers
@@ -168,7 +174,11 @@ def json_text(answers: Iterable[tuple[str, CheckResult]]) -> str:
 
 
 def paste_lines(answers: Iterable[tuple[str, CheckResult]]) -> Iterator[str]:
-    """Yield, as YAML, values that the checks found and that the experiment file can have."""
+    """Yield lines of YAML that can be copied into the experiment file: what the checks found there.
+
+    answers: the name and the result of each check. Without such values (`CheckResult.paste`), no
+        line is yielded.
+    """
     if paste := offers.merged(result.paste for _, result in answers):
         yield ""
         yield "# What a deploy should get today. In the experiment, later deploys get the same:"

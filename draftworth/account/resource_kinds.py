@@ -52,15 +52,16 @@ class Kind(strict_model.StrictModel):
         filters, one per call, instead of `asks`.
     ours: name in `OURS` of the function that recognises the experiment's entries.
     tags: the operation that reads a resource's tags (for `Scope.owns`), its argument, and the
-    entry's key with the argument's value. Without `ours` and `tags` every entry is recognised.
+        entry's key with the argument's value. Without `ours` and `tags` every listed resource
+        counts as the experiment's.
     id, name: what is printed of a resource; if `name` is empty, its tag `Name` is printed.
     remove: the command that removes a resource, or what to wait for.
     created: the entry's key with the time of creation.
     usd: the name of a price in `assumptions.yaml`.
     amount: the entry's key with the number by which the price is multiplied.
     amend: name in `AMEND` of the function that completes each `Leftover` of this kind.
-    covers: the ARN type (`service:type`) that need not be looked up in AWS's index of tags, which
-    still lists deleted resources for a while.
+    covers: the ARN type (`service:type`) of this kind. It need not be looked up in AWS's index of
+        tags, which still lists deleted resources for a while.
     """
 
     kind: str
@@ -125,7 +126,11 @@ def _is_tagged(scope: Scope, entry: Entry) -> bool:
 
 
 def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a schedule in the default schedule group by its name, any other by its group."""
+    """Return whether an EventBridge schedule is the experiment's.
+
+    A schedule in the group `default`, which all experiments share, is recognised by its own name;
+    any other schedule by the tag or the name of its schedule group.
+    """
     name, group = entry["Name"], entry["GroupName"]
     if group == "default":
         return of_stack(scope.names.stack, name)
@@ -135,9 +140,9 @@ def _schedule_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a capacity reservation that has not ended.
+    """Return whether a capacity reservation is the experiment's and has not ended.
 
-    It has the experiment's tag, or it is the one that the experiment file names.
+    It is the experiment's if it has the experiment's tag, or if the experiment file names it.
     """
     named = scope.experiment.spec.aws.capacity.reservation_id
     is_ours = _is_tagged(scope, entry) or entry["CapacityReservationId"] == named
@@ -145,9 +150,10 @@ def _reservation_is_ours(scope: Scope, entry: Entry) -> bool:
 
 
 def _log_group_is_ours(scope: Scope, entry: Entry) -> bool:
-    """Recognise a log group by its name, because services create log groups without tags.
+    """Return whether a log group is the experiment's, which only its name can show.
 
-    For a function's log group, the name may contain a cut name of the stack.
+    AWS services create log groups without tags. The name has the name of the cluster, or, if it is
+    the log group of a Lambda function, the name of the stack, of which the end may be cut off.
     """
     name = entry["logGroupName"]
     if not name.startswith(_FUNCTION_LOGS):
@@ -202,9 +208,10 @@ def _interface(_: Scope, entry: Entry, leftover: Leftover) -> Leftover:
 
 
 def _bucket(scope: Scope, entry: Entry, leftover: Leftover) -> Leftover:
-    """Add a bucket's size, its cost, and why it is kept.
+    """Return `leftover`, completed with the bucket's size, its cost, and why it is kept.
 
-    The size is the sum over a listing of its objects, because S3's own metric is a day late.
+    entry: the bucket as S3 lists it. The size is the sum over a listing of its objects, because
+    S3's own metric is a day late.
     """
     name = entry["Name"]
     leftover = replace(leftover, kept=_why_kept(scope, name))

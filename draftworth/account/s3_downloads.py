@@ -28,9 +28,10 @@ _LIMITS_BYTES = {
 
 
 def download_run(url: str, folder: Path) -> None:
-    """Download the run at `s3://BUCKET/PREFIX`: `run.json`, the files that it lists, `search.json`.
+    """Download a run's files from `s3://BUCKET/PREFIX` into `folder`.
 
-    A result file that `run.json` does not list is not downloaded: an empty file of its name is
+    These are `run.json`, the result files that it lists, and, if the run is of a search,
+    `search.json`. Of a result file that `run.json` does not list, only an empty file of its name is
     made, so that the report can mention it. Without `run.json`, no file is made.
     UserInputError is raised for a file above its size limit, AwsError if S3 cannot be read.
     """
@@ -72,9 +73,10 @@ def _sizes(s3: Any, bucket: str, start: str) -> Mapping[str, int]:
 
 
 def _listed_names(folder: Path) -> set[str]:
-    """Return the names of the files that `run.json` lists, and SEARCH_FILE.
+    """Return which files to download of the run whose `run.json` is in the folder.
 
-    The result is empty if `run.json` is invalid.
+    These are the files that `run.json` lists, and `search.json`, which only the run of a search
+    has. The result is empty if `run.json` is invalid.
     """
     try:
         stems = read_end(folder).blocks

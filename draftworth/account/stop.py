@@ -97,9 +97,10 @@ class Deployment:
         return f"s3://{self.bucket}/{deployment.STOP_KEY}"
 
     def ask(self, verb: str, operation: str, **arguments: bytes) -> Any:
-        """Call an S3 operation on the object at `stop_url`; None if the object does not exist.
+        """Call an S3 operation on the object at `stop_url`; return its answer.
 
-        verb: what the operation does, for the error message "could not VERB s3://...".
+        None: the object does not exist. verb: what the operation does, for the error message
+        "could not VERB s3://...". arguments: those besides bucket and key.
         """
         doing, of_object = (
             f"{verb} {self.stop_url}",

@@ -22,7 +22,7 @@ BUSY = {"ResourceInUseException", "InvalidRequestException"}
 
 
 def set_desired_size(plan: CapacityPlan, clients: Clients, size: int) -> None:
-    """Ask EKS for `size` nodes. EKS accepts no `maxSize` below 1."""
+    """Ask EKS for `size` nodes in the node group; 0 nodes keep a `maxSize` of 1, EKS's minimum."""
     clients.eks.update_nodegroup_config(
         clusterName=plan.cluster_name,
         nodegroupName=plan.nodegroup_name,

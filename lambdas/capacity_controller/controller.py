@@ -57,7 +57,11 @@ class NotZeroError(Exception):
 
 @dataclass(kw_only=True)
 class Controller:
-    """Keeps one node group at the desired size; `clock` gives Unix seconds."""
+    """Keeps one node group at the size that `transition` decides.
+
+    log: writes one entry into the function's log. clock: returns Unix seconds. sleep: waits for a
+        number of seconds.
+    """
 
     clients: Clients
     settings: Settings
@@ -112,10 +116,11 @@ class Controller:
         self.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
 
     def mail_at_most_every(self, seconds: float, notification: Notification) -> None:
-        """Send a mail at most once per hour or day, although it cannot be recorded as sent.
+        """Send a mail about once per hour or day, although it cannot be recorded as sent.
 
-        It is sent at the first heartbeat of each period. seconds: the length of a period: 3600,
-        which begins at each full hour, or 24 x 3600, which begins at midnight UTC.
+        It is sent only in the first HEARTBEAT_MINUTES of a period, in which one heartbeat falls.
+        seconds: the length of a period: 3600, which begins at each full hour, or 24 x 3600, which
+            begins at midnight UTC.
         """
         if self.clock() % seconds < HEARTBEAT_MINUTES * 60:
             self.publish(notification)
@@ -180,7 +185,10 @@ class Controller:
         return undisturbed
 
     def _check_not_from_the_future(self, stored: Stored[State], deployment: Deployment) -> None:
-        """Refuse a state whose times are in the future: its deadline would be too late."""
+        """Raise DocumentError if the state has times in the future: its deadline would be too late.
+
+        stored: the state as it was read. deployment: the state's current deployment.
+        """
         latest = max(deployment.deployed_at_unix_s, deployment.node_time.observed_at_unix_s)
         if latest > self.clock() + MAX_CLOCK_DIFFERENCE_SECONDS:
             raise DocumentError(
@@ -203,7 +211,11 @@ class Controller:
     def _report_nodes_not_seen(
         self, stored: Stored[State], deployment: Deployment, error: Exception
     ) -> None:
-        """Report, daily, that nodes may still run, but their node group cannot be read."""
+        """Send a daily mail that nodes may still run, but their node group cannot be read.
+
+        error: why it cannot be read. No mail is sent if zero nodes were decided and the last
+        observation showed that none was left. If the state cannot be written, the mail is hourly.
+        """
         state, now = stored.document, self.clock()
         last = state.last_decision
         at_zero = last and last.desired_size == 0 and not deployment.node_time.instances

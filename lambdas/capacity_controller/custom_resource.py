@@ -98,8 +98,9 @@ def _leave_replaced_group(
 
 
 def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now: float) -> State:
-    """Return the state with this plan deployed.
+    """Return the state after the deploy of a plan at the time `now`.
 
+    request: `Create` or `Update`, as CloudFormation calls the deploy.
     A Job that was deployed earlier keeps the time of its deploy, so that only a changed
     `deadline_minutes` moves its deadline, not a repeated request or a rollback. A stack that is
     created again gets a new deadline. The paid node time of an earlier Job is kept in every case.
@@ -137,7 +138,10 @@ def with_deployed(state: State, plan: CapacityPlan, request: RequestType, *, now
 
 
 def _plan(event: Mapping[str, Any]) -> CapacityPlan | None:
-    """Return the request's plan; None if there is none, or if it is invalid in a Delete request."""
+    """Return the capacity plan in CloudFormation's request, of which a Delete may have none.
+
+    An invalid plan counts as none in a Delete request; in others it raises DeploymentError.
+    """
     text = event["ResourceProperties"].get("Plan")
     try:
         return None if text is None else load_record(CapacityPlan, text)
@@ -150,7 +154,11 @@ def _plan(event: Mapping[str, Any]) -> CapacityPlan | None:
 def _update_state(
     controller: Controller, request_id: str, change: Callable[[State], State]
 ) -> None:
-    """Change the state once per request, however often CloudFormation delivers the request."""
+    """Write `change(state)` as the new state, once per request, however often it is delivered.
+
+    request_id: the id that CloudFormation gives the request; the state keeps the last ids.
+    It raises DeploymentError if other invocations changed the state at each attempt.
+    """
     for _ in range(MAX_ATTEMPTS):
         stored = controller.document.read()
         state = stored.document if stored else State(deployments={})
@@ -173,7 +181,13 @@ def _delete(
     function_arn: str,
     ends_unix_s: float,
 ) -> None:
-    """Ask for zero nodes; only nodes that remain are a reason to fail the stack's deletion."""
+    """Record that the experiment has ended, and scale its node groups to zero.
+
+    The node groups are those of `plan` and of the state's current deployment. An error before the
+    scaling is only logged. DeploymentError, with which the stack's deletion fails, is raised only
+    if a node group is not at size zero shortly before `ends_unix_s`, the end of the invocation.
+    plan: the plan in the Delete request; None: the request has no valid plan.
+    """
     plans = [] if plan is None else [plan]
     try:
         _update_state(controller, event["RequestId"], lambda state: replace(state, status="ended"))

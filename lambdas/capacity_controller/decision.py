@@ -83,6 +83,7 @@ class Decision:
     """The number of nodes that the node group must have, and why.
 
     desired_size: the number of nodes; None: the node group is left as it is.
+    text: the reason in words, for a person.
     last_lines: the end of the log of the server or canary that failed; empty for other reasons.
     """
 
@@ -95,7 +96,12 @@ class Decision:
 def decide(
     deployment: Deployment, status: Status, observation: Observation, *, now: float
 ) -> Decision:
-    """Decide the size that the node group must have now."""
+    """Decide how many nodes the node group must have at the time `now`, and why.
+
+    The first reason against nodes decides. Without such a reason, all nodes of the plan are
+    desired; but if a part of the observation failed, the node group stays as it is.
+    deployment: the plan, and what was paid so far. status: `ended`: the stack is being deleted.
+    """
     for decision in _reasons_against(deployment, status, observation, now):
         return _held(decision, observation, now)
     unknowns = [part.why for part in vars(observation).values() if isinstance(part, Unknown)]
@@ -200,7 +206,10 @@ def _failed(observation: Observation) -> Iterator[Decision]:
 
 
 def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterator[Decision]:
-    """Yield the decision for zero nodes, with the end of a server's log, if it was given up."""
+    """Yield the decision for zero nodes if a server was given up: it will not be started again.
+
+    The decision quotes the end of that server's log.
+    """
     if deployment.servers.gave_up:
         servers = observation.servers
         lines = () if isinstance(servers, Unknown) else servers.last_lines

@@ -61,7 +61,10 @@ def handle(
 
 
 def _reconcile(event: Mapping[str, Any], arn: str, controller: Controller) -> None:
-    """Reconcile; if the state is missing or unusable, apply the limits of the plan in the event."""
+    """Reconcile; if that fails or there is no state, apply the limits of the plan in the event.
+
+    arn: the ARN of this function. The error of a failed reconciliation is raised at the end.
+    """
     failure: Exception | None = None
     try:
         if controller.reconcile(trigger_of(event), function_arn=arn):

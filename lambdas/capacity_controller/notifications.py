@@ -191,7 +191,8 @@ def of_lost_state(
 ) -> Notification:
     """Return the mail that says that the controller's state is missing or cannot be read.
 
-    why: what is wrong with the state. end: the decision for zero nodes; None: the nodes stay.
+    plan: the plan in the event. why: what is wrong with the state.
+    end: the decision for zero nodes; None: the nodes stay.
     """
     modified = nodes.modified_at_unix_s
     text = TEXTS[Mail.STATE_LOST].format(
@@ -230,7 +231,11 @@ def _facts(deployment: Deployment, deadline: float) -> str:
 
 
 def _notification(plan: CapacityPlan, subject: str, lines: list[str], now: float) -> Notification:
-    """Return a mail. The id is a hash of text and time, so equal text is sent again later."""
+    """Return a mail whose subject begins with the experiment's name.
+
+    The mail's id is a hash of its text and of the time `now`. So the same text at a later time is
+    another mail, and is sent too.
+    """
     subject = f"draftworth {plan.experiment}: {subject}"[:MAX_SUBJECT_CHARACTERS]
     text = "\n".join(lines)
     identity = hashlib.sha256(f"{subject}{text}{now}".encode()).hexdigest()[:16]

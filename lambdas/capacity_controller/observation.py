@@ -50,8 +50,9 @@ def observe(
     since: float,
     nodes_alone: bool = False,
 ) -> Observation:
-    """Observe AWS; if `nodes_alone`, only the node group, which is enough once a limit is reached.
+    """Read from AWS all that `decide` needs to know, and return it.
 
+    nodes_alone: read only the node group, which is enough once the deadline or budget is reached.
     since: failed launches of nodes before this Unix time are ignored.
     """
     plan, deployed = deployment.plan, deployment.deployed_at_unix_s

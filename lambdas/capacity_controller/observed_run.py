@@ -72,7 +72,11 @@ def run_of(s3: S3Client, bucket: str, job_name: str) -> ObservedRun:
 
 
 def _verdict(s3: S3Client, bucket: str, folder: str) -> tuple[str, tuple[str, ...]]:
-    """Return a run's decision and its verdict's sentences; if these are not known, "" and why."""
+    """Return a run's decision, and the sentences of its verdict, the headline first.
+
+    folder: the run's folder in the bucket. If there is no valid verdict of this run, the decision
+    is empty, and the only sentence says why.
+    """
     # The run is over with or without a verdict, so no error here may keep nodes up.
     try:
         verdict = read_record(Verdict, s3, bucket, f"{folder}{VERDICT_FILE}")
@@ -88,7 +92,10 @@ def _verdict(s3: S3Client, bucket: str, folder: str) -> tuple[str, tuple[str, ..
 
 
 def quoted_answer(verdict: Verdict) -> tuple[str, tuple[str, ...]]:
-    """Return what a mail quotes of a verdict: the decision; the headline and further sentences."""
+    """Return what a mail quotes of a verdict: its decision, and its other sentences.
+
+    The first of these is the headline. At most `QUOTED_LINES` of the rest follow.
+    """
     sentences = (*(finding.sentence for finding in verdict.findings), *verdict.notes)
     quoted = tuple(one_line(sentence) for sentence in sentences[:QUOTED_LINES])
     if len(sentences) > QUOTED_LINES:

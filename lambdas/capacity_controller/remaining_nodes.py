@@ -23,7 +23,7 @@ ASK_AGAIN_SECONDS = 30 * 60
 
 @dataclass(frozen=True, kw_only=True)
 class Due:
-    """What is due because of instances that stay although zero nodes are desired.
+    """What the controller must do because instances stay although zero nodes are desired.
 
     remaining: the record of these instances for the next state; None: there are none.
     asks_again: whether EKS must be asked for zero nodes again. mails: mails to send.
@@ -43,11 +43,11 @@ def due(
     paid_seconds: float,
     now: float,
 ) -> Due:
-    """Return what is due after a decision.
+    """Return which mails and requests are due, because instances stay at zero desired nodes.
 
     before: the record of remaining instances in the previous state; None: there were none.
-    paid_seconds: the node time that was paid since the previous observation. If the instances
-    cannot be counted now, the number that was last seen is used.
+    paid_seconds: the node time that was paid since the previous observation, in node-seconds. If
+        the instances cannot be counted now, it counts the number that was last seen.
     """
     size = decision.desired_size
     if before is not None:
@@ -84,7 +84,12 @@ def _of_staying(before: Remaining, deployment: Deployment, nodes: NodeGroup, now
 def _of_foreign(
     before: Remaining | None, deployment: Deployment, decision: Decision, now: float
 ) -> Due:
-    """Return what is due for a node group that no longer has our tags, but had nodes of ours."""
+    """Return whether a mail is due because the node group has lost the plan's tags.
+
+    Without the tags its instances are not observed. The mail says so, if nodes of this deployment
+    existed there and should be gone. before: the record of remaining instances in the previous
+    state; None: there were none.
+    """
     should_be_gone = before is not None or any(limits_reached(deployment, now))
     if not should_be_gone or not deployment.node_time.instances:
         return Due(remaining=before)

@@ -40,7 +40,10 @@ class Models:
 
 
 def models_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Models:
-    """Observe the checkpoints; a staging given up before `since`, a Unix time, is ignored."""
+    """Read from the bucket whether the plan's checkpoints are staged and their tokenizers agree.
+
+    since: reports of a staging Job that gave up before this Unix time are ignored.
+    """
     try:
         markers = {
             model: _marker(ReadyModel, s3, bucket, model, checkpoints.ready_key)

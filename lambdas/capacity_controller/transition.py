@@ -37,7 +37,9 @@ class Transition:
     """The next state, and what the controller must do.
 
     state: the next state; equal to the previous state if nothing changed.
-    is_new: whether Job, size or reason differ from the last decision; never for reason `unknown`.
+    deployment: the current deployment of that state, with the node time paid until now.
+    is_new: whether `decision` has another Job, size or reason than the last decision; false for the
+        reason `unknown`.
     asks_again: whether EKS is asked for zero nodes again, because instances still exist.
     notifications: new notifications, which are in the state's outbox too.
     schedule_at_unix_s: the time for the deadline's schedule; None: there must be no schedule.
@@ -55,7 +57,10 @@ class Transition:
 def transition(
     state: State, deployment: Deployment, observation: Observation, *, now: float
 ) -> Transition:
-    """Return the transition that follows from an observation at the time `now`."""
+    """Return the next state, and what the controller must do, from what was observed at `now`.
+
+    state: the state that was read from S3. deployment: the current deployment of that state.
+    """
     last, nodes = state.last_decision, observation.nodes
     were_desired = (last.desired_size if last else None) or 0
     lost = _nodes_lost(deployment, nodes.instances, of=were_desired)

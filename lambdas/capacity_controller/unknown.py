@@ -11,7 +11,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown:
-    """A part of the observation that failed; nothing may be concluded from it."""
+    """A part of the observation that failed; nothing may be concluded from it.
+
+    why: the text of the error.
+    """
 
     why: str
 

@@ -93,7 +93,11 @@ def _mail_about_remaining(controller: Controller, plan: CapacityPlan, nodes: Nod
 def _end(
     controller: Controller, plan: CapacityPlan, nodes: NodeGroup, *, is_deadline: bool
 ) -> Decision | None:
-    """Return the decision that the nodes must go to zero; None if they stay."""
+    """Return the decision that the nodes must go to zero; None if they stay.
+
+    is_deadline: the event is of the deadline's schedule, which needs no observation. For other
+        events, all nodes count as paid since the node group's last change.
+    """
     if is_deadline:
         return Decision(desired_size=0, reason="deadline", text="their deadline has passed")
     now = controller.clock()
@@ -124,10 +128,11 @@ def _assumed_deployment(
 def _mail_once(
     controller: Controller, notification: controller_state.Notification, *, about: str
 ) -> None:
-    """Report a lost state, unless the object UNREADABLE_STATE_KEY says that it was reported.
+    """Send the mail about a lost state, unless the bucket records that it was sent.
 
-    about: the content of that object after the report: the ETag of a state that cannot be read;
-        `none` if there is no state.
+    The record is the object UNREADABLE_STATE_KEY with the content `about`. If it cannot be read or
+    written, the mail is sent once per hour.
+    about: the ETag of the state that cannot be read; `none` if there is no state.
     """
     s3, bucket = controller.clients.s3, controller.settings.results_bucket
     try:

@@ -61,14 +61,20 @@ class Plan:
 
 
 def plan_block(block: BlockResult) -> Plan:
-    """Plan the calls for a block; raise UnusableError if CloudWatch would refuse them."""
+    """Plan the PutMetricData calls that publish the measured values of a block.
+
+    It raises UnusableError if CloudWatch would refuse them.
+    """
     groups = _groups(block)
     dimensions = _dimensions(dimension_values(block))
     return _plan(_data(groups, dimensions), [minute for minute, _ in groups])
 
 
 def plan_verdict(verdict: Verdict, *, written_at_unix_s: float) -> Plan:
-    """Plan the calls for a verdict's cost ratios; the time of writing becomes their timestamp."""
+    """Plan the PutMetricData calls that publish the cost ratios in a verdict's findings.
+
+    written_at_unix_s: when the verdict was written; its minute is the timestamp of all values.
+    """
     minute = _minute(written_at_unix_s)
     findings = [*definitions.published_findings(verdict)]
     data = (

@@ -7,10 +7,12 @@ _REASONS = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text(enco
 
 
 class PublishError(Exception):
-    """A message's file was not published. reason: the key of the logged text in `reasons.toml`.
+    """The file that a message names was not published.
 
-    SQS delivers the message again; after `maxReceiveCount` tries it is a dead letter.
-    retry_helps: whether another delivery can succeed.
+    reason: the key of the error's text in `reasons.toml`. values: what fills the text's
+        placeholders.
+    retry_helps: whether another delivery can succeed. SQS delivers the message again in either
+        case; after `maxReceiveCount` tries it is a dead letter.
     """
 
     retry_helps = False

@@ -84,12 +84,12 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Publication:
-    """The result of one delivery of a file.
+    """What was published of a file at one delivery of its SQS message.
 
     calls: PutMetricData calls made by this delivery; 0 if the file was published already.
     already_done: calls that earlier deliveries had made.
     may_repeat_a_call: whether an earlier invocation died while it published the file.
-    words: a verdict's headline and sentences; empty for a block.
+    words: a verdict's decision and headline, then the sentences of its findings; empty for a block.
     """
 
     calls: int
@@ -110,6 +110,7 @@ class Publisher:
     def publish(self, source: ObjectCreated, *, deadline_unix_s: float) -> Publication:
         """Publish one file, unless an earlier delivery of its message has published it.
 
+        source: the file, as the message names it.
         After any error but UnusableError the next delivery can succeed.
         deadline_unix_s: when Lambda ends this invocation.
         """
@@ -219,9 +220,9 @@ def _plan(key: str, data: bytes, written_at_unix_s: float) -> Plan:
 
 
 def _load(kind: type[F], key: str, data: bytes) -> F:
-    """Parse a file, and refuse it if its content names another key than the one it has.
+    """Return the record in a file's bytes `data`; raise UnusableError if it is invalid or a copy.
 
-    Such a file is a copy, and its values would be counted twice.
+    A copy has another S3 key than its record, and its values would be counted twice.
     """
     try:
         record = load_record(kind, data)

@@ -104,7 +104,10 @@ class Store:
         return commit
 
     def staged(self, file: HubFile) -> checkpoints.StoredFile | None:
-        """Return the stored file if its size and hash are those that the hub lists; else None."""
+        """Return the bucket's copy of a file of the hub; None if it is missing or differs.
+
+        The copy's size and hash must be those that the hub lists.
+        """
         try:
             with self._failures_of("look for", file.path):
                 head = self.client.head_object(Bucket=self.bucket, Key=self._key(file.path))
@@ -179,7 +182,11 @@ class Store:
 
     @contextmanager
     def _failures_of(self, action: str, path: str) -> Iterator[None]:
-        """Turn boto3's error into MissingError if the object does not exist, else StoreError."""
+        """Turn boto3's errors in the `with` block into StoreError, or its subclass MissingError.
+
+        MissingError: the object does not exist. action: what the block does with the model's file
+        `path`, for the error's text "cannot ACTION".
+        """
         try:
             yield
         except (ClientError, BotoCoreError, Boto3Error) as error:

@@ -85,7 +85,10 @@ def served_files(
 
 
 def refuse_pickle(paths: Iterable[str], model: str) -> None:
-    """Raise UserInputError if any weights are Python pickles."""
+    """Raise UserInputError if any of a model's files is a Python pickle of weights.
+
+    paths: the paths of these files. model: the model's name in the error message.
+    """
     weights = [path for path in sorted(paths) if _suffix(path) in SERVED_WEIGHTS]
     pickled = [path for path in weights if _suffix(path) != PLAIN_WEIGHTS]
     if pickled:

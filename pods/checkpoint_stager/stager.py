@@ -58,6 +58,7 @@ class ScratchSpace:
 class Staging:
     """Copies one model from Hugging Face into the checkpoints bucket.
 
+    open_hub: makes the client of the hub. store: the model's folder in the bucket.
     parallel_files: how many files are copied at once. progress: writes a line to the log.
     allow_pickle: whether weights may be Python pickles, which can run code.
     """

@@ -42,8 +42,9 @@ class _Version(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeState:
-    """The state of the Neuron runtime. Each step writes it to the file: the next step may hang.
+    """The state of the Neuron runtime, as far as the steps of `main` know it.
 
+    Each step writes it to a file, because the next step may hang.
     missing: why the library was not found; empty: it was found. version: the runtime's version.
     unfit: why driver and runtime do not fit each other; empty: they fit, or a version is unknown.
     has_begun: whether `nrt_init` was called. status: its return value; None: it has not returned.

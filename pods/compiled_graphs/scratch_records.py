@@ -125,7 +125,7 @@ class WholeMark:
 
 
 def write_record(scratch: Path, record: StartRecord) -> None:
-    """Replace `start.json` atomically."""
+    """Write the current start's record into `start.json`, which is replaced atomically."""
     write_file(scratch / RECORD_NAME, dump_record(record))
 
 
@@ -135,7 +135,10 @@ def read_record(scratch: Path) -> StartRecord | None:
 
 
 def mark_whole(scratch: Path, record: StartRecord) -> None:
-    """Record that the compiled graphs of this start are complete, and the size of each file."""
+    """Write into `compiled-whole.json` that the graphs that this start compiled are complete.
+
+    The size of each file is written too, so that `is_whole` can notice a change.
+    """
     sizes = {name: path.stat().st_size for name, path in compiled_files(Path(record.graphs))}
     mark = WholeMark(start_id=record.start_id, sizes=sizes)
     write_file(scratch / MARK_NAME, dump_record(mark))

@@ -157,7 +157,11 @@ class ServerProcess:
             self.signal(signal.SIGKILL)
 
     def _pass_on(self, reading: int) -> None:
-        """Copy the command's output to the `LogTail` and to stdout; go on if stdout fails."""
+        """Copy the command's output to the `LogTail` and to stdout, until the output ends.
+
+        An error of stdout is ignored: if nobody read the pipe, the command would wait when it is
+        full. reading: the file descriptor from which the pipe is read.
+        """
         while data := os.read(reading, _PIECE_BYTES):
             self._tail.feed(data)
             with suppress(OSError):

@@ -70,8 +70,9 @@ class Uploader:
     transfer: TransferConfig | None = None
 
     def upload(self, record: StartRecord) -> str:
-        """Upload the graphs if the bucket lacks them, and return a sentence for the log.
+        """Upload the graphs of a start unless the bucket has some with their artifact key.
 
+        Return a sentence for the log that says whose graphs the bucket has now.
         The next call may succeed after any error except NothingToUploadError.
         """
         if settled := self._settle(record):

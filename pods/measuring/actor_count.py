@@ -5,8 +5,9 @@ from draftworth.records.load_shapes import MAX_LLMPERF_IN_FLIGHT
 
 
 def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
-    """Return the number of actors: the most requests that a run may have in flight, at any load.
+    """Return the number of Ray actors: the most requests that the run may have in flight at once.
 
+    Each actor sends one request at a time.
     A Poisson load can, but rarely does, have a whole block in flight, so on one machine it gets at
     most `MAX_LLMPERF_IN_FLIGHT` actors. The engine reports how many requests waited for an actor.
     ray_address: the address of a Ray cluster; None: the actors are on this machine.

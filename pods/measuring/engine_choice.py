@@ -20,8 +20,9 @@ from pods.measuring.ray_engine import why_not_llmperf
 def open_engine(
     ray_address: str | None, spec: RunSpec, progress: Progress
 ) -> Iterator[tuple[LoadEngine, str]]:
-    """Yield the engine of a run, and the scheduling class of the threads that send requests.
+    """Yield the engine that sends a run's requests, and the scheduling class of its threads.
 
+    The class is Linux's, in words, such as `ordinary` with the reason why it is not real-time.
     It raises UserInputError if the engine that the experiment names cannot be used on this machine.
     ray_address: the address of a Ray cluster; None: Ray is started in this pod.
     """

@@ -124,8 +124,8 @@ class KubernetesServers:
 
     names: the names of all servers of the run.
     stopped_poll_seconds: the time between two looks at a stopped Deployment's number of pods.
-    stopped_within_seconds: the longest wait until a stopped Deployment has no pods. That takes
-        seconds, because a pod that has begun to terminate is not counted.
+    stopped_within_seconds: the longest wait until a stopped Deployment has no pods. Usually that
+        takes only seconds, because a pod that has begun to terminate is not counted.
     """
 
     api: KubernetesApi
@@ -182,10 +182,11 @@ def servers_of(
 
 
 async def run_deployed_servers(servers: Servers, spec: RunSpec, log: Callable[[str], None]) -> None:
-    """Start the servers that a new deployment would start, and stop all others.
+    """Start the servers with which the run began, and stop all others.
 
-    The next Job expects these servers at its start. A failure is only logged, because the run is
-    over.
+    A deploy starts the same servers, so the next Job finds those that it expects. A failure is only
+    logged, because the run is over.
+    servers: starts and stops the servers. spec: the run, whose first stage names these servers.
     """
     try:
         await servers.run_only(first_stage(spec).running, restart=False)

@@ -61,7 +61,7 @@ class MeasuringClient(LLMClient):  # type: ignore[misc]  # llmperf has no types
         self._measuring: dict[str, asyncio.Task[Measured]] = {}
 
     def scheduling(self) -> str:
-        """Set and return the scheduling class of the thread that measures.
+        """Ask Linux for real-time scheduling of the thread that measures; return what it got.
 
         An answer to this call also shows that the actor is ready.
         """

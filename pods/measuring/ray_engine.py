@@ -97,6 +97,7 @@ class RayEngine:
         """Send a batch of requests under a load, and return when every actor is idle again.
 
         It raises ValueError if the load has more requests in flight than there are actors.
+        seed: the seed of random arrival times.
         """
         in_flight = load.in_flight or 1
         if in_flight > self._count:
@@ -152,7 +153,11 @@ def failed_request(request: Planned, started_at_unix_s: float, code: int, messag
 def why_not_llmperf(
     spec: RunSpec, ray_address: str | None, *, find: Callable[[str], object] = find_spec
 ) -> str:
-    """Return why this machine cannot run llmperf for the run; an empty text if it can."""
+    """Return why this machine cannot run llmperf for the run; an empty text if it can.
+
+    ray_address: the address of a Ray cluster; None: all actors are on this machine, which limits
+        their number. find: returns None for the name of a module that is not installed.
+    """
     missing = [name for name in _NEEDED_MODULES if find(name) is None]
     if missing:
         return f"not installed: {', '.join(missing)}"

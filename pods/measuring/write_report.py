@@ -28,7 +28,11 @@ MAX_TRANSCRIPT_BYTES = 48 * MIB
 
 
 def add_report(store: Store, run_id: str, log: Progress) -> None:
-    """Write the report if it is missing and blocks were measured; a failure is only logged."""
+    """Write the report of a run that is over, and log any failure instead of raising it.
+
+    Nothing is written if the store has the report, or if no block was measured.
+    store: has the run's files, and gets the report.
+    """
     try:
         names = {name.removeprefix(f"{run_id}/") for name in store.names(run_id)}
         if f"{REPORT_FOLDER}/{REPORT_PAGE}" in names:
@@ -42,7 +46,10 @@ def add_report(store: Store, run_id: str, log: Progress) -> None:
 
 
 def _render(store: Store, run_id: str, names: Iterable[str], folder: Path, log: Progress) -> bool:
-    """Write the report into a folder, from a copy of the run; False if no block was measured."""
+    """Copy the run into an empty folder, and write its report there; False: no block was measured.
+
+    names: the names of the files that the store has of the run, such as `run.json`.
+    """
     (folder / BLOCKS_FOLDER).mkdir()
     copy = partial(_copy, store, run_id, folder)
     copy(RUN_FILE)
@@ -82,7 +89,11 @@ def _copy(store: Store, run_id: str, folder: Path, name: str) -> None:
 
 
 def _upload(store: Store, run_id: str, names: Iterable[str], folder: Path) -> None:
-    """Write the missing files to the store, the HTML page last: if the page exists, all exist."""
+    """Write the report's files to the store, the HTML page last: if the page exists, all exist.
+
+    names: the names of the files that the store has of the run; these are not written again.
+    folder: the folder with the report's files.
+    """
     files = {f"{REPORT_FOLDER}/{file.name}": file for file in folder.iterdir()}
     page = files.pop(f"{REPORT_FOLDER}/{REPORT_PAGE}")
     for name in sorted(files.keys() - {*names}):

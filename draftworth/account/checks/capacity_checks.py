@@ -18,6 +18,7 @@ from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
 class VcpuQuota:
     """A quota of Service Quotas: vCPUs of all instance types that match the pattern `family`.
 
+    code, name: the quota's code and name in Service Quotas.
     spot: whether Spot Instances count against it; if not, On-Demand Instances do.
     """
 
@@ -48,7 +49,10 @@ STANDARD = VcpuQuota(
 
 
 def room(situation: Situation, quota: VcpuQuota, need: int) -> CheckResult:
-    """Check that the quota allows `need` vCPUs in addition to those in use."""
+    """Check that the quota allows `need` vCPUs in addition to those in use.
+
+    If it is too small, the check fails; if the vCPUs in use cannot be counted, it warns.
+    """
     limit = limit_vcpus(situation.here, quota)
     if limit < need:
         raise_it = _raise_quota(situation, quota, need)
@@ -121,7 +125,7 @@ def zone_offering(situation: Situation) -> CheckResult:
 
 
 def zones_that_offer(region: Region, kind: str) -> list[str]:
-    """Return the zones of the region that offer an instance type, sorted."""
+    """Return the zones of the region that offer the instance type `kind`, sorted by name."""
     offered_in = region.list_all(
         f"list the zones that offer {kind}",
         "ec2",
@@ -143,7 +147,11 @@ def vcpu_quota(situation: Situation) -> CheckResult:
 
 
 def capacity_block(situation: Situation) -> CheckResult:
-    """Check the Capacity Block's instance type, zone, instance count, and start and end."""
+    """Check that the Capacity Block that the experiment names exists and fits the experiment.
+
+    Compared are its state, instance type, zone, number of instances, and start and end. The check
+    is skipped if the experiment names no block.
+    """
     capacity = situation.experiment.spec.aws.capacity
     if capacity.reservation_id is None:
         return skipped(f"aws.capacity is {capacity.kind}")

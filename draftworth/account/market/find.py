@@ -32,7 +32,7 @@ _HEADINGS = ("", "USD in all\nbest", "\nworst", "\nbought", "\nzone", "USD/h\na 
 
 
 class Unknown(NamedTuple):
-    """A question that a region did not answer, and the reason."""
+    """A question that AWS did not answer about a region (`what`), and the reason."""
 
     region: str
     what: str
@@ -100,7 +100,7 @@ def find(
     *,
     seconds: float = SECONDS,
 ) -> Market:
-    """Ask all `regions` in parallel what they offer for `need`.
+    """Ask all `regions` in parallel what they offer for `need`, and return their answers as one.
 
     price_list: the region that is asked for the on-demand prices of all regions.
     seconds: regions that have not answered by then are in `Market.unknown`.
@@ -123,7 +123,10 @@ def find(
 def _answers(
     regions: Sequence[Region], look: Callable[[Region], Market], ends: float
 ) -> dict[str, Market]:
-    """Return, by region, the answers that arrived before the monotonic clock reached `ends`."""
+    """Call `look` for all regions in parallel, and return the results by the region's name.
+
+    A region is missing if `look` has not returned before the monotonic clock reaches `ends`.
+    """
     answers: dict[str, Market] = {}
 
     def keep(region: Region) -> None:

@@ -221,8 +221,9 @@ def block_offerings(region: Region, need: Need, now: datetime) -> list[Mapping[s
 
 
 def block_offer(offering: Mapping[str, Any], region: str, need: Need, now: datetime) -> Offer:
-    """Return EC2's offering of a Capacity Block as an `Offer`.
+    """Return one of `block_offerings`, which is on sale in `region`, as an `Offer`.
 
+    need: the nodes and the hours of the run, from which the used part of the block is computed.
     LookupError, TypeError, ValueError or AwsError is raised if the offering cannot be read.
     """
     start, end, fee = offering["StartDate"], offering["EndDate"], usd(offering["UpfrontFee"])
