@@ -123,7 +123,8 @@ def table(clients: Sequence[str], spec: TimelineSpec, streams: int, requests: in
     """Return a table in Markdown of how wrong each client's figures are.
 
     Each client (a key in `fidelity.toml`) sends `requests` requests, `streams` of them at the same
-    time, to a server that sends tokens at the times in `spec`. A client that failed has the reason in place of its figures.
+    time, to a server that sends tokens at the times in `spec`. A client that failed has the
+    reason in place of its figures.
     """
     lines = [["client", *COLUMNS], ["---"] * (len(COLUMNS) + 1)]
     for client in clients:

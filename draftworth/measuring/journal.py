@@ -32,10 +32,9 @@ from draftworth.records.servers import SelfTest
 JOURNAL_SCHEMA = "draftworth.journal/2"
 JOURNAL_FOLDER = "journal"
 
-# started: the pod began. waited: it waited for servers, or for their answer
-# to a first prompt (a gate). measured: it sent blocks
-# that count. lost: blocks whose servers were lost. ended: the pod was terminated before the run was
-# over.
+# started: the pod began. waited: it waited for servers, or for their answer to a first prompt (a
+# gate). measured: it sent blocks that count. lost: blocks whose servers were lost. ended: the pod
+# was terminated before the run was over.
 EntryKind = Literal["started", "waited", "measured", "lost", "ended"]
 
 UNRECORDED_END = (
