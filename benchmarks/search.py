@@ -108,7 +108,7 @@ class Kind:
     drafts: the number of drafts. reads_text: whether they are draft models, which can predict a
         given text, and not draft heads, which need the target model's hidden states.
     prior: the lowest and the highest cost that a drafted token adds to a step, as the search
-        assumes before it measures.
+        assumes before it measures; the unit is the cost of a step without a draft.
     share: the target is to measure at most this share of all candidates, on average.
     has_forecast: whether there are estimates of accepted tokens before the search. Without them a
         draft model, like a head, is judged only by the tokens per step of its measured windows.

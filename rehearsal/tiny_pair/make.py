@@ -112,6 +112,7 @@ def batches(
 
     pools: the rows of each kind of example. stage: its `mix` has the probability of each kind, and
         its `batch` is the number of rows of a batch.
+    padding: the token id with which shorter rows are filled up.
     """
     names = list(pools)
     shares = [stage["mix"][name] for name in names]
