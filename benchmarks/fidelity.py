@@ -41,8 +41,10 @@ TIMEOUT_SECONDS = 180.0  # for all requests of one client in one table
 
 
 def tried(client: str, spec: TimelineSpec, streams: int, requests: int) -> Trial:
-    """Run a client against a server that sends tokens at known times, as `spec` says.
+    """Run a client against a server that sends tokens at known times; return what both recorded.
 
+    client: its key in `fidelity.toml`. spec: how many tokens the server sends, and when.
+    streams: number of requests in flight at the same time. requests: number of all requests.
     DraftworthError: the client failed or cannot run.
     """
     about = CLIENTS[client]
@@ -120,7 +122,9 @@ COLUMNS = {
 def table(clients: Sequence[str], spec: TimelineSpec, streams: int, requests: int) -> str:
     """Return a table in Markdown of how wrong each client's figures are.
 
-    A client that failed has the reason in place of its figures.
+    Each client (a key in `fidelity.toml`) sends `requests` requests, `streams` of them at the same
+    time, to a server that sends tokens at the times in `spec`. A client that failed has the
+    reason in place of its figures.
     """
     lines = [["client", *COLUMNS], ["---"] * (len(COLUMNS) + 1)]
     for client in clients:

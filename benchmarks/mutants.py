@@ -74,6 +74,7 @@ def _mutants_of(file: str, tests: Sequence[str], clone: Path, scratch: Path) -> 
 def _thin_out(session: Path, sample: int) -> tuple[int, int]:
     """Delete all but a sample of the mutants in cosmic-ray's database.
 
+    session: the database's file. sample: how many mutants to keep.
     Return the number of mutants before, and the number of those that are kept.
     """
     with sqlite3.connect(session) as database:

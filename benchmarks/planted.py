@@ -49,8 +49,8 @@ class Cell:
     name: the special property of this cell, in words.
     unseen: why a run of ordinary size cannot show this property; empty if it can.
     cost_ratio: the variant's cost divided by the baseline's, averaged over prompts.
-    gains: (factor, probability): each prompt's cost ratio is proportional to one of these factors;
-        empty: the cost ratios are log-normal.
+    gains: pairs (factor, probability): each prompt's cost ratio is proportional to one of these
+        factors, drawn with these probabilities; empty: the cost ratios are log-normal.
     cases, prompts: the number of cases, and of prompts in each case.
     spread: standard deviation of the logarithm of the prompts' cost ratios.
     drift: relative change of cost from a run's first block to its last one.
@@ -71,8 +71,8 @@ class Cell:
     block_error: standard deviation of the logarithm of a block's random factor on cost.
     stalls: (share of the variant's requests that stall, factor on their time).
     slow_starts: (share of the variant's starts that are slow, factor on their cost).
-    ttft_ratios: (factor, probability): a prompt's TTFT ratio is proportional to one of these
-        factors; their geometric mean is at the margin, 1 + `TTFT_MARGIN`.
+    ttft_ratios: pairs (factor, probability): a prompt's TTFT ratio is proportional to one of these
+        factors; the geometric mean of the TTFT ratios is at the margin, 1 + `TTFT_MARGIN`.
     in_flight: number of requests that a server decodes together (`shared_server`). A prefill
         takes the same time for variant and baseline; `cost_ratio` includes prefills and decoding.
     period: number of blocks after which a disturbance of cost repeats; 0: no disturbance. It gives
@@ -250,10 +250,10 @@ def _start(cell: Cell, generator: random.Random) -> float:
 
 
 def _rare(event: tuple[float, float], generator: random.Random) -> float:
-    """Return a random factor whose mean is 1.
+    """Return a random factor on cost or time, which a rare event makes larger; its mean is 1.
 
-    event: (share, times): in this share of all calls, the factor is `times` times as large as in
-        the others.
+    event: (share, times): with the probability `share`, a request stalls or a server's start is
+        slow, and the factor is `times` times as large as otherwise.
     """
     share, times = event
     if not share:

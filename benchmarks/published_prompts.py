@@ -18,7 +18,10 @@ PUBLISHED = Path(__file__).parents[1] / "prompts" / "published"
 
 
 def prompt_files(description: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each file's path below `prompts/published`, and its text."""
+    """Yield each prompt file's path below `prompts/published`, and its text.
+
+    description: the content of `description.toml` (`read_description`).
+    """
     for case, phrase in description["phrases"].items():
         yield f"phrases/{case}.jsonl", _line(f"{case}-01", _prompt(description, [phrase]))
     draw = random.Random(description["seed"])  # noqa: S311 (the same files each time)
@@ -31,10 +34,12 @@ def prompt_files(description: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _prompt(description: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the instruction, followed by lines until the prompt has `prompt_tokens` tokens.
+    """Return a prompt: the instruction, followed by lines until it has `prompt_tokens` tokens.
 
-    If there are too few lines, they are repeated. If N tokens are left for the last line, it is cut
-    to N characters, as llmperf cuts it.
+    description: the content of `description.toml`, with the instruction and the numbers of tokens.
+    lines: each has a `text` and its number of `tokens`. If there are too few lines, they are
+        repeated. If N tokens are left for the last line, it is cut to N characters, as llmperf
+        cuts it.
     """
     prompt: str = description["instruction"]
     left = description["prompt_tokens"] - description["instruction_tokens"]

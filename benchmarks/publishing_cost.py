@@ -131,7 +131,10 @@ def publish(requests: int, seconds_per_request: float) -> tuple[float, float, fl
 
 
 def main() -> int:
-    """Measure each given time between requests in its own process; return 1 for too many calls."""
+    """Publish a result file for each given time between requests, each in its own process.
+
+    Return 1 if a file took more than `TARGET_CALLS` CloudWatch calls, else 0.
+    """
     parser = argparse.ArgumentParser(description="the publisher on a large result file")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--seconds-per-request", type=float, nargs="+", default=[0.1, 2, 10])

@@ -73,6 +73,7 @@ class Text:
 class Device:
     """A simulated device, as the parts of a decoding step's cost on it.
 
+    Their unit is the cost of a step without a draft.
     fixed: added to each step with a draft. per_drafted, per_checked: added for each drafted or
         checked token.
     jump: added once for each number in `jump_at` that is less than the number of tokens for which
@@ -107,7 +108,7 @@ class Kind:
     drafts: the number of drafts. reads_text: whether they are draft models, which can predict a
         given text, and not draft heads, which need the target model's hidden states.
     prior: the lowest and the highest cost that a drafted token adds to a step, as the search
-        assumes before it measures.
+        assumes before it measures; the unit is the cost of a step without a draft.
     share: the target is to measure at most this share of all candidates, on average.
     has_forecast: whether there are estimates of accepted tokens before the search. Without them a
         draft model, like a head, is judged only by the tokens per step of its measured windows.
@@ -145,7 +146,9 @@ BASELINE = {n: ClassTimes(weight=w, first_s=0.003, decoding_s=0.045) for n, w in
 class Scenario:
     """The settings of simulated searches in which each candidate's true cost is known.
 
-    unchecked: how many drafted tokens of a step are not checked.
+    kind: what drafts there are, and what is known of them. text: how well they predict the outputs.
+    device: what the steps cost.
+    unchecked: how many drafted tokens of a step the target model does not check.
     """
 
     kind: Kind
@@ -285,8 +288,9 @@ def _cost(step_cost: float, draft: "Draft", checked: int) -> float:
 
 
 def _measured(truth: float, prompts: int, rng: random.Random) -> MeasuredCandidate:
-    """Return a simulated measurement: the true cost with a random error.
+    """Return a simulated measurement of a candidate: its true cost with a random error.
 
+    truth: the true cost. prompts: number of prompts in each prompt class.
     The measurement states its own standard deviation, estimated from simulated requests. Half of
     the error's variance is between blocks, half between requests.
     """
@@ -329,7 +333,8 @@ def _yields(
 def _luck(text: Text, right: float, rng: random.Random) -> Iterator[float]:
     """Yield, for each position of an output, the probability that a draft predicts its token.
 
-    The probability is higher than `right` in some stretches of text, and lower in the others.
+    right: the mean probability. Unless `text.lasting` is 0, the probability is higher in some
+        stretches of the output and lower in the others.
     """
     spread = min(right, 1 - right) * (0.8 if text.lasting else 0.0)
     state = rng.choice((-1, 1))
@@ -378,9 +383,10 @@ class Draft:
 
 
 def _draft_model(text: Text, prompts: int, rng: random.Random) -> Draft:
-    """Return a random draft model.
+    """Return a random draft model, with its hits in `prompts` outputs of each prompt class.
 
-    Whether it predicts a token right (a hit) does not depend on where the step started.
+    A hit is a token that it predicts right, which does not depend on where the step started. Its
+    forecast takes a few hits for misses, and a few misses for hits.
     """
 
     def of_prompt(right: float) -> float:
@@ -417,6 +423,7 @@ def _runs(hits: Mapping[str, Sequence[Sequence[bool]]]) -> Accepted:
 def _head(text: Text, prompts: int, decay: float, rng: random.Random) -> Draft:
     """Return a random draft head, which is right less often with each further token of a step.
 
+    prompts: number of outputs in each prompt class.
     decay: factor on the probability of a right token for each token drafted before in the step.
     """
     factors = [decay**depth for depth in range(FIRST_WINDOW + WINDOWS)]
@@ -442,6 +449,7 @@ def _drawn(
 ) -> Draft:
     """Return a random draft for a text; equal arguments always give an equal draft.
 
+    draft: the draft's name; `draft0` predicts more tokens rightly than all others.
     run: number of the simulated search. reads_text: whether the draft is a model, not a head.
     prompts: number of prompts in each class. decay: factor on a head's acceptance for each further
         token of a step.

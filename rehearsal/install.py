@@ -97,7 +97,10 @@ def _stamp_text(venv_dir: Path, pins: EnginePins) -> str:
 
 @contextmanager
 def lock(venv_dir: Path) -> Iterator[None]:
-    """Let one process at a time change a folder; raise UserInputError if it cannot be locked."""
+    """Lock a folder during the `with` block, so that only one process at a time changes it.
+
+    UserInputError is raised if it cannot be locked.
+    """
     # The lock file is not in the environment, which is removed while the lock is held, and not in a
     # temporary folder, where other users could create another file with its name.
     resolved = venv_dir.resolve()

@@ -22,7 +22,7 @@ from draftworth.records.transcripts import Transcripts
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """The result of one check of a variant: how many of its requests have passed (`right`).
+    """The result of one check of a variant: `right` of its `requests` checked requests passed.
 
     what: what a request must have to pass, in words.
     """
@@ -44,9 +44,10 @@ class Check:
 def checks_of(
     experiment: ResolvedLocal, run: Run, transcripts: Transcripts, reader: Reader
 ) -> Iterator[Check]:
-    """Yield two checks of each variant with speculation.
+    """Yield the results of two checks of each variant with speculation.
 
-    The first compares its token ids with the baseline's, the second its steps with the prediction.
+    The first compares its outputs' token ids with the baseline's, the second the tokens of its
+    steps with the predicted ones.
 
     reader: runs the drafts on the baseline's outputs, which predicts the steps.
     Raise DraftworthError if the run has no outputs of the baseline, or a draft cannot run on them.

@@ -123,7 +123,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Rehearsal:
-    """One rehearsal. readings: a folder that caches what the drafts predict for outputs."""
+    """One rehearsal of an experiment, with its command-line arguments and its folders.
+
+    folder: writes the run's files on this machine.
+    readings: a folder that keeps the models' readings (how well each predicts the outputs), so that
+        no model runs over the same outputs twice.
+    run_progress: prints lines and the progress of the run.
+    """
 
     arguments: argparse.Namespace
     experiment: ResolvedLocal

@@ -34,7 +34,7 @@ class Sent:
 
     measured: records and transcripts of its measured requests.
     lost: why the server was lost during the block; empty if the server still runs.
-    start: what the server's metrics say of its last start; None if it has no such metrics.
+    start: how long the server's last start took, by its metrics; None if it has no such metrics.
     """
 
     block: BlockResult
@@ -45,7 +45,10 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseRound:
-    """The blocks of one case in one round: one for each variant that the round's stage measures."""
+    """One case in one round, in which each measured variant gets one block of the case's requests.
+
+    turn: the round, with its load and the variants that are measured.
+    """
 
     case: Case
     turn: Round
@@ -98,6 +101,7 @@ MAX_LOSSES_PER_BLOCK = 3
 class Measurer:
     """Starts the servers of a stage, sends the requests of its blocks and writes their files.
 
+    A stage is a part of a run during which the same servers run.
     earlier: the blocks that earlier pods measured; they are used unchanged.
     numbers: yields the numbers of new blocks: the next numbers that no file has yet.
     blocks: all blocks measured so far, in the order of measuring.
@@ -122,10 +126,11 @@ class Measurer:
     doing: str = ""
 
     async def measure(self, turn: Round) -> None:
-        """Measure each case of the round's prompt classes on each variant (`Stage.measured`).
+        """Measure each case of the round's prompt classes on each variant that gets requests.
 
-        With `spec.parallel`, all variants get a case's requests at the same time. Without it, one
-        follows another in the random order of `Round.order`.
+        These variants are in `turn.stage.measured`. With `spec.parallel`, all of them get a case's
+        requests at the same time. Without it, one follows another in the random order of
+        `Round.order`.
         """
         for case in self.spec.cases:
             if case.prompt_class not in turn.classes:
@@ -165,7 +170,8 @@ class Measurer:
     async def _measure_together(self, case_round: CaseRound, endpoints: Sequence[Endpoint]) -> None:
         """Send a case's requests to all `endpoints` at the same time; again if a server is lost.
 
-        If earlier pods have measured all these blocks, use their blocks and send nothing.
+        Each endpoint gets one block. If earlier pods have measured all these blocks, use their
+        blocks and send nothing.
         """
         keys = [case_round.key(endpoint) for endpoint in endpoints]
         if all(key in self.earlier for key in keys):
@@ -321,6 +327,7 @@ class Measurer:
         """Write blocks during which a server was lost into the folder of interrupted blocks.
 
         No verdict reads that folder.
+        sent: blocks that were sent at the same time. reason: why a server was lost.
         DraftworthError: the same block was lost `MAX_LOSSES_PER_BLOCK` times.
         """
         for s in sent:

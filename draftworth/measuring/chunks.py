@@ -244,9 +244,11 @@ class ChunkReader:
         return BadStreamError(f"more {what} than {self._max_tokens:,} tokens can have")
 
     def _usage(self, usage: dict[str, Any] | None, *, in_stream: bool) -> int | None:
-        """Return the number of output tokens that an event adds; None if the event has no usage.
+        """Return how many output tokens an event adds to those before; None: it has no usage.
 
-        An event without choices (`in_stream` is false) only has the total, so it adds 0.
+        usage: the event's object `usage`, with the number of all tokens so far.
+        in_stream: whether the event has choices. An event without choices only repeats the total
+            at the stream's end, so it adds 0.
         """
         if not usage:
             return None

@@ -53,6 +53,8 @@ def run_result(
 ) -> RunResult:
     """Return the content of `run.json`.
 
+    blocks: the blocks that count. entries: the journal of all pods of the run.
+    scheduling: the operating system's scheduling class of the client's threads, in words.
     reason: why the run failed; empty if it is complete.
     shortened: why a complete run ended before the end of its plan; empty if it did not.
     """

@@ -64,7 +64,7 @@ class AnswerGates:
     async def pass_all(
         self, endpoints: Sequence[Endpoint], *, wait: Callable[[], Awaitable[None]]
     ) -> None:
-        """Send the prompt to the baseline's server first, then to the other servers.
+        """Send a prompt of the run to the baseline's server first, then to the other servers.
 
         wait: is awaited before the prompt is sent again; it ends when all servers are ready.
         DraftworthError: a server cannot answer. BaselineGateError: the baseline's server cannot.

@@ -32,10 +32,9 @@ from draftworth.records.servers import SelfTest
 JOURNAL_SCHEMA = "draftworth.journal/2"
 JOURNAL_FOLDER = "journal"
 
-# started: the pod began. waited: it waited for servers, or for their answer
-# to a first prompt (a gate). measured: it sent blocks
-# that count. lost: blocks whose servers were lost. ended: the pod was terminated before the run was
-# over.
+# started: the pod began. waited: it waited for servers, or for their answer to a first prompt (a
+# gate). measured: it sent blocks that count. lost: blocks whose servers were lost. ended: the pod
+# was terminated before the run was over.
 EntryKind = Literal["started", "waited", "measured", "lost", "ended"]
 
 UNRECORDED_END = (
@@ -50,7 +49,7 @@ class Entry:
     attempt: the pod's number, from 1. number: the entry's number in its pod, from 0.
     blocks: the blocks that were measured or lost, by the stems of their file names.
     reason: why blocks were lost, or why the pod ended; empty in other entries.
-    starts: what the metrics of the blocks' servers say of their last start, by variant.
+    starts: how long the last start of each of the blocks' servers took, by variant.
     self_tests: the result of each serving pod's test of its node, by the server's name.
     """
 
@@ -79,7 +78,8 @@ class Entry:
 class Journal:
     """The journal of a run, to which this pod adds entries.
 
-    entries: those of all pods. attempt: this pod's number, from 1. write: stores a new entry.
+    entries: those of all pods. attempt: this pod's number, from 1.
+    write: a function that stores a new entry.
     """
 
     entries: list[Entry]
@@ -140,7 +140,7 @@ def subject_of(stem: str) -> str:
 
 
 def server_starts(entries: Sequence[Entry]) -> dict[str, results.ServerStart]:
-    """Return, by variant, the newest record of how its server's last start went."""
+    """Return, by variant, the newest record of how long its server's last start took."""
     return {variant: start for entry in entries for variant, start in entry.starts.items()}
 
 
@@ -150,7 +150,10 @@ def self_tests(entries: Sequence[Entry]) -> dict[str, SelfTest]:
 
 
 def account(entries: Sequence[Entry], *, ended_at_unix_s: float) -> results.TimeAccount:
-    """Return how many seconds of the run were spent on what, from its first entry to its end."""
+    """Return the seconds that a run spent on measuring, waiting, interruptions and the rest.
+
+    entries: the journal; the time from its first entry to `ended_at_unix_s` is divided.
+    """
     total_s = elapsed_seconds(entries, until_unix_s=ended_at_unix_s)
     measuring_s = sum(e.seconds for e in entries if e.kind == "measured")
     waiting_s = sum(e.seconds for e in entries if e.kind == "waited")
@@ -215,7 +218,10 @@ _PARALLEL_READS = 8
 
 
 class BlockKey(NamedTuple):
-    """Identifies what a block measures: no two blocks of a run have the same key."""
+    """Identifies a block by what it measures: no two blocks of a run have the same key.
+
+    round: number of the block's round among all rounds at its load, from 1.
+    """
 
     load: Load
     round: int

@@ -79,6 +79,7 @@ class AsyncioEngine:
 async def keep_load(measure: Measure, batch: Batch, load: Load, *, seed: int) -> SentBatch:
     """Call `measure` for each request of a batch, at the times and the concurrency of a load.
 
+    measure: sends one request, measures it, and returns a failure as a record.
     seed: the seed of random arrival times.
     """
     return await _Sending(measure, batch, load).run(seed)

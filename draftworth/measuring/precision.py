@@ -27,7 +27,7 @@ NARROW_ROUNDS = 2
 
 @dataclass(kw_only=True)
 class Precision:
-    """How precisely the groups of a run are measured.
+    """How precisely the groups of a run are measured: how wide their cost ratios' intervals are.
 
     blocks: all blocks measured so far; the list grows with every round.
     """
@@ -94,8 +94,8 @@ class Precision:
         """Return whether further rounds would hardly narrow a group's intervals.
 
         Then the group needs more prompts or repetitions instead.
-        missing: for each cost ratio, its estimate and how much more must be measured until its
-            interval is narrow enough.
+        missing: for each cost ratio: its estimate (None: it cannot be computed yet), and how much
+            more must be measured until its interval is narrow enough (None: it has no interval).
         requests: how many requests of each case and variant the group has measured.
         """
         target = self.spec.sampling.target_interval_width

@@ -98,7 +98,7 @@ class Tokenizer:
 
 @dataclass(kw_only=True)
 class ContextCases:
-    """Makes the cases of a run anew for each prompt length that a load asks for, at first use."""
+    """Cuts or pads the prompts of all cases to each length that a load asks for, at first use."""
 
     spec: RunSpec
     environment: Environment

@@ -269,7 +269,11 @@ def measure_here(
 ) -> RunResult:
     """Measure a run in this process; return the content of its `run.json`.
 
+    sink: stores the run's files.
     history: the run's files of earlier processes; None: no later process can continue the run.
+    advanced: is called after blocks were measured, with their number and the planned number.
+    servers: starts and stops the run's servers; None: they already run.
+    read_outputs: returns how well each draft of a search predicts the baseline's outputs.
     """
     environment = Environment(
         progress=progress,

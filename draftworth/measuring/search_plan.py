@@ -41,6 +41,7 @@ def why_over(
     candidate is expected to save.
 
     elapsed_s: seconds since the run began, including all starts of servers.
+    state: the search's limits, and what it has measured so far.
     variant: the next candidate. gain: its expected saving over the best candidate so far, as a
         share of the baseline's cost (`SearchState.gain`); None: it cannot be predicted yet.
     """

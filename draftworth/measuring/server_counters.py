@@ -76,10 +76,10 @@ def parse_metrics(text: str) -> ServerMetrics:
 
 
 def _key(name: str, line: str) -> str | None:
-    """Return the key under which a line's value is added up; None: the line is left out.
+    """Return the key under which a line's value is added up.
 
-    The key is the metric's name, for accepted tokens per draft position with the position. A line
-    of that metric is left out if its position is missing or too large.
+    The key is the metric's name; for accepted tokens per draft position, it includes the position.
+    None: the position is missing or too large, so the whole metric is left out.
     """
     if name != _ACCEPTED_AT:
         return name
@@ -121,7 +121,7 @@ def restarted(before: ServerMetrics, after: ServerMetrics) -> bool:
 
 
 def server_start(reading: ServerMetrics) -> ServerStart | None:
-    """Return what a server's metrics say of its last start.
+    """Return how long a server's last start took, with compiling and loading, by its metrics.
 
     None: the server has no such metrics, or a value is impossible.
     """

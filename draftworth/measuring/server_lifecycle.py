@@ -72,7 +72,10 @@ ReadRunsOutputs = Callable[[str, Sequence[BlockResult]], Mapping[str, Sequence[R
 
 
 def reads_nothing(_run_id: str, _blocks: Sequence[BlockResult]) -> Mapping[str, Sequence[Reading]]:
-    """Return nothing, so that a search predicts tokens per step from its measured blocks alone."""
+    """Return an empty mapping, without running any draft over the baseline's outputs.
+
+    A search then predicts tokens per step from its measured blocks alone.
+    """
     return {}
 
 

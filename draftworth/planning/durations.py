@@ -170,7 +170,7 @@ class SearchTime:
         return min(self.further_minutes(self.extent.most).worst, room)
 
     def begun_in_all(self, begun: Bounds) -> Bounds:
-        """Return how many candidates begin before `search.stop` forbids it, in each case.
+        """Return how many candidates begin before `search.stop` forbids it, at best and at worst.
 
         begun: minutes from the search's start until all candidates of `extent.certain`, which are
             measured first, are measured.

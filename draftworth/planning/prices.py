@@ -27,7 +27,10 @@ _MAX_AGE_DAYS: Mapping[str, int] = {"spot": 14, "on_demand": 90}
 
 
 def price_key(experiment: ResolvedNeuron) -> str:
-    """Return the key of a node's price in `cdk.context.json`: all that the price depends on."""
+    """Return the key of a node's price in `cdk.context.json`.
+
+    It has all that the price depends on: instance type, availability zone and kind of capacity.
+    """
     spec = experiment.spec
     return (
         f"draftworth:price:type={spec.instance_type}:zone={spec.aws.availability_zone}:"

@@ -80,7 +80,10 @@ def run_spec(
 
 
 def serving_facts(experiment: resolved.ResolvedExperiment) -> ServingFacts:
-    """Return facts about the servers, for those who read results without the experiment file."""
+    """Return the engine, models, devices and decoding methods of an experiment's servers.
+
+    They become a part of the results, which may be read without the experiment file.
+    """
     spec, release = experiment.spec, experiment.spec.release_facts
     neuron = spec if isinstance(spec, NeuronExperiment) else None
     return ServingFacts(
@@ -124,7 +127,7 @@ def limits(work: Workload) -> Limits:
 
 
 def sampling(work: Workload) -> run_specification.Sampling:
-    """Return the settings that decide how many requests a run sends."""
+    """Return the settings that decide how many requests a run sends, copied from the workload."""
     return run_specification.Sampling(
         **{field.name: getattr(work, field.name) for field in fields(run_specification.Sampling)}
     )

@@ -223,7 +223,12 @@ def forecast(
 
 @dataclass(kw_only=True)
 class _Plan:
-    """Collects the phases of a run in one case (best or worst), in the order of their start."""
+    """Collects the phases of a run in one case (best or worst), in the order of their start.
+
+    durations: estimates how long each phase lasts in this case.
+    compiled: names of variants whose compiled graph exists already.
+    spans: when each phase begins and ends, by its name.
+    """
 
     durations: Durations
     compiled: Collection[str]
@@ -283,7 +288,11 @@ class _Plan:
         billed: bool = True,
         measured: bool = False,
     ) -> float:
-        """Add a phase that begins at `start`, by default after all other phases; return its end."""
+        """Add a phase that begins at `start`, by default after all other phases; return its end.
+
+        Times are in minutes from the start of the deploy. minutes: how long the phase lasts.
+        billed: whether accelerator nodes exist in it. measured: whether requests are measured.
+        """
         start = self.end if start is None else start
         end = start + minutes
         self.spans[name] = Span(start=start, end=end, billed=billed, measured=measured)

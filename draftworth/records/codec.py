@@ -197,7 +197,10 @@ def _refuse_constant(name: str) -> None:
 
 
 def _convert(kind: Any, value: Any, where: str) -> Any:
-    """Check a value and convert it to `kind`; lists become tuples, and objects become records."""
+    """Check a value and convert it to `kind`; lists become tuples, and objects become records.
+
+    where: the value's place in the record, such as `requests[3].seed`, for error messages.
+    """
     if kind is Any:
         return value
     if kind in _SCALARS:

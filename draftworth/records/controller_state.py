@@ -69,9 +69,12 @@ class ServerWait(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment(Checked):
-    """One measuring Job's deployment; its deadline counts from `deployed_at_unix_s`.
+    """A deployed measuring Job and its nodes; its deadline counts from `deployed_at_unix_s`.
 
-    block_node_seconds: node-seconds of the whole Capacity Block; None until the block was observed.
+    plan: how many nodes the Job needs, and their limits. node_time: the node-seconds paid so far.
+    servers: how long nodes have been paid for without a ready server.
+    block_node_seconds: node-seconds of the whole Capacity Block; None: there is none, or it was not
+        observed yet.
     """
 
     plan: CapacityPlan
@@ -103,8 +106,9 @@ class Deployment(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class Remaining(Checked):
-    """Instances that stay although zero nodes are desired (`remaining_nodes.py`).
+    """Accelerator instances that still exist although the controller has decided on zero nodes.
 
+    The controller asks for zero nodes again and sends mails (`remaining_nodes.py`).
     since_unix_s: when zero nodes were decided, or instances were first seen after that.
     node_seconds: the node time paid since then.
     asked_at_unix_s: when zero nodes were last requested because of these instances, or decided.
@@ -148,7 +152,8 @@ class State:
     current: name of the deployed Job; None before the first deployment.
     deployments: by Job name; old deployments are kept, because a rollback returns to one of them.
     problems: the kinds of problems that were reported and are not over.
-    schedule_at_unix_s: the time of the deadline's schedule; None: there is no schedule.
+    schedule_at_unix_s: when an EventBridge schedule invokes the controller, because the deadline
+        has passed then; None: there is no schedule.
     requests: ids of CloudFormation requests that were fulfilled.
     remaining: instances that stay although zero nodes are desired; None: there are none.
     """

@@ -17,8 +17,9 @@ CANARIES_FOLDER = f"{CONTROL_PREFIX}canary/"
 
 @dataclass(frozen=True, kw_only=True)
 class CanaryReport:
-    """`control/canary/JOB/VARIANT.json`: the last try of one variant's canary.
+    """`control/canary/JOB/VARIANT.json`: how the last try of one variant's canary went.
 
+    A canary is a Job that tries the first steps of the variant's server on a CPU node.
     job_name: the measuring Job of the deploy that the canary belongs to.
     ok: the canary has read every volume and reached the bucket.
     text: the steps that succeeded, or the error and the next step.
@@ -35,7 +36,10 @@ class CanaryReport:
 
 
 def canary_key(job_name: str, variant: str) -> str:
-    """Return the object key of a canary's report."""
+    """Return the object key of the report (`CanaryReport`) of one variant's canary.
+
+    job_name: the measuring Job of the same deploy.
+    """
     return f"{CANARIES_FOLDER}{job_name}/{variant}.json"
 
 
@@ -77,8 +81,8 @@ class ModelRef:
 class DraftRef:
     """A draft model or EAGLE head.
 
-    vocabulary: with `own`, it must have a tokenizer that equals the target's; with `own_or_none`,
-        it may also have no tokenizer.
+    vocabulary: which tokenizer its checkpoint must have: with `own`, one that equals the target's;
+        with `own_or_none`, such a tokenizer or none.
     """
 
     checkpoint: ModelRef
@@ -92,7 +96,8 @@ class CapacityPlan(Checked):
     job_name: the measuring Job; the keys of its runs begin with `runs/JOB_NAME-`. A new name is a
         new deployment with its own deadline and its own cost.
     nodes: accelerator nodes that the placement needs.
-    variants: names of the variants that have a canary.
+    variants: names of the variants that have a canary, a Job that tries the first steps of the
+        variant's server on a CPU node before accelerator nodes start.
     servers: names of the servers that the run needs; not all of them run at the same time.
     startup_minutes: how long a node may be billed while no server is ready.
     nodegroup_tags: tags by which the controller recognizes its own node group.

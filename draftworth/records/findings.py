@@ -27,6 +27,7 @@ REPORT_PAGE = "report.html"
 class Finding:
     """One variant compared with a baseline, for a prompt class or the traffic mix, at one load.
 
+    traffic, load: the name of this class or of the mix, and the label of the load.
     cost_ratio: the variant's cost of an output token divided by the baseline's, with its 95%
         interval; None if it is not known.
     sentence: the finding in words.

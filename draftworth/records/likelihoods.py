@@ -86,7 +86,7 @@ ModelsCheck = Likelihood | GreedyLikelihood | DraftLikelihood
 
 @dataclass(frozen=True, kw_only=True)
 class Likelihoods:
-    """`likelihoods.json`: all likelihoods of one run's outputs."""
+    """`likelihoods.json`: how likely each variant's outputs in one run are under the models."""
 
     schema: str = "draftworth.likelihoods/3"
     run_id: str
@@ -129,7 +129,7 @@ class Prediction(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """`predictions.json`: all predictions of tokens per step for one run."""
+    """`predictions.json`: predicted and measured tokens per step of a run, by variant and class."""
 
     schema: str = "draftworth.predictions/1"
     run_id: str
@@ -137,6 +137,9 @@ class Predictions:
 
 
 def read_predictions(folder: Path, run_id: str) -> tuple[Prediction, ...]:
-    """Return the run's predictions, () if it has no file; raise UserInputError for a wrong file."""
+    """Return a run's predicted and measured tokens per step; () if it has no `predictions.json`.
+
+    UserInputError is raised if the file is wrong.
+    """
     record = read_beside(Predictions, folder / PREDICTIONS_FILE, run_id, what="predictions")
     return record.predictions if record else ()

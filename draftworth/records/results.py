@@ -231,7 +231,11 @@ class SpeculationCounters:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTimings:
-    """The increase of vLLM's histogram `request_time_per_output_token_seconds` during one block."""
+    """The increase of vLLM's histogram `request_time_per_output_token_seconds` during one block.
+
+    The histogram has one time for each request that ended: `time_per_output_token_sum_s` is the sum
+    of these times, `time_per_output_token_count` their number.
+    """
 
     time_per_output_token_sum_s: float
     time_per_output_token_count: int
@@ -239,9 +243,10 @@ class ServerTimings:
 
 @dataclass(frozen=True, kw_only=True)
 class OtherRequests(Checked):
-    """Sums over a block's unmeasured requests, which the server's histograms include too.
+    """The sum and the number of inter-token latencies of a block's unmeasured requests.
 
-    These are the warm-up, and fillers, which keep up the load while the last measured requests run.
+    The server's histograms include these requests too: the warm-up, and fillers, which keep up the
+    load while the last measured requests run.
     """
 
     inter_token_latency_sum_s: Amount = 0.0
@@ -257,8 +262,8 @@ class BlockResult(Checked):
     started_at_unix_s: the start of the warm-up.
     warmup_requests: number of requests that were sent before the measured requests.
     fillers: number of requests that kept the load complete while the last measured requests ran.
-    others: sums over warm-up and fillers, with which the client's times are checked against the
-        server's histograms.
+    others: latencies of the warm-up and the fillers, with which the client's times are checked
+        against the server's histograms.
     max_tokens_per_step: the most tokens that a step can yield, 1 without speculation; None:
         unknown. `run.json` has this value too.
     speculation, server: the server's counts during the block; None: no usable counts.

@@ -53,7 +53,7 @@ class StepCost:
 class StepCostCard:
     """`step_costs.json`: the step latencies of one run.
 
-    content_sha256: the hash of all other content of the card.
+    content_sha256: the hash of all other content of the file, which shows later changes.
     serving: the engine, target and devices that served; None: not known.
     """
 
@@ -69,18 +69,20 @@ class StepCostCard:
 
 
 def _sha256_of_content(data: bytes) -> str:
-    """Return the SHA-256 of a card's JSON without its own hash, in hexadecimal.
+    """Return the SHA-256 of the content of a `step_costs.json` in hexadecimal.
 
-    Keys that this version does not know are a part of what is hashed.
+    data: the file's bytes. Its field `content_sha256` is emptied first. Keys that this version does
+        not know are hashed too.
     """
     content = {**load_object(data), "content_sha256": ""}
     return hashlib.sha256(dump_json(content)).hexdigest()
 
 
 def read_step_costs(path: Path) -> StepCostCard:
-    """Read a step-cost card. path: its file, or the folder of its run.
+    """Read the step latencies of a run from its `step_costs.json`.
 
-    UserInputError is raised if the card is missing or wrong, or was changed after it was written.
+    path: this file, or the folder of the run.
+    UserInputError is raised if the file is missing or wrong, or was changed after it was written.
     """
     file = path / STEP_COSTS_FILE if path.is_dir() else path
     printed_path = one_line(str(file))

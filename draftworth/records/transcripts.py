@@ -107,7 +107,11 @@ def _read(path: Path, block: BlockResult) -> Transcripts:
 
 
 def _lines(file: gzip.GzipFile, limit_bytes: int) -> Iterator[bytes]:
-    """Yield the lines one by one, so that memory holds only one of them."""
+    """Yield the lines of a transcript file one by one, so that memory holds only one of them.
+
+    limit_bytes: the most bytes of all lines together, uncompressed. TooLargeError is raised if they
+        have more, or if one line has more than `LINE_LIMIT_BYTES`.
+    """
     while line := file.readline(min(LINE_LIMIT_BYTES, limit_bytes) + 1):
         limit_bytes -= len(line)
         if len(line) > LINE_LIMIT_BYTES or limit_bytes < 0:

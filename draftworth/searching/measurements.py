@@ -21,7 +21,10 @@ _LEAST_DEVIATION = 0.004
 def class_times(
     blocks: Iterable[BlockResult], traffic: Traffic, baseline: str
 ) -> dict[str, ClassTimes]:
-    """Return the baseline's seconds per token in each prompt class that has output tokens."""
+    """Return the baseline's seconds per output token, by prompt class, where there are tokens.
+
+    traffic: the prompt classes with their weights, at one load. baseline: the baseline's name.
+    """
     measured = [block for block in blocks if block.variant == baseline]
     times = {}
     for group in traffic.groups:
@@ -60,13 +63,12 @@ def measured_of(
 
 
 def deviation_between_rounds(parts: Sequence[Sample]) -> float:
-    """Return by how much an estimate would vary if the same prompts were measured repeatedly.
+    """Return by how much a candidate's log(cost) would vary if its prompts were measured again.
 
-    The result is a standard deviation. Differences between prompts do not count, because all
-    candidates get the same prompts.
-    parts: what each pair of requests (to the candidate, to the baseline) adds to the estimate's
-        error.
-    The result is at least `_LEAST_DEVIATION`.
+    The result is a standard deviation, at least `_LEAST_DEVIATION`. Differences between prompts do
+    not count, because all candidates get the same prompts.
+    parts: for each pair of requests (to the candidate, to the baseline), what it adds to the error
+        of log(cost).
     """
     strata: dict[str, list[Sample]] = {}
     for part in parts:

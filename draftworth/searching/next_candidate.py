@@ -96,7 +96,8 @@ class MeasuredCandidate:
 class SearchState:
     """A search with everything that was measured so far.
 
-    candidates: those that can be measured. baseline: the baseline's times by prompt class.
+    search: its settings. candidates: those that can be measured, without those that failed.
+    baseline: the baseline's times by prompt class.
     measured: the measured candidates, in the order of measuring.
     yields: predicted tokens per step of each candidate for which they can be predicted.
     """
@@ -210,6 +211,7 @@ class SearchState:
     def _class_cost(self, candidate: Candidate, name: str, step_cost: float) -> float:
         """Return a candidate's cost of a token in class `name`, relative to the baseline's there.
 
+        step_cost: time of the candidate's step / time of a baseline step.
         TTFT is assumed to grow by the same factor in all classes.
         """
         times = self.baseline[name]

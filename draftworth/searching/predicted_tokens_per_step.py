@@ -180,11 +180,12 @@ def _yield(
     tokens: Mapping[str, float],
     errors: tuple[float, float],
 ) -> Yield:
-    """Return a prediction, made from the measured windows `near`, with its standard error.
+    """Return a candidate's predicted tokens per step, together with their standard error.
 
+    near: the measured windows of the same draft from which they were predicted.
     tokens: the predicted tokens per step by prompt class.
-    errors: the standard error of log(tokens) for a window 2.718 times as long or as short as the
-        nearest of `near`; the second value is for windows longer than all of `near`.
+    errors: two standard errors of log(tokens), for a window that is 2.718 times as long or as short
+        as the nearest of `near`. The second one is used for windows longer than all of `near`.
     """
     wanted = math.log(candidate.window)
     anchor = min((math.log(c.window) for c in near), key=lambda place: abs(place - wanted))
@@ -207,9 +208,9 @@ def _tokens(longer_than: Sequence[float], checked: int) -> float:
 
 
 def _between(points: Sequence[tuple[float, float]], place: float) -> float:
-    """Return the value at `place`, interpolated between the logarithms of two values.
+    """Return the value at `place`: log(value) is interpolated linearly between two points.
 
-    points: (place, value) of two points, or of one, whose value is returned.
+    points: (place, value) of both points, or of only one, whose value is returned.
     """
     (first, value), (last, other) = points[0], points[-1]
     if last == first:

