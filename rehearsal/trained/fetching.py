@@ -147,7 +147,14 @@ def write_prompts(sets: Path, folder: Path, cases: Mapping[str, Any]) -> None:
 def _prompts(
     sets: Path, edits: Mapping[str, str], open_ended: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield CLASS/CASE, id and text of each prompt. No task of HumanEval is in two cases."""
+    """Yield (CLASS/CASE, id, text) of one prompt for each case.
+
+    sets: the folder with the files of HumanEval and IFBench.
+    edits: by the name of a case, a request to change code, in which `{entry_point}` stands for the
+        name of the function. Each entry makes two cases, each with another HumanEval task:
+        `edits/NAME`, and `humaneval/part-N`, which asks to complete a function.
+    open_ended: by the name of a case, the key of its prompt in IFBench; makes `open_ended/NAME`.
+    """
     lines = gzip.decompress((sets / HUMAN_EVAL).read_bytes()).splitlines()
     all_tasks = list(map(json.loads, lines))
     tasks = [t for t in all_tasks if len(t["prompt"] + t["canonical_solution"]) <= MOST_CHARACTERS]
