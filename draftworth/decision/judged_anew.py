@@ -23,8 +23,8 @@ LIMITS: Mapping[str, tuple[str, float]] = {
     "failures_percent": ("failed_share", 100.0),
 }
 
-# The kinds of chosen values that need a name: a weight needs that of a class, a price that of a
-# variant.
+# The kinds of values that a user chooses by a name that the run may lack: weights by the name of a
+# class, prices by that of a variant.
 NamedChoice = Literal["weight", "usd_per_hour"]
 
 
