@@ -23,10 +23,11 @@ _DIGITS = 6
 def acceptance_of(
     outputs: Iterable[Replayed], checked: Collection[int], *, by_position: bool = False
 ) -> dict[str, acceptance_profile.Windows]:
-    """Return by prompt class how many drafted tokens are accepted, for each number in `checked`.
+    """Return, by prompt class, a draft's mean tokens per step for each number in `checked`.
 
-    outputs: the target's outputs; those of only one token are left out.
-    checked: each is a number of drafted tokens that a step checks, to compute the acceptance for.
+    outputs: the target's outputs, each of which tells in which steps the draft would yield it;
+        those of only one token are left out.
+    checked: numbers of drafted tokens that a step checks; the result has an entry for each.
     by_position: also compute, for each n, the share of steps that accept the n-th drafted token,
         which takes longer.
     """

@@ -186,6 +186,7 @@ def break_even(
     None if an ITL or the tokens per step were not measured. A request's mean step time is its ITL x
     its tokens per step, by the definitions of both.
     records: the variant's requests. count: how its steps are counted; None: they are not known.
+    acceptance: has the variant's mean tokens per step.
     baseline_itl_s: the baseline's median ITL, in seconds per token.
     share: what the variant's server costs / what the baseline's server costs.
     """

@@ -53,11 +53,14 @@ class Extremes:
 
 @dataclass(frozen=True, kw_only=True)
 class Unseen:
-    """How rare an event, a kind of prompt or a kind of start must be for a comparison to miss it.
+    """How rare slow requests, kinds of prompts and kinds of starts must be for a run to miss them.
 
-    requests: an event in fewer than one of this many requests may be missed.
-    prompts: a kind of prompt may be missed if its share of all prompts is below 3 / this number;
-        None: so many prompts were measured that this need not be said.
+    What has a share below 3 / n is missed by at least 1 of 20 samples of n (see the module).
+
+    requests: whatever makes a request far slower than usual may be missed if it happens in fewer
+        than one of this many requests.
+    prompts: the number of measured prompts. A kind of prompt may be missed if its share of all
+        prompts is below 3 / this number. None: so many were measured that this need not be said.
     repetitions: the same for kinds of starts of the servers; None also if there were so few starts
         that the cost ratio's interval holds for the measured ones only.
     """
@@ -68,7 +71,11 @@ class Unseen:
 
 
 def unseen_of(ratio: Estimate) -> Unseen:
-    """Return how rare an event must be for a comparison to miss it. ratio: its cost ratio."""
+    """Return how rare slow requests, kinds of prompts and kinds of starts must be to be missed.
+
+    ratio: the cost ratio of the comparison that may miss them. Only the numbers of its requests,
+        prompts and repetitions are used.
+    """
     is_of_further = ratio.holds_for_repetitions is None
     return Unseen(
         requests=max(1, ratio.samples // 3),

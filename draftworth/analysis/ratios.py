@@ -79,7 +79,8 @@ class LogRatio:
     ) -> statistics.Estimate:
         """Return the ratio with its interval.
 
-        error: `spread(self.parts)`; None: no interval. confidence: that of the interval (0 to 1).
+        error: that of the ratio's logarithm, `spread(self.parts)`; None: the result has no
+        interval. confidence: that of the interval (0 to 1).
         """
         return statistics.ratio_estimate(
             self.value, error, samples=len(self.parts), confidence=confidence
@@ -123,9 +124,12 @@ class _Sums:
         return math.fsum(w * self.over[c] / self.under[c] for c, w in self.weights.items())
 
     def part(self, prompt_class: str, over: float, under: float) -> tuple[float, float]:
-        """Return (what a request adds to the error of log(`total`), its share of `total`).
+        """Return what a request adds to the error of log(`total`), and its share of `total`.
 
-        over, under: what the request adds to the class's numerator and denominator.
+        `total` is the weighted mean over the classes of (sum of numerators / sum of denominators).
+        The error is that of a linear approximation of log(`total`). The share of `total` is the
+        part that would be missing without the request's numerator, divided by `total`.
+        over, under: the request's own numerator and denominator, as added to its class's sums.
         """
         sum_over, sum_under = self.over[prompt_class], self.under[prompt_class]
         share = self.weights[prompt_class] * sum_over / sum_under / self.total
@@ -149,11 +153,12 @@ def log_of_traffic(
     weights: Mapping[str, float],
     amounts: Callable[[T], tuple[float, float] | None],
 ) -> LogRatio | None:
-    """Return log(weighted mean of the classes' ratios), each sum of numerators / of denominators.
+    """Return log(the weighted mean over classes of sum of numerators / sum of denominators).
 
-    None if a class's denominator is 0, or if the mean is not above 0. requests: by class.
-    weights: by class. amounts: returns what a request adds to (the numerator, the denominator) of
-    its class, or None to leave the request out.
+    None if a class's sum of denominators is 0, or if the mean is not above 0.
+    requests: by class, (a `Sample` that names the request's clusters, the request).
+    weights: each class's weight in the mean. amounts: returns what a request adds to (the
+    numerator, the denominator) of its class, or None to leave the request out.
     """
     placed = [
         (name, place, amount)

@@ -91,7 +91,12 @@ class ClaimsFile(Conditions):
 
 
 def conditions_of(*conditions: Conditions) -> dict[str, Any]:
-    """Return the values of all `conditions` by key; if several set a key, the last one counts."""
+    """Return the conditions that a figure must fit, as values by key, such as `temperature`.
+
+    Keys without a value are left out.
+    conditions: those of the claims file, then those of a claim and, if it compares two figures,
+        those of the second figure. If several have a key, the last value counts.
+    """
     keys = Conditions.model_fields
     return {k: v for one in conditions for k, v in one if k in keys and v is not None}
 
@@ -141,10 +146,12 @@ def _answer(claim: Claim, low: float | None, high: float | None) -> ClaimAnswer:
 
 
 def _measured(rows: Sequence[_Row]) -> tuple[float, float | None, float | None]:
-    """Return (value, low, high) of the figure in one row or, with two rows, of first / second row.
+    """Return (value, low, high) of the measured figure that a claim is about.
 
-    low and high are None without an interval. The interval of a ratio ignores that both rows have
-    the same prompts.
+    low and high are the ends of its interval; None: it has none.
+    rows: the row of figures.csv that has the figure. If there are two rows, the claim is about the
+        first row's figure / the second row's. The interval of this ratio ignores that both rows
+        have the same prompts.
     """
     if len(rows) == 1:
         return rows[0]["value"], rows[0].get("low"), rows[0].get("high")
@@ -154,7 +161,11 @@ def _measured(rows: Sequence[_Row]) -> tuple[float, float | None, float | None]:
 
 
 def _fitting(conditions: _Row, rows: Sequence[_Row]) -> tuple[_Row, str]:
-    """Return (row, "") if exactly one row fits all conditions, else ({}, the reason in words)."""
+    """Return (the row that fits all conditions, ""); if not exactly one fits, ({}, why, in words).
+
+    conditions: the values that a claim requires, by key. rows: the rows of figures.csv with the
+        claimed figure, each with the run's value for every condition.
+    """
     unlike = [
         [
             f"{key} is {json_excerpt(row[key])}, not {json_excerpt(wanted)}"

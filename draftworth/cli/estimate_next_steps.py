@@ -113,6 +113,7 @@ def settling(
 ) -> Sequence[str]:
     """Return sentences on what to measure next, what that costs, and what the draft can save.
 
+    conclusion: whether any window of the draft pays, and which ones must be measured to be sure.
     price: what a token costs without a draft; None: unknown, so savings are in percent only.
     tokens_per_day: output tokens of the user's service; None: not given.
     """

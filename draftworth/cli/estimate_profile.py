@@ -29,13 +29,14 @@ def estimates_by_profile(
     weights: Mapping[str, float],
     card: StepCostCard | None,
 ) -> Iterator[DraftEstimate]:
-    """Yield an estimate for each draft in a profile and each load of `card`.
+    """Yield an estimate of what a token costs with each draft in an acceptance profile.
 
-    Step costs are those of the experiment's drafting method: from the card or, without a card, as
-    published. UserInputError: step costs are unknown, or the profile has no window that the method
-    can serve.
+    path: the file of the profile.
     weights: each class's share of the output tokens. If the profile has none of these classes, the
     classes that it has get equal weights.
+    card: the step costs that a run measured for the experiment's drafting method; there is an
+    estimate for each of its loads. None: one estimate is made with published step costs.
+    UserInputError: step costs are unknown, or the profile has no window that the method can serve.
     """
     profile = read_profile(path)
     drafting = [v.spec.method for v in experiment.variants if v.draft]

@@ -163,6 +163,7 @@ def _import(
     """Import the prompts of a log, as `draftworth prompts import` does, for a new experiment.
 
     The experiment is checked with a copy of the prompts, so that none are left if it is refused.
+    answers: the user's answers, by flag. order: which log is imported, and into which folder.
     """
     imported = read_log(order, show_progress)
     with tempfile.TemporaryDirectory(prefix="draftworth-") as scratch:
@@ -179,6 +180,7 @@ def _checked(
 ) -> NewExperiment:
     """Return a new experiment that passes all checks; ExperimentError: it does not.
 
+    answers: the user's answers to the questions of `init`, by flag.
     folder: has a folder for each prompt class of the experiment; or has prompt files itself, and
         is the only class.
     run: an earlier run, whose traffic the new experiment measures again; None: there is none.

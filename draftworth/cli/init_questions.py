@@ -63,7 +63,11 @@ def _refuse_missing(flags: Mapping[str, str | None]) -> None:
 
 
 def _default(question: Question, answers: Mapping[str, str], file_stem: str) -> str:
-    """Return the default of a question, which may depend on the answers to earlier ones."""
+    """Return the default of a question; empty: it has none.
+
+    answers: the answers to earlier questions, by flag: a zone is a default only in its own region.
+    file_stem: the name of the experiment file without its ending, which is the default of `--name`.
+    """
     if question.flag == "--name":
         return file_stem
     if question.flag == "--zone" and not question.default.startswith(answers["--region"]):

@@ -17,6 +17,8 @@ def next_steps(
 ) -> str:
     """Return the text that says what was written, and how to apply the files to a cluster.
 
+    measured: the run and its winner. export: the server that is to serve the winner.
+    files: the written files, and the values in them that the user must still fill in.
     has_namespace: whether the objects are for the namespace `default`, which every cluster has;
     else the text says how to create their namespace.
     """

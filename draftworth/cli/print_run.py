@@ -91,7 +91,7 @@ def answer_if_cut_off(arguments: argparse.Namespace, folder: Path) -> Iterator[N
     except (KeyboardInterrupt, StorageFullError):
         try:
             print_run(arguments, folder)
-        except UserInputError as error:  # nothing is measured yet
+        except UserInputError as error:  # the run has no finished block
             print(error, file=sys.stderr)
         raise
 

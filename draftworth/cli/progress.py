@@ -41,7 +41,10 @@ class RunProgress:
             self.bar.stop()
 
     def advanced(self, done: int, planned: PlannedBlocks) -> None:
-        """Show that `done` blocks are measured, and how long the remaining ones probably take."""
+        """Show that `done` blocks are measured, and how long the remaining ones probably take.
+
+        planned: how many blocks the run measures in all, at least and at most.
+        """
         if self.bar is None:
             return
         if not self.bar.tasks:
@@ -57,6 +60,7 @@ class RunProgress:
 def time_left(planned: PlannedBlocks, done: int, timed: int, took_s: float) -> str:
     """Return how long the remaining blocks take, as `, 2 to 9 min left`; empty if `timed` is 0.
 
+    planned: how many blocks the run measures in all, at least and at most.
     done: the number of measured blocks. timed: how many of them took `took_s` seconds together.
     """
     if not timed:

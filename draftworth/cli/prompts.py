@@ -80,7 +80,10 @@ def show_progress(records: int) -> None:
 
 
 def print_imported(imported: Imported, order: ImportOrder) -> None:
-    """Print how many prompts an import wrote, and what it left out."""
+    """Print how many prompts an import wrote, and what it left out.
+
+    imported: the prompts that were drawn from the log. order: the options of the import.
+    """
     for case, sample in sorted(imported.samples.items()):
         prompts = counted(len(sample.drawn), "prompt")
         print(

@@ -72,7 +72,10 @@ def choices_of(arguments: argparse.Namespace) -> Choices | None:
 
 
 def judged_with(run: Run, choices: Choices) -> Run:
-    """Return the run with the chosen values; UserInputError: they do not fit the run."""
+    """Return the run with the weights, prices and limits that the user chose instead of its own.
+
+    UserInputError: they do not fit the run.
+    """
     try:
         return judged_anew(run, choices)
     except NotJudgedAnewError as error:
@@ -126,7 +129,10 @@ def _printed(name: str) -> str:
 
 
 def option_words(arguments: argparse.Namespace) -> list[str]:
-    """Return the options as command-line words, to print a command that repeats the choices."""
+    """Return the given weights, prices and limits as the words of a command line.
+
+    They are part of the command that is printed as the next step: it judges the run alike.
+    """
     return [
         word
         for option in EXAMPLES

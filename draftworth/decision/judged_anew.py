@@ -23,8 +23,8 @@ LIMITS: Mapping[str, tuple[str, float]] = {
     "failures_percent": ("failed_share", 100.0),
 }
 
-# The kinds of chosen values that need a name: a weight needs that of a class, a price that of a
-# variant.
+# The kinds of values that a user chooses by a name that the run may lack: weights by the name of a
+# class, prices by that of a variant.
 NamedChoice = Literal["weight", "usd_per_hour"]
 
 
@@ -107,7 +107,10 @@ WhyNotJudgedAnew = IsSearch | WrongNames | PriceOutOfRange
 
 
 class NotJudgedAnewError(Exception):
-    """Raised if the chosen values do not fit a run; `cli/report_choices.py` words the message."""
+    """A run cannot be judged with the class weights, prices or limits that a user chose.
+
+    why: the reason, which `cli/report_choices.py` turns into an error message.
+    """
 
     def __init__(self, why: WhyNotJudgedAnew) -> None:
         super().__init__(why)
@@ -115,9 +118,10 @@ class NotJudgedAnewError(Exception):
 
 
 def judged_anew(run: Run, choices: Choices) -> Run:
-    """Return the run with the chosen values; raise NotJudgedAnewError if they do not fit the run.
+    """Return the run with a user's class weights, prices and limits instead of its own.
 
-    They do not fit if they name other classes or servers than the run's, or if the run is a search.
+    Raise NotJudgedAnewError if the run is a search, if weights or prices name other classes or
+    servers than the run's or lack some that need one, or if a price is too far from a node's.
     """
     if run.search:
         raise NotJudgedAnewError(IsSearch(run_id=run.result.run_id))
@@ -201,7 +205,12 @@ def _price(result: RunResult, usd_per_hour: Mapping[str, float]) -> Price | None
 def _check_names(
     of: NamedChoice, chosen: Collection[str], *, allowed: Sequence[str], needed: Sequence[str]
 ) -> None:
-    """Raise NotJudgedAnewError if a name in `chosen` is not allowed, or a needed one is missing."""
+    """Raise NotJudgedAnewError if a name in `chosen` is not allowed, or a needed one is missing.
+
+    of: whether weights of classes or prices of servers were chosen.
+    chosen: the names of the classes or servers that they were chosen for. allowed: all names in
+        the run. needed: the names of those that must get a value.
+    """
     unknown = tuple(name for name in chosen if name not in allowed)
     missing = tuple(name for name in needed if name not in chosen)
     if unknown or missing:

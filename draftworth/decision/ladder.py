@@ -108,7 +108,11 @@ class Contexts:
 
 
 def contexts_of(ladders: Sequence[Ladder]) -> tuple[Contexts, ...]:
-    """Put together the ladders of each traffic that was measured with several prompt lengths."""
+    """Return, for each traffic measured with several prompt lengths, the ladders of all lengths.
+
+    ladders: each has the comparisons with the baseline in one traffic at one prompt length, by
+        concurrency.
+    """
     by_traffic: dict[str, list[Ladder]] = {}
     for ladder in ladders:
         if ladder.input_tokens is not None:

@@ -112,15 +112,20 @@ class Decision:
 
     @property
     def pays_while(self) -> tuple[CostByShare, ...]:
-        """`by_share` if the verdict is about the cost of a token, else empty.
+        """For each class, the cost ratio as a function of the class's share of the traffic.
 
-        It is not about the cost if latency limits decide, or if it is inconclusive.
+        Empty if the verdict is not about the cost of a token: if latency limits decide, or if it is
+        inconclusive.
         """
         return self.by_share if self._is_on_cost else ()
 
     @property
     def pays_up_to_price(self) -> CostByPrice | None:
-        """`by_price` if the verdict is about the cost of a token, else None (see `pays_while`)."""
+        """The cost ratio as a function of the ratio of the servers' prices.
+
+        None if the verdict is not about the cost of a token: if latency limits decide, or if it is
+        inconclusive.
+        """
         return self.by_price if self._is_on_cost else None
 
     @property

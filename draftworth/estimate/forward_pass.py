@@ -170,8 +170,9 @@ def read_outputs(
     temperature: float,
     forbidden: Sequence[int] = (),
 ) -> Iterator[list[Reading]]:
-    """Yield the model's readings of outputs in batches, the shortest first; skip empty outputs.
+    """Yield, in batches, a `Reading` of each output: how likely its tokens are under the model.
 
+    The shortest outputs come first; empty ones are left out.
     temperature: the temperature by which the model's logits are divided. forbidden: ids of tokens
     that the server could not sample, such as those that end an output if its length is fixed.
     """

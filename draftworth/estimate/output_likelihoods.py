@@ -135,8 +135,9 @@ def _texts(outputs: Sequence[Output]) -> set[tuple[object, ...]]:
 
 
 def likelihood_of(variant: str, readings: Sequence[Reading]) -> likelihoods.Likelihood | None:
-    """Return how likely a variant's sampled outputs are, from the target's readings of them.
+    """Return how likely a variant's sampled outputs are under the target model.
 
+    readings: for each output, how likely its tokens are under the target.
     None: there is no output, or the target would sample each token with probability 1.
     """
     variance = math.fsum(r.variance for r in readings)
@@ -157,7 +158,8 @@ def greedy_likelihood_of(
 ) -> likelihoods.GreedyLikelihood | None:
     """Return how likely a variant's first greedy output to each prompt is under the target.
 
-    readings: the target's readings of the outputs. None: there is no output.
+    readings: for each output, how far its tokens are from the target's most likely ones.
+    None: there is no output.
     """
     firsts = [*{_prompt(r): r for r in reversed(readings)}.values()]
     if not firsts:
@@ -178,9 +180,9 @@ def draft_likelihoods_of(
 ) -> list[likelihoods.DraftLikelihood]:
     """Return how likely a variant's outputs are under a draft model, compared with the baseline's.
 
-    The result has one comparison for each prompt class. readings, baseline: the draft model's
-    readings of the outputs of the variant and of the baseline. draft: the model's name or folder,
-    for the record.
+    The result has one comparison for each prompt class.
+    readings, baseline: how likely the tokens of each output of the variant, and of the baseline,
+    are under the draft model. draft: the model's name or folder, for the record.
     """
     of_variant, of_baseline = _by_prompt(readings), _by_prompt(baseline)
     differences: defaultdict[str, list[float]] = defaultdict(list)

@@ -105,13 +105,14 @@ def compare_ngram(
 def predictions_of(
     run: Run, transcripts: Transcripts, outputs: Sequence[Replayed], checked: Mapping[str, int]
 ) -> Iterator[likelihoods.Prediction]:
-    """Yield a prediction for each variant in `checked` and each of its prompt classes.
+    """Yield the predicted and measured tokens per step of each variant in each prompt class.
 
     If a load changes the lengths of prompts, its requests are left out, because the outputs to
     changed prompts differ from the outputs to the original ones.
 
     outputs: the baseline's outputs, each with the steps in which the variants' draft would yield
-        it. checked: how many drafted tokens a step checks, by variant.
+        it. The variants are compared with these predicted steps.
+    checked: by the name of each variant to compare, how many drafted tokens its steps check.
     """
     read = {(o.prompt_class, o.case, o.prompt_id): o for o in outputs}
     for variant, number in checked.items():
@@ -144,10 +145,12 @@ def _prediction(
     *,
     checked: int,
 ) -> Iterator[likelihoods.Prediction]:
-    """Yield the prediction for a variant in one prompt class; nothing if no steps are known.
+    """Yield the predicted and measured tokens per step of a variant in one prompt class.
 
-    pairs: each request of the variant, with the baseline's output to the same prompt. count: how
-    the variant's measured steps are counted. checked: the most drafted tokens that a step checks.
+    Nothing is yielded if no request's steps are known.
+    pairs: each request of the variant, with the baseline's output to the same prompt and the steps
+    in which the variant's draft would yield that output. count: how the variant's measured steps
+    are counted. checked: the most drafted tokens that a step checks.
     """
     tokens = steps = predicted_steps = 0.0
     same = comparable = 0
@@ -183,7 +186,9 @@ def could_have_taken(
 ) -> bool:
     """Return whether a request can have taken exactly these steps after its first token.
 
-    steps: the predicted tokens of each step. checked: the most drafted tokens that a step checks.
+    steps: the predicted number of output tokens of each step. record, transcript: the request as
+        measured, with the numbers of tokens of its streamed chunks.
+    checked: the most drafted tokens that a step checks.
 
     A busy server sends the tokens of several steps in one chunk of the stream, but never those of
     one step in two chunks. So each chunk must have the tokens of one or more consecutive steps. If
@@ -224,10 +229,11 @@ def keep_predictions(
     *,
     progress: Callable[[str], None],
 ) -> None:
-    """Write predictions into the run's folder; those of other variants that are there stay there.
+    """Write predicted tokens per step into the folder of the run that they were compared with.
 
-    Nothing is written if the outputs in `source` are not from a run in a local folder. Errors go to
-    `progress` only, because the estimate is complete without the file.
+    Earlier predictions there are replaced if they are of the same variants. Nothing is written if
+    the outputs in `source` are not from a run in a local folder. Errors go to `progress` only,
+    because the estimate is complete without the file.
     """
     if not predicted or source.folder is None or source.run is None:
         return

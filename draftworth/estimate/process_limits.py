@@ -60,7 +60,7 @@ def limited(folder: Path, limits: TokenLimits) -> Iterator[None]:
 
 
 def too_late(folder: Path, limits: TokenLimits) -> DraftworthError:
-    """Return the error of a process that ended with the code `TOO_LATE`."""
+    """Return the error for a process that was ended at its time limit (return code `TOO_LATE`)."""
     return DraftworthError(
         f"{folder}: its tokenizer and chat template took too long; allowed: {limits}; {NEXT}"
     )

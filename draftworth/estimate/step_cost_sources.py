@@ -173,6 +173,7 @@ def _in_baseline_steps(cost: StepCost, plain: StepCost | None) -> CostRange | No
     """Return a step's latency divided by a baseline step's; None: one of the two is not measured.
 
     The ends of the range are from the ends of both latencies' intervals, where these are known.
+    cost: the measured step of a variant. plain: the baseline's, at the same load.
     """
     if plain is None or not plain.step_latency_s or not cost.step_latency_s:
         return None

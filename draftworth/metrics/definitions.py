@@ -111,7 +111,8 @@ class Metric:
     def of_block(self, block: BlockResult) -> float | None:
         """Return a block's value in the metric's unit; None if the block has no value.
 
-        None also if the block has a value of the metric that this one stands in for.
+        None also if the block has a value of the metric that this one replaces where it is missing
+        (`stands_in_for`).
         """
         if self.stands_in_for and self.stands_in_for.of_block(block) is not None:
             return None

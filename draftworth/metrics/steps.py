@@ -42,7 +42,9 @@ TokensAndSteps = Callable[[RequestRecord], tuple[float, float] | None]
 class StepCounting:
     """How a variant's steps are counted in some blocks.
 
-    by: the source of the count (see the module).
+    by: the source of the count: `tokens` (a step yields one token), `verification steps` (the
+        server counts the steps of each request), `chunks` (each streamed chunk is taken as a step)
+        or `counters` (the server counts only the tokens of a whole block).
     of_request: returns the number of tokens and of steps of a request, both without the answer's
         first token or first chunk; None if the request failed, or if its steps are unknown.
     """

@@ -35,7 +35,10 @@ from draftworth.report.worked import worked_sections
 
 
 def against_section(changes: Sequence[Change], run: Run, other: Run) -> Section:
-    """Return the section that compares a run with another run of the same experiment."""
+    """Return the section that compares a run with another run of the same experiment.
+
+    changes: how each variant's figures in each class at each load differ in the two runs.
+    """
     headings = ("cost of a token", INTERVAL, "other's", INTERVAL, "this to other", INTERVAL)
     rows = (
         (

@@ -27,7 +27,10 @@ _MARKS = (
 
 
 def other_mixes_sections(facts: RunFacts) -> Iterator[Section]:
-    """Yield the section with the plots; nothing if the run compares no costs of a token."""
+    """Yield a section with plots of a token's cost ratio over shares of classes and over prices.
+
+    Nothing is yielded if the run compares no costs of a token.
+    """
     by_price = facts.decision.by_price
     if by_price is None:
         return
@@ -42,7 +45,10 @@ def other_mixes_sections(facts: RunFacts) -> Iterator[Section]:
 
 
 def _share_plot(curve: CostByShare, number: int) -> Plot:
-    """Return the plot of the cost over one class's share; `number` makes plots' names unique."""
+    """Return the plot of a token's cost ratio over one class's share of the output tokens.
+
+    number: the last part of the plot's name, which must differ from the names of other plots.
+    """
     points = [(100 * share, r.value, r.interval) for share, r in curve.ratios.items()]
     judged = curve.judged
     return Plot(

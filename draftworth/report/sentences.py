@@ -323,8 +323,9 @@ def floor_sentence(c: Comparison) -> str:
 
 
 def rare_sentences(c: Comparison) -> str:
-    """Say how many requests took extremely long, and how rare the events are that a run may miss.
+    """Say how many requests took extremely long, and what a run of this size may have missed.
 
+    It may miss slow requests, kinds of prompts and kinds of starts of the servers that are rare.
     The text is empty if there is nothing to say; else it begins with a space.
     """
     extreme = _extreme_sentence(c.extremes, c.without_extremes) if c.extremes else ""
@@ -396,7 +397,11 @@ def _several_rungs(facts: RunFacts) -> list[Ladder]:
 
 
 def ladder_words(measured: Ladder | Contexts) -> str:
-    """Name the traffic and, if all its prompts have one length, that length."""
+    """Return the name of the traffic of `measured`, with its prompt length if it has only one.
+
+    measured: the comparisons in one traffic at several concurrencies; if it is `Contexts`, also at
+        several prompt lengths.
+    """
     if isinstance(measured, Contexts) or measured.input_tokens is None:
         return measured.traffic
     return f"{measured.traffic} of {measured.input_tokens:,} input tokens"

@@ -62,10 +62,10 @@ FINDINGS: Mapping[Judgement, str] = {
 
 
 def proof(judgement: Judgement, *, clears_floor: bool | None) -> str:
-    """Say whether a cost is proven, in words.
+    """Return in words whether the verdict on a variant's cost of a token is proven.
 
-    clears_floor: whether the cost differs by more than it does between two servers without
-        speculation (the noise floor); None: that was not measured.
+    clears_floor: whether the variant's cost differs from the baseline's by more than the costs of
+        two servers without speculation do (the noise floor); None: that was not measured.
     """
     return "not proven" if clears_floor is False else _PROOF.get(judgement, judgement)
 

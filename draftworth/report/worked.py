@@ -18,7 +18,11 @@ TITLE = "What worked"
 
 
 def worked_sections(run: Run) -> tuple[Section, ...]:
-    """Return the section on what worked; empty for pooled runs, or if nothing is recorded."""
+    """Return the section on a run's software and the gates that each server passed, with times.
+
+    A gate is something that has to work before the next one can, such as a server's first answer.
+    The result is empty for pooled runs, or if no gate was passed.
+    """
     rows = [*_test_rows(run), *_answer_rows(run), *_load_rows(run)]
     if not rows or run.is_pool:
         return ()

@@ -87,7 +87,10 @@ def _images(document: Document) -> Images:
 
 
 def html_of(document: Document, images: Images) -> str:
-    """Return the document as one HTML file that contains its plots and loads no other file."""
+    """Return the document as one HTML file that contains its plots and loads no other file.
+
+    images: the drawn plots as PNG bytes, by the plot's name.
+    """
     encoded = {key: base64.b64encode(data).decode() for key, data in images.items()}
     return _filled("report.html.jinja", _template_text, document=document, images=encoded)
 

@@ -81,12 +81,16 @@ def deviation_between_rounds(parts: Sequence[Sample]) -> float:
 def _variance(parts: Sequence[Sample], clusters: Sequence[Hashable]) -> float:
     """Return the variance of the sum of `parts` that comes from differences between clusters.
 
-    parts: what each pair of requests adds to an estimate's error.
-    clusters: for each of `parts`, the block or the request that it belongs to. With only one
-        cluster, 0 is returned.
-    The mean of a prompt's parts is subtracted from each of them first. If no prompt is in two
-    clusters, differences between prompts cannot be told from differences between clusters; then the
-    mean of all parts is subtracted instead.
+    First, the mean value of a prompt's parts is subtracted from each of them. If no prompt is in
+    two clusters, differences between prompts cannot be told from differences between clusters; then
+    the mean of all parts is subtracted instead. Then the values are added up in each cluster. The
+    result is the sum of the squares of these sums, times v / (v - m), where m is the number of
+    subtracted means, and v is the number of pairs of such a mean and a cluster that occur.
+
+    parts: one for each pair of requests (to the candidate, to the baseline) in one stratum. Its
+        value is what the pair adds to the error of an estimate.
+    clusters: for each of `parts`, in the same order, the name of its cluster: its pair of blocks,
+        or a name of its own. With only one cluster, 0 is returned.
     """
     groups = [part.prompt for part in parts]
     visits = len({*zip(groups, clusters, strict=True)})

@@ -180,12 +180,15 @@ def _yield(
     tokens: Mapping[str, float],
     errors: tuple[float, float],
 ) -> Yield:
-    """Return a candidate's predicted tokens per step, together with their standard error.
+    """Return a candidate's predicted tokens per step (`tokens`), with their standard error.
 
-    near: the measured windows of the same draft from which they were predicted.
-    tokens: the predicted tokens per step by prompt class.
-    errors: two standard errors of log(tokens), for a window that is 2.718 times as long or as short
-        as the nearest of `near`. The second one is used for windows longer than all of `near`.
+    The square of the standard error is proportional to the distance |log(the candidate's window) -
+    log(the nearest window of `near`)|.
+    near: the measured windows that `tokens` was predicted from.
+    tokens: the predicted tokens per step, by prompt class.
+    errors: the standard error of log(tokens) at a distance of 1, which is a window 2.718 times as
+        long or as short. The second value is for candidates that check more drafted tokens than
+        all of `near`, the first for all others.
     """
     wanted = math.log(candidate.window)
     anchor = min((math.log(c.window) for c in near), key=lambda place: abs(place - wanted))

@@ -15,9 +15,10 @@ from lambdas.capacity_controller.notifications import Mail, of_mail, of_remainin
 # Longer than EKS drains a node: a quarter of an hour, unless the drain is ended earlier.
 MAIL_AFTER_SECONDS = 30 * 60
 MAIL_EVERY_SECONDS = 24 * 3600
-# Auto Scaling may look at a protected instance only hours later, and a node costs as much as
-# thousands of calls. If EKS were asked at each heartbeat, it would always be busy, and refuse a
-# deploy's change.
+# How long after a request for zero nodes EKS gets the same request again. It should not be longer:
+# without a new request, Auto Scaling may try only hours later to end an instance that was protected
+# from scale-in, and a node costs more than the call to EKS. It should not be as short as the time
+# between two heartbeats: while EKS handles a request, it refuses other changes, such as a deploy's.
 ASK_AGAIN_SECONDS = 30 * 60
 
 

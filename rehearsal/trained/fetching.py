@@ -150,13 +150,13 @@ def write_prompts(sets: Path, folder: Path, cases: Mapping[str, Any]) -> None:
 def _prompts(
     sets: Path, edits: Mapping[str, str], open_ended: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield (CLASS/CASE, id, text) of each prompt, in the classes humaneval, edits and open_ended.
+    """Yield (CLASS/CASE, id, text) of one prompt for each case.
 
     sets: the folder with the files of HumanEval and IFBench.
-    edits: by the name of a case, the change that its prompt asks for in the code of a HumanEval
-        task. For each there is also a case in which another task's function is to be completed.
-    open_ended: by the name of a case, the key of its prompt in IFBench.
-    No HumanEval task is in two cases.
+    edits: by the name of a case, a request to change code, in which `{entry_point}` stands for the
+        name of the function. Each entry makes two cases, each with another HumanEval task:
+        `edits/NAME`, and `humaneval/part-N`, which asks to complete a function.
+    open_ended: by the name of a case, the key of its prompt in IFBench; makes `open_ended/NAME`.
     """
     lines = gzip.decompress((sets / HUMAN_EVAL).read_bytes()).splitlines()
     all_tasks = list(map(json.loads, lines))
