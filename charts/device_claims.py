@@ -105,7 +105,10 @@ def _connected_devices(
 
 
 def _conditions(experiment: NeuronExperiment, excluded_devices: Sequence[int]) -> Iterator[str]:
-    """Yield CEL expressions, all of which hold for a device that a claim may get."""
+    """Yield CEL expressions, all of which hold for a device that a claim may get.
+
+    excluded_devices: the ids (`deviceId`) of devices that the claim must not get.
+    """
     device = f"device.attributes['{DRIVER}']"
     yield f"{device}.instanceType == '{experiment.instance_type}'"
     if excluded_devices:

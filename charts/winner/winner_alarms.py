@@ -31,13 +31,13 @@ COUNTERS = {"generated": GENERATED, "finished": FINISHED, "accepted": ACCEPTED, 
 
 
 def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
-    """Return (figures, break-even) of the load whose break-even is the threshold of the alarm.
+    """Return the figures of one load, and its break-even: the alarm's threshold in tokens per step.
 
-    Of the loads at which the winner was cheaper, it is the one with the lowest break-even: how many
-    requests will be in flight is unknown, and below the lowest break-even the winner is cheaper at
-    no load. None if there can be no alarm: the winner is the baseline, its server has no counter of
-    accepted tokens, no break-even is known, or the lowest is at most 1 token per step, which every
-    server reaches.
+    The figures are the winner's measured ones. Of the loads at which the winner was cheaper, the
+    load is the one with the lowest break-even: how many requests will be in flight is unknown, and
+    below the lowest break-even the winner is cheaper at no load. None if there can be no alarm: the
+    winner is the baseline, its server has no counter of accepted tokens, no break-even is known, or
+    the lowest is at most 1 token per step, which every server reaches.
     """
     winner = measured.winner
     if not winner.speculates or not winner.has_counters:
@@ -101,7 +101,11 @@ def prometheus_rule(export: Export, break_even: Estimate) -> Object:
 
 
 def _tokens_and_steps(export: Export) -> tuple[str, str]:
-    """Return PromQL expressions for (tokens except each request's first, steps)."""
+    """Return two PromQL expressions: the tokens and the steps of the last hour.
+
+    The tokens are all output tokens except the first of each request; the alarm divides them by
+    the steps.
+    """
     labels = f'namespace="{export.namespace}",model_name="{export.model}"'
     sums = {
         name: f"sum(increase({counter}{{{labels}}}[{WINDOW_HOURS}h]))"

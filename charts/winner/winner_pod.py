@@ -120,7 +120,11 @@ def _find_graphs(
 def local_command(
     experiment: resolved.ResolvedLocal, variant: resolved.ResolvedVariant
 ) -> ServingCommand:
-    """Return the measured command, with the model paths and the port of the pod."""
+    """Return the command and environment of a variant's vLLM server, as a pod on a CPU runs it.
+
+    They are those with which the variant was measured, except for the paths of the checkpoints and
+    the port, which are the pod's.
+    """
     command = serving_command(experiment.spec, variant.spec, ModelPaths())
     return replace(command, flags={**command.flags, "--port": str(SERVING_PORT)})
 
