@@ -66,8 +66,9 @@ class DeviceClaimTemplate(Construct):
 def _corners_elsewhere(placement: Placement, place: int | None) -> list[int]:
     """Return the ids of devices that a claim must not get, so that it gets those of slot `place`.
 
-    A slot is the set of devices of one server. The result has one device of each other slot of the
-    node; it is empty if `place` is None, because the claim may then get any slot.
+    A slot is the set of devices of one server, and `place` is its number on its node, from 0. The
+    result has one device of each other slot of the node: the rest of such a slot is too small for
+    the claim. It is empty if `place` is None, because the claim may then get any slot.
     """
     if place is None:
         return []

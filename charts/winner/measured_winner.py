@@ -37,7 +37,7 @@ def measured_winner(
 ) -> MeasuredWinner:
     """Find the variant of the experiment that a run's verdict calls the winner.
 
-    transcripts: the run's output texts by request id, from which the verdict is computed too.
+    transcripts: the run's output texts by request id, which the verdict also needs.
     It raises UserInputError if the run is of another experiment, was served with other settings, or
     has a winner that is not a variant in the experiment file.
     """

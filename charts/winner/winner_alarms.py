@@ -70,7 +70,10 @@ def why_no_alarm(measured: MeasuredWinner) -> str:
 
 
 def break_even_words(figures: WinnerFigures, break_even: Estimate) -> str:
-    """Return a sentence with the break-even, which is the threshold of the alarm."""
+    """Return a sentence with the break-even, which is the threshold of the alarm.
+
+    figures: the winner's figures at the load whose break-even it is, as `watched` returns them.
+    """
     measured = figures.tokens_per_step
     in_the_run = "" if measured is None else f"; the run had {measured:.2f}"
     return (
@@ -80,7 +83,10 @@ def break_even_words(figures: WinnerFigures, break_even: Estimate) -> str:
 
 
 def prometheus_rule(export: Export, break_even: Estimate) -> Object:
-    """Return a PrometheusRule with the alarm for tokens per step below the break-even."""
+    """Return a PrometheusRule with the alarm for tokens per step below the break-even.
+
+    break_even: in tokens per step; its value, without the interval, is the threshold.
+    """
     tokens, steps = _tokens_and_steps(export)
     alert = {
         "alert": ALARM,

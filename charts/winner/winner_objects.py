@@ -128,7 +128,10 @@ class CommonChart(cdk8s.Chart):
 
 
 class ClaimChart(cdk8s.Chart):
-    """The template of the pod's device claim, if it claims devices."""
+    """The template of the claim by which the winner's pod gets its Neuron devices.
+
+    The chart is empty if the pod is for a CPU.
+    """
 
     def __init__(self, scope: Construct, id_: str, *, export: Export) -> None:
         super().__init__(scope, id_)

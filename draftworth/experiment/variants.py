@@ -89,9 +89,9 @@ class _Method(strict_model.StrictModel):
         return None
 
     def engine_settings(self, draft: str) -> dict[str, Any]:  # noqa: ARG002 (most need none)
-        """Return the method's own settings in vLLM's `--speculative-config`, as {setting: value}.
+        """Return the entries of vLLM's `--speculative-config` on how the variant drafts.
 
-        draft: the folder with the draft's checkpoint, which a setting may name.
+        draft: the path of the draft's checkpoint; only a variant with a draft model uses it.
         """
         return {}
 

@@ -59,7 +59,11 @@ class PromptSample:
         self.size_bytes = 0
 
     def offer(self, content: bytes, candidate: LoggedPrompt) -> None:
-        """Add a prompt to the sample or drop it; prompts with equal `content` count as one."""
+        """Add a prompt to the sample or drop it; prompts with equal `content` count as one.
+
+        content: the request as JSON, without `max_tokens`; its hash decides whether it is drawn.
+        candidate: the prompt and its answer, which are kept if it is drawn.
+        """
         self.offered += 1
         digest = hashlib.blake2b(content, digest_size=16, key=self._key).digest()
         number = int.from_bytes(digest, "big")
@@ -180,7 +184,10 @@ def write_prompts(order: ImportOrder, imported: Imported) -> None:
 
 
 def left_out_words(counts: Mapping[str, Count]) -> str:
-    """Return `3 left out: 2 with images (the first: line 4), 1 not a JSON object (line 17)`."""
+    """Return `3 left out: 2 with images (the first: line 4), 1 not a JSON object (line 17)`.
+
+    counts: how many records of a log were left out, by reason.
+    """
     total = sum(each.count for each in counts.values())
     parts = (
         f"{each.count:,} {reason} ({'the first: ' if each.count > 1 else ''}{each.first})"

@@ -97,8 +97,9 @@ def prompts_rule(code: str) -> Callable[[PromptsRule], PromptsRule]:
 
 
 def _registering(code: str, apply: Callable[[R, Checked], Iterable[Problem]]) -> Callable[[R], R]:
-    """Return a decorator that registers the function of a rule; `code`: the rule's name in messages.
+    """Return a decorator that registers the function of a rule.
 
+    code: the rule's name in messages.
     apply: gets the decorated function and all that rules check. If the rule applies to the
         experiment, it calls the function with its arguments and returns the problems; else none.
     """
