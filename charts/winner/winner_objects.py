@@ -85,6 +85,8 @@ def _volumes(
     """Return the volumes of the winner's server, with other names than in the experiment.
 
     PersistentVolumes have no namespace, and those of the experiment may be in the same cluster.
+    bucket_names: {field of `Bindings`: the bucket's name}; a bucket without a name gets a
+        placeholder.
     """
     prefix = f"{namespace}-{names.service_name(variant.name)}"
     volumes = server_volumes(experiment, variant, _bindings(experiment, bucket_names))

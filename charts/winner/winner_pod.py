@@ -132,7 +132,10 @@ def local_command(
 def local_pod(
     variant: resolved.ResolvedVariant, command: ServingCommand, image: str
 ) -> k8s.PodSpec:
-    """Return the spec of a pod on a CPU that reads its checkpoints from `checkpoints_claim`."""
+    """Return the spec of a pod that runs a variant's vLLM server on a CPU.
+
+    The pod reads the checkpoints from a volume that the user makes (`checkpoints_claim`).
+    """
     account = service_name(variant.name)
     claim = k8s.PersistentVolumeClaimVolumeSource(
         claim_name=checkpoints_claim(account), read_only=True
@@ -156,5 +159,9 @@ def local_pod(
 
 
 def checkpoints_claim(account: str) -> str:
-    """Return the name of the user's PersistentVolumeClaim, with folders `target` and `draft`."""
+    """Return the name of the PersistentVolumeClaim with the checkpoints, which the user makes.
+
+    Its volume has a folder `target` and, with a draft model, a folder `draft`.
+    account: the name of the pod's service account, with which the name begins.
+    """
     return f"{account}-checkpoints"

@@ -139,7 +139,8 @@ class Imported:
     """The result of an import.
 
     records: how many were read. samples: the drawn prompts, by the name of their case.
-    left_out: how many records were left out, by reason. notes: how many were changed, by change.
+    left_out: {reason: how many records were left out for it}.
+    notes: {change: how many records were imported with it}, such as a setting that was dropped.
     """
 
     records: int = 0
@@ -163,7 +164,11 @@ def import_prompts(order: ImportOrder, progress: Progress) -> Imported:
 
 
 def read_log(order: ImportOrder, progress: Progress) -> Imported:
-    """Read a log and sample its prompts, but write nothing; errors are those of an import."""
+    """Read a log and draw a sample of its prompts for each case, but write nothing.
+
+    progress: called with the number of records read so far.
+    PromptSetError: as for `import_prompts`.
+    """
     if order.case is not None or order.format != "speed-bench":
         _refuse_existing(order.path_of(_only_case(order)))
     read = _read(order, progress)
@@ -176,7 +181,11 @@ def read_log(order: ImportOrder, progress: Progress) -> Imported:
 
 
 def write_prompts(order: ImportOrder, imported: Imported) -> None:
-    """Write the prompt files of a log that was read; PromptSetError: one exists, or cannot be."""
+    """Write the drawn prompts of a log, one file for each case.
+
+    imported: what `read_log` returned. PromptSetError: one of the files exists already, or cannot
+    be written.
+    """
     for case in imported.samples:
         _refuse_existing(order.path_of(case))
     for case, sample in imported.samples.items():

@@ -234,7 +234,11 @@ def truth_server(spec: TimelineSpec, log: Path, most_seconds: float = 600.0) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedFigure:
-    """A figure's true median, the median by the tool's report, and whether the report is right."""
+    """A figure's median by the server's log and by the load generator's report.
+
+    figure: one of `tool_reports.FIGURES`. right: whether the reported median is near enough to the
+        true one (see `judged`).
+    """
 
     figure: str
     truth: float
