@@ -46,7 +46,10 @@ def main() -> int:
 
 
 def synthesize(app: cdk.App) -> None:
-    """Synthesize the experiment that the app's context names."""
+    """Write the CloudFormation template of the experiment file that the app's context names.
+
+    UserInputError: the file, or a key of the context, is wrong.
+    """
     path = Path(named_experiment(app.node.get_all_context()))
     experiment = with_looked_up_price(load_neuron(path), app.node.try_get_context)
     build_priced_application(app, experiment=experiment)

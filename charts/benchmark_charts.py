@@ -46,6 +46,10 @@ def benchmark_charts(experiment: ResolvedNeuron, bindings: Bindings) -> tuple[cd
 
 
 def in_steps(charts: Sequence[cdk8s.Chart]) -> Iterator[list[cdk8s.Chart]]:
-    """Yield groups of charts in the order to apply; charts of one group do not need each other."""
+    """Yield lists of charts in the order to apply; charts of one list can be applied together.
+
+    The charts of a search's candidates, which do not need each other, are in one list. Each other
+    chart is in a list of its own. charts: as `benchmark_charts` returns them.
+    """
     for _, step in groupby(charts, lambda c: isinstance(c, CandidateChart) or c.node.id):
         yield [*step]

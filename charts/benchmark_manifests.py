@@ -47,7 +47,8 @@ def write_benchmark_manifests(
     """Write a YAML file for each chart, numbered in the order to apply, and the run specification.
 
     out: the folder for the files; DraftworthError if it cannot be written.
-    user_values: {key of `VARIABLES`: value}; the files have a placeholder for a missing value.
+    user_values: names of AWS resources by key of `VARIABLES`, such as `results_bucket`. For a
+        name that is not given, the files have a placeholder, such as `${RESULTS_BUCKET}`.
     """
     file = run_spec_file(experiment)
     bindings = _bindings(experiment, file, user_values)

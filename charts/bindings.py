@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Bindings:
-    """Names of AWS resources: real ones, CDK tokens, or placeholders like `${RESULTS_BUCKET}`."""
+    """The names of buckets, image and run specification that the Kubernetes objects contain.
+
+    Each is a real name, a CDK token, or a placeholder like `${RESULTS_BUCKET}`.
+    """
 
     region: str
     checkpoints_bucket: str

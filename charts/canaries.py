@@ -20,8 +20,9 @@ RETRIES = 8
 
 
 class CanaryChart(cdk8s.Chart):
-    """A canary for each variant in `experiment.canaries`: a Job that tests a server's volumes.
+    """A canary for each variant in `experiment.canaries`.
 
+    A canary is a Job that tests a server's volumes on a CPU node, before accelerator nodes start.
     job_name: the measuring Job's name. A new measuring Job gets new canaries, which test again.
     """
 
@@ -51,7 +52,7 @@ class CanaryChart(cdk8s.Chart):
 class Canary(CpuJob):
     """A Job that mounts what a variant's server mounts, as the same service account, and tests it.
 
-    job_name: the measuring Job's name.
+    job_name: the measuring Job's name; the canary's report in the results bucket is kept under it.
     """
 
     def __init__(

@@ -44,7 +44,10 @@ HUB_ENVIRONMENT = {
 
 
 class StagingChart(cdk8s.Chart):
-    """A staging Job for each checkpoint of the experiment: its target and its draft models."""
+    """A Job for each checkpoint of the experiment that copies it from Hugging Face to S3.
+
+    The checkpoints are the target model and the draft models.
+    """
 
     def __init__(
         self, scope: Construct, id_: str, *, experiment: ResolvedNeuron, bindings: Bindings

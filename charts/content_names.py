@@ -12,15 +12,17 @@ _CDK_TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
 
 def content_name(prefix: str, content: Any) -> str:
-    """Return a name with a hash of the content, for an object that cannot be changed in place.
+    """Return `PREFIX-HASH`, the name of an object that cannot be changed in place.
 
-    All CDK tokens in the content count as equal, because their numbers differ between syntheses.
+    HASH is of the object's `content`: with other content the name differs, so Kubernetes makes a
+    new object. All CDK tokens in the content count as equal, because their numbers differ between
+    syntheses.
     """
     return f"{prefix}-{stable_hash(content, length=CONTENT_HASH_LENGTH)}"
 
 
 def stable_hash(content: Any, *, length: int) -> str:
-    """Return `length` hex digits of a hash of the content; all CDK tokens in it count as equal."""
+    """Return `length` hex digits of a hash of plain data; all CDK tokens in it count as equal."""
     return content_hash(_masked(content), length=length)
 
 

@@ -66,8 +66,9 @@ class DeviceClaimTemplate(Construct):
 def _corners_elsewhere(placement: Placement, place: int | None) -> list[int]:
     """Return the ids of devices that a claim must not get, so that it gets those of slot `place`.
 
-    A slot is the set of devices of one server. The result has one device of each other slot of the
-    node; it is empty if `place` is None, because the claim may then get any slot.
+    A slot is the set of devices of one server, and `place` is its number on its node, from 0. The
+    result has one device of each other slot of the node: the rest of such a slot is too small for
+    the claim. It is empty if `place` is None, because the claim may then get any slot.
     """
     if place is None:
         return []
@@ -105,7 +106,10 @@ def _connected_devices(
 
 
 def _conditions(experiment: NeuronExperiment, excluded_devices: Sequence[int]) -> Iterator[str]:
-    """Yield CEL expressions, all of which hold for a device that a claim may get."""
+    """Yield CEL expressions, all of which hold for a device that a claim may get.
+
+    excluded_devices: the ids (`deviceId`) of devices that the claim must not get.
+    """
     device = f"device.attributes['{DRIVER}']"
     yield f"{device}.instanceType == '{experiment.instance_type}'"
     if excluded_devices:

@@ -23,7 +23,10 @@ def placeholder(variable: str) -> str:
 
 
 def missing_variables(text: str, variables: Iterable[str]) -> list[str]:
-    """Return those environment variables whose placeholders are in `text`: a user must set them."""
+    """Return those of `variables` whose placeholder is in `text`: a user must set them.
+
+    variables: names of environment variables.
+    """
     return [variable for variable in variables if placeholder(variable) in text]
 
 

@@ -31,8 +31,9 @@ _WRITABLE_GIB = 5
 
 
 class MeasuringChart(cdk8s.Chart):
-    """The measuring Job, its deadline and, if it starts and stops servers, its right to do so.
+    """The measuring Job, the ConfigMap with its deadline, and its right to scale servers.
 
+    The right is added only if the run starts and stops servers.
     job_name: the Job's name; the keys of its runs in S3 begin with `runs/<job name>-`.
     """
 
@@ -109,7 +110,8 @@ class ServerScaling(Construct):
 class MeasuringJob(CpuJob):
     """The Job that measures; all its pods continue one run, whose id begins with the Job's name.
 
-    serving_content: a hash of all servers' Deployments; if it changes, so does the Job's name.
+    serving_content: a hash of all servers' Deployments. If it changes, so does the Job's name, and
+        a new Job measures the changed servers.
     """
 
     def __init__(

@@ -82,8 +82,8 @@ def selector_labels(server: str) -> dict[str, str]:
 def server_labels(server: str, variant: str, experiment: str) -> dict[str, str]:
     """Return the labels of one server's objects.
 
-    server: the name of the server's Deployment. variant: the variant's name. experiment: the
-        experiment's name.
+    server: the name of the server's Deployment (`server_name`).
+    variant, experiment: the names of the variant and of the experiment.
     """
     return component_labels("vllm", {**selector_labels(server), VARIANT_LABEL: variant}, experiment)
 

@@ -19,8 +19,9 @@ from draftworth.records.servers import START_ALLOWANCE_MINUTES
 class RunSpecFile:
     """The bytes of a run specification, and their SHA-256 in hexadecimal.
 
-    The measuring Job's pod checks the hash. The file's key in S3 contains the hash, so no deploy
-    replaces an object that a pod still needs.
+    The specification says what a run measures: servers, prompts, loads and limits. The measuring
+    Job's pod checks the hash. The file's key in S3 contains the hash, so no deploy replaces an
+    object that a pod still needs.
     """
 
     data: bytes
@@ -28,7 +29,7 @@ class RunSpecFile:
 
 
 def run_spec_file(experiment: ResolvedNeuron) -> RunSpecFile:
-    """Return the run specification of an experiment as a file."""
+    """Return the run specification of an experiment: what the measuring Job measures, and how."""
     spec = run_spec(
         experiment,
         servers={

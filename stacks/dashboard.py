@@ -101,9 +101,10 @@ class ComparisonDashboard(aws_cloudwatch.Dashboard):
 
 
 def _picked_dimensions(experiment: ResolvedNeuron) -> tuple[str, ...]:
-    """Return the dimensions whose value the user picks from a list; () if all have sections.
+    """Return the metric dimensions (load, prompt class) whose value the user picks from a list.
 
-    A list replaces sections if the dashboard would otherwise have more than `MAX_METRICS` metrics.
+    () is returned if the dashboard has a section for each prompt class and load. A list replaces
+    sections if the dashboard would otherwise have more than `MAX_METRICS` metrics.
     """
     values = _values(experiment)
     for dimensions in PICKED:
@@ -126,7 +127,7 @@ def _values(experiment: ResolvedNeuron) -> dict[str, list[str]]:
 def _sections(experiment: ResolvedNeuron, picked: Sequence[str]) -> Mapping[str, list[Graph]]:
     """Return the sections that compare variants, as {heading: graphs}.
 
-    picked: the dimensions whose value the user picks from a list.
+    picked: the metric dimensions (`Load`, `PromptClass`) whose value the user picks from a list.
     """
     verdicts = [*_verdicts(experiment, picked)]
     sections = {VERDICT_SECTION: verdicts} if verdicts else {}

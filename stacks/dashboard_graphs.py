@@ -169,7 +169,11 @@ def _cost_ratios(experiment: ResolvedNeuron, prompt_class: str, load: Load) -> C
 
 
 def verdict(experiment: ResolvedNeuron, *, title: str, prompt_class: str, load: Load) -> Graph:
-    """Return the graph of each variant's cost ratio in the last verdict, with its 95% interval."""
+    """Return the graph of each variant's cost ratio in the last verdict, with its 95% interval.
+
+    The cost ratio is what a token costs with the variant, divided by what it costs with the
+    baseline. prompt_class: may also be the mix of all classes (`TRAFFIC_MIX`).
+    """
     line = _line_of(experiment, prompt_class, load)
     lines = [
         line(metric=metric, statistic="Average", variant=variant.name, label=label)

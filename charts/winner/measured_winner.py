@@ -35,8 +35,9 @@ class MeasuredWinner:
 def measured_winner(
     run: Run, transcripts: Transcripts, experiment: ResolvedExperiment
 ) -> MeasuredWinner:
-    """Find a run's winner in the experiment.
+    """Find the variant of the experiment that a run's verdict calls the winner.
 
+    transcripts: the run's output texts by request id, which the verdict also needs.
     It raises UserInputError if the run is of another experiment, was served with other settings, or
     has a winner that is not a variant in the experiment file.
     """

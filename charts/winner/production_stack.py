@@ -92,7 +92,10 @@ def _volumes(export: Export) -> Object:
 
 
 def _node(pod: Object) -> Object:
-    """Return the chart's values for the nodes on which the pod may run; empty for any node."""
+    """Return the chart's values for the nodes on which the pod may run; empty for any node.
+
+    pod: the pod's spec as plain data.
+    """
     if "nodeSelector" not in pod:
         return {}
     labels = [
@@ -108,7 +111,7 @@ def _node(pod: Object) -> Object:
 def _init_container(pod: Object) -> Object:
     """Return the chart's value for the pod's init container, or {} if the pod has none.
 
-    The chart allows one init container.
+    The chart allows one init container. pod: the pod's spec as plain data.
     """
     if "initContainers" not in pod:
         return {}

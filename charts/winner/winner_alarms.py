@@ -31,13 +31,13 @@ COUNTERS = {"generated": GENERATED, "finished": FINISHED, "accepted": ACCEPTED, 
 
 
 def watched(measured: MeasuredWinner) -> tuple[WinnerFigures, Estimate] | None:
-    """Return (figures, break-even) of the load whose break-even is the threshold of the alarm.
+    """Return the figures of one load, and its break-even: the alarm's threshold in tokens per step.
 
-    Of the loads at which the winner was cheaper, it is the one with the lowest break-even: how many
-    requests will be in flight is unknown, and below the lowest break-even the winner is cheaper at
-    no load. None if there can be no alarm: the winner is the baseline, its server has no counter of
-    accepted tokens, no break-even is known, or the lowest is at most 1 token per step, which every
-    server reaches.
+    The figures are the winner's measured ones. Of the loads at which the winner was cheaper, the
+    load is the one with the lowest break-even: how many requests will be in flight is unknown, and
+    below the lowest break-even the winner is cheaper at no load. None if there can be no alarm: the
+    winner is the baseline, its server has no counter of accepted tokens, no break-even is known, or
+    the lowest is at most 1 token per step, which every server reaches.
     """
     winner = measured.winner
     if not winner.speculates or not winner.has_counters:
@@ -70,7 +70,10 @@ def why_no_alarm(measured: MeasuredWinner) -> str:
 
 
 def break_even_words(figures: WinnerFigures, break_even: Estimate) -> str:
-    """Return a sentence with the break-even, which is the threshold of the alarm."""
+    """Return a sentence with the break-even, which is the threshold of the alarm.
+
+    figures: the winner's figures at the load whose break-even it is, as `watched` returns them.
+    """
     measured = figures.tokens_per_step
     in_the_run = "" if measured is None else f"; the run had {measured:.2f}"
     return (
@@ -80,7 +83,10 @@ def break_even_words(figures: WinnerFigures, break_even: Estimate) -> str:
 
 
 def prometheus_rule(export: Export, break_even: Estimate) -> Object:
-    """Return a PrometheusRule with the alarm for tokens per step below the break-even."""
+    """Return a PrometheusRule with the alarm for tokens per step below the break-even.
+
+    break_even: in tokens per step; its value, without the interval, is the threshold.
+    """
     tokens, steps = _tokens_and_steps(export)
     alert = {
         "alert": ALARM,
@@ -101,7 +107,11 @@ def prometheus_rule(export: Export, break_even: Estimate) -> Object:
 
 
 def _tokens_and_steps(export: Export) -> tuple[str, str]:
-    """Return PromQL expressions for (tokens except each request's first, steps)."""
+    """Return two PromQL expressions: the tokens and the steps of the last hour.
+
+    The tokens are all output tokens except the first of each request; the alarm divides them by
+    the steps.
+    """
     labels = f'namespace="{export.namespace}",model_name="{export.model}"'
     sums = {
         name: f"sum(increase({counter}{{{labels}}}[{WINDOW_HOURS}h]))"

@@ -24,7 +24,10 @@ _HEADLINE_CHARACTERS = 2000
 def annotations_of(
     measured: MeasuredWinner, experiment: ResolvedExperiment, image: str
 ) -> dict[str, str]:
-    """Return the annotations of the exported objects as {key: value}."""
+    """Return the annotations that say what was measured, when and how, as {key: value}.
+
+    image: the image of the winner's server, which one of the annotations names.
+    """
     return {PREFIX + name: text for name, text in _named(measured, experiment, image)}
 
 

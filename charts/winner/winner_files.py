@@ -88,7 +88,10 @@ def _header(export: Export, measured: MeasuredWinner, name: str) -> str:
 
 
 def _objects(export: Export, measured: MeasuredWinner) -> dict[str, Sequence[Object]]:
-    """Return the content of the files as {file name: Kubernetes objects or Helm values}."""
+    """Return the content of each file as {file name: YAML documents}.
+
+    The documents are Kubernetes objects, Helm values or a CloudFormation template, as plain data.
+    """
     claim_template = objects_of(ClaimChart, export)
     objects: dict[str, Sequence[Object]] = {
         COMMON_FILE: objects_of(CommonChart, export),

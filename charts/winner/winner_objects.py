@@ -85,6 +85,8 @@ def _volumes(
     """Return the volumes of the winner's server, with other names than in the experiment.
 
     PersistentVolumes have no namespace, and those of the experiment may be in the same cluster.
+    bucket_names: {field of `Bindings`: the bucket's name}; a bucket without a name gets a
+        placeholder.
     """
     prefix = f"{namespace}-{names.service_name(variant.name)}"
     volumes = server_volumes(experiment, variant, _bindings(experiment, bucket_names))
@@ -128,7 +130,10 @@ class CommonChart(cdk8s.Chart):
 
 
 class ClaimChart(cdk8s.Chart):
-    """The template of the pod's device claim, if it claims devices."""
+    """The template of the claim by which the winner's pod gets its Neuron devices.
+
+    The chart is empty if the pod is for a CPU.
+    """
 
     def __init__(self, scope: Construct, id_: str, *, export: Export) -> None:
         super().__init__(scope, id_)

@@ -120,7 +120,11 @@ def _find_graphs(
 def local_command(
     experiment: resolved.ResolvedLocal, variant: resolved.ResolvedVariant
 ) -> ServingCommand:
-    """Return the measured command, with the model paths and the port of the pod."""
+    """Return the command and environment of a variant's vLLM server, as a pod on a CPU runs it.
+
+    They are those with which the variant was measured, except for the paths of the checkpoints and
+    the port, which are the pod's.
+    """
     command = serving_command(experiment.spec, variant.spec, ModelPaths())
     return replace(command, flags={**command.flags, "--port": str(SERVING_PORT)})
 
@@ -128,7 +132,10 @@ def local_command(
 def local_pod(
     variant: resolved.ResolvedVariant, command: ServingCommand, image: str
 ) -> k8s.PodSpec:
-    """Return the spec of a pod on a CPU that reads its checkpoints from `checkpoints_claim`."""
+    """Return the spec of a pod that runs a variant's vLLM server on a CPU.
+
+    The pod reads the checkpoints from a volume that the user makes (`checkpoints_claim`).
+    """
     account = service_name(variant.name)
     claim = k8s.PersistentVolumeClaimVolumeSource(
         claim_name=checkpoints_claim(account), read_only=True
@@ -152,5 +159,9 @@ def local_pod(
 
 
 def checkpoints_claim(account: str) -> str:
-    """Return the name of the user's PersistentVolumeClaim, with folders `target` and `draft`."""
+    """Return the name of the PersistentVolumeClaim with the checkpoints, which the user makes.
+
+    Its volume has a folder `target` and, with a draft model, a folder `draft`.
+    account: the name of the pod's service account, with which the name begins.
+    """
     return f"{account}-checkpoints"

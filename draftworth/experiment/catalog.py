@@ -54,7 +54,7 @@ class UnservedMethod(StrictModel):
 
 
 class MethodFacts(StrictModel):
-    """What is known about one speculation method on one release."""
+    """What is known about one speculation method on one release (serving image)."""
 
     window_yield: Literal["window", "window_plus_one"] = Field(alias="yield")
     min_window: Annotated[int, Field(ge=1)]

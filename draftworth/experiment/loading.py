@@ -126,7 +126,8 @@ def _case(key: Key, folder: Path, case: str, most_tokens: int) -> Case | Problem
 class LoadedExperiment:
     """An experiment file's content and path, its prompts, and the forecast of its search.
 
-    forecast: the candidates' expected tokens per step; empty without `search.forecast`.
+    forecast: the candidates' expected tokens per step, as {variant name: {prompt class: tokens}};
+        empty without `search.forecast`.
     """
 
     spec: Experiment

@@ -178,7 +178,10 @@ class NeuronExperiment(ExperimentBase):
 
     @property
     def tensor_parallel_size(self) -> int:
-        """All logical NeuronCores of a server's devices: a smaller size would leave some idle."""
+        """The number of logical NeuronCores of a server's devices.
+
+        vLLM gets it as tensor parallel size; a smaller size would leave some cores idle.
+        """
         serving = self.serving
         return self.accelerator.logical_cores(devices=serving.slot_devices, lnc=serving.lnc)
 
@@ -199,7 +202,10 @@ Experiment = NeuronExperiment | LocalExperiment
 
 
 def placed_variants(experiment: Experiment) -> Iterator[tuple[Place, Variant]]:
-    """Yield (place in the file, variant): the listed variants, then the search's candidates."""
+    """Yield each variant with its place in the experiment file, which messages about it name.
+
+    The listed variants come first, then the candidates of the search.
+    """
     for index, variant in enumerate(experiment.variants):
         yield Place(whole=("variants", index)), variant
     if experiment.search:

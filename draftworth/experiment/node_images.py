@@ -55,7 +55,7 @@ class DriverAndRuntime:
 
     @property
     def why_unfit(self) -> str:
-        """Return why no server starts with these versions; empty if no reason is known."""
+        """Return why no server starts with this driver and runtime; empty if none is known."""
         if self.least_driver is None or self.runtime is None:
             return ""
         return why_unfit(driver=self.least_driver, runtime=self.runtime)

@@ -69,9 +69,10 @@ class Placement:
         """Return the number (`deviceId`) of one device of each slot of a node.
 
         A claim that must not get the other slots' devices of this list can only get the slot that
-        is left. Drivers may group the devices into slots by rows, by columns or in other ways. So
-        the numbers are far apart, so that they are in different slots in each of these ways: 0 and
-        15 if a node has two slots; 0, 5, 10 and 15 if it has four.
+        is left. The 16 devices of a node form a square of four rows: 0 to 3, 4 to 7, and so on. A
+        driver may make the slots of whole rows or of whole columns. So the numbers are those of
+        devices in different rows and in different columns. If a node has two slots, they are 0 and
+        15, two opposite corners; if it has four, they are 0, 5, 10 and 15, the diagonal.
         """
         places, devices = self.slots_per_node, self.slots[0].devices
         return tuple(n * devices + n * (devices - 1) // max(1, places - 1) for n in range(places))

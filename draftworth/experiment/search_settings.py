@@ -24,8 +24,9 @@ MAX_CANDIDATES = 32
 class Place:
     """Where a variant or a search's candidate stands in the experiment file, for messages.
 
-    whole: the key path of the variant, or of the candidate's draft. parts: by field name, the key
-        path of each field that does not stand under `whole`, such as a candidate's window.
+    whole: the key path of the variant, such as ("variants", 0), or of the candidate's draft.
+    parts: {field of a variant: its key path}, for fields that are not below `whole`. For example,
+        a candidate's `window` comes from ("search", "windows").
     """
 
     whole: Key

@@ -116,5 +116,8 @@ def _classes_in(module: str) -> dict[str, ast.ClassDef]:
 
 
 def read_yaml(kind: type[T], text: str) -> T:
-    """Convert a data file's YAML text to `kind`; raise pydantic.ValidationError if it is wrong."""
+    """Return a data file's YAML text as an object of the type `kind`, such as `Catalog`.
+
+    It raises pydantic.ValidationError if the text does not fit the type.
+    """
     return TypeAdapter(kind).validate_json(json.dumps(_data_in(text), default=str))

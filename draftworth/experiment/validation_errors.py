@@ -42,7 +42,10 @@ def json_excerpt(value: object) -> str:
 
 
 def misspelt_key(name: str, keys: Iterable[str]) -> str:
-    """Return `; did you mean 'kind' by 'knd'?`; empty if none of `keys` resembles `name`."""
+    """Return `; did you mean 'kind' by 'knd'?`; empty if none of `keys` resembles `name`.
+
+    name: a key that is missing in the file (here `kind`). keys: those that are there (here `knd`).
+    """
     misspelt = [key for key in keys if suggestion(key, [name])]
     return f"; did you mean {name!r} by {misspelt[0]!r}?" if misspelt else ""
 

@@ -82,11 +82,17 @@ class _Method(strict_model.StrictModel):
 
     @property
     def lookup_lengths(self) -> tuple[int, int] | None:
-        """How many last tokens n-gram drafting looks up (fewest, most); None: another method."""
+        """The lengths (fewest, most tokens) of an output's end that n-gram drafting looks up.
+
+        None: the variant does not draft by n-grams.
+        """
         return None
 
     def engine_settings(self, draft: str) -> dict[str, Any]:  # noqa: ARG002 (most need none)
-        """Return entries of `--speculative-config` on how to draft; `draft`: the draft's folder."""
+        """Return the entries of vLLM's `--speculative-config` on how the variant drafts.
+
+        draft: the path of the draft's checkpoint; only a variant with a draft model uses it.
+        """
         return {}
 
 

@@ -57,9 +57,11 @@ _EXAMPLE = "experiments/qwen3-32b.yaml"
 class ExperimentSource:
     """The YAML document of a file, converted to types that pydantic's strict mode accepts.
 
-    data: dicts, tuples, text, numbers, booleans and None; dates stay text. lines: the line of every
-    key, from 1. problems: one for each text or number that no experiment may have, such as control
-    characters. The constructor raises ExperimentError at the first place that is not plain YAML.
+    data: dicts, tuples, text, numbers, booleans and None; dates stay text.
+    lines: {path of a key: number of the line where it stands, from 1}.
+    problems: one for each text or number that no experiment may have, such as control characters.
+
+    The constructor raises ExperimentError at the first place that is not plain YAML.
     """
 
     def __init__(self, path: Path, text: str) -> None:

@@ -37,7 +37,9 @@ _OTHER_FORMATS = {
 class Record:
     """An entry of a log: one line of a file, or one element of its array.
 
-    number: counted from 1 over all files of the log. place: for messages, such as `line 4`.
+    number: counted from 1 over all files of the log.
+    place: where the entry is in its file, for messages, such as `line 4`.
+    value: the JSON object; empty if the entry cannot be used.
     problem: why the entry cannot be used; empty: it can.
     """
 

@@ -59,7 +59,11 @@ class PromptSample:
         self.size_bytes = 0
 
     def offer(self, content: bytes, candidate: LoggedPrompt) -> None:
-        """Add a prompt to the sample or drop it; prompts with equal `content` count as one."""
+        """Add a prompt to the sample or drop it; prompts with equal `content` count as one.
+
+        content: the request as JSON, without `max_tokens`; its hash decides whether it is drawn.
+        candidate: the prompt and its answer, which are kept if it is drawn.
+        """
         self.offered += 1
         digest = hashlib.blake2b(content, digest_size=16, key=self._key).digest()
         number = int.from_bytes(digest, "big")
@@ -135,7 +139,8 @@ class Imported:
     """The result of an import.
 
     records: how many were read. samples: the drawn prompts, by the name of their case.
-    left_out: how many records were left out, by reason. notes: how many were changed, by change.
+    left_out: {reason: how many records were left out for it}.
+    notes: {change: how many records were imported with it}, such as a setting that was dropped.
     """
 
     records: int = 0
@@ -159,7 +164,11 @@ def import_prompts(order: ImportOrder, progress: Progress) -> Imported:
 
 
 def read_log(order: ImportOrder, progress: Progress) -> Imported:
-    """Read a log and sample its prompts, but write nothing; errors are those of an import."""
+    """Read a log and draw a sample of its prompts for each case, but write nothing.
+
+    progress: called with the number of records read so far.
+    PromptSetError: as for `import_prompts`.
+    """
     if order.case is not None or order.format != "speed-bench":
         _refuse_existing(order.path_of(_only_case(order)))
     read = _read(order, progress)
@@ -172,7 +181,11 @@ def read_log(order: ImportOrder, progress: Progress) -> Imported:
 
 
 def write_prompts(order: ImportOrder, imported: Imported) -> None:
-    """Write the prompt files of a log that was read; PromptSetError: one exists, or cannot be."""
+    """Write the drawn prompts of a log, one file for each case.
+
+    imported: what `read_log` returned. PromptSetError: one of the files exists already, or cannot
+    be written.
+    """
     for case in imported.samples:
         _refuse_existing(order.path_of(case))
     for case, sample in imported.samples.items():
@@ -180,7 +193,10 @@ def write_prompts(order: ImportOrder, imported: Imported) -> None:
 
 
 def left_out_words(counts: Mapping[str, Count]) -> str:
-    """Return `3 left out: 2 with images (the first: line 4), 1 not a JSON object (line 17)`."""
+    """Return `3 left out: 2 with images (the first: line 4), 1 not a JSON object (line 17)`.
+
+    counts: how many records of a log were left out, by reason.
+    """
     total = sum(each.count for each in counts.values())
     parts = (
         f"{each.count:,} {reason} ({'the first: ' if each.count > 1 else ''}{each.first})"

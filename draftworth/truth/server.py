@@ -57,9 +57,11 @@ class Server:
         return tuple((event, _framed(event.data)) for event in events)
 
     def began(self, truth: RequestTruth, options: dict[str, Any], form: token_timeline.Form) -> Any:
-        """Register a request; return the writes that answer it.
+        """Register a request; return the writes that answer it, as (event, bytes to send) pairs.
 
+        truth: the server's record of the request; the log gets it when the request has ended.
         options: the request's `stream_options`, which say which chunks are to report token counts.
+        form: whether the answer is for a chat or continues a text.
         """
         usage = self.spec.usage
         if usage == "off" or not options.get("include_usage"):
@@ -241,7 +243,11 @@ def _framed(data: bytes) -> bytes:
 
 
 def _kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> int:
-    """Return when the kernel received the data, on the monotonic clock; 0 if it is not known."""
+    """Return when the kernel received data of a socket, in nanoseconds of the monotonic clock.
+
+    ancillary: the ancillary data of `recvmsg`, with the kernel's time stamp. If it has none, 0 is
+    returned.
+    """
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
             seconds, nanoseconds = _TIMESPEC.unpack(data[: _TIMESPEC.size])
@@ -257,8 +263,10 @@ async def serve(
     most_seconds: float,
     most_requests: int,
 ) -> int:
-    """Print the server's URL, serve until cancelled or at a limit, return the number of requests.
+    """Run the truth server until it is cancelled or reaches a limit; return the number of requests.
 
+    Its URL is printed at the start. spec: which chunks it sends, and when. log: the file that gets
+    what it sent. port: on 127.0.0.1; 0: any free one.
     most_seconds, most_requests: the limits, of which the first one reached ends the server.
     """
     with socket.create_server(("127.0.0.1", port), backlog=1024) as listener:

@@ -134,7 +134,11 @@ TRAPS = dict(_traps())
 
 
 def chunks_of(spec: TimelineSpec, index: int) -> list[Chunk]:
-    """Return the chunks of request `index`; equal arguments give equal chunks."""
+    """Return the chunks that answer request number `index` (from 0), with their due times.
+
+    Equal arguments give equal chunks, because the random numbers come from the specification's
+    seed and from `index` modulo `POOL`.
+    """
     rng = random.Random(spec.seed * 1_000_003 + index % POOL)  # noqa: S311 (a load, no secret)
     chunks = [Chunk(offset_ns=0, tokens=0)] if spec.role_chunk else []
     sent, due_seconds = 0, 0.0
@@ -163,7 +167,8 @@ class Event:
 def events_of(chunks: Sequence[Chunk], *, usage: Usage, form: Form = "chat") -> Iterator[Event]:
     """Yield the server-sent events of chunks as vLLM writes them, up to `[DONE]`.
 
-    usage: which events report token counts. form: the kind of request that they answer.
+    usage: which events report token counts.
+    form: whether the events answer a chat or continue a text.
     """
     every = usage == "every_chunk"
     sent = 0
@@ -186,9 +191,12 @@ def events_of(chunks: Sequence[Chunk], *, usage: Usage, form: Form = "chat") -> 
 def writes_of(
     spec: TimelineSpec, index: int, usage: Usage, form: Form = "chat"
 ) -> tuple[Event, ...]:
-    """Return the writes that answer request `index`, in the order in which they are due.
+    """Return the writes that answer request number `index`, in the order in which they are due.
 
-    They are the server-sent events, joined as `spec.chunks_per_write` says, and keep-alive
+    usage: which events report token counts. form: whether the answer is for a chat or continues a
+        text.
+
+    The writes are the server-sent events, joined as `spec.chunks_per_write` says, and keep-alive
     comments.
     """
     chunks = chunks_of(spec, index)

@@ -123,7 +123,11 @@ def _requests(requests: Any, names: Sequence[str]) -> Sequence[Any]:
 
 
 def _at(value: Any, path: str) -> Any:
-    """Return the item at a path such as `metrics.0.value`; None if a key of the path is missing."""
+    """Return the item of a JSON value at a path such as `metrics.0.value`.
+
+    If an object lacks a key of the path, None is returned; if a list is too short for an index of
+    the path, IndexError is raised.
+    """
     for key in path.split(".") if path else ():
         value = value[int(key)] if isinstance(value, list) else (value or {}).get(key)
     return value

@@ -159,7 +159,8 @@ def filled(text: str, **values: object) -> str:
 class Trial:
     """A load generator's run: its requests as the server logged and as the tool reported them.
 
-    truths: the server's log. rows: the tool's report. finished: time and memory that the tool took.
+    truths: the server's record of each request. rows: the figures of each request by the tool's
+        report. finished: the time and memory that the tool took.
     """
 
     truths: Sequence[RequestTruth]
@@ -187,6 +188,7 @@ def attempt(
     """Run a load generator against a truth server of its own, with all files in `folder`.
 
     command: the load generator's command, in which {url} and {folder} are replaced.
+    spec: which chunks the server sends, and when.
     form: the format of the tool's report, a key of `tool_reports.FORMS`.
     requests: how many of the last completed requests count (a tool may send probes first); 0: all.
     DraftworthError: the tool failed, took too long, completed too few requests, or wrote no report
@@ -206,7 +208,9 @@ def attempt(
 def truth_server(spec: TimelineSpec, log: Path, most_seconds: float = 600.0) -> Iterator[str]:
     """Run `draftworth truth-server` in its own process; yield its URL, then end the process.
 
-    log: the file that the server logs to. DraftworthError: the server did not start.
+    spec: which chunks the server sends, and when. log: the file that gets what it sent.
+    most_seconds: after this time the server ends by itself.
+    DraftworthError: the server did not start.
     """
     command = [sys.executable, "-m", "draftworth", "truth-server", "--log", str(log.resolve())]
     command += ["--timeline", json.dumps(asdict(spec)), "--seconds", str(most_seconds)]
@@ -230,7 +234,11 @@ def truth_server(spec: TimelineSpec, log: Path, most_seconds: float = 600.0) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedFigure:
-    """A figure's true median, the median by the tool's report, and whether the report is right."""
+    """A figure's median by the server's log and by the load generator's report.
+
+    figure: one of `tool_reports.FIGURES`. right: whether the reported median is near enough to the
+        true one (see `judged`).
+    """
 
     figure: str
     truth: float

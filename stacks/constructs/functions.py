@@ -57,7 +57,12 @@ def python_function(
     timeout: cdk.Duration,
     environment: Mapping[str, str],
 ) -> aws_lambda.Function:
-    """Return a Lambda function that runs code of this repository."""
+    """Return a Lambda function that runs a Python function of this repository.
+
+    handler: the dotted path of the Python function. code: the package with its module.
+    role, log_group: as `function_role` and `owned_log_group` make them.
+    environment: {variable: value}.
+    """
     return aws_lambda.Function(
         scope,
         "Function",

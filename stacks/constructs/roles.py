@@ -61,7 +61,11 @@ def allow(
     resources: Sequence[str],
     conditions: Mapping[str, Any] | None = None,
 ) -> aws_iam.PolicyStatement:
-    """Return a policy statement that allows `actions` on `resources` under `conditions`."""
+    """Return a policy statement that allows `actions` on `resources` under `conditions`.
+
+    sid: the statement's id in the policy; None: it has none. resources: ARNs, or patterns of ARNs.
+    conditions: {operator: {condition key: value}}; None: the statement always holds.
+    """
     return aws_iam.PolicyStatement(
         sid=sid, actions=list(actions), resources=list(resources), conditions=conditions
     )
@@ -74,7 +78,10 @@ def grant(role: aws_iam.Role, *statements: aws_iam.PolicyStatement) -> None:
 
 
 def accept(construct: IConstruct, *finding_ids: str, reason: str) -> None:
-    """Accept cdk-nag's findings on a construct and on all constructs in its subtree."""
+    """Accept cdk-nag's findings on a construct and on all constructs in its subtree.
+
+    finding_ids: such as `AwsSolutions-S1`. reason: why they are accepted, which the report shows.
+    """
     rules = [
         Acknowledgment(id=f"AwsSolutions::{finding_id}", reason=reason)
         for finding_id in finding_ids
@@ -83,7 +90,10 @@ def accept(construct: IConstruct, *finding_ids: str, reason: str) -> None:
 
 
 def accept_managed_policies(construct: IConstruct, *names: str, reason: str) -> None:
-    """Accept that a construct uses these AWS managed policies."""
+    """Accept cdk-nag's finding that a construct's role has AWS managed policies.
+
+    names: the policies' names, such as `AmazonEKS_CNI_Policy`. reason: why this is accepted.
+    """
     ids = (f"AwsSolutions-IAM4[Policy::{AWS_MANAGED_POLICY}{name}]" for name in names)
     accept(construct, *ids, reason=reason)
 

@@ -171,6 +171,6 @@ def _pins_are_of_what_is_deployed(experiment: NeuronExperiment) -> Iterator[Prob
 
 
 def is_pinned_image(image: str) -> bool:
-    """Return whether a text is an image URI with a digest, or with a tag other than `latest`."""
+    """Return whether `image` is an image's URI with a digest, or with a tag other than `latest`."""
     match = _IMAGE.fullmatch(image) if len(image) <= _MAX_IMAGE_LENGTH else None
     return match is not None and (match["digest"] or match["tag"] or "latest") != "latest"

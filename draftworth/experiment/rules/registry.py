@@ -39,12 +39,19 @@ RULES: dict[str, Callable[[Checked], Iterable[Problem]]] = {}
 
 
 def rule(code: str) -> Callable[[ExperimentRule], ExperimentRule]:
-    """Return a decorator that registers a rule of every experiment; `code`: the rule's code."""
+    """Return a decorator that registers a rule of every experiment.
+
+    The decorated function gets the experiment. code: the rule's name in messages, such as
+    `window-fits-the-output`.
+    """
     return _registering(code, lambda check, checked: check(checked.experiment))
 
 
 def neuron_rule(code: str) -> Callable[[NeuronRule], NeuronRule]:
-    """Return a decorator that registers a rule of experiments on Neuron devices."""
+    """Return a decorator that registers a rule of experiments on Neuron devices.
+
+    The decorated function gets the experiment. code: the rule's name in messages.
+    """
 
     def apply(check: NeuronRule, checked: Checked) -> Iterable[Problem]:
         experiment = checked.experiment
@@ -56,7 +63,8 @@ def neuron_rule(code: str) -> Callable[[NeuronRule], NeuronRule]:
 def local_rule(code: str) -> Callable[[LocalRule], LocalRule]:
     """Return a decorator that registers a rule of experiments on this machine.
 
-    The rule's function also gets the path of the experiment file.
+    The decorated function gets the experiment and the path of its file. code: the rule's name in
+    messages.
     """
 
     def apply(check: LocalRule, checked: Checked) -> Iterable[Problem]:
@@ -67,7 +75,10 @@ def local_rule(code: str) -> Callable[[LocalRule], LocalRule]:
 
 
 def search_rule(code: str) -> Callable[[SearchRule], SearchRule]:
-    """Return a decorator that registers a rule of experiments with a search."""
+    """Return a decorator that registers a rule of experiments with a search.
+
+    The decorated function gets the experiment and its search. code: the rule's name in messages.
+    """
 
     def apply(check: SearchRule, checked: Checked) -> Iterable[Problem]:
         search = checked.experiment.search
@@ -77,14 +88,20 @@ def search_rule(code: str) -> Callable[[SearchRule], SearchRule]:
 
 
 def prompts_rule(code: str) -> Callable[[PromptsRule], PromptsRule]:
-    """Return a decorator that registers a rule of every experiment's prompts."""
+    """Return a decorator that registers a rule of every experiment's prompts.
+
+    The decorated function gets the experiment and its cases (prompt files). code: the rule's name
+    in messages.
+    """
     return _registering(code, lambda check, checked: check(checked.experiment, checked.cases))
 
 
 def _registering(code: str, apply: Callable[[R, Checked], Iterable[Problem]]) -> Callable[[R], R]:
-    """Return a decorator that registers a rule's function under `code`.
+    """Return a decorator that registers the function of a rule.
 
-    apply: calls the function with its arguments, if the rule applies to the experiment.
+    code: the rule's name in messages.
+    apply: gets the decorated function and all that rules check. If the rule applies to the
+        experiment, it calls the function with its arguments and returns the problems; else none.
     """
 
     def register(function: R) -> R:

@@ -196,7 +196,10 @@ def _every_token_accepted_would_pay(experiment: Experiment) -> Iterator[Problem]
 
 
 def _part_of_the_target(experiment: Experiment, variant: variants.Speculative) -> float:
-    """Return the draft's size divided by the target's; 0 if the catalogue lacks either size."""
+    """Return the size of the draft's checkpoint divided by the target's.
+
+    The sizes are in the catalogue; 0 is returned if it lacks either.
+    """
     models = (variant.hub_draft, experiment.target)
     draft, target = (model and model.facts and model.facts.checkpoint_gib for model in models)
     return draft / target if draft and target else 0.0
