@@ -132,7 +132,7 @@ INIT = ("init", "mine.yaml", "--yes", "--prompts", str(ROOT / "prompts"))
 PLAN = ("plan", "mine.yaml")
 PLAN_HELP = ("plan", "-h")
 # Command lines that need more than the wheel, and what they advise.
-NEEDS_MORE = {
+NEEDS_MORE: dict[tuple[str, ...], str] = {
     ("manifests", "x"): "`manifests` needs a checkout of draftworth: charts/ is not in the",
     ("report", "s3://bucket/runs/r"): "next: `pip install 'draftworth[aws]'`",
 }
