@@ -5,14 +5,14 @@ import shutil
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from typing import IO, TextIO
-
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import IO, TYPE_CHECKING, TextIO
 
 from draftworth.untrusted import printable, without_secrets
+
+# rich loads slowly, and many commands print neither tables nor styles, so only the functions that
+# print them import it.
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # Wider than any row, so that rows are neither cut nor wrapped here; the terminal wraps them.
 _WIDTH = 10_000
@@ -55,20 +55,29 @@ def escaped(text: str, stream: IO[str]) -> str:
 
 def columns() -> int | None:
     """Return the width of standard output if it is a terminal; None for a file or a pipe."""
-    is_terminal = console_of(sys.stdout).file.isatty()
+    is_terminal = _written_to(sys.stdout).isatty()
     return shutil.get_terminal_size().columns if is_terminal else None
 
 
-def console_of(stream: TextIO) -> Console:
+def _written_to(stream: TextIO) -> TextIO:
+    """Return the stream to which this one writes escaped text, or itself."""
+    return stream.stream if isinstance(stream, TextOnly) else stream
+
+
+def console_of(stream: TextIO) -> "Console":
     """Return a console of the library rich; it uses colour only in a terminal without NO_COLOR.
 
     The caller must escape the text that it prints there (`escaped`).
     """
-    return Console(file=stream.stream if isinstance(stream, TextOnly) else stream, highlight=False)
+    from rich.console import Console
+
+    return Console(file=_written_to(stream), highlight=False)
 
 
 def print_styled(line: str, *, style: str) -> None:
     """Print a line, in a terminal with a style of the library rich, such as `bold red`."""
+    from rich.text import Text
+
     console = console_of(sys.stdout)
     console.print(Text(escaped(line, console.file), style=style), soft_wrap=True)
 
@@ -84,6 +93,11 @@ def table_lines(
 
     numbers: indexes of the columns to align right. ruled: whether a line is drawn below headings.
     """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(
         box=box.SIMPLE_HEAD if ruled else None,
         pad_edge=ruled,

@@ -67,18 +67,86 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(installed: Path, program: str, *words: object, cwd: Path, code: int = 0) -> str:
-    """Run a program of the environment outside of a checkout; return its output."""
+# Runs a program once for each command line that standard input has as JSON; prints exit codes and
+# outputs as JSON.
+EACH = """
+import io, json, runpy, sys, traceback
+from contextlib import redirect_stderr, redirect_stdout
+
+answers = []
+for command in json.load(sys.stdin):
+    output, code = io.StringIO(), 0
+    with redirect_stdout(output), redirect_stderr(output):
+        sys.argv = command
+        try:
+            runpy.run_path(command[0], run_name="__main__")
+        except SystemExit as end:
+            code = end.code
+        except BaseException:
+            code = traceback.format_exc()
+    answers.append((code, output.getvalue()))
+print(json.dumps(answers))
+"""
+
+
+def run(
+    installed: Path, program: str, *words: object, cwd: Path, code: int = 0, text_in: str = ""
+) -> str:
+    """Run a program of the environment outside of a checkout; return its output.
+
+    text_in: what it reads from standard input.
+    """
     done = subprocess.run(
         [str(installed / "bin" / program), *map(str, words)],
         cwd=cwd,
         env={"PATH": "/usr/bin:/bin", "HOME": str(cwd)},
+        input=text_in,
         capture_output=True,
         text=True,
         check=False,
     )
     assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
     return done.stdout + done.stderr
+
+
+def run_each(installed: Path, *commands: tuple[object, ...], cwd: Path) -> list[tuple[int, str]]:
+    """Run the environment's `draftworth` with each command's words, all in one process.
+
+    Returns each one's exit code and output.
+    """
+    program = str(installed / "bin" / "draftworth")
+    commands_json = json.dumps([[program, *map(str, words)] for words in commands])
+    answers: list[tuple[int, str]] = json.loads(
+        run(installed, "python", "-c", EACH, cwd=cwd, text_in=commands_json)
+    )
+    assert not any("Traceback" in f"{code}{output}" for code, output in answers), answers
+    return answers
+
+
+COMPLETION = ("completion", "bash")
+ESTIMATE = (
+    *("estimate", str(ROOT / "experiments/rehearsal.yaml")),
+    *("--answers", str(ROOT / "rehearsal/tiny_pair/answers")),
+)
+INIT = ("init", "mine.yaml", "--yes", "--prompts", str(ROOT / "prompts"))
+PLAN = ("plan", "mine.yaml")
+PLAN_HELP = ("plan", "-h")
+# Command lines that need more than the wheel, and what they advise.
+NEEDS_MORE: dict[tuple[str, ...], str] = {
+    ("manifests", "x"): "`manifests` needs a checkout of draftworth: charts/ is not in the",
+    ("report", "s3://bucket/runs/r"): "next: `pip install 'draftworth[aws]'`",
+}
+
+# {words of a command: its exit code and output}
+Answers = dict[tuple[str, ...], tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def answers(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """What the environment's `draftworth` answers; one process starts for all commands."""
+    commands = (COMPLETION, ESTIMATE, INIT, PLAN, PLAN_HELP, *NEEDS_MORE)
+    folder = tmp_path_factory.mktemp("outside")
+    return dict(zip(commands, run_each(installed, *commands, cwd=folder), strict=True))
 
 
 def test_the_wheel_has_the_domain_and_nothing_else(wheel: Path) -> None:
@@ -114,42 +182,42 @@ def test_two_servers_are_compared_and_read_again(installed: Path, tmp_path: Path
         output = run(installed, "draftworth", "compare", *servers, *options, cwd=tmp_path)
     assert "  mails c1  " in output
     (folder,) = (tmp_path / "runs").iterdir()
-    assert "Next:  " in run(installed, "draftworth", "report", folder, cwd=tmp_path)
+    plain_report, page = run_each(
+        installed,
+        ("report", folder),
+        ("report", folder, "--out", tmp_path / "page"),
+        cwd=tmp_path,
+    )
+    assert plain_report[0] == 0
+    assert "Next:  " in plain_report[1]
     # Plots need an extra.
-    words = ("report", folder, "--out", tmp_path / "page")
-    output = run(installed, "draftworth", *words, cwd=tmp_path, code=1)
-    assert "`report` needs the Python package matplotlib" in output
-    assert "`pip install 'draftworth[plots]'`" in output
+    assert page[0] == 1
+    assert "`report` needs the Python package matplotlib" in page[1]
+    assert "`pip install 'draftworth[plots]'`" in page[1]
 
 
-@pytest.mark.parametrize(
-    ("words", "advice"),
-    [
-        (["manifests", "x"], "`manifests` needs a checkout of draftworth: charts/ is not in the"),
-        (["report", "s3://bucket/runs/r"], "next: `pip install 'draftworth[aws]'`"),
-    ],
-)
-def test_a_command_that_needs_more_says_what(
-    installed: Path, tmp_path: Path, words: list[str], advice: str
-) -> None:
-    assert advice in run(installed, "draftworth", *words, cwd=tmp_path, code=1)
+@pytest.mark.parametrize("words", NEEDS_MORE)
+def test_a_command_that_needs_more_says_what(answers: Answers, words: tuple[str, ...]) -> None:
+    code, output = answers[words]
+    assert code == 1
+    assert NEEDS_MORE[words] in output
 
 
-def test_an_estimate_takes_an_engine_that_is_there(installed: Path, tmp_path: Path) -> None:
-    words = (ROOT / "experiments/rehearsal.yaml", "--answers", ROOT / "rehearsal/tiny_pair/answers")
-    output = run(installed, "draftworth", "estimate", *words, cwd=tmp_path, code=2)
+def test_an_estimate_takes_an_engine_that_is_there(answers: Answers) -> None:
+    code, output = answers[ESTIMATE]
+    assert code == 2
     assert "--engine: given .engine-venv, allowed outside of a checkout: a virtual env" in output
 
 
-def test_its_command_plans_an_experiment(installed: Path, tmp_path: Path) -> None:
-    words = ("init", "mine.yaml", "--yes", "--prompts", ROOT / "prompts")
-    run(installed, "draftworth", *words, cwd=tmp_path)
-    assert "fused_draft" in run(installed, "draftworth", "plan", "mine.yaml", cwd=tmp_path)
-    assert "usage: draftworth plan " in run(installed, "draftworth", "plan", "-h", cwd=tmp_path)
+def test_its_command_plans_an_experiment(answers: Answers) -> None:
+    assert [answers[words][0] for words in (INIT, PLAN, PLAN_HELP)] == [0, 0, 0]
+    assert "fused_draft" in answers[PLAN][1]
+    assert "usage: draftworth plan " in answers[PLAN_HELP][1]
 
 
-def test_a_shell_completes_it(installed: Path, tmp_path: Path) -> None:
-    script = run(installed, "draftworth", "completion", "bash", cwd=tmp_path)
+def test_a_shell_completes_it(answers: Answers) -> None:
+    code, script = answers[COMPLETION]
+    assert code == 0
     completed = {"comp": "compare completion", "compare --ba": "--baseline", "mani": "manifests"}
     for typed in completed:
         script += (

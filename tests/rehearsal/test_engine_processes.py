@@ -29,7 +29,7 @@ from tests.support.waiting import HANGS_AFTER_SECONDS
 # Stands for the engine's interpreter: takes vLLM's command line, starts a child as vLLM starts its
 # engine core, writes both process ids to a file and behaves as FAKE_BEHAVIOUR says.
 FAKE_PYTHON = """#!{python} -IS
-import http.server, os, signal, subprocess, sys, time
+import os, signal, subprocess, sys, time
 behaviour = os.environ["FAKE_BEHAVIOUR"]
 core = subprocess.Popen(["sleep", "60"])
 with open(os.environ["FAKE_PIDS"], "w") as pids:
@@ -43,6 +43,7 @@ if behaviour == "ignores SIGTERM":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if behaviour == "never healthy":
     time.sleep(100_000)
+import http.server  # loads slowly, so only where it is needed
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200 if self.path == "/health" else 404)

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,13 @@ def test_a_client_that_counts_chunks_is_wrong(
     assert len(verdict_of) == 8
 
 
+@contextmanager
+def unused_server(_: object, log: Path, most_seconds: float) -> Iterator[str]:
+    """Yield the URL of no server, for commands that send no request; its log is empty."""
+    log.touch()
+    yield "http://127.0.0.1:9"
+
+
 @pytest.mark.parametrize(
     ("command", "exit_code", "words"),
     [
@@ -81,8 +90,13 @@ def test_a_client_that_counts_chunks_is_wrong(
     ],
 )
 def test_a_command_that_fails_says_why(
-    command: tuple[str, ...], exit_code: int, words: str, capsys: pytest.CaptureFixture[str]
+    command: tuple[str, ...],
+    exit_code: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr("draftworth.truth.trial.truth_server", unused_server)
     seconds = "3" if command[0] == "sh" else str(HANGS_AFTER_SECONDS)
     options = ("--trap", "plain", "--timeout-seconds", seconds)
 

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -43,15 +44,19 @@ REQUESTS_PER_BLOCK = 9
 
 
 @dataclass
-class Servers:
-    """Two servers, and commands that measure them and are killed in the middle of a block.
+class KilledRuns:
+    """Two servers, and runs that measured them and were killed in the middle of a block.
 
+    A run is killed once for all tests of this module that begin with its folder.
+
+    folder: for the prompts and the runs. originals: {command and block: the killed run's folder}.
     most_blocks: once the run has this number of finished blocks, requests get no answer.
     reached: is set when a request has come after that.
     """
 
     folder: Path
     servers: list[StreamServer] = field(default_factory=list)
+    originals: dict[tuple[str, int], Path] = field(default_factory=dict)
     most_blocks: float = math.inf
     reached: threading.Event = field(default_factory=threading.Event)
 
@@ -59,28 +64,42 @@ class Servers:
         """Answer as a server that does not list its models."""
         if request.method == "GET":
             return plain("200 OK" if request.path == "/health" else "404 Not Found", b"")
-        if len([*self.folder.glob("runs/*/blocks/*.result.json")]) >= self.most_blocks:
+        if self.most_blocks < math.inf and self._finished_blocks() >= self.most_blocks:
             self.reached.set()
             return [Sleep(HANGS_AFTER_SECONDS)]
         return completion(2, 2, gap_seconds=0.001)
 
+    def _finished_blocks(self) -> int:
+        """Return the number of finished blocks of the run that will be killed next."""
+        return len([*self._out.glob("*/blocks/*.result.json")])
+
     @property
-    def requests(self) -> int:
-        return sum(r.method == "POST" for server in self.servers for r in list(server.requests))
+    def _out(self) -> Path:
+        return self.folder / f"runs-{len(self.originals)}"
 
     @property
     def options(self) -> list[str]:
         baseline, variant = (server.base_url for server in self.servers)
         return ["--baseline", baseline, "--variant", f"fast={variant}"]
 
-    def killed(self, *argv: str, block: int) -> Path:
-        """Start `draftworth`, kill it in the middle of a block, and return the run's folder.
+    def original(self, command: str, *, block: int) -> Path:
+        """Return the folder of a run that was killed in the middle of a block; leave it as it is.
 
         block: the number of this block in the run, from 1.
         """
+        if (command, block) not in self.originals:
+            self.originals[command, block] = self._killed(command, block)
+        return self.originals[command, block]
+
+    def _killed(self, command: str, block: int) -> Path:
+        """Start `draftworth`, kill it in the middle of a block, and return the run's folder."""
+        measured = ["--base-url", self.servers[0].base_url, "--usd-per-hour", "2.1"]
+        words = self.options if command == "compare" else measured
         self.most_blocks = block - 1
+        self.reached.clear()
+        words += settings(self.folder, self._out)
         process = subprocess.Popen(
-            [sys.executable, "-m", "draftworth", *argv],
+            [sys.executable, "-m", "draftworth", command, *words],
             cwd=ROOT,
             env=os.environ | {API_KEY_VARIABLE: KEY},
             stdout=subprocess.DEVNULL,
@@ -90,28 +109,65 @@ class Servers:
         process.kill()
         process.wait(HANGS_AFTER_SECONDS)
         self.most_blocks = math.inf
-        (folder,) = (self.folder / "runs").iterdir()
+        (folder,) = self._out.iterdir()
         return folder
+
+
+def settings(folder: Path, out: Path) -> list[str]:
+    prompts = str(folder / "mails" / "inbox.jsonl")
+    return ["--model", "m", "--prompts", prompts, "--out", str(out), "--rounds", "3"]
+
+
+def put_prompts(folder: Path) -> None:
+    (folder / "mails").mkdir()
+    lines = "".join(json.dumps(prompt) + "\n" for prompt in PROMPTS)
+    (folder / "mails" / "inbox.jsonl").write_text(lines)
+
+
+@dataclass(frozen=True)
+class Servers:
+    """What a test has of the killed runs: copies of their folders, and the servers.
+
+    folder: the test's, with the same prompts.
+    """
+
+    folder: Path
+    runs: KilledRuns
+
+    @property
+    def requests(self) -> int:
+        return sum(r.method == "POST" for server in self.runs.servers for r in [*server.requests])
+
+    @property
+    def options(self) -> list[str]:
+        return self.runs.options
 
     @property
     def settings(self) -> list[str]:
-        prompts = str(self.folder / "mails" / "inbox.jsonl")
-        out = str(self.folder / "runs")
-        return ["--model", "m", "--prompts", prompts, "--out", out, "--rounds", "3"]
+        return settings(self.folder, self.folder / "runs")
+
+    def killed(self, command: str, *, block: int) -> Path:
+        """Return a copy of the folder of a run that was killed in the middle of a block."""
+        original = self.runs.original(command, block=block)
+        return Path(shutil.copytree(original, self.folder / "runs" / original.name))
 
     def killed_comparison(self, *, block: int = 4) -> Path:
-        return self.killed("compare", *self.options, *self.settings, block=block)
+        return self.killed("compare", block=block)
+
+
+@pytest.fixture(scope="module")
+def killed_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KilledRuns]:
+    runs = KilledRuns(tmp_path_factory.mktemp("killed"))
+    put_prompts(runs.folder)
+    with stream_server(runs.answer) as baseline, stream_server(runs.answer) as variant:
+        runs.servers += [baseline, variant]
+        yield runs
 
 
 @pytest.fixture
-def servers(tmp_path: Path, _every_request_counts: None) -> Iterator[Servers]:
-    (tmp_path / "mails").mkdir()
-    lines = "".join(json.dumps(prompt) + "\n" for prompt in PROMPTS)
-    (tmp_path / "mails" / "inbox.jsonl").write_text(lines)
-    made = Servers(tmp_path)
-    with stream_server(made.answer) as baseline, stream_server(made.answer) as variant:
-        made.servers += [baseline, variant]
-        yield made
+def servers(tmp_path: Path, killed_runs: KilledRuns, _every_request_counts: None) -> Servers:
+    put_prompts(tmp_path)
+    return Servers(tmp_path, killed_runs)
 
 
 def test_a_killed_comparison_is_reported_and_goes_on(servers: Servers, ran: Ran) -> None:
@@ -141,8 +197,7 @@ def test_a_killed_comparison_is_reported_and_goes_on(servers: Servers, ran: Ran)
 
 
 def test_a_killed_measurement_is_reported_and_goes_on(servers: Servers, ran: Ran) -> None:
-    words = ("--base-url", servers.servers[0].base_url, "--usd-per-hour", "2.1")
-    folder = servers.killed("measure", *words, *servers.settings, block=3)
+    folder = servers.killed("measure", block=3)
     assert f"next: draftworth measure --resume {folder}" in ran("report", folder)
     ran("measure", "--resume", folder)
     run = read_run(folder)
@@ -165,7 +220,7 @@ def test_a_run_without_finished_block_can_be_resumed(servers: Servers, ran: Ran)
 def test_the_folder_is_private_and_holds_no_key(
     servers: Servers,
 ) -> None:
-    folder = servers.killed_comparison(block=2)
+    folder = servers.runs.original("compare", block=4)
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert folder / SPECIFICATION_FILE in files
     assert not any(KEY.encode() in path.read_bytes() for path in files)
@@ -212,7 +267,7 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Servers], list[str]], str]] = {
 
 
 def test_contradictions_to_the_recorded_run_are_refused(servers: Servers, ran: Ran) -> None:
-    folder = servers.killed_comparison(block=2)
+    folder = servers.killed_comparison()
     (servers.folder / "others").mkdir()
     (servers.folder / "others" / "inbox.jsonl").write_text(json.dumps(PROMPTS[0]) + "\n")
     requests_before = servers.requests
@@ -272,7 +327,7 @@ OF_ANYBODY: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
 
 
 def test_a_foreign_specification_is_refused_before_any_request(servers: Servers, ran: Ran) -> None:
-    folder = servers.killed_comparison(block=2)
+    folder = servers.killed_comparison()
     recorded = (folder / SPECIFICATION_FILE).read_text()
     requests_before = servers.requests
     for name, (path, value, message) in OF_ANYBODY.items():
@@ -290,7 +345,7 @@ def test_a_foreign_specification_is_refused_before_any_request(servers: Servers,
 
 
 def test_a_linked_folder_is_refused_and_loses_nothing(servers: Servers, ran: Ran) -> None:
-    folder = servers.killed_comparison(block=2)
+    folder = servers.killed_comparison()
     requests_before = servers.requests
     for name in ("blocks", "journal", "interrupted"):
         link, elsewhere = folder / name, servers.folder / f"elsewhere-{name}"
@@ -310,7 +365,7 @@ def test_a_linked_folder_is_refused_and_loses_nothing(servers: Servers, ran: Ran
 
 
 def test_runs_that_cannot_resume_are_refused_with_reason(servers: Servers, ran: Ran) -> None:
-    folder = servers.killed_comparison(block=2)
+    folder = servers.killed_comparison()
     assert "a run of compare, allowed: a run of measure" in ran(
         "measure", "--resume", folder, code=2
     )
@@ -365,7 +420,7 @@ def test_the_key_goes_only_to_named_addresses(
     message: a part of the error message; empty: the run is resumed.
     """
     words = servers.options if command == "compare" else ["--base-url", servers.options[1]]
-    folder = servers.killed(command, *words, *servers.settings, block=2)
+    folder = servers.killed(command, block=4 if command == "compare" else 3)
     if is_elsewhere:
         spec = json.loads((folder / SPECIFICATION_FILE).read_text())
         spec["endpoints"][-1]["base_url"] = "http://elsewhere.invalid:1"
@@ -399,7 +454,7 @@ def test_missing_options_are_named_beside_resume(ran: Ran) -> None:
 
 
 def test_a_begun_run_is_read_back_as_begun(servers: Servers) -> None:
-    folder = servers.killed_comparison(block=2)
+    folder = servers.killed_comparison()
     begun = read_begun_run(folder)
     assert [e.variant for e in begun.spec.endpoints] == ["baseline", "fast"]
     assert len(begun.spec.cases[0].prompts) == len(PROMPTS)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.draftworth.report.pages import draw
+from tests.draftworth.report.drawn_plot import draw
 
 DRAW = """
 import sys
-from tests.draftworth.report.pages import draw
+from tests.draftworth.report.drawn_plot import draw
 sys.stdout.buffer.write(draw())
 """
 

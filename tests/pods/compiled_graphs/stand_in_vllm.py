@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 FILES = {"neuron_config.json": b"{}", "model.pt": b"graph" * 2000, "weights/tp0": b"w" * 100}
@@ -42,17 +41,18 @@ def prepare() -> str:
     return f"compiled {folder}"
 
 
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/health" else 404)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 def serve() -> None:
+    from http.server import BaseHTTPRequestHandler, HTTPServer  # slow to load, and rarely needed
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/health" else 404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
     port = int(sys.argv[sys.argv.index("--port") + 1])
     HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 

@@ -99,16 +99,6 @@ def test_the_image_alone_measures_and_ends_with_zero(tmp_path: Path) -> None:
     assert (folder / REPORT_FOLDER / REPORT_PAGE).exists()
 
 
-def test_measuring_loads_nothing_of_the_report() -> None:
-    code = (
-        "import sys, pods.measuring.program; "
-        f"print([n for n in {NOT_BEFORE_THE_REPORT!r} if n in sys.modules])"
-    )
-    command = [sys.executable, "-c", code]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "[]"
-
-
 def test_the_next_pod_finishes_a_report(
     program: Program, tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,10 +164,22 @@ def test_a_terminated_pod_leaves_its_run_to_another(
     assert len(server.requests) == requests_before
 
 
-def test_a_signalled_process_leaves_a_readable_run(
-    tmp_path: Path,
-) -> None:
-    """Here the program is a process of its own, with its own signal handlers, threads and exit."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EndedPod:
+    """A process of the program that has ended.
+
+    results: its folder of results. log: its standard error, with a line for each imported module.
+    """
+
+    exit_code: int
+    log: str
+    results: Path
+
+
+@pytest.fixture(scope="module")
+def signalled_pod(tmp_path_factory: pytest.TempPathFactory) -> EndedPod:
+    """The program as a process, with its own signal handlers, threads and exit, got SIGTERM."""
+    folder = tmp_path_factory.mktemp("signalled")
     pods: list[subprocess.Popen[str]] = []
 
     def signalled(request: Request) -> Sequence[Step]:
@@ -186,17 +188,30 @@ def test_a_signalled_process_leaves_a_readable_run(
         return stalled(request)
 
     with stream_server(signalled) as server:
-        (tmp_path / "spec.json").write_text(dump_text(spec_for(server.base_url)))
-        options = ("--run-spec", str(tmp_path / "spec.json"), "--results", str(tmp_path / "out"))
-        command = [sys.executable, "-m", "pods.measuring", *options]
+        (folder / "spec.json").write_text(dump_text(spec_for(server.base_url)))
+        options = ("--run-spec", str(folder / "spec.json"), "--results", str(folder / "out"))
+        command = [sys.executable, "-X", "importtime", "-m", "pods.measuring", *options]
         env = {**os.environ, **IN_A_JOB}
         pods.append(subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True))
         _, log = pods[0].communicate(timeout=HANGS_AFTER_SECONDS)
+    return EndedPod(exit_code=pods[0].returncode, log=log, results=folder / "out")
 
-    assert pods[0].returncode == run_specification.EXIT_INTERRUPTED, log
-    history = read_history(FolderSink(tmp_path / "out"), RUN_OF_THE_JOB)
+
+def test_a_signalled_process_leaves_a_readable_run(signalled_pod: EndedPod) -> None:
+    assert signalled_pod.exit_code == run_specification.EXIT_INTERRUPTED, signalled_pod.log
+    history = read_history(FolderSink(signalled_pod.results), RUN_OF_THE_JOB)
     assert history.result is None
     assert [entry.kind for entry in history.entries] == ["started", "waited", "ended"]
+
+
+def test_measuring_loads_nothing_of_the_report(signalled_pod: EndedPod) -> None:
+    imported = {
+        line.rpartition("|")[2].strip()
+        for line in signalled_pod.log.splitlines()
+        if line.startswith("import time:")
+    }
+    assert {"pods.measuring.program", "draftworth.measuring.runner"} <= imported
+    assert not imported & {*NOT_BEFORE_THE_REPORT}
 
 
 def test_a_signal_while_ray_starts_ends_the_process(
