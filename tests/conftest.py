@@ -38,6 +38,8 @@ gc.disable()
 os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
 # As in `app.py`: one helper thread saves CPU time of the CDK's Node.js.
 os.environ.setdefault("NODE_OPTIONS", "--v8-pool-size=1")
+# Otherwise argparse looks for a translation of each of its texts, in files that do not exist.
+os.environ["LANGUAGE"] = "C"
 
 # A background job of a shell ignores both signals, and processes that tests start would inherit it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

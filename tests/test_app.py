@@ -92,6 +92,7 @@ def test_a_python_without_libraries_learns_what_to_install(program: str) -> None
 # As the CDK CLI 2.1148.1 starts the app: it reads the report itself, and stops at errors in it for
 # `synth` and `deploy`, but not for `destroy`.
 REPORTED: dict[str, Any] = {"@aws-cdk/core:failSynthOnValidationErrors": False}
+LLAMA = ROOT / "experiments/llama-3.1-8b-eagle3.yaml"
 PRICE_KEY = "draftworth:price:type=trn2.48xlarge:zone=us-east-2c:capacity=spot"
 
 
@@ -117,23 +118,16 @@ def test_a_local_experiment_is_refused_with_its_command(tmp_path: Path) -> None:
         synthesized(ROOT / "experiments/rehearsal.yaml", tmp_path)
 
 
-def test_a_copied_driver_chart_has_the_pinned_version(
-    tmp_path: Path,
-) -> None:
+def test_another_driver_chart_is_refused(tmp_path: Path) -> None:
     chart = tmp_path / "neuron-helm-chart"
     chart.mkdir()
     (chart / "Chart.yaml").write_text("name: neuron-helm-chart\nversion: 1.9.0\n")
-    file = ROOT / "experiments/llama-3.1-8b-eagle3.yaml"
     for chart_folder, message in (
         (chart, "given neuron-helm-chart 1.9.0,"),
         (tmp_path, "FileNotFound"),
     ):
         with pytest.raises(UserInputError, match=f"{message}.*1.10.0.*helm pull oci://public.ecr"):
-            synthesized(file, tmp_path, **{"neuron-chart": str(chart_folder)})
-    (chart / "Chart.yaml").write_text("name: neuron-helm-chart\nversion: 1.10.0\n")
-    text = templates(synthesized(file, tmp_path, **{"neuron-chart": str(chart)}))
-    assert '"ChartAssetURL":' in text
-    assert "oci://" not in text
+            synthesized(LLAMA, tmp_path, **{"neuron-chart": str(chart_folder)})
 
 
 def report(folder: Path) -> str:
@@ -173,13 +167,28 @@ def noted(file: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [text.removeprefix("note: ") for text in lines if text.startswith("note: ")]
 
 
+@pytest.fixture(scope="module")
+def with_copied_chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the app of `LLAMA` wrote, with a copy of the pinned driver chart."""
+    folder = tmp_path_factory.mktemp("copied")
+    chart = folder / "neuron-helm-chart"
+    chart.mkdir()
+    (chart / "Chart.yaml").write_text("name: neuron-helm-chart\nversion: 1.10.0\n")
+    return synthesized(LLAMA, folder, **{"neuron-chart": str(chart)})
+
+
+def test_a_copied_driver_chart_is_an_asset(with_copied_chart: Path) -> None:
+    text = templates(with_copied_chart)
+    assert '"ChartAssetURL":' in text
+    assert "oci://" not in text
+
+
 def test_what_plan_notes_is_a_synthesis_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    with_copied_chart: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = ROOT / "experiments/llama-3.1-8b-eagle3.yaml"
-    warned = warnings(synthesized(file, tmp_path))
+    warned = warnings(with_copied_chart)
     assert any("is gated and aws.hub_token_secret names no secret" in w for w in warned)
-    assert warned == noted(file, capsys)
+    assert warned == noted(LLAMA, capsys)
 
 
 def test_an_experiment_without_notes_gives_no_warning(

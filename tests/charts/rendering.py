@@ -9,7 +9,7 @@ from charts.benchmark_charts import benchmark_charts
 from charts.bindings import Bindings
 from charts.run_spec_file import run_spec_file
 from draftworth.planning.resolved import ResolvedNeuron
-from tests.support.experiments import resolved
+from tests.support.experiments import changed, resolved
 from tests.support.shared import shared_json
 
 EXPERIMENTS = ("qwen3-32b", "llama-3.1-8b-eagle3", "llama-3.1-8b-dflash", "qwen3-32b-search")
@@ -44,6 +44,16 @@ def rendered(name: str = "qwen3-32b") -> Mapping[str, list[Object]]:
     All tests share them, so a test that changes an object must copy it first.
     """
     charts: dict[str, list[Object]] = shared_json(f"charts-{name}", lambda: render(resolved(name)))
+    return charts
+
+
+@cache
+def rendered_with(**values: int) -> Mapping[str, list[Object]]:
+    """Return the objects of qwen3-32b with these top-level values in its file; tests share them."""
+    name = "-".join(f"{key}-{value}" for key, value in sorted(values.items()))
+    charts: dict[str, list[Object]] = shared_json(
+        f"charts-changed-{name}", lambda: render(changed(resolved(), **values))
+    )
     return charts
 
 

@@ -13,7 +13,7 @@ import yaml
 from charts.names import server_name
 from tests.charts import rendering
 from tests.support.dra import Device, UnallocatableError, allocate_all, devices_of
-from tests.support.experiments import changed, on_small_nodes, resolved, with_third_variant
+from tests.support.experiments import on_small_nodes, resolved, with_third_variant
 
 pytestmark = pytest.mark.synth
 
@@ -158,7 +158,7 @@ def test_other_device_numbers_keep_no_server_out(
 
 
 def test_the_control_takes_the_free_slot(node: tuple[Device, ...]) -> None:
-    objects = rendering.render(changed(resolved(), repetitions=1, control=True))["serving"]
+    objects = rendering.rendered_with(repetitions=1, control=True)["serving"]
     servers = [o for o in objects if o["kind"] == "Deployment"]
     names = [server["metadata"]["name"] for server in servers]
     assert names == ["vllm-baseline", "slot1-vllm-baseline", "vllm-qwen3-1-7b-k7"]
@@ -187,7 +187,7 @@ def test_three_variants_fit_two_nodes_at_both_times(
 
 
 def test_servers_that_stay_claim_any_slot() -> None:
-    objects = rendering.render(changed(resolved(), repetitions=1))["serving"]
+    objects = rendering.rendered_with(repetitions=1, control=False)["serving"]
     (template,) = (o for o in objects if o["kind"] == "ResourceClaimTemplate")
     assert "deviceId" not in str(template)
     assert len([o for o in objects if o["kind"] == "Deployment"]) == 2

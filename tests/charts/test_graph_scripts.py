@@ -16,7 +16,7 @@ from draftworth.records.codec import load_record
 from draftworth.serving.dialects import KEY_LENGTH
 from pods.compiled_graphs.scratch_records import Starts
 from tests.charts import rendering
-from tests.support.experiments import changed, changed_aws, resolved
+from tests.support.experiments import changed_aws, resolved
 from tests.support.neuron import RUNTIME, has_compiler, put_node
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -112,7 +112,7 @@ def test_the_key_is_the_hash_of_its_inputs(name: str) -> None:
 
 def test_a_rerun_replaces_every_server() -> None:
     """A new pod has new tries: the number of failed starts is counted on the pod's own disk."""
-    again = rendering.render(changed(resolved(), rerun=2))["serving"]
+    again = rendering.rendered_with(rerun=2)["serving"]
     for server in (o for o in again if o["kind"] == "Deployment"):
         (before,) = (
             d for d in rendering.of_kind("Deployment") if d["metadata"] == server["metadata"]

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from draftworth.serving.server_command import SERVING_PORT
-from tests.charts.rendering import EXPERIMENTS, Object, of_kind, render
-from tests.support.experiments import changed, resolved
+from tests.charts.rendering import EXPERIMENTS, Object, of_kind, rendered_with
 
 pytestmark = pytest.mark.synth
 
@@ -172,7 +171,7 @@ def test_pods_reach_s3_and_credentials_alone(
 
 
 def test_where_servers_stay_nobody_reaches_the_kubernetes_api() -> None:
-    objects = render(changed(resolved(), repetitions=1))
+    objects = rendered_with(repetitions=1, control=False)
     policies = [o for o in objects["foundation"] if o["kind"] == "NetworkPolicy"]
     (job,) = (o for o in objects["load-generator"] if o["kind"] == "Job")
     labels = job["spec"]["template"]["metadata"]["labels"]

@@ -13,7 +13,7 @@ from draftworth.measuring import run_specification
 from draftworth.records.codec import load_record
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES, SELF_TEST_LIMIT_MINUTES
 from tests.charts import rendering
-from tests.support.experiments import changed, resolved
+from tests.support.experiments import resolved
 
 pytestmark = pytest.mark.synth
 
@@ -53,7 +53,7 @@ def test_pods_have_no_rights_they_do_not_need(name: str) -> None:
 
 @pytest.mark.parametrize(("repetitions", "control"), [(1, False), (1, True), (2, False)])
 def test_a_token_exists_only_where_servers_change(repetitions: int, *, control: bool) -> None:
-    charts = rendering.render(changed(resolved(), repetitions=repetitions, control=control))
+    charts = rendering.rendered_with(repetitions=repetitions, control=control)
     objects = [item for items in charts.values() for item in items]
     changing = repetitions > 1 or control
     pods = [o["spec"]["template"]["spec"] for o in objects if "template" in o.get("spec", {})]

@@ -15,6 +15,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -97,12 +98,15 @@ def agree(parts: Parts) -> None:
 
 
 def stems(parts: Parts) -> list[str]:
-    return [_stem(block, number) for number, block in enumerate(parts["blocks"])]
+    texts = (json.dumps(block) for block in parts["blocks"])
+    return [_stem(text, number) for number, text in enumerate(texts)]
 
 
-def _stem(block: Any, number: int) -> str:
+# Most blocks are those of `RUNS`, unchanged.
+@lru_cache(maxsize=128)
+def _stem(block: str, number: int) -> str:
     with contextlib.suppress(Exception):
-        stem = load_record(results.BlockResult, json.dumps(block)).stem
+        stem = load_record(results.BlockResult, block).stem
         if is_file_name(f"{stem}{results.TRANSCRIPT_SUFFIX}"):
             return stem
     return f"{number:04d}-broken"

@@ -1,14 +1,17 @@
 """The checks of a trained pair's run, and each way in which they fail."""
 
+import json
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftworth.estimate.run_teacher_forcing import Reader
-from draftworth.planning.resolved import load
+from draftworth.planning.resolved import ResolvedExperiment, load
 from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcript
 from rehearsal.prediction_checks import checks_of
@@ -27,13 +30,21 @@ DRAFT = {"method": "draft_model", "window": 7, "draft": {"path": str(PAIR / "dra
 BOTH = ["the baseline's token ids", "steps as predicted"]
 
 
+@cache
+def experiment_with(method: str) -> ResolvedExperiment:
+    """Return the rehearsal with a variant `k` of this method, a JSON object; tests share it."""
+    variant = {"name": "k", **json.loads(method)}
+    with tempfile.TemporaryDirectory() as folder:
+        edit = put("variants", 1, value=variant)
+        return load(write_experiment(Path(folder), edit, base="rehearsal"))
+
+
 def broken(folder: Path, method: dict[str, Any], *chunks: int, **answer: Any) -> list[str]:
     """Return the checks that fail for a variant whose answer came in these chunks.
 
     answer: overrides of the answer's `record`, its token ids `ids`, and the baseline's, `plain`.
     """
-    variant = {"name": "k", **method}
-    experiment = load(write_experiment(folder, put("variants", 1, value=variant), base="rehearsal"))
+    experiment = experiment_with(json.dumps(method))
     case = experiment.cases[0]
     by_variant = {"baseline": make_record(0), "k": answer.get("record", make_record(1))}
     records = {name: replace(r, prompt_id=case.prompts[0].id) for name, r in by_variant.items()}

@@ -1,5 +1,6 @@
 """The dashboard: which metrics its graphs compare, its sections, pick lists and sizes."""
 
+import functools
 import json
 from dataclasses import replace
 from typing import Any, cast
@@ -15,14 +16,38 @@ from lambdas.metrics_publisher.handler import FINDINGS_FIELD, HEADLINE_FIELD
 from stacks import dashboard
 from stacks.dashboard_graphs import COST_RATIO_TITLE
 from tests.stacks.rendering import metric_of
-from tests.stacks.synthesis import experiments
+from tests.stacks.synthesis import benchmark, experiments, only
 
 pytestmark = [pytest.mark.synth]
 QUEUE_ARN = "arn:aws:sqs:us-east-2:123456789012:QUEUE"
 
 
+def synthesized_widgets(name: str) -> list[dict[str, Any]]:
+    """Return the widgets in an experiment's template, with `REF` for what CloudFormation fills."""
+    properties = only(benchmark(name), "AWS::CloudWatch::Dashboard")["Properties"]
+    _, parts = properties["DashboardBody"]["Fn::Join"]
+    text = "".join(part if isinstance(part, str) else "REF" for part in parts)
+    widgets: list[dict[str, Any]] = json.loads(text)["widgets"]
+    assert widgets
+    return widgets
+
+
+@functools.cache
 def body(name: str = "qwen3-32b") -> dict[str, Any]:
+    """Return the body of the dashboard of an experiment that is synthesized; tests share it."""
     return body_of(experiments()[name])
+
+
+@functools.cache
+def body_with(*concurrencies: int, variants: int = 2) -> dict[str, Any]:
+    """Return the body for qwen3-32b at other loads; tests share it.
+
+    variants: 2 are those of qwen3-32b; otherwise they are `with_variants`.
+    """
+    experiment = with_loads(*ladder(*concurrencies))
+    if variants != len(experiment.variants):
+        experiment = with_variants(variants, experiment)
+    return body_of(experiment)
 
 
 def body_of(experiment: ResolvedNeuron) -> dict[str, Any]:
@@ -88,7 +113,7 @@ def test_the_last_verdicts_are_a_log_query() -> None:
 @pytest.mark.parametrize("load", ["c1", "c4"])
 def test_a_graph_has_all_variants_of_a_traffic(prompt_class: str, load: str) -> None:
     statistics: dict[str, set[tuple[str, str]]] = {}
-    for graph in graphs(body_of(with_loads(*ladder(1, 4)))):
+    for graph in graphs(body_with(1, 4)):
         metrics = project_metrics(graph)
         if {(m["PromptClass"], m["Load"]) for m in metrics} == {(prompt_class, load)}:
             of_graph = {(m["Variant"], m["stat"]) for m in metrics}
@@ -103,7 +128,7 @@ def test_a_graph_has_all_variants_of_a_traffic(prompt_class: str, load: str) -> 
 
 
 def test_no_graph_of_a_comparison_mixes_loads() -> None:
-    for graph in graphs(body_of(with_loads(*ladder(1, 2, 4)))):
+    for graph in graphs(body_with(1, 2, 4)):
         loads = {metric["Load"] for metric in project_metrics(graph)}
         assert len(loads) <= 1 or graph["title"] == definitions.ERRORS.title_and_unit
 
@@ -113,7 +138,7 @@ def cost_ratios(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_cost_ratio_is_baselines_throughput_over_variants() -> None:
-    ratio_graphs = cost_ratios(body_of(with_loads(*ladder(1, 4))))
+    ratio_graphs = cost_ratios(body_with(1, 4))
     assert len(ratio_graphs) == 4  # two classes at two loads
     for graph in ratio_graphs:
         (ratio,) = (line[0] for line in graph["metrics"] if "expression" in line[0])
@@ -151,7 +176,7 @@ def verdicts(body: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_the_last_verdict_is_first_with_its_intervals() -> None:
-    shown_body = body_of(with_loads(*ladder(1, 4)))
+    shown_body = body_with(1, 4)
     verdict_graphs = verdicts(shown_body)
     assert list(verdict_graphs) == [
         *("traffic mix at c1", "traffic mix at c4"),
@@ -186,7 +211,7 @@ def test_no_cost_ratio_where_requests_arrive_at_rates() -> None:
 def test_every_dashboard_keeps_cloudwatchs_limits(
     variants: int, loads: tuple[int, ...], picked: list[str]
 ) -> None:
-    large = body_of(with_variants(variants, with_loads(*ladder(*loads))))
+    large = body_with(*loads, variants=variants)
     assert [variable["property"] for variable in large.get("variables", [])] == picked
     sizes = [len(metrics_in(graph)) for graph in graphs(large)]
     assert len(large["widgets"]) <= 500
@@ -204,7 +229,7 @@ def test_one_metric_above_the_limit_takes_lists(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_pick_list_begins_with_what_is_shown() -> None:
-    picked_body = body_of(with_variants(20, with_loads(*ladder(*range(1, 17)))))
+    picked_body = body_with(*range(1, 17), variants=20)
     lists = {variable["property"]: variable for variable in picked_body["variables"]}
     assert [v["value"] for v in lists["Load"]["values"]] == [f"c{n}" for n in range(1, 17)]
     metrics = project_metrics(*graphs(picked_body))
@@ -221,7 +246,7 @@ def test_a_pick_list_begins_with_what_is_shown() -> None:
 
 def test_every_line_of_a_graph_has_a_label() -> None:
     for loads in ((1, 4), tuple(range(1, 17))):
-        for graph in graphs(body_of(with_loads(*ladder(*loads)))):
+        for graph in graphs(body_with(*loads)):
             metrics = project_metrics(graph)
             labels = [metric["label"] for metric in metrics if metric.get("visible", True)]
             assert len(labels) == len(set(labels))
@@ -245,7 +270,7 @@ def test_a_point_of_a_graph_is_a_minute() -> None:
 def test_no_two_widgets_of_the_dashboard_overlap(name: str) -> None:
     cells = [
         (x, y)
-        for w in body(name)["widgets"]
+        for w in synthesized_widgets(name)
         for x in range(w["x"], w["x"] + w["width"])
         for y in range(w["y"], w["y"] + w["height"])
     ]
