@@ -3,6 +3,7 @@
 import base64
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -134,7 +135,13 @@ def _filled(template: str, finalize: Callable[[str], str], **values: object) -> 
     finalize: turns a value into the text to show. In an HTML template, this text is escaped
         afterwards, unless it is `Markup`.
     """
-    environment = Environment(
+    return _environment(finalize).get_template(template).render(values)
+
+
+@cache
+def _environment(finalize: Callable[[str], str]) -> Environment:
+    """Return the templates of this package, each of which is compiled at most once."""
+    return Environment(
         loader=PackageLoader("draftworth.report"),
         autoescape=select_autoescape(["html.jinja"]),
         undefined=StrictUndefined,
@@ -142,4 +149,3 @@ def _filled(template: str, finalize: Callable[[str], str], **values: object) -> 
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(values)

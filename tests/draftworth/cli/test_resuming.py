@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -46,23 +47,15 @@ REQUESTS_PER_BLOCK = 9
 class Servers:
     """Two servers, and commands that measure them and are killed in the middle of a block.
 
-    most_blocks: once the run has this number of finished blocks, requests get no answer.
-    reached: is set when a request has come after that.
+    folder: of the test. kills: of all tests: where each command was killed, and in which block.
     """
 
     folder: Path
-    servers: list[StreamServer] = field(default_factory=list)
-    most_blocks: float = math.inf
-    reached: threading.Event = field(default_factory=threading.Event)
+    kills: "Kills"
 
-    def answer(self, request: Request) -> Sequence[Step]:
-        """Answer as a server that does not list its models."""
-        if request.method == "GET":
-            return plain("200 OK" if request.path == "/health" else "404 Not Found", b"")
-        if len([*self.folder.glob("runs/*/blocks/*.result.json")]) >= self.most_blocks:
-            self.reached.set()
-            return [Sleep(HANGS_AFTER_SECONDS)]
-        return completion(2, 2, gap_seconds=0.001)
+    @property
+    def servers(self) -> list[StreamServer]:
+        return self.kills.servers
 
     @property
     def requests(self) -> int:
@@ -73,14 +66,67 @@ class Servers:
         baseline, variant = (server.base_url for server in self.servers)
         return ["--baseline", baseline, "--variant", f"fast={variant}"]
 
-    def killed(self, *argv: str, block: int) -> Path:
-        """Start `draftworth`, kill it in the middle of a block, and return the run's folder.
+    @property
+    def settings(self) -> list[str]:
+        prompts = str(self.kills.folder / "mails" / "inbox.jsonl")
+        return ["--model", "m", "--prompts", prompts, "--rounds", "3"]
 
-        block: the number of this block in the run, from 1.
+    @property
+    def out(self) -> list[str]:
+        return ["--out", str(self.folder / "runs")]
+
+    def killed(self, *argv: str, block: int) -> Path:
+        """Return the folder of a run that `draftworth` began, killed in the middle of a block.
+
+        It is the test's own copy. block: the number of this block in the run, from 1.
         """
+        run = self.kills.killed((*argv, *self.settings), block)
+        return shutil.copytree(run, self.folder / "runs" / run.name)
+
+    def killed_comparison(self, *, block: int = 4) -> Path:
+        return self.killed("compare", *self.options, block=block)
+
+    def killed_measurement(self) -> Path:
+        baseline = self.servers[0].base_url
+        return self.killed("measure", "--base-url", baseline, "--usd-per-hour", "2.1", block=3)
+
+
+@dataclass
+class Kills:
+    """Runs of two servers that were killed, each of them once for all tests.
+
+    most_blocks: once a run has this number of finished blocks, requests get no answer.
+    reached: is set when a request has come after that. out: the folder of the current run's folder.
+    """
+
+    folder: Path
+    servers: list[StreamServer] = field(default_factory=list)
+    most_blocks: float = math.inf
+    reached: threading.Event = field(default_factory=threading.Event)
+    out: Path = Path()
+    runs: dict[tuple[tuple[str, ...], int], Path] = field(default_factory=dict)
+
+    def answer(self, request: Request) -> Sequence[Step]:
+        """Answer as a server that does not list its models."""
+        if request.method == "GET":
+            return plain("200 OK" if request.path == "/health" else "404 Not Found", b"")
+        if len([*self.out.glob("*/blocks/*.result.json")]) >= self.most_blocks:
+            self.reached.set()
+            return [Sleep(HANGS_AFTER_SECONDS)]
+        return completion(2, 2, gap_seconds=0.001)
+
+    def killed(self, argv: tuple[str, ...], block: int) -> Path:
+        """Return the folder of the run of a command that was killed in the middle of a block."""
+        if (argv, block) not in self.runs:
+            self.runs[argv, block] = self._kill(argv, block)
+        return self.runs[argv, block]
+
+    def _kill(self, argv: tuple[str, ...], block: int) -> Path:
+        self.out = self.folder / f"runs-{len(self.runs)}"
+        self.reached.clear()
         self.most_blocks = block - 1
         process = subprocess.Popen(
-            [sys.executable, "-m", "draftworth", *argv],
+            [sys.executable, "-m", "draftworth", *argv, "--out", str(self.out)],
             cwd=ROOT,
             env=os.environ | {API_KEY_VARIABLE: KEY},
             stdout=subprocess.DEVNULL,
@@ -90,28 +136,25 @@ class Servers:
         process.kill()
         process.wait(HANGS_AFTER_SECONDS)
         self.most_blocks = math.inf
-        (folder,) = (self.folder / "runs").iterdir()
-        return folder
-
-    @property
-    def settings(self) -> list[str]:
-        prompts = str(self.folder / "mails" / "inbox.jsonl")
-        out = str(self.folder / "runs")
-        return ["--model", "m", "--prompts", prompts, "--out", out, "--rounds", "3"]
-
-    def killed_comparison(self, *, block: int = 4) -> Path:
-        return self.killed("compare", *self.options, *self.settings, block=block)
+        (run,) = self.out.iterdir()
+        return run
 
 
-@pytest.fixture
-def servers(tmp_path: Path, _every_request_counts: None) -> Iterator[Servers]:
-    (tmp_path / "mails").mkdir()
+@pytest.fixture(scope="module")
+def kills(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kills]:
+    folder = tmp_path_factory.mktemp("kills")
+    (folder / "mails").mkdir()
     lines = "".join(json.dumps(prompt) + "\n" for prompt in PROMPTS)
-    (tmp_path / "mails" / "inbox.jsonl").write_text(lines)
-    made = Servers(tmp_path)
+    (folder / "mails" / "inbox.jsonl").write_text(lines)
+    made = Kills(folder)
     with stream_server(made.answer) as baseline, stream_server(made.answer) as variant:
         made.servers += [baseline, variant]
         yield made
+
+
+@pytest.fixture
+def servers(kills: Kills, tmp_path: Path, _every_request_counts: None) -> Servers:
+    return Servers(tmp_path, kills)
 
 
 def test_a_killed_comparison_is_reported_and_goes_on(servers: Servers, ran: Ran) -> None:
@@ -141,8 +184,7 @@ def test_a_killed_comparison_is_reported_and_goes_on(servers: Servers, ran: Ran)
 
 
 def test_a_killed_measurement_is_reported_and_goes_on(servers: Servers, ran: Ran) -> None:
-    words = ("--base-url", servers.servers[0].base_url, "--usd-per-hour", "2.1")
-    folder = servers.killed("measure", *words, *servers.settings, block=3)
+    folder = servers.killed_measurement()
     assert f"next: draftworth measure --resume {folder}" in ran("report", folder)
     ran("measure", "--resume", folder)
     run = read_run(folder)
@@ -165,7 +207,7 @@ def test_a_run_without_finished_block_can_be_resumed(servers: Servers, ran: Ran)
 def test_the_folder_is_private_and_holds_no_key(
     servers: Servers,
 ) -> None:
-    folder = servers.killed_comparison(block=2)
+    folder = servers.killed_comparison()
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert folder / SPECIFICATION_FILE in files
     assert not any(KEY.encode() in path.read_bytes() for path in files)
@@ -212,7 +254,7 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Servers], list[str]], str]] = {
 
 
 def test_contradictions_to_the_recorded_run_are_refused(servers: Servers, ran: Ran) -> None:
-    folder = servers.killed_comparison(block=2)
+    folder = servers.killed_comparison()
     (servers.folder / "others").mkdir()
     (servers.folder / "others" / "inbox.jsonl").write_text(json.dumps(PROMPTS[0]) + "\n")
     requests_before = servers.requests
@@ -222,7 +264,7 @@ def test_contradictions_to_the_recorded_run_are_refused(servers: Servers, ran: R
         assert "Traceback" not in output
     assert servers.requests == requests_before
     # The options with which the run began do not contradict it.
-    ran("compare", *servers.options, *servers.settings, "--resume", folder)
+    ran("compare", *servers.options, *servers.settings, *servers.out, "--resume", folder)
     assert read_run(folder).result.status == "complete"
 
 
@@ -272,7 +314,7 @@ OF_ANYBODY: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
 
 
 def test_a_foreign_specification_is_refused_before_any_request(servers: Servers, ran: Ran) -> None:
-    folder = servers.killed_comparison(block=2)
+    folder = servers.killed_comparison()
     recorded = (folder / SPECIFICATION_FILE).read_text()
     requests_before = servers.requests
     for name, (path, value, message) in OF_ANYBODY.items():
@@ -290,7 +332,7 @@ def test_a_foreign_specification_is_refused_before_any_request(servers: Servers,
 
 
 def test_a_linked_folder_is_refused_and_loses_nothing(servers: Servers, ran: Ran) -> None:
-    folder = servers.killed_comparison(block=2)
+    folder = servers.killed_comparison()
     requests_before = servers.requests
     for name in ("blocks", "journal", "interrupted"):
         link, elsewhere = folder / name, servers.folder / f"elsewhere-{name}"
@@ -310,7 +352,7 @@ def test_a_linked_folder_is_refused_and_loses_nothing(servers: Servers, ran: Ran
 
 
 def test_runs_that_cannot_resume_are_refused_with_reason(servers: Servers, ran: Ran) -> None:
-    folder = servers.killed_comparison(block=2)
+    folder = servers.killed_comparison()
     assert "a run of compare, allowed: a run of measure" in ran(
         "measure", "--resume", folder, code=2
     )
@@ -364,8 +406,9 @@ def test_the_key_goes_only_to_named_addresses(
     is_elsewhere: a server is on another machine. is_named: the command line names all servers.
     message: a part of the error message; empty: the run is resumed.
     """
-    words = servers.options if command == "compare" else ["--base-url", servers.options[1]]
-    folder = servers.killed(command, *words, *servers.settings, block=2)
+    is_comparison = command == "compare"
+    words = servers.options if is_comparison else ["--base-url", servers.options[1]]
+    folder = servers.killed_comparison() if is_comparison else servers.killed_measurement()
     if is_elsewhere:
         spec = json.loads((folder / SPECIFICATION_FILE).read_text())
         spec["endpoints"][-1]["base_url"] = "http://elsewhere.invalid:1"
@@ -399,7 +442,7 @@ def test_missing_options_are_named_beside_resume(ran: Ran) -> None:
 
 
 def test_a_begun_run_is_read_back_as_begun(servers: Servers) -> None:
-    folder = servers.killed_comparison(block=2)
+    folder = servers.killed_comparison()
     begun = read_begun_run(folder)
     assert [e.variant for e in begun.spec.endpoints] == ["baseline", "fast"]
     assert len(begun.spec.cases[0].prompts) == len(PROMPTS)

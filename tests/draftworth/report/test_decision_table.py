@@ -26,6 +26,7 @@ from draftworth.decision.decide import decide
 from draftworth.decision.facts import RunFacts
 from draftworth.decision.verdict import Comparison, hides_in_floor, judge
 from draftworth.decision.winner import NoWinnerError, Winner
+from draftworth.records.findings import Verdict
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import PoissonLoad
 from draftworth.records.run_folder import Run
@@ -70,6 +71,12 @@ def facts(row: Row) -> RunFacts:
     return runs.make_facts(row.run())
 
 
+@pytest.fixture(scope="module")
+def documents(facts: RunFacts) -> tuple[Document, Document]:
+    """Return the report of the row's run, and its handover."""
+    return document_of(facts), handover_document(facts)
+
+
 def exported(facts: RunFacts) -> Winner | None:
     with suppress(NoWinnerError):
         return winner_to_export(facts)
@@ -90,22 +97,25 @@ def test_every_form_of_an_answer_agrees(facts: RunFacts) -> None:
     assert_all_agree(facts)
 
 
-@pytest.mark.parametrize("made", [document_of, handover_document])
 @pytest.mark.parametrize("written", [markdown_of, partial(html_of, images={})])
+@pytest.mark.parametrize("place", [0, 1], ids=["report", "handover"])
 def test_every_page_begins_with_the_decision(
     facts: RunFacts,
-    made: Callable[[RunFacts], Document],
+    documents: tuple[Document, Document],
+    place: int,
     written: Callable[[Document], str],
 ) -> None:
-    document = made(facts)
+    document = documents[place]
     decision = decision_sentence(facts)
     assert document.decision == decision
     page = " ".join(html.unescape(written(replace(document, sections=()))).split())
     assert decision.split(" (")[0].rstrip(".") in page.replace("\\", "")
 
 
-def test_the_handover_says_what_is_missing(row: Row, facts: RunFacts) -> None:
-    (section,) = (s for s in handover_document(facts).sections if s.title == "Handover")
+def test_the_handover_says_what_is_missing(
+    row: Row, facts: RunFacts, documents: tuple[Document, Document]
+) -> None:
+    (section,) = (s for s in documents[1].sections if s.title == "Handover")
     text = " ".join(map(str, section.paragraphs))
     assert ("There is nothing to hand over yet" in text) == bool(row.missing)
     step = next_step(facts)
@@ -127,12 +137,12 @@ def assert_all_agree(facts: RunFacts) -> None:
     assert (verdict.decision, verdict.headline) == (first, headline(facts))
     assert plan_verdict(verdict, written_at_unix_s=NOW).words[0].startswith(first)
     if facts.run.result.status == "complete":
-        assert_mail_agrees(facts)
+        assert_mail_agrees(facts, verdict)
     assert_winner_agrees(facts)
 
 
-def assert_mail_agrees(facts: RunFacts) -> None:
-    quoted, sentences = quoted_answer(verdict_of(facts))
+def assert_mail_agrees(facts: RunFacts, verdict: Verdict) -> None:
+    quoted, sentences = quoted_answer(verdict)
     run = ObservedRun(state="complete", run_id="RUN", decision=quoted, answer=sentences)
     over = NodesDecision(desired_size=0, reason="complete", text="the run is complete")
     observation = make_observation(run=run)
