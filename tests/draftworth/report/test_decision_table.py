@@ -51,8 +51,6 @@ from tests.draftworth.report.decision_rows import (
     TABLE,
     VARIANT,
     Row,
-    equal_rate,
-    higher_rate,
 )
 from tests.lambdas.capacity_controller.plans import NOW, make_deployment, make_observation
 from tests.support.experiments import resolved
@@ -60,15 +58,26 @@ from tests.support.present import present
 from tests.support.snapshot import assert_snapshot
 
 
-@pytest.fixture(params=list(TABLE.values()), ids=list(TABLE), scope="module")
-def row(request: pytest.FixtureRequest) -> Row:
-    made: Row = request.param
-    return made
+@cache
+def facts_of_row(name: str) -> RunFacts:
+    """Return the facts of the run of a row, which tests share."""
+    return runs.make_facts(TABLE[name].run())
+
+
+@pytest.fixture(params=TABLE, scope="module")
+def name(request: pytest.FixtureRequest) -> str:
+    row_name: str = request.param
+    return row_name
 
 
 @pytest.fixture(scope="module")
-def facts(row: Row) -> RunFacts:
-    return runs.make_facts(row.run())
+def row(name: str) -> Row:
+    return TABLE[name]
+
+
+@pytest.fixture(scope="module")
+def facts(name: str) -> RunFacts:
+    return facts_of_row(name)
 
 
 @pytest.fixture(scope="module")
@@ -212,9 +221,8 @@ def estimate(ends: tuple[float, float, float] | None) -> Estimate | None:
     return replace(present(measured_comparison().cost_ratio), value=value, low=low, high=high)
 
 
-@cache
 def one_class() -> RunFacts:
-    return runs.make_facts(runs.structured_run(4))
+    return facts_of_row("cost: cheaper, one class")
 
 
 def measured_comparison() -> Comparison:
@@ -263,11 +271,6 @@ def ended(run: Run, status: Status) -> Run:
     return replace(run, result=replace(run.result, status=status, reason=reason))
 
 
-@cache
-def at_two_rates() -> RunFacts:
-    return runs.make_facts(higher_rate())
-
-
 def by_rates(variant: str, baseline: str, *, status: Status = "complete") -> RunFacts:
     """Return the facts of a run in which the two sides keep the limits up to these rates."""
     bounds = tuple(
@@ -279,7 +282,7 @@ def by_rates(variant: str, baseline: str, *, status: Status = "complete") -> Run
         )
         for name, (kept, broken) in ((BASELINE, SIDES[baseline]), (VARIANT, SIDES[variant]))
     )
-    facts = at_two_rates()
+    facts = facts_of_row("rate: the variant takes more")
     run = ended(facts.run, status)
     of_classes = [v.comparison for v in facts.speculative if v.comparison]
     decision = decide(run, mixes=facts.mixes, of_classes=of_classes, highest_rates=bounds)
@@ -313,7 +316,7 @@ def test_a_failed_run_decides_nothing_ever() -> None:
 
 def test_a_higher_latency_is_reported_at_equal_rates() -> None:
     """Both sides keep the limit on TTFT, and the variant takes 1.4 times as long in E2E."""
-    facts = runs.make_facts(equal_rate())
+    facts = facts_of_row("rate: both keep the limits")
     assert {mix.judgement for mix in facts.mixes} == {Judgement.WITHIN_LIMITS}
     assert "E2E 1.4" in verdict_of(facts).headline.replace("1.37", "1.4")
     assert "measure higher rates" in answer_of(facts).next_step
