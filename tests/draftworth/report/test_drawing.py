@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.draftworth.report.pages import draw
+from tests.draftworth.report.plots import draw
 
 DRAW = """
 import sys
-from tests.draftworth.report.pages import draw
+from tests.draftworth.report.plots import draw
 sys.stdout.buffer.write(draw())
 """
 

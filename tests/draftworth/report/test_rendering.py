@@ -2,15 +2,11 @@
 
 import io
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Document, Section, section_lines, table
@@ -20,6 +16,7 @@ from draftworth.report.writing import escape, markdown_of, write_handover
 from draftworth.terminal import TextOnly
 from tests.draftworth.report import runs
 from tests.draftworth.report.pages import PNG_SIGNATURE, page_of
+from tests.draftworth.report.plots import drawn_small
 from tests.support.pages import HOSTILE, Tags
 from tests.support.present import present
 from tests.support.terminal import Terminal
@@ -111,22 +108,6 @@ def test_names_are_text_in_markdown_and_never_markup() -> None:
 )
 def test_escaping_markdown(text: str, escaped: str) -> None:
     assert escape(text) == escaped
-
-
-@contextmanager
-def drawn_small() -> Iterator[list[Figure]]:
-    """Draw plots at 10 dots per inch, which takes less time; yield the figures drawn."""
-    drawn: list[Figure] = []
-    draw: Any = FigureCanvasAgg.draw
-
-    def draw_small(canvas: FigureCanvasAgg) -> None:
-        drawn.append(canvas.figure)
-        canvas.figure.dpi = 10
-        draw(canvas)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(FigureCanvasAgg, "draw", draw_small)
-        yield drawn
 
 
 def test_plots_of_any_name_have_safe_file_names() -> None:
