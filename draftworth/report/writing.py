@@ -140,7 +140,7 @@ def _filled(template: str, finalize: Callable[[str], str], **values: object) -> 
 
 @cache
 def _environment(finalize: Callable[[str], str]) -> Environment:
-    """Return an environment of templates; it keeps the templates that it has compiled."""
+    """Return the templates of this package, each of which is compiled at most once."""
     return Environment(
         loader=PackageLoader("draftworth.report"),
         autoescape=select_autoescape(["html.jinja"]),

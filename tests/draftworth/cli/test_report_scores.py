@@ -1,6 +1,7 @@
 """`report --score` with real programs, which are given as a user gives them on the command line."""
 
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -21,8 +22,8 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run's folder; outputs of the variant in `structured` are longer by four characters."""
     run = make_run()
     drafted = [
@@ -32,7 +33,12 @@ def folder(tmp_path: Path) -> Path:
         for record in block.requests
     ]
     texts = dict.fromkeys(drafted, "the same text, yes")
-    return write_run(run, tmp_path / "run", texts=texts)
+    return write_run(run, tmp_path_factory.mktemp("written") / "run", texts=texts)
+
+
+@pytest.fixture
+def folder(written: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(written, tmp_path / "run")
 
 
 def program(text: str) -> str:
@@ -87,7 +93,7 @@ A_CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SIL
     ("text", "seconds", "words"),
     [
         (FOREVER.format(to="stdout"), 10**6, "wrote more than 1,000 bytes to standard output;"),
-        (FOREVER.format(to="stderr"), 0.5, "did not end within 0.5 s; allowed: 600 s and 60 s"),
+        (FOREVER.format(to="stderr"), 0.2, "did not end within 0.2 s; allowed: 600 s and 60 s"),
         (SILENT, 0.5, "was stopped: it did not end within"),
         (CLOSED, 0.5, "was stopped: it did not end within"),
         (A_CHILD, 0.5, "was stopped: it did not end within"),

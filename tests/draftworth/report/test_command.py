@@ -29,9 +29,15 @@ from tests.support.present import present
 from tests.support.snapshot import assert_snapshot
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the run's folder, of which each test gets a copy."""
+    return write_run(make_run(), tmp_path_factory.mktemp("written") / "run")
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_run(make_run(), tmp_path / "run")
+def folder(written: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(written, tmp_path / "run")
 
 
 @pytest.fixture
@@ -345,6 +351,18 @@ def test_the_pages_of_several_runs_name_each(folder: Path, tmp_path: Path) -> No
     assert not list(out.glob("*over-time*"))
 
 
+@pytest.fixture(scope="module")
+def unlike_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return folders of runs by name: of another experiment, of the same, and a sampled run."""
+    folder = tmp_path_factory.mktemp("unlike")
+    by_name = {
+        "other": make_run(run_id="o", experiment="another"),
+        "same": make_run(run_id="same"),
+        "sampled": make_run(run_id="sampled", temperature=0.7),
+    }
+    return {name: write_run(run, folder / name) for name, run in by_name.items()}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -367,15 +385,12 @@ def test_the_pages_of_several_runs_name_each(folder: Path, tmp_path: Path) -> No
 )
 def test_runs_that_cannot_be_put_together_are_refused(
     folder: Path,
-    tmp_path: Path,
+    unlike_runs: dict[str, Path],
     arguments: list[str],
     message: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    other = write_run(make_run(run_id="o", experiment="another"), tmp_path / "other")
-    same = write_run(make_run(run_id="same"), tmp_path / "same")
-    sampled = write_run(make_run(run_id="sampled", temperature=0.7), tmp_path / "sampled")
-    places = [a.format(folder=folder, other=other, same=same, sampled=sampled) for a in arguments]
+    places = [argument.format(folder=folder, **unlike_runs) for argument in arguments]
     assert main(["report", *places]) == 2
     assert message in capsys.readouterr().err
 

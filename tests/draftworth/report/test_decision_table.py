@@ -26,6 +26,7 @@ from draftworth.decision.decide import decide
 from draftworth.decision.facts import RunFacts
 from draftworth.decision.verdict import Comparison, hides_in_floor, judge
 from draftworth.decision.winner import NoWinnerError, Winner
+from draftworth.records.findings import Verdict
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import PoissonLoad
 from draftworth.records.run_folder import Run
@@ -50,8 +51,6 @@ from tests.draftworth.report.decision_rows import (
     TABLE,
     VARIANT,
     Row,
-    equal_rate,
-    higher_rate,
 )
 from tests.lambdas.capacity_controller.plans import NOW, make_deployment, make_observation
 from tests.support.experiments import resolved
@@ -59,15 +58,32 @@ from tests.support.present import present
 from tests.support.snapshot import assert_snapshot
 
 
-@pytest.fixture(params=list(TABLE.values()), ids=list(TABLE), scope="module")
-def row(request: pytest.FixtureRequest) -> Row:
-    made: Row = request.param
-    return made
+@cache
+def facts_of_row(name: str) -> RunFacts:
+    """Return the facts of the run of a row, which tests share."""
+    return runs.make_facts(TABLE[name].run())
+
+
+@pytest.fixture(params=TABLE, scope="module")
+def name(request: pytest.FixtureRequest) -> str:
+    row_name: str = request.param
+    return row_name
 
 
 @pytest.fixture(scope="module")
-def facts(row: Row) -> RunFacts:
-    return runs.make_facts(row.run())
+def row(name: str) -> Row:
+    return TABLE[name]
+
+
+@pytest.fixture(scope="module")
+def facts(name: str) -> RunFacts:
+    return facts_of_row(name)
+
+
+@pytest.fixture(scope="module")
+def documents(facts: RunFacts) -> tuple[Document, Document]:
+    """Return the report of the row's run, and its handover."""
+    return document_of(facts), handover_document(facts)
 
 
 def exported(facts: RunFacts) -> Winner | None:
@@ -90,22 +106,25 @@ def test_every_form_of_an_answer_agrees(facts: RunFacts) -> None:
     assert_all_agree(facts)
 
 
-@pytest.mark.parametrize("made", [document_of, handover_document])
 @pytest.mark.parametrize("written", [markdown_of, partial(html_of, images={})])
+@pytest.mark.parametrize("place", [0, 1], ids=["report", "handover"])
 def test_every_page_begins_with_the_decision(
     facts: RunFacts,
-    made: Callable[[RunFacts], Document],
+    documents: tuple[Document, Document],
+    place: int,
     written: Callable[[Document], str],
 ) -> None:
-    document = made(facts)
+    document = documents[place]
     decision = decision_sentence(facts)
     assert document.decision == decision
     page = " ".join(html.unescape(written(replace(document, sections=()))).split())
     assert decision.split(" (")[0].rstrip(".") in page.replace("\\", "")
 
 
-def test_the_handover_says_what_is_missing(row: Row, facts: RunFacts) -> None:
-    (section,) = (s for s in handover_document(facts).sections if s.title == "Handover")
+def test_the_handover_says_what_is_missing(
+    row: Row, facts: RunFacts, documents: tuple[Document, Document]
+) -> None:
+    (section,) = (s for s in documents[1].sections if s.title == "Handover")
     text = " ".join(map(str, section.paragraphs))
     assert ("There is nothing to hand over yet" in text) == bool(row.missing)
     step = next_step(facts)
@@ -127,12 +146,12 @@ def assert_all_agree(facts: RunFacts) -> None:
     assert (verdict.decision, verdict.headline) == (first, headline(facts))
     assert plan_verdict(verdict, written_at_unix_s=NOW).words[0].startswith(first)
     if facts.run.result.status == "complete":
-        assert_mail_agrees(facts)
+        assert_mail_agrees(facts, verdict)
     assert_winner_agrees(facts)
 
 
-def assert_mail_agrees(facts: RunFacts) -> None:
-    quoted, sentences = quoted_answer(verdict_of(facts))
+def assert_mail_agrees(facts: RunFacts, verdict: Verdict) -> None:
+    quoted, sentences = quoted_answer(verdict)
     run = ObservedRun(state="complete", run_id="RUN", decision=quoted, answer=sentences)
     over = NodesDecision(desired_size=0, reason="complete", text="the run is complete")
     observation = make_observation(run=run)
@@ -202,9 +221,8 @@ def estimate(ends: tuple[float, float, float] | None) -> Estimate | None:
     return replace(present(measured_comparison().cost_ratio), value=value, low=low, high=high)
 
 
-@cache
 def one_class() -> RunFacts:
-    return runs.make_facts(runs.structured_run(4))
+    return facts_of_row("cost: cheaper, one class")
 
 
 def measured_comparison() -> Comparison:
@@ -253,11 +271,6 @@ def ended(run: Run, status: Status) -> Run:
     return replace(run, result=replace(run.result, status=status, reason=reason))
 
 
-@cache
-def at_two_rates() -> RunFacts:
-    return runs.make_facts(higher_rate())
-
-
 def by_rates(variant: str, baseline: str, *, status: Status = "complete") -> RunFacts:
     """Return the facts of a run in which the two sides keep the limits up to these rates."""
     bounds = tuple(
@@ -269,7 +282,7 @@ def by_rates(variant: str, baseline: str, *, status: Status = "complete") -> Run
         )
         for name, (kept, broken) in ((BASELINE, SIDES[baseline]), (VARIANT, SIDES[variant]))
     )
-    facts = at_two_rates()
+    facts = facts_of_row("rate: the variant takes more")
     run = ended(facts.run, status)
     of_classes = [v.comparison for v in facts.speculative if v.comparison]
     decision = decide(run, mixes=facts.mixes, of_classes=of_classes, highest_rates=bounds)
@@ -303,7 +316,7 @@ def test_a_failed_run_decides_nothing_ever() -> None:
 
 def test_a_higher_latency_is_reported_at_equal_rates() -> None:
     """Both sides keep the limit on TTFT, and the variant takes 1.4 times as long in E2E."""
-    facts = runs.make_facts(equal_rate())
+    facts = facts_of_row("rate: both keep the limits")
     assert {mix.judgement for mix in facts.mixes} == {Judgement.WITHIN_LIMITS}
     assert "E2E 1.4" in verdict_of(facts).headline.replace("1.37", "1.4")
     assert "measure higher rates" in answer_of(facts).next_step

@@ -8,21 +8,20 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.draftworth.report.drawn_plot import draw
+from tests.draftworth.report.plots import draw
 
 DRAW = """
 import sys
-from tests.draftworth.report.drawn_plot import draw
+from tests.draftworth.report.plots import draw
 sys.stdout.buffer.write(draw())
 """
 
 # Environment variables, and whether the current folder has a file `matplotlibrc`.
 SURROUNDINGS: dict[str, tuple[dict[str, str], bool]] = {
-    "no such backend, no folder to write to": (
+    "no such backend, no folder to write to, settings in the current folder": (
         {"MPLBACKEND": "nonsense", "MPLCONFIGDIR": "/proc/none", "HOME": "/proc/none"},
-        False,
+        True,
     ),
-    "settings in the current folder": ({}, True),
     "settings elsewhere": ({"MATPLOTLIBRC": "settings"}, False),
 }
 

@@ -7,6 +7,7 @@ In the built run, a request takes 1.27465 s in the mean with the baseline, and w
 import html
 import json
 import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,9 +62,15 @@ def mix_ratio(run: Run, **chosen: Any) -> float:
     return present(mix.cost_ratio).value
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the run's folder, of which each test gets a copy."""
+    return write_run(make_run(price=make_price()), tmp_path_factory.mktemp("written") / "run")
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_run(make_run(price=make_price()), tmp_path / "run")
+def folder(written: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(written, tmp_path / "run")
 
 
 @pytest.mark.parametrize("own_servers", [False, True])
@@ -287,12 +294,16 @@ REFUSED = {
 }
 
 
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(make_run(run_id="other"), tmp_path_factory.mktemp("other") / "run")
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_choices_that_do_not_fit_are_refused(
-    case: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    case: str, folder: Path, other: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words, message = REFUSED[case]
-    other = write_run(make_run(run_id="other"), tmp_path / "other")
     assert main(["report", str(folder), *(word.format(other=other) for word in words)]) == 2
     streams = capsys.readouterr()
     assert message in streams.err

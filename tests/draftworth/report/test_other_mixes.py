@@ -13,6 +13,7 @@ from draftworth.report.drawing import Plot, render
 from draftworth.report.other_mixes import TITLE, other_mixes_sections
 from tests.draftworth.report import runs
 from tests.draftworth.report.pages import PNG_SIGNATURE
+from tests.draftworth.report.plots import drawn_small
 from tests.draftworth.report.states import facts_of_state, with_factor
 
 # What the section says of each run in `STATES`: first of shares, then of prices.
@@ -83,7 +84,8 @@ def test_plots_mark_the_judged_mix_and_break_even(state: str) -> None:
         assert points["o"][0][0] == judged
         assert len(points["None"]) == count
         assert ("D" in points) is not (plot is by_share and state == "cheaper")
-        assert render(plot).startswith(PNG_SIGNATURE)
+        with drawn_small():
+            assert render(plot).startswith(PNG_SIGNATURE)
 
 
 def test_a_chosen_mix_is_marked_on_the_curves() -> None:

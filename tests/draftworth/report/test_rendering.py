@@ -5,11 +5,8 @@ import re
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Document, Section, section_lines, table
@@ -19,6 +16,7 @@ from draftworth.report.writing import escape, markdown_of, write_handover
 from draftworth.terminal import TextOnly
 from tests.draftworth.report import runs
 from tests.draftworth.report.pages import PNG_SIGNATURE, page_of
+from tests.draftworth.report.plots import drawn_small
 from tests.support.pages import HOSTILE, Tags
 from tests.support.present import present
 from tests.support.terminal import Terminal
@@ -123,23 +121,15 @@ def test_plots_of_any_name_have_safe_file_names() -> None:
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
     assert len(set(names)) == len(names)
     of_rows = [plot for plot in narrow.plots if plot.name in ("cost", "tokens-per-step")]
-    images = [render(plot) for plot in (*hostile.plots, *of_rows)]
+    with drawn_small():
+        images = [render(plot) for plot in (*hostile.plots, *of_rows)]
     assert all(image.startswith(PNG_SIGNATURE) for image in images)
     assert len({*images}) == len(hostile.plots) + 2
 
 
-def test_no_axis_label_overlaps_the_title(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[Figure] = []
-    draw: Any = FigureCanvasAgg.draw
-
-    def draw_small(canvas: FigureCanvasAgg) -> None:
-        drawn.append(canvas.figure)
-        canvas.figure.dpi = 10
-        draw(canvas)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(FigureCanvasAgg, "draw", draw_small)
-        for plot in document_of(runs.make_facts(runs.make_run())).plots:
+def test_no_axis_label_overlaps_the_title() -> None:
+    with drawn_small() as drawn:
+        for plot in document_of(runs.make_facts()).plots:
             render(replace(plot, title=" ".join(["finding"] * 30)))  # of five lines
     for figure in drawn:
         figure.dpi = 100
