@@ -103,6 +103,7 @@ def _by_cost(
 ) -> Decision:
     first = choices[0]
     best = best_of_many(first, len(choices))
+    is_widened = best is not first
     classes = _classes_of(first, of_classes)
     is_mix = len(first.traffic.weights) > 1
     by_class = by_class_of(run, first, classes, count=len(choices)) if is_mix else None
@@ -117,7 +118,7 @@ def _by_cost(
         serve=serve,
         by_class=by_class,
         comparison=best,
-        is_widened=best is not first,
+        is_widened=is_widened,
         choices=tuple(choices),
         is_speculation=_accepts_drafts(run, best),
         classes=tuple(classes),
@@ -126,7 +127,7 @@ def _by_cost(
             best.traffic,
             variant=best.variant,
             baseline=best.baseline,
-            confidence=confidence_of_each(len(choices) if best is not first else 1),
+            confidence=confidence_of_each(len(choices) if is_widened else 1),
         ),
         by_price=_by_price(run, best),
         missing=tuple(missing),

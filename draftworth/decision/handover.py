@@ -67,7 +67,7 @@ class BreakEvenAt:
 
     @property
     def margin(self) -> float | None:
-        """The share of the measured tokens per step that the variant can lose until break-even.
+        """By which share the tokens per step can fall below the measured ones until break-even.
 
         It is below 0 if the variant is below break-even already. None: not known, or the servers
         differ in more than speculation.

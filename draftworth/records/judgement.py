@@ -1,4 +1,4 @@
-"""The possible results of comparing a variant with the baseline, and what each of them means."""
+"""Lists how a variant can be judged against the baseline, and what each judgement means."""
 
 from enum import StrEnum
 

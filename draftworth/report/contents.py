@@ -18,7 +18,6 @@ from draftworth.records.results import AS_SHIPPED, RequestRecord
 from draftworth.records.run_folder import Run
 from draftworth.report import judged_with, words
 from draftworth.report.attention import attention_of
-from draftworth.report.brief import answer_of
 from draftworth.report.document import Card, Document, Section, table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
 from draftworth.report.handover_page import TITLE, handover_section
@@ -28,6 +27,7 @@ from draftworth.report.plots import group_plots
 from draftworth.report.run_differences import unlike_words
 from draftworth.report.search_report import search_sections
 from draftworth.report.search_sentences import search_answer
+from draftworth.report.sentences import decision_sentence
 from draftworth.report.spending import interruption_words, spending_section
 from draftworth.report.verdict_section import repetition_sections, verdict_section
 from draftworth.report.words import ABOUT, INTERVAL, MISSING
@@ -162,7 +162,7 @@ def _document(
     chosen = chosen_values(facts)
     return Document(
         title=f"{facts.run.result.experiment}: {about}{judged_with.title(chosen)}",
-        decision=answer_of(facts).decision,
+        decision=decision_sentence(facts),
         facts=tuple(header),
         attention=(*judged_with.sentences(chosen), *attention_of(facts)),
         cards=tuple(_cards(facts)),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from draftworth.decision.run_decision import Missing
 from draftworth.records.likelihoods import GreedyLikelihood
@@ -147,7 +147,14 @@ def search_without_gain() -> Run:
     return replace(run, blocks=blocks)
 
 
-NOTHING_MEASURED = searches.make_search_result(results=(), order=(), best="", failed={})
+Status = Literal["complete", "failed"]
+
+
+def ended(run: Run, status: Status) -> Run:
+    reason = "" if status == "complete" else "the deadline passed"
+    return replace(run, result=replace(run.result, status=status, reason=reason))
+
+
 HALF_A_NODE = Price(
     usd_per_node_hour=10.0,
     as_of="2026-11-20",
@@ -292,10 +299,7 @@ TABLE = {
         first_line=f"Decision: serve {VARIANT}. It takes more requests per dollar within the",
     ),
     "rate: the variant takes more, and the run failed": Row(
-        run=lambda: replace(
-            higher_rate(),
-            result=replace(higher_rate().result, status="failed", reason="the deadline passed"),
-        ),
+        run=lambda: ended(higher_rate(), "failed"),
         first_line="No decision, the run is not complete: the deadline passed.",
         missing=(Missing.COMPLETE_RUN,),
     ),
@@ -330,9 +334,7 @@ TABLE = {
         missing=(Missing.LIMITS,),
     ),
     "status: failed": Row(
-        run=lambda: runs.make_run(
-            blocks=states.with_factor(0.6).blocks, status="failed", reason="the deadline passed"
-        ),
+        run=lambda: ended(states.with_factor(0.6), "failed"),
         first_line="No decision, the run is not complete: the deadline passed.",
         missing=(Missing.COMPLETE_RUN,),
     ),
@@ -352,7 +354,7 @@ TABLE = {
         first_line="Decision: serve without speculation. Speculation does not pay.",
     ),
     "search: no candidate": Row(
-        run=lambda: searches.make_search_run(NOTHING_MEASURED),
+        run=lambda: searches.make_search_run(searches.NOTHING_MEASURED),
         first_line="No decision: no variant was measured beside the baseline.",
         missing=(Missing.VARIANT,),
     ),

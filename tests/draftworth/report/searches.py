@@ -74,6 +74,10 @@ def make_search_result(**overrides: Any) -> search_result.SearchResult:
     return search_result.SearchResult(**{**fields, **overrides})
 
 
+# A search that has measured no candidate.
+NOTHING_MEASURED = make_search_result(results=(), order=(), best="", failed={})
+
+
 def make_search_run(result: search_result.SearchResult | None = None, **overrides: Any) -> Run:
     """Return the run of a search, with blocks of its measured candidates."""
     order = (result or make_search_result()).order

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -29,7 +28,6 @@ from draftworth.decision.winner import NoWinnerError, Winner
 from draftworth.records.findings import Verdict
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import PoissonLoad
-from draftworth.records.run_folder import Run
 from draftworth.report.brief import answer_lines, answer_of
 from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Document
@@ -51,6 +49,8 @@ from tests.draftworth.report.decision_rows import (
     TABLE,
     VARIANT,
     Row,
+    Status,
+    ended,
 )
 from tests.lambdas.capacity_controller.plans import NOW, make_deployment, make_observation
 from tests.support.experiments import resolved
@@ -211,9 +211,6 @@ SIDES = {
 }
 
 
-Status = Literal["complete", "failed"]
-
-
 def estimate(ends: tuple[float, float, float] | None) -> Estimate | None:
     if ends is None:
         return None
@@ -264,11 +261,6 @@ def decided(facts: RunFacts, comparison: Comparison, *, status: Status) -> RunFa
         groups=(replace(group, variants=(group.baseline, *speculative)),),
         decision=decide(run, mixes=(), of_classes=(comparison,)),
     )
-
-
-def ended(run: Run, status: Status) -> Run:
-    reason = "" if status == "complete" else "the deadline passed"
-    return replace(run, result=replace(run.result, status=status, reason=reason))
 
 
 def by_rates(variant: str, baseline: str, *, status: Status = "complete") -> RunFacts:

@@ -20,7 +20,7 @@ from draftworth.report.writing import markdown_of
 from tests.conftest import ROOT
 from tests.draftworth.report import runs
 from tests.draftworth.report.pages import SNAPSHOTS
-from tests.draftworth.report.searches import make_search_result, make_search_run
+from tests.draftworth.report.searches import NOTHING_MEASURED, make_search_run
 from tests.support.present import present
 from tests.support.snapshot import assert_snapshot
 from tests.support.stream_server import Request, Step, completion, plain, stream_server
@@ -115,7 +115,6 @@ def of_the_baseline(run: Run) -> Run:
     return replace(run, blocks=tuple(b for b in run.blocks if b.variant == runs.BASELINE))
 
 
-NOTHING_MEASURED = make_search_result(results=(), order=(), best="", failed={})
 # Runs by what is special in their handover. The snapshot has the whole first handover, and of each
 # further one only the lines that the first one lacks, with the number of its other lines.
 HANDOVERS = {
