@@ -20,7 +20,7 @@ RETRIES = 8
 
 
 class CanaryChart(cdk8s.Chart):
-    """A canary for each variant in `experiment.canaries`.
+    """This chart has a canary for each variant in `experiment.canaries`.
 
     A canary is a Job that tests a server's volumes on a CPU node, before accelerator nodes start.
     job_name: the measuring Job's name. A new measuring Job gets new canaries, which test again.

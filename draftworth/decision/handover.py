@@ -67,7 +67,7 @@ class BreakEvenAt:
 
     @property
     def margin(self) -> float | None:
-        """By which share the tokens per step can fall below the measured ones until break-even.
+        """By which share the measured tokens per step can fall before the variant breaks even.
 
         It is below 0 if the variant is below break-even already. None: not known, or the servers
         differ in more than speculation.

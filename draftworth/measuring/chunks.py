@@ -26,7 +26,7 @@ from draftworth.measuring.event_stream import BadStreamError, EventReader
 from draftworth.records.results import UsageSource
 from draftworth.untrusted import MIB, encodable, one_line
 
-# A stream has at most `_BYTES_PER_TOKEN` bytes per token, and `_MORE_BYTES` besides. An event of
+# A stream may have `_BYTES_PER_TOKEN` bytes per token and `_MORE_BYTES` more. An event of
 # vLLM has 300 bytes plus the model's name, and holds one token or more; other servers send several
 # events for a token. `_MORE_BYTES` is for HTTP headers and for the stream's comments that keep a
 # slow connection alive.

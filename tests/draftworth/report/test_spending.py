@@ -25,7 +25,7 @@ def spending_of(**overrides: Any) -> Section:
 
 
 def test_every_second_of_every_node_is_paid_for() -> None:
-    # Two nodes at 36 USD per hour each cost 2 cents per second.
+    # Each of two nodes costs 36 USD per hour, so both together cost 2 cents per second.
     paid = {part.name: part.usd for part in run_parts(RUN)}
     assert paid == pytest.approx({"measuring": 12.0, "waiting": 24.0, "lost": 1.2, "idle": 0.6})
     assert total(run_parts(RUN)).usd == pytest.approx((600 + 1200 + 60 + 30) * 0.02)
