@@ -32,13 +32,13 @@ def test_the_same_run_twice_shows_no_difference() -> None:
         assert "no difference is shown" in change_sentence(change)
 
 
-def test_a_tenth_is_a_change_despite_overlapping_intervals() -> None:
+def test_a_fiftieth_is_a_change_despite_overlapping_intervals() -> None:
     run = runs.make_run()
-    structured, open_ended = changes(runs.make_facts(run), runs.make_facts(slower(run, 1.1)))
+    structured, open_ended = changes(runs.make_facts(run), runs.make_facts(slower(run, 1.02)))
     this_ratio, other_ratio = map(present, structured.cost_ratios)
     assert present(other_ratio.low) < present(this_ratio.high)
     assert structured.is_shown is True
-    assert present(structured.ratio).value == pytest.approx(1 / 1.1)
+    assert present(structured.ratio).value == pytest.approx(1 / 1.02)
     assert "has changed" in change_sentence(structured)
     assert open_ended.is_shown is False
 
