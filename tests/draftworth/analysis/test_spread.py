@@ -87,7 +87,7 @@ def test_prompts_differences_are_no_error_of_their_blocks() -> None:
     assert error.of_prompts.variance > 0
 
 
-def test_prompts_sent_once_are_assumed_to_vary_like_the_others() -> None:
+def test_prompts_sent_once_vary_like_the_others() -> None:
     """Half of the prompts were sent twice, and their requests differ by 0.1 from the mean."""
     levels, noise = (0.3, -0.3, 0.1, -0.1, 0.2, -0.2, 0.4, -0.4), (0.1, -0.1)
     twice = samples([[v + n for n in noise] for v in levels[:4]])
