@@ -55,6 +55,8 @@ class Spread:
         degrees of freedom; empty with fewer than `MANY_REPETITIONS` whole repetitions.
     of_repetitions: the part of the variance between repetitions that more rounds do not reduce.
     prompts, blocks: the number of clusters of each kind.
+    effective_samples: the number of samples of equal weights that would show rare events as well
+        as these samples do: (sum of weights)^2 / sum of squared weights (Kish 1965).
     repetitions: number of repetitions that measured every case; if two runs are compared, that of
         the run with fewer.
     """
@@ -65,6 +67,7 @@ class Spread:
     of_repetitions: VariancePart
     prompts: int
     blocks: int
+    effective_samples: float
     repetitions: int
 
     @property
@@ -104,6 +107,7 @@ def spread(samples: Sequence[Sample]) -> Spread | None:
         else VariancePart(0.0, by_prompt.degrees_of_freedom),
         prompts=prompts,
         blocks=blocks,
+        effective_samples=math.fsum(s.weight for s in samples) ** 2 / _squared_weights(samples),
         repetitions=min(whole),
     )
 
@@ -184,16 +188,17 @@ def _without_requests(by_prompt: VariancePart, residuals: Sequence[_Residual]) -
     if all were sent once, all of the variance may come from single requests.
     """
     repeated = [r for r in residuals if r.mean != r.sample.stratum]
-    of_repeated = _squared_weights(repeated)
+    of_repeated = _squared_weights(r.sample for r in repeated)
     if not of_repeated:
         return VariancePart(0.0, by_prompt.degrees_of_freedom)
-    of_requests = _variance_of_requests(repeated) * _squared_weights(residuals) / of_repeated
+    of_all = _squared_weights(r.sample for r in residuals)
+    of_requests = _variance_of_requests(repeated) * of_all / of_repeated
     lasting = max(0.0, by_prompt.variance - of_requests)
     return VariancePart(lasting, by_prompt.degrees_of_freedom)
 
 
-def _squared_weights(residuals: Iterable[_Residual]) -> float:
-    return math.fsum(r.sample.weight**2 for r in residuals)
+def _squared_weights(samples: Iterable[Sample]) -> float:
+    return math.fsum(sample.weight**2 for sample in samples)
 
 
 def whole_repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:

@@ -24,6 +24,8 @@ class Estimate:
 
     low, high: the ends of the interval; None: there is no interval.
     prompts, samples: number of prompts, and of requests or pairs of requests.
+    effective_samples: the number of samples of equal weights that would show rare events as well;
+        None without an interval.
     blocks: number of pairs of blocks, or of blocks of one variant.
     repetitions: number of repetitions that measured every case. With fewer than
         `spread.MANY_REPETITIONS`, the interval holds for the measured repetitions only.
@@ -38,6 +40,7 @@ class Estimate:
     prompts: int
     blocks: int
     samples: int
+    effective_samples: float | None = None
     repetitions: int = 1
     prompts_width: float | None = None
     repetitions_width: float = 0.0
@@ -101,6 +104,7 @@ def ratio_estimate(
         prompts=error.prompts if error else 0,
         blocks=error.blocks if error else 0,
         samples=samples,
+        effective_samples=error.effective_samples if error else None,
         repetitions=error.repetitions if error else 0,
         prompts_width=_width(lasting) if lasting < 1 else None,
         repetitions_width=_width(between) if between < 1 else math.inf,
