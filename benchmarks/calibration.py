@@ -24,8 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.planted import BASELINE, BOUNDARY, LOADS, VARIANT, Cell, PlantedRun
-from draftworth.analysis import clustering, pairing, statistics
+from draftworth.analysis import pairing, statistics
 from draftworth.analysis.control import without_control
+from draftworth.analysis.spread import MANY_REPETITIONS
 from draftworth.decision import verdict
 from draftworth.records.judgement import Judgement
 from draftworth.report.sentences import rare_sentences
@@ -189,7 +190,7 @@ _MOST_FALSE = {1.0: 0.03, BOUNDARY: 0.045}
 
 
 def _why_unseen(cell: Cell) -> str:
-    few = cell.repetitions < clustering.MANY_REPETITIONS
+    few = cell.repetitions < MANY_REPETITIONS
     starts = "fewer than four repetitions do not show how starts and slots differ"
     return cell.unseen or (starts if few and (cell.between or cell.slots) else "")
 

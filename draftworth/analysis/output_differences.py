@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import pairwise
 
-from draftworth.analysis.clustering import student_t
 from draftworth.analysis.likelihood_check import FALSE_ALARMS, AnswersCheck, DiffersSooner
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.analysis.statistics import CONFIDENCE, Estimate, at_least, interval_of
+from draftworth.analysis.student_t import student_t
 from draftworth.analysis.summary import groups_of
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import CONTROL, BlockResult

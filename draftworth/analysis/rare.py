@@ -20,9 +20,9 @@ from draftworth.analysis.pairing import Pair
 from draftworth.analysis.ratios import cost_amounts
 from draftworth.analysis.statistics import Estimate
 
-# With fewer prompts, or fewer starts of the servers, a comparison may easily have missed a kind of
-# prompt or of start, so it says how rare such a kind is.
-_MANY_DRAWN = 16
+# With fewer starts of the servers, a comparison may easily have missed a kind of start, so it says
+# how rare such a kind is.
+_MANY_STARTS = 16
 # A request is extreme if it took more than `_LEAST_TIMES` as long for a token as usual for its
 # prompt, and if the logarithm of that factor is more than `_DEVIATIONS` robust standard deviations
 # above the median. None of 6,600 simulated runs without stalls and outliers had such a request
@@ -53,35 +53,41 @@ class Extremes:
 
 @dataclass(frozen=True, kw_only=True)
 class Unseen:
-    """How rare slow requests, kinds of prompts and kinds of starts must be for a run to miss them.
+    """How rare slow requests, blocks, prompts and starts must be for a run to miss their kind.
 
     What has a share below 3 / n is missed by at least 1 of 20 samples of n (see the module).
 
     requests: whatever makes a request far slower than usual may be missed if it happens in fewer
         than one of this many requests.
+    blocks: number of pairs of blocks. What makes a whole block slower may be missed if its share of
+        all blocks is below 3 / this number.
     prompts: the number of measured prompts. A kind of prompt may be missed if its share of all
-        prompts is below 3 / this number. None: so many were measured that this need not be said.
-    repetitions: the same for kinds of starts of the servers; None also if there were so few starts
-        that the cost ratio's interval holds for the measured ones only.
+        prompts is below 3 / this number.
+    repetitions: the same for kinds of starts of the servers. None: so many were measured that this
+        need not be said, or so few that the cost ratio's interval holds for the measured ones only.
     """
 
     requests: int
-    prompts: int | None
+    blocks: int
+    prompts: int
     repetitions: int | None
 
 
 def unseen_of(ratio: Estimate) -> Unseen:
-    """Return how rare slow requests, kinds of prompts and kinds of starts must be to be missed.
+    """Return how rare kinds of requests, blocks, prompts and starts must be to be missed.
 
-    ratio: the cost ratio of the comparison that may miss them. Only the numbers of its requests,
-        prompts and repetitions are used.
+    Requests count by their weights: if a class with a few requests has most of the traffic, events
+    in the other requests hardly matter.
+    ratio: the cost ratio of the comparison that may miss them. Only its numbers of requests,
+        blocks, prompts and repetitions are used.
     """
     is_of_further = ratio.holds_for_repetitions is None
     return Unseen(
-        requests=max(1, ratio.samples // 3),
-        prompts=ratio.prompts if ratio.prompts < _MANY_DRAWN else None,
+        requests=max(1, int((ratio.effective_samples or ratio.samples) / 3)),
+        blocks=ratio.blocks,
+        prompts=ratio.prompts,
         repetitions=ratio.repetitions
-        if is_of_further and ratio.repetitions < _MANY_DRAWN
+        if is_of_further and ratio.repetitions < _MANY_STARTS
         else None,
     )
 

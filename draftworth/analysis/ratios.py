@@ -16,8 +16,9 @@ from functools import cached_property
 from typing import TypeVar
 
 from draftworth.analysis import statistics
-from draftworth.analysis.clustering import Sample, Spread, spread
+from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Pair, Traffic, paired
+from draftworth.analysis.spread import Spread, spread
 from draftworth.records.results import BlockResult, Price, RequestRecord
 
 T = TypeVar("T")

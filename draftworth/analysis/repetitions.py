@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.clustering import whole_repetitions
 from draftworth.analysis.pairing import Traffic, paired, repetition_of
 from draftworth.analysis.ratios import cost_ratio, log_cost_ratio
+from draftworth.analysis.spread import whole_repetitions
 from draftworth.analysis.statistics import Estimate
 from draftworth.records.results import BlockResult
 from draftworth.records.run_folder import Run

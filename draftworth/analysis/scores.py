@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.clustering import spread
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
+from draftworth.analysis.spread import spread
 from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.analysis.summary import groups_of
 from draftworth.records.run_folder import Run

@@ -1,6 +1,6 @@
 """Computes ratios and quantiles of measurements with intervals. Standard library only.
 
-The errors behind the intervals are computed in `clustering`. No random numbers are used, so there
+The errors behind the intervals are computed in `spread`. No random numbers are used, so there
 is no seed.
 """
 
@@ -10,13 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.clustering import (
-    MANY_REPETITIONS,
-    Sample,
-    Spread,
-    spread,
-    whole_repetitions,
-)
+from draftworth.analysis.clustering import Sample
+from draftworth.analysis.spread import MANY_REPETITIONS, Spread, spread, whole_repetitions
 
 CONFIDENCE = 0.95
 # A quantile has an interval if at least this many samples lie beyond it: a p99 needs 500 samples.
@@ -29,9 +24,11 @@ class Estimate:
 
     low, high: the ends of the interval; None: there is no interval.
     prompts, samples: number of prompts, and of requests or pairs of requests.
+    effective_samples: the number of samples of equal weights that would show rare events as well;
+        None without an interval.
     blocks: number of pairs of blocks, or of blocks of one variant.
     repetitions: number of repetitions that measured every case. With fewer than
-        `clustering.MANY_REPETITIONS`, the interval holds for the measured repetitions only.
+        `spread.MANY_REPETITIONS`, the interval holds for the measured repetitions only.
     prompts_width, repetitions_width: the parts of (width of the interval / value) that more rounds
         do not reduce, because prompts or repetitions differ. `prompts_width` is None if it is not
         known or too wide to be computed; `repetitions_width` is infinite if it is too wide.
@@ -43,6 +40,7 @@ class Estimate:
     prompts: int
     blocks: int
     samples: int
+    effective_samples: float | None = None
     repetitions: int = 1
     prompts_width: float | None = None
     repetitions_width: float = 0.0
@@ -106,6 +104,7 @@ def ratio_estimate(
         prompts=error.prompts if error else 0,
         blocks=error.blocks if error else 0,
         samples=samples,
+        effective_samples=error.effective_samples if error else None,
         repetitions=error.repetitions if error else 0,
         prompts_width=_width(lasting) if lasting < 1 else None,
         repetitions_width=_width(between) if between < 1 else math.inf,

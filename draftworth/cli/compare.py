@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from draftworth.analysis.clustering import MIN_PROMPTS
+from draftworth.analysis.spread import MIN_PROMPTS
 from draftworth.cli import arguments, measure, resuming
 from draftworth.errors import UserInputError, counted
 from draftworth.measuring.run_specification import Endpoint

@@ -68,8 +68,15 @@ class Change:
 
     @property
     def is_shown(self) -> bool | None:
+        """Whether the variant's effect is shown to differ; None: the runs cannot show that.
+
+        With a few repetitions, the interval holds for their starts of the servers alone. Two runs
+        always have different starts, and starts may differ by more than what is looked for.
+        """
         ends = interval_of(self.ratio)
-        return None if ends is None else not ends[0] <= 1 <= ends[1]
+        if self.ratio is None or ends is None or self.ratio.holds_for_repetitions is not None:
+            return None
+        return not ends[0] <= 1 <= ends[1]
 
 
 def _ratio(runs: Sequence[Run], traffic: Traffic, variant: str) -> Estimate | None:

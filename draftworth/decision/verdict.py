@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from draftworth.analysis import rare, ratios, statistics
-from draftworth.analysis.clustering import Spread, spread
 from draftworth.analysis.control import noise_floor
 from draftworth.analysis.doubts import NotTheTargets
 from draftworth.analysis.likelihood_check import AnswersCheck
@@ -20,6 +19,7 @@ from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparab
 from draftworth.analysis.output_differences import Likeness, likeness, output_pairs
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired, weighted
 from draftworth.analysis.plausibility import why_not_believed
+from draftworth.analysis.spread import Spread, spread
 from draftworth.decision.reasons import (
     CostDecides,
     CostPlace,

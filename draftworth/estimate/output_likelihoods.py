@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from draftworth.analysis.clustering import MIN_PROMPTS, student_t
 from draftworth.analysis.likelihood_check import FALSE_ALARMS, judged
+from draftworth.analysis.spread import MIN_PROMPTS
 from draftworth.analysis.statistics import at_least
+from draftworth.analysis.student_t import student_t
 from draftworth.errors import DraftworthError
 from draftworth.estimate.model_folders import can_read, printed_path
 from draftworth.estimate.run_teacher_forcing import Reader

@@ -35,6 +35,8 @@ class Finding:
         without speculation); None if it was not measured.
     clears_noise_floor: whether the interval of `cost_ratio` is outside the noise floor; None: these
         two intervals were not compared.
+    holds_for_repetitions: the number of repetitions that the interval of `cost_ratio` holds for;
+        None: it holds for further starts of the servers too, or is not known.
     """
 
     traffic: str
@@ -49,6 +51,7 @@ class Finding:
     noise_floor_low: float | None = None
     noise_floor_high: float | None = None
     clears_noise_floor: bool | None = None
+    holds_for_repetitions: int | None = None
 
 
 ClaimAnswer = Literal["reproduced", "not reproduced", "inconclusive", "not comparable"]

@@ -383,7 +383,10 @@ def _finding_words(finding: Finding) -> str:
     if finding.cost_ratio is None:
         return finding.judgement
     cost = words.cost_phrase(finding.cost_ratio, finding.cost_ratio_low, finding.cost_ratio_high)
-    return f"{cost}, {words.proof(finding.judgement, clears_floor=finding.clears_noise_floor)}"
+    proof = words.proof(finding.judgement, clears_floor=finding.clears_noise_floor)
+    repetitions = finding.holds_for_repetitions or 1
+    where = f" in these {repetitions} repetitions" if repetitions > 1 else ""
+    return f"{cost}, {proof}{where}"
 
 
 def _figure_rows(answer: Answer) -> Iterator[str]:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.scores import ScoreComparison
-from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.spread import MANY_REPETITIONS
+from draftworth.analysis.statistics import Estimate, interval_of
 from draftworth.decision.facts import RunFacts
 from draftworth.decision.judged_anew import as_paid, chosen_values
 from draftworth.decision.run_comparison import Change, Elsewhere
@@ -107,12 +108,21 @@ def _prices(runs: tuple[Run, Run]) -> Iterator[str]:
 
 def change_sentence(change_: Change) -> str:
     """Return a sentence on how one variant's cost ratio differs between two runs."""
-    phrases = {
-        True: f"what speculation changes has changed, by {words.change_interval(change_.ratio)}",
-        False: f"no difference is shown ({words.change_interval(change_.ratio)})",
-        None: "there is no interval to compare by",
-    }
-    return f"{change_.label}: {phrases[change_.is_shown]}."
+    return f"{change_.label}: {_change_words(change_)}."
+
+
+def _change_words(change_: Change) -> str:
+    if interval_of(change_.ratio) is None:
+        return "there is no interval to compare by"
+    interval = words.change_interval(change_.ratio)
+    if change_.is_shown is None:
+        return (
+            f"between these starts of the servers it differs by {interval}; other starts may "
+            f"differ as much: to show a change takes {MANY_REPETITIONS} repetitions of each run"
+        )
+    if change_.is_shown:
+        return f"what speculation changes has changed, by {interval}"
+    return f"no difference is shown ({interval})"
 
 
 def _question(facts: RunFacts) -> str:

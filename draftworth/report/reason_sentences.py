@@ -4,9 +4,9 @@ import math
 from fractions import Fraction
 
 from draftworth.analysis import doubts
-from draftworth.analysis.clustering import MIN_PROMPTS
 from draftworth.analysis.likelihood_check import AnswersCheck, DiffersSooner
 from draftworth.analysis.limits import LIMIT_REQUESTS, MAX_EXCLUDED_SHARE
+from draftworth.analysis.spread import MIN_PROMPTS
 from draftworth.analysis.statistics import interval_of
 from draftworth.decision import reasons
 from draftworth.decision.reasons import CostPlace

@@ -286,6 +286,7 @@ def _finding(c: Comparison, who: str, more: str = "") -> Finding:
         noise_floor_low=c.floor.low if c.floor else None,
         noise_floor_high=c.floor.high if c.floor else None,
         clears_noise_floor=c.clears_floor,
+        holds_for_repetitions=ratio.holds_for_repetitions if ratio else None,
         sentence=f"{who}: {c.judgement}; {reason_words(c)}.{more}{rare_sentences(c)}",
     )
 
@@ -347,12 +348,12 @@ def _unseen_sentence(c: Comparison) -> str:
     if ratio is None or not c.judgement.is_on_cost:
         return ""
     unseen = unseen_of(ratio)
-    rare = [f"an event in fewer than 1 of {unseen.requests} requests"]
-    if unseen.prompts is not None:
-        rare.append(f"a kind of prompt that is rarer than 3 of {unseen.prompts}")
-    if unseen.repetitions is not None:
-        rare.append(f"a kind of start that is rarer than 3 of {unseen.repetitions}")
-    return f" A run of this size may miss {', and '.join(rare)}."
+    kinds = {"blocks": unseen.blocks, "prompts": unseen.prompts, "starts": unseen.repetitions}
+    rarer = [f"3 of {count} {kind}" for kind, count in kinds.items() if count and count > 3]
+    return (
+        f" A run of this size may miss an event in fewer than 1 of {unseen.requests} requests, and "
+        f"what is rarer than {' or '.join(rarer)}."
+    )
 
 
 def missing_requests(facts: RunFacts, variant: VariantFacts) -> str:

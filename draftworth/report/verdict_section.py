@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from draftworth.analysis.clustering import MANY_REPETITIONS
 from draftworth.analysis.pairing import MANY_CASES, are_drawn
+from draftworth.analysis.spread import MANY_REPETITIONS
 from draftworth.analysis.statistics import Estimate
 from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.ladder import Ladder

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Each Kubernetes Job object has one run, and few Job objects ever have the same name.
 MAX_RUNS = 100
+# A headline also says what the run may have missed: the longest has some 600 characters.
+_HEADLINE_CHARACTERS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +102,8 @@ def quoted_answer(verdict: Verdict) -> tuple[str, tuple[str, ...]]:
     quoted = tuple(one_line(sentence) for sentence in sentences[:QUOTED_LINES])
     if len(sentences) > QUOTED_LINES:
         quoted += (f"... and {len(sentences) - QUOTED_LINES} sentences more, in the report.",)
-    return one_line(verdict.decision), (one_line(verdict.headline), *quoted)
+    headline = one_line(verdict.headline, characters=_HEADLINE_CHARACTERS)
+    return one_line(verdict.decision), (headline, *quoted)
 
 
 def _newest_result(s3: S3Client, bucket: str, folder: str) -> float | None:

@@ -9,6 +9,7 @@ Code = Literal[
     "output-length-is-fixed",
     "outputs-are-sampled",
     "sampling-is-doubtful",
+    "verdict-holds-for-few-starts",
     "region-is-new",
     "value-is-an-example",
     "driver-does-not-fit",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from draftworth.analysis.spread import MANY_REPETITIONS
 from draftworth.planning.notes.note import Note
 from draftworth.planning.resolved import ResolvedExperiment
 
@@ -13,6 +14,7 @@ def workload_notes(experiment: ResolvedExperiment) -> Iterator[Note]:
     yield from _output_length_is_fixed(experiment)
     yield from _outputs_are_sampled(experiment)
     yield from _sampling_is_doubtful(experiment)
+    yield from _verdict_holds_for_few_starts(experiment)
 
 
 def _more_in_flight_than_seats(experiment: ResolvedExperiment) -> Iterator[Note]:
@@ -67,4 +69,15 @@ def _sampling_is_doubtful(experiment: ResolvedExperiment) -> Iterator[Note]:
             "sampling-is-doubtful",
             f"workload.temperature {temperature:g} on {spec.release}: "
             f"{spec.release_facts.doubtful_sampling}",
+        )
+
+
+def _verdict_holds_for_few_starts(experiment: ResolvedExperiment) -> Iterator[Note]:
+    repetitions = experiment.spec.repetitions
+    # With one repetition, nobody expects to see how starts differ.
+    if 1 < repetitions < MANY_REPETITIONS:
+        yield Note(
+            "verdict-holds-for-few-starts",
+            f"the verdict holds for {repetitions} starts of the servers only: how much starts "
+            f"differ is shown by `repetitions: {MANY_REPETITIONS}` or more",
         )

@@ -166,15 +166,15 @@ def test_runs_of_other_things_are_refused_with_differences(other: Run, names: st
 
 
 def test_runs_put_together_are_compared_with_others() -> None:
-    """Two merged runs are compared with two others, and the change between them is found.
+    """Two merged runs are compared with two others; merged, they do not become four starts.
 
-    The comparison has two repetitions, not four: each side has two starts of its servers.
+    Each side has two starts of its servers: too few to say what has changed.
     """
     one, other = (
         facts_of(pooled([run(f"{name}{i}", factor=factor) for i in (1, 2)]), {})
         for name, factor in (("a", 1.3), ("b", 1.0))
     )
     run_changes = changes(one, other)
-    assert [change.is_shown for change in run_changes] == [True, True]
+    assert [change.is_shown for change in run_changes] == [None, None]
     assert present(run_changes[0].ratio).value == pytest.approx(1.3)
     assert present(run_changes[0].ratio).repetitions == 2

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.planted import BASELINE, LOADS, VARIANT, Cell, planted_blocks
 from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.rare import unseen_of
 from draftworth.analysis.statistics import Estimate
 from draftworth.decision.best_of_many import best_of_many
 from draftworth.decision.decide import decide
@@ -84,15 +85,30 @@ def test_prompts_of_two_kinds_are_no_extreme_requests(
 def test_a_decision_says_what_it_may_have_missed() -> None:
     cheap = judged(planted_blocks(replace(CELL, cost_ratio=0.5, prompts=3), rounds=4, seed=1))
     assert rare_sentences(cheap) == (
-        " A run of this size may miss an event in fewer than 1 of 42 requests, "
-        "and a kind of prompt that is rarer than 3 of 12."
+        " A run of this size may miss an event in fewer than 1 of 39 requests, and what is rarer "
+        "than 3 of 16 blocks or 3 of 12 prompts."
     )
     open_run = judged(stalled(3, times=30.0, variant=VARIANT))
     assert (open_run.judgement, "may miss" in rare_sentences(open_run)) == ("inconclusive", False)
     starts = Estimate(value=0.5, low=0.4, high=0.6, prompts=32, blocks=9, samples=90, repetitions=4)
-    assert "1 of 30 requests, and a kind of start that is rarer than 3 of 4." in rare_sentences(
+    assert "3 of 9 blocks or 3 of 32 prompts or 3 of 4 starts." in rare_sentences(
         replace(cheap, cost_ratio=starts)
     )
+
+
+def test_requests_count_by_what_they_weigh() -> None:
+    """A class has 95% of the traffic and 64 of the 128 requests: only these can show events."""
+    cell = replace(CELL, cost_ratio=0.5, cases=2, weights=(0.95, 0.05))
+    ratio = present(
+        compare(
+            planted_blocks(cell, rounds=8, seed=1),
+            Traffic(weights=cell.traffic, load=LOADS[0]),
+            variant=VARIANT,
+            baseline=BASELINE,
+        ).cost_ratio
+    )
+    assert ratio.samples == 128
+    assert 15 < unseen_of(ratio).requests <= 64 // 3
 
 
 def test_best_of_many_has_a_wider_interval() -> None:

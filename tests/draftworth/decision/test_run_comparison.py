@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from draftworth.analysis.spread import MANY_REPETITIONS
 from draftworth.decision.run_comparison import NotComparedError, changes
 from draftworth.records.run_folder import Run
 from draftworth.report.contents import change_sentence
@@ -25,22 +26,45 @@ def slower(run: Run, factor: float) -> Run:
     return replace(run, blocks=blocks, result=replace(run.result, run_id="other"))
 
 
+MANY_STARTS = runs.with_repetitions(runs.make_run(), MANY_REPETITIONS, between=0.01)
+
+
 def test_the_same_run_twice_shows_no_difference() -> None:
-    for change in changes(runs.make_facts(), runs.make_facts()):
+    for change in changes(runs.make_facts(MANY_STARTS), runs.make_facts(MANY_STARTS)):
         assert present(change.ratio).value == 1
         assert change.is_shown is False
         assert "no difference is shown" in change_sentence(change)
 
 
-def test_a_tenth_is_a_change_despite_overlapping_intervals() -> None:
-    run = runs.make_run()
-    structured, open_ended = changes(runs.make_facts(run), runs.make_facts(slower(run, 1.1)))
-    this_ratio, other_ratio = map(present, structured.cost_ratios)
-    assert present(other_ratio.low) < present(this_ratio.high)
+def test_a_tenth_is_a_change_beyond_the_starts() -> None:
+    slow = runs.make_facts(slower(MANY_STARTS, 1.1))
+    structured, open_ended = changes(runs.make_facts(MANY_STARTS), slow)
     assert structured.is_shown is True
     assert present(structured.ratio).value == pytest.approx(1 / 1.1)
     assert "has changed" in change_sentence(structured)
     assert open_ended.is_shown is False
+
+
+def test_overlapping_intervals_can_show_a_change() -> None:
+    """The ratio compares each prompt with itself, so its interval is the narrower one."""
+    run = runs.make_run()
+    structured, _ = changes(runs.make_facts(run), runs.make_facts(slower(run, 1.02)))
+    this_ratio, other_ratio = map(present, structured.cost_ratios)
+    assert present(other_ratio.low) < present(this_ratio.high)
+    assert present(present(structured.ratio).high) < 1
+
+
+@pytest.mark.parametrize("repetitions", [1, MANY_REPETITIONS - 1])
+def test_few_starts_show_no_change(repetitions: int) -> None:
+    """A tenth may be the difference between two starts of one server."""
+    run = runs.make_run()
+    if repetitions > 1:
+        run = runs.with_repetitions(run, repetitions, between=0.0)
+    structured, _ = changes(runs.make_facts(run), runs.make_facts(slower(run, 1.1)))
+    assert structured.is_shown is None
+    assert present(present(structured.ratio).high) < 1
+    assert "between these starts" in change_sentence(structured)
+    assert "has changed" not in change_sentence(structured)
 
 
 def test_without_an_interval_nothing_has_changed() -> None:

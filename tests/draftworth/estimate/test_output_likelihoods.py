@@ -10,8 +10,8 @@ from itertools import accumulate
 
 import pytest
 
-from draftworth.analysis.clustering import MIN_PROMPTS
 from draftworth.analysis.likelihood_check import FALSE_ALARMS, judged
+from draftworth.analysis.spread import MIN_PROMPTS
 from draftworth.estimate.output_likelihoods import (
     draft_likelihoods_of,
     greedy_likelihood_of,

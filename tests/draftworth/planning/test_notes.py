@@ -89,6 +89,11 @@ CASES: dict[Code, tuple[str, Edit, Edit]] = {
     ),
     "outputs-are-sampled": (LOCAL, put("workload", "temperature", value=0.7), AS_IT_IS),
     "sampling-is-doubtful": (LOCAL, put("workload", "temperature", value=0.7), AS_IT_IS),
+    "verdict-holds-for-few-starts": (
+        PAIR,
+        put("repetitions", value=3),
+        put("repetitions", value=4),
+    ),
     "region-is-new": (PAIR, ELSEWHERE, AS_IT_IS),
     "value-is-an-example": (PAIR, EXAMPLE_ADMIN, ADMIN),
     "driver-does-not-fit": (
