@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import botocore.regions
 import botocore.session
 import pytest
 import s3transfer.utils
 from botocore.client import ClientCreator
+from botocore.endpoint_provider import EndpointProvider
 from botocore.hooks import EventAliaser, HierarchicalEmitter
 
 
@@ -18,12 +20,14 @@ from botocore.hooks import EventAliaser, HierarchicalEmitter
 def service_models_read_once() -> Iterator[None]:
     """Make all botocore sessions of this process share what they compute from service models.
 
-    This is the loader, which then parses each service's model only once; the client class of each
-    service; and the aliases of event names. It is safe because sessions never change them.
+    This is the loader, which then parses each service's model only once; the client class, the
+    model's objects and the rules of endpoints of each service; and the aliases of event names. It
+    is safe because sessions never change them.
     """
     classes: dict[str, Any] = {}
+    models: dict[tuple[str, str | None], Any] = {}
     creator_class: Any = ClientCreator
-    make_class = creator_class._create_client_class
+    make_class, load_model = creator_class._create_client_class, creator_class._load_service_model
     aliaser: Any = EventAliaser(HierarchicalEmitter())
     alias = functools.cache(aliaser._alias_event_name)
 
@@ -32,13 +36,32 @@ def service_models_read_once() -> Iterator[None]:
             classes[service] = make_class(creator, service, model)
         return classes[service]
 
+    def service_model(creator: Any, service: str, version: str | None = None) -> Any:
+        if (service, version) not in models:
+            models[service, version] = load_model(creator, service, version)
+        return models[service, version]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             botocore.session, "create_loader", functools.cache(botocore.session.create_loader)
         )
         patch.setattr(ClientCreator, "_create_client_class", client_class)
+        patch.setattr(ClientCreator, "_load_service_model", service_model)
+        patch.setattr(botocore.regions, "EndpointProvider", _endpoint_provider)
         patch.setattr(EventAliaser, "_alias_event_name", lambda _, name: alias(name))
         yield
+
+
+# The rules of a service's endpoints, and what botocore computes from them, by the rules' id.
+_PROVIDERS: dict[int, tuple[dict[str, Any], EndpointProvider]] = {}
+
+
+def _endpoint_provider(ruleset_data: dict[str, Any], **options: Any) -> EndpointProvider:
+    """Return what resolves endpoints by these rules: it is made once for the rules of a service."""
+    key = id(ruleset_data)
+    if key not in _PROVIDERS:
+        _PROVIDERS[key] = ruleset_data, EndpointProvider(ruleset_data, **options)
+    return _PROVIDERS[key][1]
 
 
 @contextmanager
