@@ -3,7 +3,7 @@
 import atexit
 import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ import s3transfer.utils
 from botocore.client import ClientCreator
 from botocore.endpoint_provider import EndpointProvider
 from botocore.hooks import EventAliaser, HierarchicalEmitter
+from moto.core.base_backend import BaseBackend
 
 
 @contextmanager
@@ -22,46 +23,37 @@ def service_models_read_once() -> Iterator[None]:
 
     This is the loader, which then parses each service's model only once; the client class, the
     model's objects and the rules of endpoints of each service; and the aliases of event names. It
-    is safe because sessions never change them.
+    is safe because sessions never change them. moto's URLs of a service are made once, too.
     """
-    classes: dict[str, Any] = {}
-    models: dict[tuple[str, str | None], Any] = {}
-    creator_class: Any = ClientCreator
-    make_class, load_model = creator_class._create_client_class, creator_class._load_service_model
+    creator: Any = ClientCreator
+    backend: Any = BaseBackend
     aliaser: Any = EventAliaser(HierarchicalEmitter())
     alias = functools.cache(aliaser._alias_event_name)
-
-    def client_class(creator: Any, service: str, model: Any) -> Any:
-        if service not in classes:
-            classes[service] = make_class(creator, service, model)
-        return classes[service]
-
-    def service_model(creator: Any, service: str, version: str | None = None) -> Any:
-        if (service, version) not in models:
-            models[service, version] = load_model(creator, service, version)
-        return models[service, version]
-
+    load = functools.cache(botocore.session.create_loader)
+    client_class = _once(creator._create_client_class, lambda _, service, model: service)
+    model = _once(creator._load_service_model, lambda _, service, version=None: (service, version))
+    # The loader keeps the rules that it has read, so no other rules get their id.
+    provider = _once(EndpointProvider, lambda ruleset_data, **_: id(ruleset_data))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            botocore.session, "create_loader", functools.cache(botocore.session.create_loader)
-        )
+        patch.setattr(botocore.session, "create_loader", load)
         patch.setattr(ClientCreator, "_create_client_class", client_class)
-        patch.setattr(ClientCreator, "_load_service_model", service_model)
-        patch.setattr(botocore.regions, "EndpointProvider", _endpoint_provider)
+        patch.setattr(ClientCreator, "_load_service_model", model)
+        patch.setattr(botocore.regions, "EndpointProvider", provider)
         patch.setattr(EventAliaser, "_alias_event_name", lambda _, name: alias(name))
+        patch.setattr(BaseBackend, "urls", property(_once(backend.urls.fget, type)))
         yield
 
 
-# The rules of a service's endpoints, and what botocore computes from them, by the rules' id.
-_PROVIDERS: dict[int, tuple[dict[str, Any], EndpointProvider]] = {}
+def _once(make: Callable[..., Any], key: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `make`, which computes its result once for all calls whose arguments have one key."""
+    results: dict[Any, Any] = {}
 
+    def made(*arguments: Any, **options: Any) -> Any:
+        if (place := key(*arguments, **options)) not in results:
+            results[place] = make(*arguments, **options)
+        return results[place]
 
-def _endpoint_provider(ruleset_data: dict[str, Any], **options: Any) -> EndpointProvider:
-    """Return what resolves endpoints by these rules: it is made once for the rules of a service."""
-    key = id(ruleset_data)
-    if key not in _PROVIDERS:
-        _PROVIDERS[key] = ruleset_data, EndpointProvider(ruleset_data, **options)
-    return _PROVIDERS[key][1]
+    return made
 
 
 @contextmanager
