@@ -82,8 +82,8 @@ def outcomes(cell: Cell, runs: int, *, processes: int = 1) -> list[JudgedRun]:
         return [*chain.from_iterable(judged)]
 
 
-TABLES: Mapping[str, Any] = yaml.safe_load(
-    Path(__file__).with_name("cells.yaml").read_text(encoding="utf-8")
+TABLES: Mapping[str, Any] = yaml.load(
+    Path(__file__).with_name("cells.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader
 )
 
 

@@ -237,7 +237,12 @@ def test_only_the_command_manifests_imports_charts() -> None:
 
 
 def names_worked_out(source: str) -> list[str]:
-    """Return imports by a computed name, which this test cannot read."""
+    """Return imports by a computed name, which this test cannot read.
+
+    A module whose text has no such import is not parsed.
+    """
+    if "import_module" not in source:
+        return []
     calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
     by_name = (call for call in calls if _is_import_by_name(call))
     return [ast.unparse(c) for c in by_name if not isinstance(c.args[0], ast.Constant)]

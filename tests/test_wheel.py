@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.conftest import ROOT
+from tests.support.shipped import copy_with_bytecode
 from tests.support.stream_server import Request, Script, Step, completion, plain, stream_server
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -56,7 +57,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("environment")
     python = folder / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    # Bytecode is compiled where a module is first imported.
     install = (*PIP, "--python", python, "install", *ALONE, "--no-compile", wheel)
     subprocess.run(install, check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
@@ -64,6 +64,12 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         files = distribution(name).files or ()
         for top in {file.parts[0] for file in files} - {"..", "__pycache__"}:
             (packages / top).symlink_to(str(distribution(name).locate_file(top)))
+    # Modules that are those of this checkout get its bytecode; others are compiled when they are
+    # first imported.
+    for file in (packages / "draftworth").rglob("*.py"):
+        source = ROOT / file.relative_to(packages)
+        if file.read_bytes() == source.read_bytes():
+            copy_with_bytecode(source, file)
     return folder
 
 

@@ -178,8 +178,12 @@ def parser_of(*commands: str) -> argparse.ArgumentParser:
         metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
     )
     for name, summary in COMMANDS.items():
-        command_parser = several.add_parser(name, description=summary, help=summary)
-        if name in commands:
+        is_used = name in commands
+        # An option `-h` for each of the others would take a quarter of the time.
+        command_parser = several.add_parser(
+            name, description=summary, help=summary, add_help=is_used
+        )
+        if is_used:
             module_of(name).add_arguments(command_parser)
     return parser
 

@@ -9,9 +9,10 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from draftworth.cli.arguments import positive_number
 from draftworth.cli.init_questions import QUESTIONS, Ask, Question, answer_questions
@@ -217,6 +218,11 @@ def _today() -> str:
 
 
 def _text(experiment: NewExperiment) -> str:
+    return _template().render(vars(experiment))
+
+
+@cache
+def _template() -> Template:
     environment = Environment(  # noqa: S701 (YAML, in which each value is JSON)
         loader=PackageLoader("draftworth.cli", "."),
         finalize=lambda value: json.dumps(value, ensure_ascii=False),
@@ -224,4 +230,4 @@ def _text(experiment: NewExperiment) -> str:
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template("experiment.yaml.jinja").render(vars(experiment))
+    return environment.get_template("experiment.yaml.jinja")

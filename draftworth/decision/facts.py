@@ -17,6 +17,7 @@ from draftworth.analysis.shortfall import Shortfall, shortfall
 from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
 from draftworth.decision.decide import decide
+from draftworth.decision.handover import Handover, handover_of
 from draftworth.decision.ladder import Contexts, Ladder, contexts_of, ladders_of
 from draftworth.decision.rates import highest_rates_of
 from draftworth.decision.run_decision import Decision
@@ -162,6 +163,11 @@ class RunFacts:
     @cached_property
     def variants(self) -> tuple[VariantFacts, ...]:
         return tuple(v for group in self.groups for v in group.variants)
+
+    @cached_property
+    def handover(self) -> Handover:
+        """The figures for the people who serve the model, which the answer and two pages give."""
+        return handover_of(self.run, self.decision)
 
 
 def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:

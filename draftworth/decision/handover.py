@@ -13,7 +13,7 @@ from draftworth.analysis.costs import step_cost_ratio, tokens_per_step_in
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Lengths, groups_of, lengths_of
-from draftworth.decision.facts import RunFacts
+from draftworth.decision.run_decision import Decision
 from draftworth.decision.verdict import Comparison
 from draftworth.metrics import steps
 from draftworth.records.judgement import Judgement
@@ -93,19 +93,18 @@ class Handover:
     most_tokens: int | None = None
 
 
-def handover_of(facts: RunFacts) -> Handover:
+def handover_of(run: Run, decision: Decision) -> Handover:
     """Return the figures for the people who serve the model, from the run's deciding comparison.
 
     All figures are empty if no comparison decides.
     """
-    decision = facts.decision
     if decision.comparison is None:
         return Handover()
     return Handover(
-        classes=tuple(_classes(facts, decision.comparison.traffic)),
-        break_evens=tuple(_break_evens(facts, decision.comparison, decision.choices)),
-        has_counters=has_counters(facts.run, decision.comparison.variant),
-        most_tokens=longest_request_tokens(facts.run.blocks),
+        classes=tuple(_classes(run, decision.comparison.traffic)),
+        break_evens=tuple(_break_evens(run, decision.comparison, decision.choices)),
+        has_counters=has_counters(run, decision.comparison.variant),
+        most_tokens=longest_request_tokens(run.blocks),
     )
 
 
@@ -120,12 +119,10 @@ def longest_request_tokens(blocks: Iterable[BlockResult]) -> int | None:
     return max((total for total in totals if total is not None), default=None)
 
 
-def _classes(facts: RunFacts, traffic: Traffic) -> Iterator[ClassMeasured]:
+def _classes(run: Run, traffic: Traffic) -> Iterator[ClassMeasured]:
     for name, weight in traffic.weights.items():
         blocks = [
-            b
-            for b in facts.run.blocks
-            if (b.prompt_class, b.variant) == (name, facts.run.result.baseline)
+            b for b in run.blocks if (b.prompt_class, b.variant) == (name, run.result.baseline)
         ]
         done = [r for b in blocks for r in b.requests if not r.failed]
         yield ClassMeasured(
@@ -139,9 +136,9 @@ def _classes(facts: RunFacts, traffic: Traffic) -> Iterator[ClassMeasured]:
 
 
 def _break_evens(
-    facts: RunFacts, decision: Comparison, choices: Sequence[Comparison]
+    run: Run, decision: Comparison, choices: Sequence[Comparison]
 ) -> Iterator[BreakEvenAt]:
-    run, variant = facts.run, decision.variant
+    variant = decision.variant
     blocks = [b for b in run.blocks if b.variant == variant]
     judged = {
         c.traffic.load: c.judgement

@@ -12,7 +12,7 @@ import secrets
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar
 
@@ -161,7 +161,7 @@ def llmperf_responses(block: results.BlockResult) -> bytes:
     """Return a block as llmperf's `*_individual_responses.json`: llmperf's fields, then ours."""
     names = ("experiment", "variant", "prompt_class", "case", "round", "run_id")
     context = {name: getattr(block, name) for name in names}
-    return dump_json([{**asdict(record), **context} for record in block.requests])
+    return dump_json([vars(record) | context for record in block.requests])
 
 
 def llmperf_summary(block: results.BlockResult) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from draftworth.decision.facts import RunFacts, VariantFacts
-from draftworth.decision.handover import BreakEvenAt, Handover, handover_of
+from draftworth.decision.handover import BreakEvenAt, Handover
 from draftworth.decision.judged_anew import ChosenValue, chosen_values
 from draftworth.decision.run_decision import Decision
 from draftworth.errors import counted
@@ -220,7 +220,7 @@ def answer_of(facts: RunFacts) -> Answer:
         interruptions=len(result.interruptions),
         compared_outputs=sum(c.compared_outputs for c in compared),
         identical_outputs=sum(c.identical_outputs for c in compared),
-        tokens_per_step=tuple(_tokens_per_step(decision, handover_of(facts))),
+        tokens_per_step=tuple(_tokens_per_step(decision, facts.handover)),
         notes=tuple(_notes(facts)),
         attention=attention_of(facts),
         claims=facts.claims,

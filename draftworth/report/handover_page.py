@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from draftworth.analysis.summary import Lengths
 from draftworth.decision.facts import RunFacts
-from draftworth.decision.handover import BreakEvenAt, Handover, handover_of
+from draftworth.decision.handover import BreakEvenAt, Handover
 from draftworth.decision.judged_anew import as_paid, chosen_values
 from draftworth.decision.run_decision import Decision
 from draftworth.decision.verdict import Comparison
@@ -41,7 +41,7 @@ _PLACES = {
 
 def handover_section(facts: RunFacts) -> Section:
     """Return the section with the decision, its traffic, what to watch and how to measure again."""
-    handover = handover_of(facts)
+    handover = facts.handover
     return Section(
         title=TITLE,
         paragraphs=tuple(_sentences(facts, handover)),

@@ -36,6 +36,7 @@ from draftworth.records.search_result import SEARCH_FILE
 from lambdas.metrics_publisher.handler import handle_batch
 from lambdas.metrics_publisher.metric_data_calls import MAX_VALUES_PER_DATUM
 from lambdas.metrics_publisher.publisher import Publisher
+from tests.draftworth.report.plots import drawn_small
 from tests.draftworth.report.runs import make_run
 from tests.draftworth.report.searches import make_search_result, write_search
 from tests.hostile import fuzzing
@@ -201,7 +202,7 @@ def test_any_run_gives_a_report_or_one_message(data: st.DataObject) -> None:
 @tries(30, few=1)
 @given(data=st.data())
 def test_a_run_of_anybody_can_be_drawn(data: st.DataObject) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, drawn_small():
         code, _ = report(changed_run(data.draw, Path(folder) / "run"), loops=20.0)
         assume(code == 0)
 

@@ -32,10 +32,20 @@ zipfile.ZipFile(wheel).extractall(packages)
 """
 
 
-def stand_in_pip(folder: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make child processes use a pip that installs from one folder."""
+# As above, for `pip download`: it takes all wheels of the folder.
+STAND_IN_DOWNLOAD = """
+import pathlib, shutil, sys
+for wheel in pathlib.Path({wheels!r}).glob("*.whl"):
+    shutil.copy(wheel, sys.argv[sys.argv.index("--dest") + 1])
+"""
+
+
+def stand_in_pip(
+    folder: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch, *, program: str = STAND_IN_PIP
+) -> None:
+    """Make child processes use a pip that installs from one folder, or another `program`."""
     folder.mkdir()
-    (folder / "pip.py").write_text(STAND_IN_PIP.format(wheels=str(wheels)))
+    (folder / "pip.py").write_text(program.format(wheels=str(wheels)))
     monkeypatch.setenv("PYTHONPATH", str(folder))
 
 

@@ -30,8 +30,9 @@ from tests.stacks.synthesis import Resource, experiments, of_type
 pytestmark = [pytest.mark.synth]
 NAMES = tuple(experiments())
 MANIFEST = "Custom::AWSCDK-EKS-KubernetesResource"
-RULES: dict[str, Any] = yaml.safe_load(
-    Path(__file__).with_name("destroy_order.yaml").read_text(encoding="utf-8")
+RULES: dict[str, Any] = yaml.load(
+    Path(__file__).with_name("destroy_order.yaml").read_text(encoding="utf-8"),
+    Loader=yaml.CSafeLoader,
 )
 
 

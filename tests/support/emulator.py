@@ -3,42 +3,57 @@
 import atexit
 import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import botocore.regions
 import botocore.session
 import pytest
 import s3transfer.utils
 from botocore.client import ClientCreator
+from botocore.endpoint_provider import EndpointProvider
 from botocore.hooks import EventAliaser, HierarchicalEmitter
+from moto.core.base_backend import BaseBackend
 
 
 @contextmanager
 def service_models_read_once() -> Iterator[None]:
     """Make all botocore sessions of this process share what they compute from service models.
 
-    This is the loader, which then parses each service's model only once; the client class of each
-    service; and the aliases of event names. It is safe because sessions never change them.
+    This is the loader, which then parses each service's model only once; the client class, the
+    model's objects and the rules of endpoints of each service; and the aliases of event names. It
+    is safe because sessions never change them. moto's URLs of a service are made once, too.
     """
-    classes: dict[str, Any] = {}
-    creator_class: Any = ClientCreator
-    make_class = creator_class._create_client_class
+    creator: Any = ClientCreator
+    backend: Any = BaseBackend
     aliaser: Any = EventAliaser(HierarchicalEmitter())
     alias = functools.cache(aliaser._alias_event_name)
-
-    def client_class(creator: Any, service: str, model: Any) -> Any:
-        if service not in classes:
-            classes[service] = make_class(creator, service, model)
-        return classes[service]
-
+    load = functools.cache(botocore.session.create_loader)
+    client_class = _once(creator._create_client_class, lambda _, service, model: service)
+    model = _once(creator._load_service_model, lambda _, service, version=None: (service, version))
+    # The loader keeps the rules that it has read, so no other rules get their id.
+    provider = _once(EndpointProvider, lambda ruleset_data, **_: id(ruleset_data))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            botocore.session, "create_loader", functools.cache(botocore.session.create_loader)
-        )
+        patch.setattr(botocore.session, "create_loader", load)
         patch.setattr(ClientCreator, "_create_client_class", client_class)
+        patch.setattr(ClientCreator, "_load_service_model", model)
+        patch.setattr(botocore.regions, "EndpointProvider", provider)
         patch.setattr(EventAliaser, "_alias_event_name", lambda _, name: alias(name))
+        patch.setattr(BaseBackend, "urls", property(_once(backend.urls.fget, type)))
         yield
+
+
+def _once(make: Callable[..., Any], key: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `make`, which computes its result once for all calls whose arguments have one key."""
+    results: dict[Any, Any] = {}
+
+    def made(*arguments: Any, **options: Any) -> Any:
+        if (place := key(*arguments, **options)) not in results:
+            results[place] = make(*arguments, **options)
+        return results[place]
+
+    return made
 
 
 @contextmanager

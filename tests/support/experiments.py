@@ -39,7 +39,9 @@ def shipped(name: str) -> dict[str, Any]:
 
 @cache
 def _shipped_once(name: str) -> dict[str, Any]:
-    data: dict[str, Any] = yaml.safe_load((ROOT / "experiments" / f"{name}.yaml").read_text())
+    data: dict[str, Any] = yaml.load(
+        (ROOT / "experiments" / f"{name}.yaml").read_text(), Loader=yaml.CSafeLoader
+    )
     data["workload"]["prompts_dir"] = str(ROOT / "prompts")
     drafts = data.get("search", {}).get("drafts", [])
     for model in (data["target"], *(v.get("draft", {}) for v in data["variants"]), *drafts):

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 
 from draftworth.errors import Problem, counted
 from draftworth.experiment.model import Experiment, LocalExperiment, loads_of
@@ -188,7 +187,7 @@ def _prompts_fit_the_load_generator(
     """Refuse prompts that would be refused only in the measuring Job, when nodes are paid for."""
     if isinstance(experiment, LocalExperiment):
         return
-    size = sum(len(dump_json(asdict(case))) for case in cases)
+    size = sum(len(dump_json(case)) for case in cases)
     if size > MAX_PROMPT_BYTES:
         yield Problem(
             key=("workload", "classes"),

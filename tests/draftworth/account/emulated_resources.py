@@ -26,8 +26,8 @@ LOG_GROUPS = (
     "/aws/lambda/draftworth-qwen3-32b-clusterHandl-X",
 )
 NODE_ROLE = "arn:aws:iam::123456789012:role/nodes"
-CALLS: Mapping[str, tuple[str, str, dict[str, Any]]] = yaml.safe_load(
-    Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+CALLS: Mapping[str, tuple[str, str, dict[str, Any]]] = yaml.load(
+    Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader
 )
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 

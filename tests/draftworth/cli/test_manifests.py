@@ -46,7 +46,7 @@ def test_files_hold_the_objects_and_prompts_apart(
     assert main(arguments) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == [*FILES, RUN_SPEC]
     texts = [(tmp_path / name).read_text(encoding="utf-8") for name in FILES]
-    written = [item for text in texts for item in yaml.safe_load_all(text)]
+    written = [item for text in texts for item in yaml.load_all(text, Loader=yaml.CSafeLoader)]
     assert written == all_objects()
     output = capsys.readouterr().out
     assert re.search(r"cat \S+01-foundation.yaml .*07-canary.yaml \| kubectl apply", output)
@@ -69,7 +69,9 @@ def check_address_of_run_specification(folder: Path, bucket: str, output: str) -
     sha256 = hashlib.sha256((folder / RUN_SPEC).read_bytes()).hexdigest()
     url = f"s3://{bucket}/run-specifications/{sha256}.json"
     assert f"aws s3 cp {folder / RUN_SPEC} {url}\n" in output
-    items = yaml.safe_load_all((folder / "06-load-generator.yaml").read_text(encoding="utf-8"))
+    items = yaml.load_all(
+        (folder / "06-load-generator.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader
+    )
     (job,) = (item for item in items if item["kind"] == "Job")
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["args"][:4] == ["--run-spec", url, "--run-spec-sha256", sha256]

@@ -18,7 +18,12 @@ ALLOWED = (ROOT / "draftworth" / "decision", ROOT / "draftworth" / "records" / "
 
 
 def comparisons(source: str) -> Iterator[int]:
-    """Yield the line of each comparison or `case` that names a member of `Judgement`."""
+    """Yield the line of each comparison or `case` that names a member of `Judgement`.
+
+    A module whose text has no such name is not parsed.
+    """
+    if "Judgement" not in source:
+        return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Compare | ast.match_case):
             pattern = node.pattern if isinstance(node, ast.match_case) else node

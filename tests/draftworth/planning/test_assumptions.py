@@ -30,9 +30,9 @@ DOCUMENT = ROOT / "docs" / "timeline.md"
 
 
 def edited(edit: Callable[[dict[str, Any]], object]) -> str:
-    data = yaml.safe_load(SHIPPED)
+    data = yaml.load(SHIPPED, Loader=yaml.CSafeLoader)
     edit(data)
-    return yaml.safe_dump(data)
+    return yaml.dump(data, Dumper=yaml.CSafeDumper)
 
 
 def ends(assumed: Assumptions, name: str) -> tuple[float, ...]:

@@ -3,7 +3,8 @@
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def write(folder: Path, data: bytes) -> Path:
     return path
 
 
-def compressed(pieces: Iterator[bytes]) -> bytes:
+def compressed(pieces: Iterable[bytes]) -> bytes:
     packer = zlib.compressobj(9, wbits=31)
     return b"".join([packer.compress(piece) for piece in pieces]) + packer.flush()
 
@@ -56,7 +57,7 @@ def line(text: str) -> bytes:
 
 # What stands in the place of a transcript; `refused-transcripts.txt` has what is said of each.
 REFUSED = {
-    "many good lines": compressed(line("x" * 10_000) for _ in range(1_000)),
+    "many good lines": compressed(repeat(line("x" * 10_000), 1_000)),
     "a line that hardly compresses": gzip.compress(line(os.urandom(3 * 2**20).hex()), 1),
     "of another block": dump_transcripts([Transcript(request_id="another-run/1")]),
     **{f"gzip of {text!r}": gzip.compress(text, mtime=0) for text in (b"not json\n", b"{}\n")},

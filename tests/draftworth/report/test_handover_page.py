@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from draftworth.cli import main
-from draftworth.decision.handover import handover_of
 from draftworth.decision.winner import NoWinnerError
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.run_folder import Run, read_run
@@ -80,7 +79,7 @@ def test_handover_and_winner_ask_for_one_next_step() -> None:
 
 def test_break_even_is_the_steps_cost_in_baselines() -> None:
     """Expected by the built run's figures: 99 tokens in 17 whole chunks, means of 8 requests."""
-    (at,) = handover_of(runs.make_facts(runs.structured_run(4))).break_evens
+    (at,) = runs.make_facts(runs.structured_run(4)).handover.break_evens
     needed = present(at.needed)
     step_s = 99 * (runs.STEP_S / runs.TOKENS_PER_STEP["structured"] + 3.5e-5) / 17
     assert needed.value == pytest.approx(step_s / (runs.PLAIN_ITL_S + 3.5e-4), rel=1e-3)
@@ -90,7 +89,7 @@ def test_break_even_is_the_steps_cost_in_baselines() -> None:
 
 
 def test_a_mix_divides_all_tokens_by_all_steps() -> None:
-    (at,) = handover_of(runs.make_facts(runs.make_run())).break_evens
+    (at,) = runs.make_facts(runs.make_run()).handover.break_evens
     assert at.by_class == pytest.approx({"structured": 99 / 17, "open_ended": 99 / 49})
     assert at.measured == pytest.approx(2 / (17 / 99 + 49 / 99))
 

@@ -58,7 +58,13 @@ def model_of(service: str, operation: str) -> Any:
 
 @functools.cache
 def _models(service: str) -> Any:
-    return botocore.session.Session().get_service_model(service)
+    return _session().get_service_model(service)
+
+
+@functools.cache
+def _session() -> Any:
+    """Return a session that all services share, because each one lists all service models."""
+    return botocore.session.Session()
 
 
 def operation(service: str) -> Callable[[Operation], Operation]:

