@@ -23,7 +23,7 @@ chosen.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -201,12 +201,15 @@ def _squared_weights(samples: Iterable[Sample]) -> float:
     return math.fsum(sample.weight**2 for sample in samples)
 
 
-def whole_repetitions(samples: Iterable[Sample]) -> dict[str, set[str]]:
+def whole_repetitions(samples: Collection[Sample]) -> dict[str, set[str]]:
     """Return the names of the repetitions that measured every case, by `Sample.side`.
 
     A side is a run, if two runs are compared, and only needs its own cases. The last repetition of
     a run that ended early often lacks some.
     """
+    names = {(sample.side, sample.repetition) for sample in samples}
+    if len(names) == len({side for side, _ in names}):  # the only repetition of each side is whole
+        return {side: {repetition} for side, repetition in names}
     cases: dict[str, dict[str, set[tuple[str, str]]]] = {}
     for sample in samples:
         of_side = cases.setdefault(sample.side, {})
