@@ -385,7 +385,7 @@ def _finding_words(finding: Finding) -> str:
     cost = words.cost_phrase(finding.cost_ratio, finding.cost_ratio_low, finding.cost_ratio_high)
     proof = words.proof(finding.judgement, clears_floor=finding.clears_noise_floor)
     repetitions = finding.holds_for_repetitions or 1
-    where = f" in these {repetitions} repetitions" if repetitions > 1 else ""
+    where = f" in {repetitions} repetitions" if proof == words.PROVEN and repetitions > 1 else ""
     return f"{cost}, {proof}{where}"
 
 

@@ -44,10 +44,11 @@ ANSWERS: Mapping[Judgement, str] = {
     Judgement.MORE_EXPENSIVE: "Speculation does not pay",
     Judgement.OUTSIDE_LIMITS: "Speculation does not keep the limits",
 }
+PROVEN = "proven"
 # What the answer for a terminal says after a cost; for other judgements, the judgement itself.
 _PROOF: Mapping[Judgement, str] = {
-    Judgement.CHEAPER: "proven",
-    Judgement.MORE_EXPENSIVE: "proven",
+    Judgement.CHEAPER: PROVEN,
+    Judgement.MORE_EXPENSIVE: PROVEN,
     Judgement.INCONCLUSIVE: "not proven",
 }
 # The words for a verdict that follow a variant's name in a plot's title.
