@@ -1,0 +1,187 @@
+"""Measures how low TTFT reads at a request rate if blocks begin on an idle server.
+
+    python -m benchmarks.rate_warmup
+
+It takes some minutes.
+Requests arrive at random times at a server that decodes some of them at once; the others wait in a
+queue. Each block begins on an idle server. The first table compares the 95th percentile of TTFT
+after a warm-up with that of a server in life. The second one counts how often the deployed rule
+names a highest rate within the limits that is above the true one, or none. docs/calibration.md
+explains the columns. All random numbers are seeded, so a table is the same each time.
+"""
+
+import heapq
+import random
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice, pairwise, product
+
+from rich.console import Console
+from rich.table import Table
+
+from draftworth.analysis.limits import LIMIT_SHARE, rate_bounds
+from draftworth.analysis.statistics import quantile
+from draftworth.records.load_shapes import PoissonLoad
+from draftworth.records.results import BlockResult, Limits, RequestRecord
+
+# The share of the server's seats that requests occupy at each measured rate.
+USES = (0.5, 0.7, 0.85, 0.95)
+SEATS = (4, 16)
+# Warm-up requests of a block, and requests that are measured after them.
+BLOCKS = ((1, 8), (8, 8), (16, 8), (32, 8), (64, 8), (64, 16), (256, 16))
+# A prefill's seconds, and the deviation of the logarithm of the seconds that a request decodes, of
+# which the mean is 1.
+PREFILL_S, DECODING_SPREAD = 0.02, 0.5
+MEASURED_PER_RATE = 12_000
+# A run measures 512 requests at each rate, because with a few blocks that differ much the interval
+# of a 95th percentile is too wide to decide anything.
+CASES, REQUESTS_PER_CASE, RUNS = 4, 128, 100
+VARIANT = "variant"
+
+
+def served(
+    generator: random.Random, *, per_second: float, seats: int
+) -> Iterator[tuple[float, float]]:
+    """Yield the TTFT and E2E (in s) of requests without end; the first finds an idle server."""
+    free_s = [0.0] * seats
+    now_s = 0.0
+    while True:
+        now_s += generator.expovariate(per_second)
+        start_s = max(now_s, free_s[0])
+        decoding_s = generator.lognormvariate(-(DECODING_SPREAD**2) / 2, DECODING_SPREAD)
+        heapq.heapreplace(free_s, start_s + decoding_s)
+        yield start_s - now_s + PREFILL_S, start_s - now_s + decoding_s
+
+
+def _generator(*cell: float) -> random.Random:
+    """Return a source of random numbers that is the same for the same cell of a table."""
+    return random.Random(" ".join(map(str, cell)))  # noqa: S311 (reproducible, not a secret)
+
+
+@cache
+def true_p95_s(*, use: float, seats: int) -> float:
+    """Return the 95th percentile of TTFT of a server that has been busy for long."""
+    busy = served(_generator(seats, use), per_second=use * seats, seats=seats)
+    return quantile([ttft_s for ttft_s, _ in islice(busy, 20_000, 420_000)], LIMIT_SHARE)
+
+
+def measured_p95_s(*, use: float, seats: int, warmup: int, requests: int) -> float:
+    """Return the 95th percentile of TTFT over many blocks that begin on an idle server."""
+    generator = _generator(seats, use, warmup, requests)
+    pooled = [
+        ttft_s
+        for _ in range(MEASURED_PER_RATE // requests)
+        for ttft_s, _ in islice(
+            served(generator, per_second=use * seats, seats=seats), warmup, warmup + requests
+        )
+    ]
+    return quantile(pooled, LIMIT_SHARE)
+
+
+def run_of(seed: int, *, seats: int, warmup: int, requests: int) -> list[BlockResult]:
+    """Return the blocks of a simulated run that measures one variant at each rate."""
+    generator = _generator(seed, seats, warmup, requests)
+    rounds = range(1, REQUESTS_PER_CASE // requests + 1)
+    return [
+        _block(
+            list(islice(served(generator, per_second=use * seats, seats=seats), warmup + requests)),
+            PoissonLoad(requests_per_second=use * seats),
+            case=f"case-{case}",
+            number=number,
+            warmup=warmup,
+        )
+        for use, case, number in product(USES, range(CASES), rounds)
+    ]
+
+
+def _block(
+    latencies: Sequence[tuple[float, float]],
+    load: PoissonLoad,
+    *,
+    case: str,
+    number: int,
+    warmup: int,
+) -> BlockResult:
+    return BlockResult(
+        run_id=VARIANT,
+        experiment=VARIANT,
+        variant=VARIANT,
+        prompt_class=VARIANT,
+        case=case,
+        round=number,
+        block=number,
+        model=VARIANT,
+        load=load,
+        started_at_unix_s=0.0,
+        ended_at_unix_s=0.0,
+        warmup_requests=warmup,
+        speculation=None,
+        server=None,
+        requests=tuple(
+            RequestRecord(
+                error_code=None,
+                error_msg="",
+                ttft_s=ttft_s,
+                end_to_end_latency_s=end_to_end_s,
+                request_id=f"{case}-{number}-{place}",
+                prompt_id=f"{place % 8}",
+                started_at_unix_s=0.0,
+                chunks=1,
+                usage_source="none",
+            )
+            for place, (ttft_s, end_to_end_s) in enumerate(latencies[warmup:])
+        ),
+    )
+
+
+def named(limit_s: float, seed: int, *, seats: int, warmup: int, requests: int) -> float:
+    """Return the use of the highest rate that a run names to be within the limit; 0: none."""
+    blocks = run_of(seed, seats=seats, warmup=warmup, requests=requests)
+    bounds = rate_bounds(
+        blocks, {VARIANT: 1.0}, Limits(ttft_p95_s=limit_s), variant=VARIANT, input_tokens=None
+    )
+    return ((bounds.kept and bounds.kept.arrivals_per_second) or 0.0) / seats
+
+
+def p95_table() -> Table:
+    """Return the table of p95 TTFT after a warm-up / that of a server in life."""
+    heads = (f"{warmup} + {requests}" for warmup, requests in BLOCKS)
+    table = Table("seats", "use", "true p95", *heads, box=None)
+    for seats, use in product(SEATS, USES):
+        truth_s = true_p95_s(use=use, seats=seats)
+        shares = (
+            measured_p95_s(use=use, seats=seats, warmup=warmup, requests=requests) / truth_s
+            for warmup, requests in BLOCKS
+        )
+        table.add_row(str(seats), f"{use:.0%}", f"{truth_s:.2f} s", *(f"{s:.2f}" for s in shares))
+    return table
+
+
+def named_table() -> Table:
+    """Return the table of the rates that runs name, with a limit half-way between two true p95s."""
+    heads = (f"{warmup} + {requests}" for warmup, requests in BLOCKS)
+    table = Table("seats", "true", "limit", *heads, box=None)
+    for seats, (use, above) in product(SEATS, islice(pairwise(USES), 1, None)):
+        limit_s = (true_p95_s(use=use, seats=seats) * true_p95_s(use=above, seats=seats)) ** 0.5
+        counts = []
+        for warmup, requests in BLOCKS:
+            uses = [
+                named(limit_s, seed, seats=seats, warmup=warmup, requests=requests)
+                for seed in range(RUNS)
+            ]
+            too_high = sum(u > use + 0.01 for u in uses)
+            right = sum(abs(u - use) < 0.01 for u in uses)
+            counts.append(f"{too_high / RUNS:.2f}, {right / RUNS:.2f}")
+        table.add_row(str(seats), f"{use:.0%}", f"{limit_s:.2f} s", *counts)
+    return table
+
+
+def main() -> None:
+    """Print both tables."""
+    console = Console(width=120)
+    console.print(p95_table())
+    console.print(named_table())
+
+
+if __name__ == "__main__":
+    main()
