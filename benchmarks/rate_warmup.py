@@ -6,13 +6,15 @@ It takes some minutes.
 Requests arrive at random times at a server that decodes some of them at once; the others wait in a
 queue. Each block begins on an idle server. The first table compares the 95th percentile of TTFT
 after a warm-up with that of a server in life. The second one counts how often the deployed rule
-names a highest rate within the limits that is above the true one, or none. docs/calibration.md
-explains the columns. All random numbers are seeded, so a table is the same each time.
+says that the warm-up is too short. The third one counts how often the highest rate that is named to
+be within the limits is above the true one. docs/calibration.md explains the columns. All random
+numbers are seeded, so a table is the same each time.
 """
 
 import heapq
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import islice, pairwise, product
 
@@ -21,6 +23,8 @@ from rich.table import Table
 
 from draftworth.analysis.limits import LIMIT_SHARE, rate_bounds
 from draftworth.analysis.statistics import quantile
+from draftworth.analysis.summary import Group
+from draftworth.analysis.warmup_length import short_warmup
 from draftworth.records.load_shapes import PoissonLoad
 from draftworth.records.results import BlockResult, Limits, RequestRecord
 
@@ -134,13 +138,17 @@ def _block(
     )
 
 
-def named(limit_s: float, seed: int, *, seats: int, warmup: int, requests: int) -> float:
-    """Return the use of the highest rate that a run names to be within the limit; 0: none."""
-    blocks = run_of(seed, seats=seats, warmup=warmup, requests=requests)
+def named(limit_s: float, blocks: Sequence[BlockResult], *, seats: int) -> float:
+    """Return the use of the highest rate that is named to be within the limit; 0: none."""
     bounds = rate_bounds(
         blocks, {VARIANT: 1.0}, Limits(ttft_p95_s=limit_s), variant=VARIANT, input_tokens=None
     )
     return ((bounds.kept and bounds.kept.arrivals_per_second) or 0.0) / seats
+
+
+def limits_alone(blocks: Sequence[BlockResult]) -> list[BlockResult]:
+    """Return the blocks as if no warm-up were too short, so that limits alone are judged."""
+    return [replace(block, warmup_requests=10**9) for block in blocks]
 
 
 def p95_table() -> Table:
@@ -157,6 +165,23 @@ def p95_table() -> Table:
     return table
 
 
+def open_table() -> Table:
+    """Return the table of how often the rule says that the warm-up is too short for a rate."""
+    heads = (f"{warmup} + {requests}" for warmup, requests in BLOCKS)
+    table = Table("seats", "use", *heads, box=None)
+    for seats in SEATS:
+        runs = {block: _runs(seats, *block) for block in BLOCKS}
+        for use in USES:
+            load = PoissonLoad(requests_per_second=use * seats)
+            group = Group(prompt_class=VARIANT, load=load)
+            shares = (
+                sum(short_warmup(run, group, VARIANT) is not None for run in of_block) / RUNS
+                for of_block in runs.values()
+            )
+            table.add_row(str(seats), f"{use:.0%}", *(f"{share:.2f}" for share in shares))
+    return table
+
+
 def named_table() -> Table:
     """Return the table of the rates that runs name, with a limit half-way between two true p95s."""
     heads = (f"{warmup} + {requests}" for warmup, requests in BLOCKS)
@@ -164,22 +189,26 @@ def named_table() -> Table:
     for seats, (use, above) in product(SEATS, islice(pairwise(USES), 1, None)):
         limit_s = (true_p95_s(use=use, seats=seats) * true_p95_s(use=above, seats=seats)) ** 0.5
         counts = []
-        for warmup, requests in BLOCKS:
-            uses = [
-                named(limit_s, seed, seats=seats, warmup=warmup, requests=requests)
-                for seed in range(RUNS)
-            ]
-            too_high = sum(u > use + 0.01 for u in uses)
-            right = sum(abs(u - use) < 0.01 for u in uses)
-            counts.append(f"{too_high / RUNS:.2f}, {right / RUNS:.2f}")
+        for block in BLOCKS:
+            runs = _runs(seats, *block)
+            before = [named(limit_s, limits_alone(run), seats=seats) for run in runs]
+            now = [named(limit_s, run, seats=seats) for run in runs]
+            too_high = [sum(u > use + 0.01 for u in uses) / RUNS for uses in (before, now)]
+            right = sum(abs(u - use) < 0.01 for u in now) / RUNS
+            counts.append(f"{too_high[0]:.2f}, {too_high[1]:.2f}, {right:.2f}")
         table.add_row(str(seats), f"{use:.0%}", f"{limit_s:.2f} s", *counts)
     return table
 
 
+def _runs(seats: int, warmup: int, requests: int) -> list[list[BlockResult]]:
+    return [run_of(seed, seats=seats, warmup=warmup, requests=requests) for seed in range(RUNS)]
+
+
 def main() -> None:
-    """Print both tables."""
-    console = Console(width=120)
+    """Print the three tables."""
+    console = Console(width=200)
     console.print(p95_table())
+    console.print(open_table())
     console.print(named_table())
 
 
