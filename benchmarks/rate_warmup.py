@@ -12,8 +12,9 @@ numbers are seeded, so a table is the same each time.
 """
 
 import heapq
+import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import islice, pairwise, product
@@ -165,51 +166,71 @@ def p95_table() -> Table:
     return table
 
 
-def open_table() -> Table:
-    """Return the table of how often the rule says that the warm-up is too short for a rate."""
-    heads = (f"{warmup} + {requests}" for warmup, requests in BLOCKS)
-    table = Table("seats", "use", *heads, box=None)
+def judged_tables() -> tuple[Table, Table]:
+    """Return the tables of rates whose warm-up is judged too short, and of rates that are named."""
+    heads = [f"{warmup} + {requests}" for warmup, requests in BLOCKS]
+    too_short = Table("seats", "use", *heads, box=None)
+    named_rates = Table("seats", "true", "limit", *heads, box=None)
     for seats in SEATS:
-        runs = {block: _runs(seats, *block) for block in BLOCKS}
-        for use in USES:
-            load = PoissonLoad(requests_per_second=use * seats)
-            group = Group(prompt_class=VARIANT, load=load)
-            shares = (
-                sum(short_warmup(run, group, VARIANT) is not None for run in of_block) / RUNS
-                for of_block in runs.values()
-            )
-            table.add_row(str(seats), f"{use:.0%}", *(f"{share:.2f}" for share in shares))
-    return table
+        limits_s = _limits_s(seats)
+        columns = [_columns(_runs(seats, *block), limits_s, seats=seats) for block in BLOCKS]
+        for use, *cells in zip(USES, *(shares for shares, _ in columns), strict=True):
+            too_short.add_row(str(seats), f"{use:.0%}", *cells)
+        for use, *cells in zip(limits_s, *(counts for _, counts in columns), strict=True):
+            named_rates.add_row(str(seats), f"{use:.0%}", f"{limits_s[use]:.2f} s", *cells)
+    return too_short, named_rates
 
 
-def named_table() -> Table:
-    """Return the table of the rates that runs name, with a limit half-way between two true p95s."""
-    heads = (f"{warmup} + {requests}" for warmup, requests in BLOCKS)
-    table = Table("seats", "true", "limit", *heads, box=None)
-    for seats, (use, above) in product(SEATS, islice(pairwise(USES), 1, None)):
-        limit_s = (true_p95_s(use=use, seats=seats) * true_p95_s(use=above, seats=seats)) ** 0.5
-        counts = []
-        for block in BLOCKS:
-            runs = _runs(seats, *block)
-            before = [named(limit_s, limits_alone(run), seats=seats) for run in runs]
-            now = [named(limit_s, run, seats=seats) for run in runs]
-            too_high = [sum(u > use + 0.01 for u in uses) / RUNS for uses in (before, now)]
-            right = sum(abs(u - use) < 0.01 for u in now) / RUNS
-            counts.append(f"{too_high[0]:.2f}, {too_high[1]:.2f}, {right:.2f}")
-        table.add_row(str(seats), f"{use:.0%}", f"{limit_s:.2f} s", *counts)
-    return table
+def _limits_s(seats: int) -> dict[float, float]:
+    """Return limits on p95 TTFT by the highest use that keeps them.
+
+    Each is half-way (in the logarithm) between the true p95 at this use and at the next one.
+    """
+    return {
+        use: math.sqrt(true_p95_s(use=use, seats=seats) * true_p95_s(use=above, seats=seats))
+        for use, above in islice(pairwise(USES), 1, None)
+    }
 
 
 def _runs(seats: int, warmup: int, requests: int) -> list[list[BlockResult]]:
     return [run_of(seed, seats=seats, warmup=warmup, requests=requests) for seed in range(RUNS)]
 
 
+def _columns(
+    runs: Sequence[Sequence[BlockResult]], limits_s: Mapping[float, float], *, seats: int
+) -> tuple[list[str], list[str]]:
+    """Return the cells of one kind of block in both tables, from the top."""
+    return (
+        [f"{_short_share(runs, use * seats):.2f}" for use in USES],
+        [_named_counts(runs, use, limit_s, seats=seats) for use, limit_s in limits_s.items()],
+    )
+
+
+def _short_share(runs: Sequence[Sequence[BlockResult]], per_second: float) -> float:
+    group = Group(prompt_class=VARIANT, load=PoissonLoad(requests_per_second=per_second))
+    return sum(short_warmup(run, group, VARIANT) is not None for run in runs) / len(runs)
+
+
+def _named_counts(
+    runs: Sequence[Sequence[BlockResult]], use: float, limit_s: float, *, seats: int
+) -> str:
+    """Return the shares of runs that name too high a rate: by limits alone, now; and the true one.
+
+    use: that of the highest rate that is truly within the limit.
+    """
+    alone = [named(limit_s, limits_alone(run), seats=seats) for run in runs]
+    now = [named(limit_s, run, seats=seats) for run in runs]
+    too_high = [sum(u > use + 0.01 for u in uses) / len(runs) for uses in (alone, now)]
+    right = sum(abs(u - use) < 0.01 for u in now) / len(runs)
+    return f"{too_high[0]:.2f}, {too_high[1]:.2f}, {right:.2f}"
+
+
 def main() -> None:
     """Print the three tables."""
     console = Console(width=200)
     console.print(p95_table())
-    console.print(open_table())
-    console.print(named_table())
+    for table in judged_tables():
+        console.print(table)
 
 
 if __name__ == "__main__":
