@@ -5,9 +5,10 @@
 It takes some minutes.
 Requests arrive at random times at a server that decodes some of them at once; the others wait in a
 queue. Each block begins on an idle server. The first table compares the 95th percentile of TTFT
-after a warm-up with that of a server in life. The second one counts how often the deployed rule
-says that the warm-up is too short. The third one counts how often the highest rate that is named to
-be within the limits is above the true one. docs/calibration.md explains the columns. All random
+after a warm-up with that of a server in life. The second one counts how often TTFT is shown to rise
+within the blocks, the third one how often the deployed rule says that the warm-up is too short, and
+the fourth one how often the highest rate that is named to be within the limits is above the true
+one. docs/calibration.md explains the columns. All random
 numbers are seeded, so a table is the same each time.
 """
 
@@ -18,12 +19,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import islice, pairwise, product
+from statistics import fmean, stdev
 
 from rich.console import Console
 from rich.table import Table
 
 from draftworth.analysis.limits import LIMIT_SHARE, rate_bounds
 from draftworth.analysis.statistics import quantile
+from draftworth.analysis.student_t import student_t
 from draftworth.analysis.summary import Group
 from draftworth.analysis.warmup_length import short_warmup
 from draftworth.records.load_shapes import PoissonLoad
@@ -166,19 +169,20 @@ def p95_table() -> Table:
     return table
 
 
-def judged_tables() -> tuple[Table, Table]:
-    """Return the tables of rates whose warm-up is judged too short, and of rates that are named."""
+def judged_tables() -> tuple[Table, Table, Table]:
+    """Return the tables of rises within blocks, of warm-ups judged too short, of rates named."""
     heads = [f"{warmup} + {requests}" for warmup, requests in BLOCKS]
-    too_short = Table("seats", "use", *heads, box=None)
+    rises, too_short = (Table("seats", "use", *heads, box=None) for _ in range(2))
     named_rates = Table("seats", "true", "limit", *heads, box=None)
     for seats in SEATS:
         limits_s = _limits_s(seats)
         columns = [_columns(_runs(seats, *block), limits_s, seats=seats) for block in BLOCKS]
-        for use, *cells in zip(USES, *(shares for shares, _ in columns), strict=True):
-            too_short.add_row(str(seats), f"{use:.0%}", *cells)
-        for use, *cells in zip(limits_s, *(counts for _, counts in columns), strict=True):
+        for table, place in ((rises, 0), (too_short, 1)):
+            for use, *cells in zip(USES, *(column[place] for column in columns), strict=True):
+                table.add_row(str(seats), f"{use:.0%}", *cells)
+        for use, *cells in zip(limits_s, *(column[2] for column in columns), strict=True):
             named_rates.add_row(str(seats), f"{use:.0%}", f"{limits_s[use]:.2f} s", *cells)
-    return too_short, named_rates
+    return rises, too_short, named_rates
 
 
 def _limits_s(seats: int) -> dict[float, float]:
@@ -198,12 +202,30 @@ def _runs(seats: int, warmup: int, requests: int) -> list[list[BlockResult]]:
 
 def _columns(
     runs: Sequence[Sequence[BlockResult]], limits_s: Mapping[float, float], *, seats: int
-) -> tuple[list[str], list[str]]:
-    """Return the cells of one kind of block in both tables, from the top."""
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the cells of one kind of block in each table, from the top."""
     return (
+        [f"{_rise_share(runs, use * seats):.2f}" for use in USES],
         [f"{_short_share(runs, use * seats):.2f}" for use in USES],
         [_named_counts(runs, use, limit_s, seats=seats) for use, limit_s in limits_s.items()],
     )
+
+
+def _rise_share(runs: Sequence[Sequence[BlockResult]], per_second: float) -> float:
+    """Return the share of runs in which TTFT is shown to rise within the blocks at a rate."""
+    load = PoissonLoad(requests_per_second=per_second)
+    return sum(rises_within([b for b in run if b.load == load]) for run in runs) / len(runs)
+
+
+def rises_within(blocks: Sequence[BlockResult]) -> bool:
+    """Return whether log TTFT is higher in the blocks' later halves (a one-sided t-test at 1%)."""
+    rises = []
+    for block in blocks:
+        logs = [math.log(record.ttft_s or PREFILL_S) for record in block.requests]
+        half = len(logs) // 2
+        rises.append(fmean(logs[half:]) - fmean(logs[:half]))
+    error = stdev(rises) / math.sqrt(len(rises))
+    return fmean(rises) > student_t(0.99, len(rises) - 1) * error
 
 
 def _short_share(runs: Sequence[Sequence[BlockResult]], per_second: float) -> float:
@@ -226,7 +248,7 @@ def _named_counts(
 
 
 def main() -> None:
-    """Print the three tables."""
+    """Print the four tables."""
     console = Console(width=200)
     console.print(p95_table())
     for table in judged_tables():

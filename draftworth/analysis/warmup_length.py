@@ -5,7 +5,7 @@ queue is as long as on a server in life, latencies read too low, and a limit may
 
 The rise within a block does not show this: the queue of a busy server rises so slowly that the
 later half of 8 requests after a warm-up of 32 is not slower than the first half by more than chance
-in 98% of runs, while TTFT reads at a quarter of the true one. But the queue's length shows it. A
+in 94% of runs, while TTFT reads at a quarter of the true one. But the queue's length shows it. A
 queue is a random walk, which after n requests has moved by about the square root of n. So a queue
 of q requests takes about q^2 requests to build up, however many seats the server has and however
 long its requests take. Its seats fill within a few times the requests that are in flight.

@@ -11,6 +11,8 @@ from benchmarks.rate_warmup import (
     DECODING_SPREAD,
     PREFILL_S,
     measured_p95_s,
+    rises_within,
+    run_of,
     served,
     true_p95_s,
 )
@@ -29,3 +31,10 @@ def test_a_queue_is_as_long_as_theory_says() -> None:
 def test_ttft_is_low_after_a_short_warm_up(warmup: int, low: float, high: float) -> None:
     measured_s = measured_p95_s(use=0.5, seats=4, warmup=warmup, requests=8)
     assert low < measured_s / true_p95_s(use=0.5, seats=4) < high
+
+
+@pytest.mark.parametrize(("warmup", "rises"), [(1, True), (32, False)])
+def test_ttft_rises_within_blocks_that_begin_idle(warmup: int, *, rises: bool) -> None:
+    blocks = run_of(0, seats=4, warmup=warmup, requests=8)
+    at_70_percent = [b for b in blocks if b.load.arrivals_per_second == 0.7 * 4]
+    assert rises_within(at_70_percent) is rises
