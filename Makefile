@@ -126,6 +126,7 @@ search: $(STAMP) ## how good and how short the search is, over planted ones (ARG
 calibration: $(STAMP) ## how often the verdict is right, over planted runs (minutes; ARGS="--runs 1000")
 	$(RUN) python -m benchmarks.calibration $(ARGS)
 	$(RUN) python -m benchmarks.published_acceptance
+	$(RUN) python -m benchmarks.rate_warmup
 
 mutants: $(STAMP) ## how many planted defects of the files that decide are caught (ARGS="--of codec --sample 400")
 	$(PYTHON) -m venv $(MUTANTS_VENV)

@@ -130,6 +130,21 @@ class LatencyAtLimit:
         return ends[1] <= self.limit_s
 
 
+@dataclass(frozen=True, kw_only=True)
+class ShortWarmup:
+    """Blocks of a variant in a group begin with too few warm-up requests for the request rate.
+
+    They begin on an idle server, so their latencies read too low.
+    sent: the fewest warm-up requests of a block. needed: how many it takes, or more: the queue from
+    which this is computed reads too short too.
+    """
+
+    group: Group
+    variant: str
+    sent: int
+    needed: int
+
+
 # Reasons why the requests of one variant, or of two, allow no comparison.
 NotComparable = SeveralModels | ManyExcluded | ManyFailed | FailedUnequally
 # Reasons why the result of a comparison is not believed.

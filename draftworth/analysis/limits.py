@@ -6,7 +6,7 @@ limit, and of their output tokens, per second (DistServe, Zhong et al. 2024, arX
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from draftworth.analysis.answering_model import different_models
 from draftworth.analysis.doubts import (
@@ -16,6 +16,7 @@ from draftworth.analysis.doubts import (
     ManyFailed,
     NotComparable,
     SeveralModels,
+    ShortWarmup,
 )
 from draftworth.analysis.pairing import Traffic, samples_of, weighted
 from draftworth.analysis.statistics import (
@@ -24,7 +25,8 @@ from draftworth.analysis.statistics import (
     Estimate,
     quantile_estimate,
 )
-from draftworth.analysis.summary import Group, count_requests
+from draftworth.analysis.summary import Group, count_requests, latency_s
+from draftworth.analysis.warmup_length import short_warmup
 from draftworth.metrics.definitions import COST
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import BlockResult, Limits, Price, RequestRecord
@@ -53,10 +55,12 @@ class LimitCheck:
 
     kept: True if it keeps all limits, False if one is shown to be broken, None if neither is shown.
     latency: the latency because of which `kept` is not True.
+    warmup: the warm-up because of which it is not: latencies keep their limits, but read too low.
     """
 
     kept: bool | None
     latency: LatencyAtLimit | None = None
+    warmup: ShortWarmup | None = None
 
 
 def why_not_comparable(
@@ -101,8 +105,10 @@ def limit_check(
 ) -> LimitCheck:
     """Check whether a variant keeps the latency limits in every class of the traffic.
 
-    A request that timed out counts with the time that the client waited for it. confidence: that of
-    the interval of each 95th percentile (0 to 1).
+    A request that timed out counts with the time that the client waited for it. After a warm-up
+    that is too short for a request rate, latencies read too low: a limit that is broken then is
+    broken, but none is shown to be kept. confidence: that of the interval of each 95th percentile
+    (0 to 1).
     """
     not_kept = [
         latency
@@ -112,7 +118,9 @@ def limit_check(
     ]
     broken = [latency for latency in not_kept if latency.is_kept is False]
     if not not_kept:
-        return LimitCheck(kept=True)
+        short = (short_warmup(blocks, group, variant) for group in traffic.groups)
+        warmup = next(filter(None, short), None)
+        return LimitCheck(kept=None if warmup else True, warmup=warmup)
     latency = (broken or not_kept)[0]
     return LimitCheck(kept=latency.is_kept, latency=latency)
 
@@ -126,12 +134,15 @@ class RateBounds:
         lower measured rate; None: the limits are not kept at the lowest measured rate.
     broken: the load with the lowest measured rate at which the limits are shown to be broken; None:
         they are shown to be broken at no measured rate.
+    warmup: the warm-up at the lowest rate at which only it leaves open whether the limits are kept;
+        None: there is no such rate.
     """
 
     variant: str
     input_tokens: int | None
     kept: Load | None
     broken: Load | None
+    warmup: ShortWarmup | None = None
 
 
 def rate_bounds(
@@ -151,7 +162,8 @@ def rate_bounds(
     keep their own lengths. confidence: that of the interval of each 95th percentile (0 to 1).
     """
     rates = {b.load for b in blocks if not b.load.has_cost_per_token}
-    kept, is_kept = None, True
+    bounds = RateBounds(variant=variant, input_tokens=input_tokens, kept=None, broken=None)
+    is_kept = True
     for load in sorted(rates, key=lambda load: load.order):
         if load.input_tokens != input_tokens:
             continue
@@ -159,10 +171,14 @@ def rate_bounds(
         doubt = why_not_comparable(blocks, traffic, limits, [variant])
         check = limit_check(blocks, traffic, limits, variant, confidence=confidence)
         if not doubt and check.kept is False:
-            return RateBounds(variant=variant, input_tokens=input_tokens, kept=kept, broken=load)
+            return replace(bounds, broken=load)
         is_kept = is_kept and not doubt and bool(check.kept)
-        kept = load if is_kept else kept
-    return RateBounds(variant=variant, input_tokens=input_tokens, kept=kept, broken=None)
+        bounds = replace(
+            bounds,
+            kept=load if is_kept else bounds.kept,
+            warmup=bounds.warmup or (None if doubt else check.warmup),
+        )
+    return bounds
 
 
 def _limited(
@@ -196,15 +212,9 @@ def latency_p95(
     samples = [
         place._replace(prompt=str(number), value=value)
         for number, (place, record) in enumerate(samples_of(blocks, group, variant))
-        if (value := _latency_s(record, field)) is not None
+        if (value := latency_s(record, field)) is not None
     ]
     return quantile_estimate(samples, LIMIT_SHARE, confidence=confidence) if samples else None
-
-
-def _latency_s(record: RequestRecord, field: str) -> float | None:
-    if record.timed_out_after_s is not None:
-        return None if field == "inter_token_latency_s" else record.timed_out_after_s
-    return getattr(record, field) if record.counts else None
 
 
 def _timed_out(blocks: Sequence[BlockResult], group: Group, variant: str) -> int:

@@ -18,6 +18,17 @@ _MOST_REASONS = 5
 _INPUT_TOLERANCE = 0.05
 
 
+def latency_s(record: RequestRecord, field: str) -> float | None:
+    """Return a latency of a request; None: it has none, or it cannot be trusted.
+
+    A request that timed out has the time that the client waited, but no inter-token latency.
+    field: the latency's field in `RequestRecord`.
+    """
+    if record.timed_out_after_s is not None:
+        return None if field == "inter_token_latency_s" else record.timed_out_after_s
+    return getattr(record, field) if record.counts else None
+
+
 def wrong_input_tokens(records: Sequence[RequestRecord], load: Load) -> float | None:
     """Return the mean number of input tokens if it differs from the load's by more than 5%.
 

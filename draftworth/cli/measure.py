@@ -82,7 +82,7 @@ def add_request_arguments(
         (
             "--warmup-requests",
             arguments.whole_number,
-            "first requests of each prompt file, not measured; --concurrency may take more (1)",
+            "first requests of each prompt file, not measured; a load may take more, a rate 32 (1)",
         ),
         (
             "--timeout-seconds",

@@ -10,7 +10,8 @@
 - If requests arrive at rates only, the highest rates within the latency limits decide (`rates.py`),
   of several variants with wider intervals. Nothing is decided if the servers do not do the same
   work: another model answers, outputs are not the target's, or one side fails more requests at a
-  rate at which both keep the limits.
+  rate at which both keep the limits. Nor is a limit shown to be kept after a warm-up that is too
+  short for a rate.
 - If the variant is shown to be cheaper in one class and more expensive in another, the variant may
   serve some classes and the baseline the others (`by_class.py`). That is the decision if it is
   shown to save. It is computed for the variant and load of the deciding comparison only.
@@ -189,6 +190,8 @@ def _lacks(run: Run, compared: Sequence[RateComparison]) -> Missing:
     if not compared:
         return Missing.LIMITS
     sides = [side for c in compared for side in (c.variant, c.baseline)]
+    if any(side.warmup for side in sides):
+        return Missing.LONGER_WARMUP
     if all(side.kept == _highest(run, side.input_tokens) for side in sides):
         return Missing.HIGHER_RATES
     if all(side.broken and side.kept is None for side in sides):

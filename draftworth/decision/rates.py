@@ -7,6 +7,9 @@ ranges of variant and baseline overlap, nothing is decided.
 
 The best of several variants looks better than it is. So with several variants, a limit counts as
 kept or broken only if a wider interval of the latency shows it (`confidence_of_each`).
+
+After a warm-up that is too short for a rate, latencies read too low (`analysis/warmup_length.py`):
+then a limit may count as broken, but not as kept.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -7,7 +7,13 @@ in `analysis/doubts.py`.
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from draftworth.analysis.doubts import LatencyAtLimit, NotBelieved, NotComparable, NotTheTargets
+from draftworth.analysis.doubts import (
+    LatencyAtLimit,
+    NotBelieved,
+    NotComparable,
+    NotTheTargets,
+    ShortWarmup,
+)
 
 
 class CostPlace(Enum):
@@ -83,4 +89,5 @@ Reason = (
     | NotComparable
     | NotBelieved
     | NotTheTargets
+    | ShortWarmup
 )

@@ -22,6 +22,8 @@ class Missing(Enum):
     """The comparison that may be the best is inconclusive."""
     LIMITS = auto()
     """Requests arrive at rates, and the experiment limits no latency."""
+    LONGER_WARMUP = auto()
+    """Blocks at a rate begin with too few warm-up requests to show that the limits are kept."""
     HIGHER_RATES = auto()
     """Variants and baseline keep the latency limits at every measured rate."""
     LOWER_RATES = auto()
@@ -40,6 +42,8 @@ class NextStep(Enum):
     """Measure more requests, or leave out the variant that is undecided."""
     SET_LIMITS = auto()
     """Say which latencies the service has to keep, or measure at a load that has a cost."""
+    WARM_UP_LONGER = auto()
+    """Measure the same rates with more warm-up requests, or lower rates."""
     MEASURE_HIGHER_RATES = auto()
     MEASURE_LOWER_RATES = auto()
     MEASURE_RATES_BETWEEN = auto()

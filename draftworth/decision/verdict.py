@@ -309,6 +309,8 @@ def _judged(
         return judge(ratio, check)
     if not limits.are_on_latencies:
         return Judgement.INCONCLUSIVE, NoCostAtRate()
+    if check.warmup:
+        return Judgement.INCONCLUSIVE, check.warmup
     if check.latency is None:
         return Judgement.WITHIN_LIMITS, KeepsLimits()
     broken = check.kept is False

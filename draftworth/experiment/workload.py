@@ -95,7 +95,7 @@ class Workload(strict_model.StrictModel):
     """limits that your service must keep; left out: only failures are limited"""
     warmup_requests: Annotated[int, Field(ge=0, le=1_000)] = 1
     """requests at the start of each block that are not measured; above concurrency 1 there are at
-    least as many as are in flight"""
+    least as many as are in flight, and at a rate at least 32"""
     parallel: bool = False
     """true: send to all variants at once, as llmperf examples do; false: one after the other"""
     seed: Annotated[int, Field(ge=INT64[0], le=INT64[-1])] = 0

@@ -73,7 +73,8 @@ class Sampling:
     `requests_per_round` at one load. Rounds continue until every class has `min_requests` at every
     load and an interval no wider than `target_interval_width` (relative to the cost ratio), or
     until the class has `max_requests` at all loads and in all repetitions together. Each block
-    begins with at least `warmup_requests` requests that are not measured.
+    begins with at least `warmup_requests` requests that are not measured; a load may need more
+    (`warmup_shares`).
     """
 
     requests_per_round: int

@@ -19,6 +19,12 @@ LoadGenerator = Literal["asyncio", "llmperf"]
 # of two cores; Ray itself needs 400 MiB. At most this many requests may be in flight, because so
 # many processes fit into half of the measuring pod's memory.
 MAX_LLMPERF_IN_FLIGHT = 32
+# At a request rate, a block begins with at least this many warm-up requests. It begins on an idle
+# server, where requests find free seats and shorter queues than on a server in life. After 1
+# warm-up request, the 95th percentile of TTFT reads at a third of the true one if half of the
+# server's seats are in use; after 32, at 0.9 and more up to 70% (docs/calibration.md, Rates). A
+# busier server needs more.
+LEAST_WARMUP_AT_A_RATE = 32
 
 
 def _length_label(input_tokens: int | None) -> str:
@@ -164,7 +170,12 @@ class PoissonLoad(Checked):
         return span_seconds
 
     def warmup_shares(self, wanted: int) -> tuple[float, ...]:
-        return (1.0,) * wanted
+        """Return, for each warm-up request of a block, the part of an output to ask for: all of it.
+
+        wanted: how many warm-up requests the workload asks for; at least `LEAST_WARMUP_AT_A_RATE`
+        are sent.
+        """
+        return (1.0,) * max(wanted, LEAST_WARMUP_AT_A_RATE)
 
     def due_seconds(self, seed: int) -> Iterator[float]:
         """Yield the arrival times in seconds of a Poisson process; equal seeds give equal times."""
@@ -176,10 +187,10 @@ class PoissonLoad(Checked):
     ) -> float:
         """Estimate the seconds of a block on a server that decodes `seats` requests at once.
 
-        The block ends when all requests, `warmup` and measured ones, have arrived and are decoded;
-        each takes `request_seconds`.
+        The block ends when all requests, warm-up and measured ones, have arrived and are decoded;
+        each takes `request_seconds`. warmup: number of warm-up requests that the workload asks for.
         """
-        sent = warmup + requests
+        sent = len(self.warmup_shares(warmup)) + requests
         arriving_seconds = sent / self.requests_per_second + request_seconds
         return max(arriving_seconds, math.ceil(sent / seats) * request_seconds)
 

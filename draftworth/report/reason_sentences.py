@@ -51,6 +51,8 @@ def words_of(reason: reasons.Reason) -> str:
             )
         case reasons.KeepsLimits():
             return "every latency limit is kept at this rate"
+        case doubts.ShortWarmup():
+            return warmup_words(reason)
         case doubts.CountsDiffer() | doubts.BeyondSpeculation():
             return _not_believed_words(reason)
         case doubts.NotTheTargets(checks=checks):
@@ -109,6 +111,15 @@ def latency_words(latency: doubts.LatencyAtLimit) -> str:
     ends = f"{low * 1e3:.1f} to {high * 1e3:.1f} ms, {limit}"
     more = "" if latency.is_kept is False else ": measure more requests"
     return f"{what} is {ends}{more}"
+
+
+def warmup_words(short: doubts.ShortWarmup) -> str:
+    """Say that a warm-up is too short to show that limits are kept, and how long it has to be."""
+    return (
+        f"blocks of {short.variant} in {short.group.label} begin on an idle server with "
+        f"{counted(short.sent, 'request')} of warm-up, and the queue at this rate takes "
+        f"{short.needed:,} or more: whether the limits are kept is open"
+    )
 
 
 def not_comparable_words(doubt: doubts.NotComparable) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from draftworth.analysis.doubts import ShortWarmup
 from draftworth.analysis.limits import RateBounds
 from draftworth.analysis.pairing import TRAFFIC_MIX
 from draftworth.analysis.rare import Extremes, unseen_of
@@ -21,7 +22,7 @@ from draftworth.report import search_sentences, words
 from draftworth.report.attention import attention_of
 from draftworth.report.break_even_sentences import break_even_sentences
 from draftworth.report.percent import changes, spoken_changes
-from draftworth.report.reason_sentences import reason_words
+from draftworth.report.reason_sentences import reason_words, warmup_words
 from draftworth.report.search_sentences import named, search_answer
 from draftworth.untrusted import one_line
 
@@ -72,6 +73,8 @@ def _no_decision(decision: Decision, comparison: Comparison) -> str:
         case Missing.LIMITS:
             load = comparison.traffic.load.label
             return f"No decision at {load}: arrivals at a rate have no cost per token."
+        case Missing.LONGER_WARMUP:
+            return "No decision: the warm-up is too short to show which rates keep the limits."
         case Missing.HIGHER_RATES:
             return "No decision: all keep the limits at every measured rate."
         case Missing.LOWER_RATES:
@@ -135,6 +138,10 @@ _STEPS = {
         "say which latencies the service has to keep (draftworth report RUN --limit "
         "ttft_p95_ms=MS), or measure at a load that is kept full (workload.concurrency)"
     ),
+    NextStep.WARM_UP_LONGER: (
+        "measure with more requests of warm-up (workload.warmup_requests) and more measured ones "
+        "beside them (workload.requests_per_round), or at lower rates"
+    ),
     NextStep.MEASURE_HIGHER_RATES: (
         "measure higher rates (workload.requests_per_second), up to one at which a server breaks "
         "the limits, or a load that is kept full (workload.concurrency)"
@@ -166,6 +173,8 @@ def missing_sentences(facts: RunFacts) -> Iterator[str]:
                 yield "a verdict"
             case Missing.LIMITS:
                 yield "a cost: arrivals at a rate have none per token, and no latency is limited"
+            case Missing.LONGER_WARMUP:
+                yield from (warmup_words(short) for short in _short_warmups(decision))
             case _:
                 yield "rates at which one side keeps the limits and the other does not"
     for more in decision.more:
@@ -456,12 +465,33 @@ def rate_sentences(facts: RunFacts) -> Iterator[str]:
     """Yield for each variant the highest measured request rate within the latency limits."""
     for bounds in facts.highest_rates:
         rate = bounds.kept.words if bounds.kept else "none of them"
-        yield f"Highest measured rate within the limits, {_side_words(bounds)}: {rate}."
+        side = _side_words(bounds)
+        yield f"Highest measured rate within the limits, {side}: {rate}{_open_words(bounds)}."
     if facts.decision.rates and facts.decision.is_widened:
         yield (
             "The best of several variants looks better than it is: each of these rates is judged "
             "with an interval for all of them."
         )
+
+
+def _open_words(bounds: RateBounds) -> str:
+    """Say at which rate only a short warm-up leaves open whether the limits are kept, after `; `.
+
+    The text is empty if there is no such rate.
+    """
+    short = bounds.warmup
+    if short is None:
+        return ""
+    return (
+        f"; open at {short.group.load.label}, which takes {short.needed:,} or more requests of "
+        f"warm-up and had {short.sent:,}"
+    )
+
+
+def _short_warmups(decision: Decision) -> Iterator[ShortWarmup]:
+    for bounds in (side for rates in decision.rates for side in (rates.baseline, rates.variant)):
+        if bounds.warmup:
+            yield bounds.warmup
 
 
 def _side_words(bounds: RateBounds) -> str:

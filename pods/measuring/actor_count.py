@@ -1,7 +1,7 @@
 """How many Ray actors a run needs, and how many one machine can have."""
 
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.records.load_shapes import MAX_LLMPERF_IN_FLIGHT
+from draftworth.records.load_shapes import MAX_LLMPERF_IN_FLIGHT, Load
 
 
 def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
@@ -13,10 +13,14 @@ def actors_needed(spec: RunSpec, ray_address: str | None) -> int:
     ray_address: the address of a Ray cluster; None: the actors are on this machine.
     """
     at_once = len(spec.endpoints) if spec.parallel else 1
-    block = spec.sampling.requests_per_round + spec.sampling.warmup_requests
-    room = block if ray_address else MAX_LLMPERF_IN_FLIGHT // at_once
-    in_flight = (load.in_flight or max(1, min(block, room)) for load in spec.loads)
-    return max(1, at_once * max(in_flight))
+
+    def in_flight(load: Load) -> int:
+        warmup = len(load.warmup_shares(spec.sampling.warmup_requests))
+        block = warmup + spec.sampling.requests_per_round
+        room = block if ray_address else MAX_LLMPERF_IN_FLIGHT // at_once
+        return load.in_flight or max(1, min(block, room))
+
+    return max(1, at_once * max(map(in_flight, spec.loads)))
 
 
 def too_many_for_one_machine(count: int) -> str:

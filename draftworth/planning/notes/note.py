@@ -5,6 +5,7 @@ from typing import Literal
 
 Code = Literal[
     "more-in-flight-than-seats",
+    "rate-takes-more-warm-up",
     "prompts-longer-than-input-tokens",
     "output-length-is-fixed",
     "outputs-are-sampled",

@@ -10,6 +10,7 @@ from draftworth.planning.resolved import ResolvedExperiment
 def workload_notes(experiment: ResolvedExperiment) -> Iterator[Note]:
     """Yield the notes on an experiment's workload."""
     yield from _more_in_flight_than_seats(experiment)
+    yield from _rate_takes_more_warm_up(experiment)
     yield from _prompts_longer_than_input_tokens(experiment)
     yield from _output_length_is_fixed(experiment)
     yield from _outputs_are_sampled(experiment)
@@ -25,6 +26,20 @@ def _more_in_flight_than_seats(experiment: ResolvedExperiment) -> Iterator[Note]
             "more-in-flight-than-seats",
             f"{in_flight} requests in flight are more than serving.max_num_seqs {seats}: "
             "requests queue in the server and TTFT includes that time",
+        )
+
+
+def _rate_takes_more_warm_up(experiment: ResolvedExperiment) -> Iterator[Note]:
+    work = experiment.spec.workload
+    rates = [load for load in experiment.loads if load.arrivals_per_second is not None]
+    sent = max((len(load.warmup_shares(work.warmup_requests)) for load in rates), default=0)
+    if sent > work.warmup_requests:
+        yield Note(
+            "rate-takes-more-warm-up",
+            f"at a rate each block begins with {sent} requests of warm-up, not with "
+            f"workload.warmup_requests {work.warmup_requests}: it begins on an idle server, where "
+            f"TTFT is too short at first; beside {work.requests_per_round} measured requests that "
+            "is most of a block, so more workload.requests_per_round take less time in all",
         )
 
 

@@ -138,12 +138,14 @@ def test_a_limit_on_unmeasured_figures_is_open() -> None:
 def test_the_highest_rate_is_below_the_first_failing() -> None:
     """Rates above the lowest one that breaks the limits are ignored, even if they keep them."""
 
-    def at(rate: float, add_s: float) -> list[BlockResult]:
+    def at(rate: float, add_s: float, warmup: int = 32) -> list[BlockResult]:
         load = PoissonLoad(requests_per_second=rate)
         blocks = [spaced("k7", number) for number in range(1, 5)]
         return [
             replace(
-                each_request(block, lambda r: replace(r, ttft_s=(r.ttft_s or 0) + add_s)), load=load
+                each_request(block, lambda r: replace(r, ttft_s=(r.ttft_s or 0) + add_s)),
+                load=load,
+                warmup_requests=warmup,
             )
             for block in blocks
         ]
@@ -157,6 +159,10 @@ def test_the_highest_rate_is_below_the_first_failing() -> None:
     assert (slow.kept, slow.broken) == (None, PoissonLoad(requests_per_second=1.0))
     longer = rate_bounds(blocks, weights, limits, variant="k7", input_tokens=8000)
     assert (longer.kept, longer.broken) == (None, None)
+    blocks = [*at(1.0, 0.0), *at(2.0, 0.0, warmup=31), *at(4.0, 1.0, warmup=31)]
+    short = rate_bounds(blocks, weights, limits, variant="k7", input_tokens=None)
+    one = PoissonLoad(requests_per_second=1.0)
+    assert (short.kept, short.broken, present(short.warmup).sent) == (one, four, 31)
 
 
 LIMITS = Limits(e2e_p95_s=2.0)

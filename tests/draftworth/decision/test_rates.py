@@ -105,7 +105,7 @@ def with_slow_requests(count: int, *variants: str) -> Run:
             replace(r, ttft_s=(0.6 if place < slow else 0.2) + place / 1000)
             for place, r in enumerate(first.requests)
         )
-        block = replace(first, variant=name, load=load, requests=requests)
+        block = replace(first, variant=name, load=load, requests=requests, warmup_requests=32)
         blocks.append(replace(block, round=number + 1, block=number + 1))
     return runs.make_run(
         blocks=tuple(blocks),

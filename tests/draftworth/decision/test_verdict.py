@@ -212,7 +212,9 @@ def test_a_node_share_of_zero_changes_nothing() -> None:
 
 def test_arrivals_at_rates_are_judged_by_limits() -> None:
     load = PoissonLoad(requests_per_second=2.0)
-    blocks = [replace(b, load=load) for b in paired_blocks(factor=2.0, prompts=60)]
+    blocks = [
+        replace(b, load=load, warmup_requests=32) for b in paired_blocks(factor=2.0, prompts=60)
+    ]
     traffic = Traffic(weights={"structured": 1.0}, load=load)
     without = compared(blocks, traffic=traffic)
     assert without.cost_ratio is None
@@ -222,6 +224,21 @@ def test_arrivals_at_rates_are_judged_by_limits() -> None:
         compared(blocks, traffic=traffic, limits=Limits(ttft_p95_s=s)) for s in (0.5, 0.1)
     )
     assert (wide.judgement, tight.judgement) == ("within the limits", "outside the limits")
+
+
+def test_a_short_warm_up_shows_no_kept_limit() -> None:
+    """Latencies read too low after it, so a limit that is broken all the same is broken."""
+    load = PoissonLoad(requests_per_second=2.0)
+    blocks = [
+        replace(b, load=load, warmup_requests=31) for b in paired_blocks(factor=2.0, prompts=60)
+    ]
+    traffic = Traffic(weights={"structured": 1.0}, load=load)
+    wide, tight = (
+        compared(blocks, traffic=traffic, limits=Limits(ttft_p95_s=s)) for s in (0.5, 0.1)
+    )
+    assert (wide.judgement, tight.judgement) == ("inconclusive", "outside the limits")
+    assert "31 requests of warm-up" in reason_words(wide)
+    assert "takes 32 or more" in reason_words(wide)
 
 
 def test_failed_and_excluded_requests_leave_their_pair() -> None:

@@ -26,8 +26,9 @@ def durations(assumed: Assumptions, of: ResolvedNeuron = QWEN, case: Case = "bes
         # A request takes 2 s + 600 x 5 ms = 5 s. Each of the four streams sends 1 warm-up request
         # and 2 measured ones, so 15 s.
         (ConcurrencyLoad(concurrency=4), 15),
-        # The 12 requests arrive within 6 s, but only 4 run at once: three waves of 5 s.
-        (PoissonLoad(requests_per_second=2), 15),
+        # The 32 warm-up requests and 8 measured ones arrive in 20 s, but only 4 run at once: ten
+        # waves of 5 s.
+        (PoissonLoad(requests_per_second=2), 50),
     ],
 )
 def test_a_block_is_warm_up_requests_and_overhead(load: Load, expected: float) -> None:

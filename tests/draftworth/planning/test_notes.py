@@ -59,6 +59,11 @@ def stop_after(hours: float) -> Edit:
     return edit
 
 
+def warmup_requests(count: int) -> Edit:
+    return put("workload", "warmup_requests", value=count)
+
+
+RATE = both(drop("workload", "concurrency"), put("workload", "requests_per_second", value=2))
 AS_SHIPPED = put("baseline_as_shipped", value=True)
 UNKNOWN_DFLASH = both(
     DFLASH,
@@ -79,6 +84,7 @@ CASES: dict[Code, tuple[str, Edit, Edit]] = {
         *(PAIR, put("workload", "concurrency", value=5)),
         put("workload", "concurrency", value=4),
     ),
+    "rate-takes-more-warm-up": (LOCAL, RATE, both(RATE, warmup_requests(32))),
     "prompts-longer-than-input-tokens": (
         *(PAIR, put("workload", "input_tokens", value=9)),
         put("workload", "input_tokens", value=256),

@@ -48,7 +48,9 @@ def test_arrivals_are_random_and_reproducible() -> None:
         (concurrency(1), 2, (1.0, 1.0)),
         (concurrency(4), 0, (0.25, 0.5, 0.75, 1.0)),
         (concurrency(2), 4, (0.5, 1.0, 1.0, 1.0)),
-        (poisson(2.5), 2, (1.0, 1.0)),
+        (poisson(2.5), 0, (1.0,) * 32),
+        (poisson(2.5), 31, (1.0,) * 32),
+        (poisson(2.5), 40, (1.0,) * 40),
     ],
 )
 def test_a_warm_up_fills_the_load_in_steps(
@@ -81,8 +83,9 @@ def test_a_block_lasts_as_long_as_each_stream(
 @pytest.mark.parametrize(
     ("warmup", "requests", "rate", "expected"),
     [
-        (1, 7, 0.5, 8 / 0.5 + 5),  # they arrive in 16 s, and the last one takes 5
-        (1, 7, 100.0, 2 * 5),  # at once: two waves of four
+        (33, 7, 0.5, 40 / 0.5 + 5),  # they arrive in 80 s, and the last one takes 5
+        (33, 7, 100.0, 10 * 5),  # at once: ten waves of four
+        (1, 7, 0.5, 39 / 0.5 + 5),  # the least warm-up at a rate is 32 requests
     ],
 )
 def test_random_requests_take_their_arrival_or_decoding(

@@ -58,6 +58,7 @@ def _at_rate(block: BlockResult, rate: float, ttft_s: float, slower: float) -> B
     at = replace(
         block,
         load=PoissonLoad(requests_per_second=rate),
+        warmup_requests=64,
         block=block.block + round(1000 * rate),
     )
     return each_request(
@@ -104,6 +105,11 @@ def _failing(block: BlockResult) -> tuple[RequestRecord, ...]:
         else r
         for number, r in enumerate(block.requests)
     )
+
+
+def with_warmup(run: Run, requests: int) -> Run:
+    """Return a run in which each block began with so many requests of warm-up."""
+    return replace(run, blocks=tuple(replace(b, warmup_requests=requests) for b in run.blocks))
 
 
 def with_foreign_outputs(run: Run) -> Run:
@@ -322,6 +328,11 @@ TABLE = {
         run=lambda: at_rates({BASELINE: {2.0: FAST, 4.0: SLOW}, VARIANT: {2.0: FAST, 4.0: SLOW}}),
         first_line="No decision: the highest rates within the limits are not shown to differ.",
         missing=(Missing.OTHER_RATES,),
+    ),
+    "rate: the variant takes more, after a short warm-up": Row(
+        run=lambda: with_warmup(higher_rate(), 31),
+        first_line="No decision: the warm-up is too short to show which rates keep the limits.",
+        missing=(Missing.LONGER_WARMUP,),
     ),
     "rate: none keeps the limits": Row(
         run=lambda: at_rates({BASELINE: {2.0: SLOW}, VARIANT: {2.0: SLOW}}),

@@ -55,7 +55,8 @@ def many_prompts(**overrides: object) -> Run:
 def at_a_rate(**overrides: object) -> Run:
     """Return a run of many prompts whose requests arrive at random times, 2 per second."""
     blocks = tuple(
-        replace(block, load=PoissonLoad(requests_per_second=2.0)) for block in many_prompts().blocks
+        replace(block, load=PoissonLoad(requests_per_second=2.0), warmup_requests=32)
+        for block in many_prompts().blocks
     )
     return runs.make_run(blocks=blocks, **overrides)
 

@@ -6,7 +6,7 @@ import pytest
 
 from draftworth.decision.winner import NoWinnerError
 from draftworth.records.judgement import Judgement
-from draftworth.records.load_shapes import PoissonLoad
+from draftworth.records.load_shapes import LEAST_WARMUP_AT_A_RATE, PoissonLoad
 from draftworth.records.results import BlockResult, Limits
 from draftworth.report.brief import answer_of
 from draftworth.report.contents import document_of
@@ -20,6 +20,7 @@ def at_rate(blocks: tuple[BlockResult, ...], rate: float, ttft_s: float) -> list
         replace(
             block,
             load=PoissonLoad(requests_per_second=rate),
+            warmup_requests=LEAST_WARMUP_AT_A_RATE,
             round=block.round + 2 * again,
             block=block.block + 100 * again + round(rate * 10_000),
             requests=tuple(replace(r, ttft_s=ttft_s) for r in block.requests),
@@ -100,3 +101,13 @@ def test_a_winner_by_rates_has_its_highest_rate() -> None:
     winner = winner_to_export(make_facts(run))
     assert (winner.variant, winner.cheaper_at) == ("k7", ())
     assert winner.takes_up_to == (PoissonLoad(requests_per_second=2.0),)
+
+
+def test_a_short_warm_up_leaves_rates_open() -> None:
+    short = tuple(replace(block, warmup_requests=31) for block in rates_that_differ())
+    facts = make_facts(make_run(blocks=short, limits=Limits(ttft_p95_s=0.5)))
+    answer = answer_of(facts)
+    assert answer.serve is None
+    assert "k7: none of them; open at p1, which takes 32 or more" in answer.headline
+    assert "workload.warmup_requests" in answer.next_step
+    assert any("baseline in structured at p1" in missing for missing in answer.missing)

@@ -4,6 +4,7 @@ import pytest
 
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.load_shapes import (
+    LEAST_WARMUP_AT_A_RATE,
     MAX_LLMPERF_IN_FLIGHT,
     ConcurrencyLoad,
     Load,
@@ -20,7 +21,7 @@ def concurrency(count: int) -> Load:
 
 
 def spec(*loads: Load, requests: int = 8, parallel: bool = False) -> RunSpec:
-    """Return a run of two servers, each of which gets one warm-up request per block."""
+    """Return a run of two servers that asks for one warm-up request per block."""
     return specification(
         (endpoint("baseline", 0), endpoint("k7", 1)),
         loads=loads,
@@ -40,10 +41,11 @@ def spec(*loads: Load, requests: int = 8, parallel: bool = False) -> RunSpec:
         (spec(concurrency(1), concurrency(4)), None, 4),
         (spec(concurrency(16), requests=8), None, 16),
         (spec(concurrency(4), parallel=True), None, 8),
-        (spec(POISSON, requests=8), None, 9),
+        (spec(POISSON, requests=8), None, MAX_LLMPERF_IN_FLIGHT),
+        (spec(POISSON, requests=8), "ray://head:10001", LEAST_WARMUP_AT_A_RATE + 8),
         (spec(POISSON, requests=500), None, MAX_LLMPERF_IN_FLIGHT),
         (spec(POISSON, requests=500, parallel=True), None, MAX_LLMPERF_IN_FLIGHT),
-        (spec(POISSON, requests=500), "ray://head:10001", 501),
+        (spec(POISSON, requests=500), "ray://head:10001", LEAST_WARMUP_AT_A_RATE + 500),
     ],
 )
 def test_there_is_an_actor_per_request_in_flight(
