@@ -32,7 +32,7 @@ NORMAL_95 = 1.96
 _TOKENS_OF_FIRST = 8
 # A search goes on while the probability is higher that any candidate which is not measured is
 # cheaper than the best so far by more than `Search.within`.
-REMAINING_DOUBT = 0.07
+REMAINING_DOUBT = 0.08
 
 
 def first_candidate(candidates: Sequence[Candidate]) -> Candidate:

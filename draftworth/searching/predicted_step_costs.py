@@ -24,7 +24,7 @@ from draftworth.speculation import step_cost
 # A step's cost may jump above each of these numbers of tokens, the checked ones and one more.
 TOKENS_BEFORE_JUMPS = range(2, 17)
 # The probabilities that there is no jump, one jump, or a small one above every number.
-_NO_JUMP, _ONE_JUMP, _MANY_JUMPS = 0.25, 0.55, 0.2
+_NO_JUMP, _ONE_JUMP, _MANY_JUMPS = 0.25, 0.6, 0.15
 
 # Standard deviations of the uncertain parts of a candidate's step cost, whose unit is the time of a
 # baseline step.
