@@ -158,10 +158,10 @@ class Scenario:
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        # If the step cost jumps at two tokens, all steps are more expensive but those with one
-        # checked token. A search can see this jump only if a window with one checked token is a
-        # candidate.
-        first = 1 + self.unchecked if 2 in self.device.jump_at else FIRST_WINDOW
+        # A search can see a jump at few tokens only if a candidate's steps have no more tokens than
+        # that: the windows begin there.
+        below_jump = min(self.device.jump_at, default=math.inf) - 1 + self.unchecked
+        first = int(min(FIRST_WINDOW, below_jump))
         return tuple(
             Candidate(
                 variant=f"draft{draft}-k{window}",

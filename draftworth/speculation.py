@@ -20,11 +20,6 @@ The cost of a step is given in baseline steps, each of which yields one token. S
 
 from collections.abc import Iterator, Sequence
 
-# Matrix products are computed in tiles, so a step of 5 positions may cost much more than one of 4:
-# the cost may jump above each of these numbers of positions. A step that checks n drafted tokens
-# computes n + 1 positions, one more for the token that follows them.
-TOKENS_BEFORE_JUMPS = 2, 4, 8, 16
-
 
 def most_tokens_per_step(window: int, *, checks_all: bool) -> int:
     """Return how many tokens a step yields if every drafted token that it checks is accepted.

@@ -14,9 +14,9 @@ STUDY = "docs/search.md"
 # windows per draft (benchmarks/search.py; a test compares the numbers). Simulated were one and two
 # draft models, with and without predicted tokens per step, and one head. A further head is assumed
 # to need as many candidates as a further draft model without predictions.
-_PREDICTED = 3.4, 1.8
-_NOT_PREDICTED = 3.6, 2.4
-_HEADS = 3.7, 2.4
+_PREDICTED = 3.2, 1.7
+_NOT_PREDICTED = 3.5, 2.2
+_HEADS = 3.6, 2.2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,12 +28,37 @@ class Gaussian:
         total = column[index] + variance
         if total <= 0:
             return self
-        surprise = (value - self.means[index]) / total
+        surprise = value - self.means[index]
+        gains = [c / total for c in column]
         return Gaussian(
-            means=[mean + c * surprise for mean, c in zip(self.means, column, strict=True)],
+            means=[mean + gain * surprise for mean, gain in zip(self.means, gains, strict=True)],
             covariance=[
-                [cell - c * other / total for cell, other in zip(row, column, strict=True)]
+                [cell - c * gain for cell, gain in zip(row, gains, strict=True)]
                 for row, c in zip(self.covariance, column, strict=True)
+            ],
+        )
+
+    def log_density(self, index: int, value: float, *, variance: float) -> float:
+        """Return the log of the probability density at which number `index` is measured as `value`.
+
+        A measurement without any doubt, before or in it, says nothing: 0 is returned.
+        """
+        total = self.covariance[index][index] + variance
+        if total <= 0:
+            return 0.0
+        return -(math.log(2 * math.pi * total) + (value - self.means[index]) ** 2 / total) / 2
+
+    def plus(self, shares: Sequence[float], *, mean: float, deviation: float) -> Gaussian:
+        """Return estimates of the numbers plus their shares of an amount that nobody knows.
+
+        shares[i]: what is added to number i / the amount. mean, deviation: those of the amount.
+        """
+        variance = deviation**2
+        return Gaussian(
+            means=[number + mean * share for number, share in zip(self.means, shares, strict=True)],
+            covariance=[
+                [cell + variance * share * s for cell, s in zip(row, shares, strict=True)]
+                for row, share in zip(self.covariance, shares, strict=True)
             ],
         )
 

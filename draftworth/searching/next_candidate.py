@@ -6,22 +6,23 @@ decoding, which in each class is proportional to step cost / tokens per step. To
 from `predicted_tokens_per_step`. Step costs are fitted to all measured candidates, with correlated
 errors (`predicted_step_costs`).
 
-Variants that the experiment lists by hand are measured first. After them, a candidate is measured
-only if it may be cheaper than the best so far by more than the share `Search.within`; of several,
-the one with the lowest expected cost is next. If there is none, a candidate whose tokens per step
-cannot be predicted is next. If there is no such candidate either, the search ends. Until a
-candidate costs less, the best cost is 1: that of no draft. (`benchmarks/search.py` shows how well
-this works.)
+Variants that the experiment lists by hand are measured first. After them, the search goes on while
+any other candidate may be cheaper than the best so far by more than the share `Search.within`; the
+one that most probably is, is next. If that is improbable of all of them together, a candidate whose
+tokens per step cannot be predicted is next. If there is no such candidate either, the search ends.
+Until a candidate costs less, the best cost is 1: that of no draft. (`benchmarks/search.py` shows
+how well this works.)
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
 
 from draftworth.records.search_result import Candidate, CandidateResult, CostInterval, Search
 from draftworth.searching.gaussian import Gaussian, chance_above_zero, mean_above_zero
+from draftworth.searching.mixture import Mixture
 from draftworth.searching.predicted_step_costs import step_costs_before
 from draftworth.searching.predicted_tokens_per_step import Yield
 
@@ -29,6 +30,9 @@ from draftworth.searching.predicted_tokens_per_step import Yield
 NORMAL_95 = 1.96
 # The window that is measured first yields at most this many tokens per step.
 _TOKENS_OF_FIRST = 8
+# A search goes on while the probability is higher that any candidate which is not measured is
+# cheaper than the best so far by more than `Search.within`.
+REMAINING_DOUBT = 0.08
 
 
 def first_candidate(candidates: Sequence[Candidate]) -> Candidate:
@@ -44,16 +48,6 @@ def first_candidate(candidates: Sequence[Candidate]) -> Candidate:
     if by_hand:
         return by_hand[0]
     return max(below, key=lambda c: c.window) if below else min(windows, key=lambda c: c.window)
-
-
-def least_chance(candidates: int) -> float:
-    """Return the probability above which a candidate is measured, by the number of candidates.
-
-    It is compared with the probability that the candidate is cheaper than the best so far by more
-    than `Search.within`. The more candidates there are, the lower it is, because each candidate
-    that is left out could be left out wrongly.
-    """
-    return min(0.08, 1 / candidates)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,11 +102,11 @@ class SearchState:
     measured: Mapping[Candidate, MeasuredCandidate]
     yields: Mapping[Candidate, Yield]
 
-    @property
+    @cached_property
     def best(self) -> Candidate:
         return min(self.measured, key=lambda c: self._costs.means[self._index[c]])
 
-    @property
+    @cached_property
     def pays(self) -> bool:
         return self._costs.means[self._index[self.best]] < 1
 
@@ -124,9 +118,9 @@ class SearchState:
             return first_candidate(open_ones) if open_ones else None
         if by_hand := [c for c in open_ones if c.is_asked_for]:
             return by_hand[0]
-        least = least_chance(len(self.search.candidates))
-        if likely := [c for c, f in self.forecasts.items() if f.chance > least]:
-            return min(likely, key=lambda c: self.forecasts[c].cost.value)
+        predictable = [c for c in open_ones if c in self.yields]
+        if self._chance_of_any(predictable) > REMAINING_DOUBT:
+            return max(predictable, key=self._chance)
         # Drafts whose tokens per step cannot be predicted are last, because their cost is unknown.
         unknown = [c for c in open_ones if c not in self.yields]
         windows = [c for c in unknown if c.draft == unknown[0].draft]
@@ -140,7 +134,7 @@ class SearchState:
         other measured candidates could be cheaper too, because their costs have an error.
         """
         rivals = [c for c in self._predictable if not self.pays or c != self.best]
-        return max(0.0, 1 - math.fsum(map(self._chance, rivals)))
+        return 1 - self._chance_of_any(rivals)
 
     @cached_property
     def forecasts(self) -> Mapping[Candidate, CandidateResult]:
@@ -151,9 +145,9 @@ class SearchState:
 
         A saving of 1 is what a token of the whole traffic costs with the baseline.
         """
-        return mean_above_zero(self._lead(self._index[candidate]))
+        return self._costs.expected(lambda costs: mean_above_zero(self._lead(costs, candidate)))
 
-    @property
+    @cached_property
     def _predictable(self) -> list[Candidate]:
         return [c for c in self.candidates if c in self.yields]
 
@@ -179,17 +173,32 @@ class SearchState:
         )
 
     def _chance(self, candidate: Candidate) -> float:
-        factor = 1 - self.search.within
-        return chance_above_zero(self._lead(self._index[candidate], factor=factor))
+        return self._chance_of_any([candidate])
 
-    def _lead(self, index: int, *, factor: float = 1.0) -> NormalDist:
-        """Return the distribution of factor x (best cost so far) - (cost of candidate `index`).
+    def _chance_of_any(self, candidates: Sequence[Candidate]) -> float:
+        """Return an upper bound of P(one of these is cheaper than the best by more than `within`).
+
+        With a single candidate, it is that probability. Those of several are added under each
+        assumption about the step costs: where a jump would make one of them cheaper, it makes its
+        neighbours cheaper too, and an assumption does not count for more than it is probable.
+        """
+        factor = 1 - self.search.within
+
+        def of_any(costs: Gaussian) -> float:
+            leads = (self._lead(costs, c, factor=factor) for c in candidates)
+            return min(1.0, math.fsum(map(chance_above_zero, leads)))
+
+        return self._costs.expected(of_any)
+
+    def _lead(self, costs: Gaussian, candidate: Candidate, *, factor: float = 1.0) -> NormalDist:
+        """Return the distribution of factor x (best cost so far) - (cost of `candidate`).
 
         The best cost is 1, that of the baseline, if no measured candidate costs less.
+        costs: the costs of all candidates, under one assumption about the step costs.
         """
+        index = self._index[candidate]
         if self.pays:
-            return self._costs.difference(self._index[self.best], index, factor=factor)
-        costs = self._costs
+            return costs.difference(self._index[self.best], index, factor=factor)
         return NormalDist(factor - costs.means[index], costs.deviation(index))
 
     @cached_property
@@ -237,7 +246,7 @@ class SearchState:
         return math.fsum(costs) / len(costs)
 
     @cached_property
-    def _costs(self) -> Gaussian:
+    def _costs(self) -> Mixture:
         costs = self._costs_before
         # All candidates get the mean of their variances, because the few blocks of one candidate
         # do not show its own variance well.
@@ -250,25 +259,46 @@ class SearchState:
         return costs
 
     @property
-    def _costs_before(self) -> Gaussian:
-        prior = step_costs_before(self.search)
-        places = [self.search.candidates.index(c) for c in self._predictable]
-        steps = [prior.means[n] for n in places]
-        predictable, x = self._predictable, self._decoding
+    def _costs_before(self) -> Mixture:
+        return Mixture(
+            assumptions=[
+                replace(a, numbers=self._from_step_costs(a.numbers))
+                for a in step_costs_before(self.search).assumptions
+            ]
+        )
+
+    def _from_step_costs(self, step_costs: Gaussian) -> Gaussian:
+        """Return the costs of the candidates whose tokens per step can be predicted.
+
+        step_costs: those of all candidates of the search.
+        """
+        places, x = self._places, self._decoding
+        decoding = [each * step_costs.means[n] for each, n in zip(x, places, strict=True)]
+        firsts = map(self._first, self._predictable)
         return Gaussian(
-            means=[self._first(c) + x[i] * steps[i] for i, c in enumerate(predictable)],
+            means=[first + each for first, each in zip(firsts, decoding, strict=True)],
             covariance=[
                 [
-                    x[i]
-                    * x[j]
-                    * (
-                        prior.covariance[places[i]][places[j]]
-                        + steps[i]
-                        * steps[j]
-                        * self.yields[a].together(self.yields[b], same_draft=a.draft == b.draft)
-                    )
-                    for j, b in enumerate(predictable)
+                    x[i] * x[j] * step_costs.covariance[here][there]
+                    + decoding[i] * decoding[j] * self._yields_together[i][j]
+                    for j, there in enumerate(places)
                 ]
-                for i, a in enumerate(predictable)
+                for i, here in enumerate(places)
             ],
         )
+
+    @cached_property
+    def _places(self) -> list[int]:
+        """Return where `_predictable` are among the search's candidates."""
+        return [self.search.candidates.index(c) for c in self._predictable]
+
+    @cached_property
+    def _yields_together(self) -> list[list[float]]:
+        """Return the covariances of the errors of log(tokens per step)."""
+        return [
+            [
+                self.yields[a].together(self.yields[b], same_draft=a.draft == b.draft)
+                for b in self._predictable
+            ]
+            for a in self._predictable
+        ]

@@ -1,6 +1,7 @@
 """A part of the simulated study, small enough for every day; docs/search.md has all of it."""
 
 import math
+from dataclasses import replace
 from statistics import fmean, stdev
 
 import pytest
@@ -10,15 +11,27 @@ from benchmarks.search import KINDS, SCENARIOS, WITHIN, SearchOutcome, planted_s
 from draftworth.records.search_result import Candidate, Search
 from draftworth.searching import next_candidate
 from draftworth.searching.candidate_count import extent
+from draftworth.searching.mixture import Mixture
+from draftworth.searching.predicted_step_costs import step_costs_before
 from draftworth.searching.predicted_tokens_per_step import Yield
 
 # Every so many, so that texts, devices and ways to count are all among them.
-EVERY = 13
+EVERY = 19
 
 
 def part(kind: str) -> list[SearchOutcome]:
     numbers = [n for n, scenario in enumerate(SCENARIOS) if scenario.kind.name == kind]
     return [planted_search(SCENARIOS[n], n) for n in numbers[::EVERY]]
+
+
+def with_jump(*tokens: int) -> list[SearchOutcome]:
+    """Return searches with a forecast on devices with a single jump, above each of `tokens`."""
+    return [
+        planted_search(scenario, n)
+        for n, scenario in enumerate(SCENARIOS)
+        if scenario.kind.name == "one draft model, with a forecast"
+        and tuple(scenario.device.jump_at) in [(each,) for each in tokens]
+    ]
 
 
 def search_of(kind: study.Kind) -> Search:
@@ -56,11 +69,26 @@ def test_it_finds_the_best_within_the_planned_measurements(kind: study.Kind) -> 
     assert min(counts) >= len(planned.certain)
 
 
+def test_a_jump_at_any_number_is_found() -> None:
+    searches = with_jump(3, 6)
+    assert len(searches) >= 30
+    assert right(searches) >= 0.9
+
+
+def test_no_jump_is_found_that_nobody_assumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_jumps(of_search: Search) -> Mixture:
+        no_jump, *_ = step_costs_before(of_search).assumptions
+        return Mixture(assumptions=[replace(no_jump, probability=1.0)])
+
+    monkeypatch.setattr(next_candidate, "step_costs_before", without_jumps)
+    assert right(with_jump(3, 6)) < 0.8
+
+
 def test_published_step_costs_alone_often_mislead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The tests above can fail: here a search ends with the first that it measured."""
-    monkeypatch.setattr(next_candidate, "least_chance", lambda _: 1.0)
+    monkeypatch.setattr(next_candidate, "REMAINING_DOUBT", 1.0)
     searches = part("one draft model, with a forecast")
     assert {outcome.measured for outcome in searches} == {1}
     assert right(searches) < 0.5

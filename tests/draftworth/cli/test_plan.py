@@ -398,5 +398,5 @@ def test_what_is_all_certain_may_not_be_more(planned: Planned) -> None:
 def test_a_local_search_has_candidates_without_time_line(planned: Planned) -> None:
     text = planned(path=EXPERIMENTS / "rehearsal-search.yaml")
     assert line(text, "certainly measured: ").endswith(": draft-k7")
-    assert "10 more; simulated searches of the kind took 3.4 in all" in text
+    assert "10 more; simulated searches of the kind took 3.2 in all" in text
     assert "time line" not in text

@@ -31,6 +31,25 @@ def test_measurements_in_either_order_say_the_same() -> None:
     assert one.covariance[0] == pytest.approx(other.covariance[0])
 
 
+def test_the_density_is_that_of_what_is_measured() -> None:
+    """The doubt of a measurement is that of the number and that of measuring it."""
+    density = math.exp(TWO.log_density(0, 6.0, variance=5.0))
+    assert density == pytest.approx(NormalDist(1.0, 3.0).pdf(6.0))
+    exact = TWO.measured(0, 6.0, variance=0.0)
+    assert exact.log_density(0, 7.0, variance=0.0) == 0.0
+
+
+def test_an_amount_is_added_by_shares() -> None:
+    added = TWO.plus([0.0, 2.0], mean=0.5, deviation=3.0)
+    assert added.means == [1.0, 3.0]
+    assert added.covariance == [[4.0, 3.0], [3.0, 9.0 + (2 * 3.0) ** 2]]
+
+
+def test_an_amount_in_both_joins_them() -> None:
+    added = TWO.plus([1.0, 1.0], mean=0.0, deviation=3.0)
+    assert added.difference(0, 1) == TWO.difference(0, 1)
+
+
 def test_a_difference_knows_what_both_share() -> None:
     difference = TWO.difference(1, 0)
     assert [difference.mean, difference.stdev] == pytest.approx([1.0, math.sqrt(4 + 9 - 6)])

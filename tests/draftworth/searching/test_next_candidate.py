@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from draftworth.searching.next_candidate import SearchState, first_candidate, least_chance
+from draftworth.searching.next_candidate import REMAINING_DOUBT, SearchState, first_candidate
 from tests.draftworth.searching.candidates import candidate, cost, search, seen, state, tokens
 from tests.support.present import present
 
@@ -56,7 +56,25 @@ def test_predictions_come_near_what_would_have_been_measured() -> None:
 def test_one_measured_window_leaves_others_possible() -> None:
     after = state(12)
     assert present(after.next).window < 12
-    assert max(f.chance for f in after.forecasts.values()) > least_chance(11)
+    chances = {c: f.chance for c, f in after.forecasts.items()}
+    assert after.next == max(chances, key=lambda c: chances[c])
+    assert sum(chances.values()) > REMAINING_DOUBT
+
+
+def test_small_chances_of_many_are_measured() -> None:
+    """A search goes on while no candidate alone, but all together may well be cheaper."""
+    after = state(7, 3)
+    chances = [f.chance for f in after.forecasts.values()]
+    assert max(chances) < REMAINING_DOUBT < 1 - after.sureness
+    assert after.next
+
+
+def test_at_its_end_little_doubt_remains() -> None:
+    ended = searched(state())
+    assert ended.next is None
+    open_ones = [f.chance for c, f in ended.forecasts.items() if c not in ended.measured]
+    assert max(open_ones) <= REMAINING_DOUBT
+    assert 1 - sum(open_ones) <= ended.sureness + REMAINING_DOUBT <= 1 + REMAINING_DOUBT
 
 
 def test_a_requested_candidate_is_measured_in_any_case() -> None:
