@@ -16,8 +16,9 @@ from itertools import count, islice
 from benchmarks.shared_server import served
 from draftworth.analysis.summary import Group
 from draftworth.decision.verdict import INDIFFERENCE, TTFT_MARGIN
+from draftworth.measuring.round_counts import RoundCounts
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec, Sampling
-from draftworth.measuring.schedule import Round, RoundCounts, Rounds, stages
+from draftworth.measuring.schedule import Round, Rounds, stages
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.prompt_files import Case, Prompt
 from draftworth.records.results import CONTROL, BlockResult, RequestRecord

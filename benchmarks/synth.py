@@ -6,8 +6,8 @@ The empty cluster (the floor) is an app with only an `aws_eks_v2.Cluster` and th
 Both apps find the bytecode that a first run has written, and both have one V8 helper thread, so
 that Node.js compiles as much in each run.
 
-This project's app runs without Python's garbage collection. With the option
-`--garbage-collection`, it runs with garbage collection.
+This project's app runs as cdk.json starts it, with `-O`, and without Python's garbage collection.
+With the option `--garbage-collection`, it runs with garbage collection.
 """
 
 import argparse
@@ -78,9 +78,9 @@ def main() -> int:
     parser.add_argument("--garbage-collection", action="store_true", help="the app collects it")
     options = parser.parse_args()
     app = str(ROOT / "app.py")
-    empty, full = [sys.executable, "-c", EMPTY_CLUSTER], [sys.executable, app]
+    empty, full = [sys.executable, "-c", EMPTY_CLUSTER], [sys.executable, "-O", app]
     if options.garbage_collection:
-        full = [sys.executable, "-c", COLLECTING, app]
+        full = [sys.executable, "-O", "-c", COLLECTING, app]
     for command in (empty, full):  # the first runs fill the caches of Python and jsii
         synthesis_cpu_seconds(command)
     ratios = []

@@ -14,8 +14,8 @@ from typing import Any
 
 from draftworth.errors import DraftworthError
 from draftworth.measuring.http_client import HttpError, ask, refusal
+from draftworth.measuring.round_counts import RoundCounts
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
-from draftworth.measuring.schedule import RoundCounts
 from draftworth.measuring.server_lifecycle import Environment
 from draftworth.measuring.streamed_request import prompt_fields
 from draftworth.records.chat import texts_of

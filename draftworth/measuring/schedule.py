@@ -15,7 +15,6 @@ interval, until all intervals are narrow enough (`precision`) or the repetition'
 
 from __future__ import annotations
 
-import math
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -24,7 +23,8 @@ from dataclasses import dataclass, field, replace
 
 from draftworth.analysis.summary import Group
 from draftworth.measuring.precision import Precision
-from draftworth.measuring.run_specification import Endpoint, RunSpec, Sampling
+from draftworth.measuring.round_counts import RoundCounts
+from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import CONTROL, BlockResult
 from draftworth.records.search_result import SearchResult
@@ -89,66 +89,6 @@ def _control(spec: RunSpec, repetition: int, running: tuple[Endpoint, ...]) -> S
         measured=(baseline, control),
         is_control=True,
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class RoundCounts:
-    """How many rounds a run has at least and at most, from its sampling, repetitions and loads.
-
-    A run ends after the least number of rounds if its confidence intervals are narrow enough then.
-    If the intervals stay wide, the run ends after `max_requests` requests of each case and variant.
-    repetitions, loads: how many repetitions and how many loads the run has.
-    """
-
-    sampling: Sampling
-    repetitions: int
-    loads: int
-
-    @classmethod
-    def of(cls, spec: RunSpec) -> RoundCounts:
-        return cls(sampling=spec.sampling, repetitions=spec.repetitions, loads=len(spec.loads))
-
-    @property
-    def least(self) -> int:
-        """The number of rounds that each load always gets in each repetition; at least one."""
-        needed = math.ceil(self.sampling.min_requests / self.sampling.requests_per_round)
-        room = self._room // (self.repetitions * self.loads)
-        return max(1, min(math.ceil(needed / self.repetitions), room))
-
-    @property
-    def most(self) -> int:
-        """The most rounds that a prompt class can get, at all loads and repetitions together."""
-        return max(self._room, self.all_least)
-
-    def until(self, repetition: int) -> int:
-        """Return the most rounds that a prompt class can get in repetitions 1 to `repetition`."""
-        return self.most * repetition // self.repetitions
-
-    def further(self, repetition: int) -> int:
-        """Return how many rounds a repetition may have in addition to `least` at each load."""
-        rounds = self.until(repetition) - self.until(repetition - 1)
-        return rounds - self.least * self.loads
-
-    def needed_further(self, repetition: int) -> int:
-        """Return how many of the `further` rounds are needed to compute any confidence interval.
-
-        One round of a load gives no interval. So if `least` is 1, each load gets a second round in
-        the first repetition, if budget is left.
-        """
-        is_lone = self.least == 1 and repetition == 1
-        return min(self.further(repetition), self.loads) if is_lone else 0
-
-    @property
-    def all_least(self) -> int:
-        return self.least * self.repetitions * self.loads
-
-    @property
-    def all_further(self) -> int:
-        return self.most - self.all_least
-
-    @property
-    def _room(self) -> int:
-        return self.sampling.max_requests // self.sampling.requests_per_round
 
 
 @dataclass(frozen=True, kw_only=True)

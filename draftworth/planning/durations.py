@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from draftworth.experiment.variants import HubModel
-from draftworth.measuring.schedule import RoundCounts
+from draftworth.measuring.round_counts import RoundCounts
 from draftworth.planning.assumptions import Assumptions, Bounds, Case
 from draftworth.planning.resolved import NeuronVariant, ResolvedExperiment, ResolvedNeuron
 from draftworth.planning.specify_run import sampling
