@@ -2,14 +2,13 @@
 
     python -m benchmarks.rate_warmup
 
-It takes some minutes.
-Requests arrive at random times at a server that decodes some of them at once; the others wait in a
-queue. Each block begins on an idle server. The first table compares the 95th percentile of TTFT
-after a warm-up with that of a server in life. The second one counts how often TTFT is shown to rise
-within the blocks, the third one how often the deployed rule says that the warm-up is too short, and
-the fourth one how often the highest rate that is named to be within the limits is above the true
-one. docs/calibration.md explains the columns. All random
-numbers are seeded, so a table is the same each time.
+It takes some minutes. Requests arrive at random times at a server that decodes some of them at
+once; the others wait in a queue. Each block begins on an idle server. The first table compares the
+95th percentile of TTFT after a warm-up with that of a server that has been running for long. The
+second one counts how often TTFT is shown to rise within the blocks, the third one how often the
+deployed rule says that the warm-up is too short, and the fourth one how often the highest rate that
+is reported as within the limits is above the true one. docs/calibration.md explains the columns.
+All random numbers are seeded, so a table is the same each time.
 """
 
 import heapq
@@ -143,7 +142,7 @@ def _block(
 
 
 def named(limit_s: float, blocks: Sequence[BlockResult], *, seats: int) -> float:
-    """Return the use of the highest rate that is named to be within the limit; 0: none."""
+    """Return the use of seats at the highest rate reported as within the limit; 0: none."""
     bounds = rate_bounds(
         blocks, {VARIANT: 1.0}, Limits(ttft_p95_s=limit_s), variant=VARIANT, input_tokens=None
     )
@@ -156,7 +155,7 @@ def limits_alone(blocks: Sequence[BlockResult]) -> list[BlockResult]:
 
 
 def p95_table() -> Table:
-    """Return the table of p95 TTFT after a warm-up / that of a server in life."""
+    """Return the table of p95 TTFT after a warm-up / that of a server that has run for long."""
     heads = (f"{warmup} + {requests}" for warmup, requests in BLOCKS)
     table = Table("seats", "use", "true p95", *heads, box=None)
     for seats, use in product(SEATS, USES):
@@ -236,8 +235,10 @@ def _short_share(runs: Sequence[Sequence[BlockResult]], per_second: float) -> fl
 def _named_counts(
     runs: Sequence[Sequence[BlockResult]], use: float, limit_s: float, *, seats: int
 ) -> str:
-    """Return the shares of runs that name too high a rate: by limits alone, now; and the true one.
+    """Return three shares of the runs.
 
+    They are: naming too high a rate by the limits alone; naming too high a rate by the deployed
+    rules; naming the true rate by the deployed rules.
     use: that of the highest rate that is truly within the limit.
     """
     alone = [named(limit_s, limits_alone(run), seats=seats) for run in runs]

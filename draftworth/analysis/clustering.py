@@ -5,7 +5,7 @@ same work), a pair of blocks (measured within the same minutes) or a repetition 
 the servers). Correlated measurements form a cluster. A clustered variance is computed from the
 sums of the clusters, as if each cluster were one measurement. A stratum is one case (a prompt set:
 cases are chosen, not drawn at random), or a class with many cases. The clusters in a stratum are a
-random sample of it. `spread` adds the variances of prompts, blocks and repetitions.
+random sample of it. `spread` combines the variances of prompts, blocks and repetitions.
 
 Degrees of freedom depend on the weights: a figure that depends mostly on three prompts is only as
 certain as with three prompts, however many others were measured. They are computed by

@@ -135,8 +135,8 @@ class ShortWarmup:
     """Blocks of a variant in a group begin with too few warm-up requests for the request rate.
 
     They begin on an idle server, so their latencies read too low.
-    sent: the fewest warm-up requests of a block. needed: how many it takes, or more: the queue from
-    which this is computed reads too short too.
+    sent: the fewest warm-up requests of a block. needed: at least this many are needed; maybe more,
+    because the queue that this is computed from also reads too short after a short warm-up.
     """
 
     group: Group

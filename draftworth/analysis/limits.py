@@ -55,7 +55,8 @@ class LimitCheck:
 
     kept: True if it keeps all limits, False if one is shown to be broken, None if neither is shown.
     latency: the latency because of which `kept` is not True.
-    warmup: the warm-up because of which it is not: latencies keep their limits, but read too low.
+    warmup: a warm-up that is too short, if that is the only reason why `kept` is None: the measured
+        latencies keep their limits, but read too low.
     """
 
     kept: bool | None
@@ -134,8 +135,8 @@ class RateBounds:
         lower measured rate; None: the limits are not kept at the lowest measured rate.
     broken: the load with the lowest measured rate at which the limits are shown to be broken; None:
         they are shown to be broken at no measured rate.
-    warmup: the warm-up at the lowest rate at which only it leaves open whether the limits are kept;
-        None: there is no such rate.
+    warmup: at the lowest rate where a short warm-up is the only doubt, that warm-up; None: there is
+        no such rate.
     """
 
     variant: str

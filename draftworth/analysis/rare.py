@@ -81,13 +81,13 @@ def unseen_of(ratio: Estimate) -> Unseen:
     ratio: the cost ratio of the comparison that may miss them. Only its numbers of requests,
         blocks, prompts and repetitions are used.
     """
-    is_of_further = ratio.holds_for_repetitions is None
+    holds_for_other_starts = ratio.holds_for_repetitions is None
     return Unseen(
         requests=max(1, int((ratio.effective_samples or ratio.samples) / 3)),
         blocks=ratio.blocks,
         prompts=ratio.prompts,
         repetitions=ratio.repetitions
-        if is_of_further and ratio.repetitions < _MANY_STARTS
+        if holds_for_other_starts and ratio.repetitions < _MANY_STARTS
         else None,
     )
 

@@ -14,8 +14,8 @@ a few blocks (docs/decisions/0046-parts-of-the-error.md).
 
 With `MANY_REPETITIONS` or more, repetitions are a random sample too. A start of the servers affects
 all cases, so repetitions are clustered across strata, and pairs of blocks are nested in
-repetitions. They are parts with a t each, too. With fewer repetitions, an interval holds for the
-measured ones only.
+repetitions. The interval is then the wider of two: one from the two parts above, and one from
+prompts and repetitions. With fewer repetitions, an interval holds for the measured ones only.
 
 `benchmarks/calibration.py` and docs/calibration.md show how often these intervals contain the true
 value in simulations; docs/decisions/0019-between-repetitions.md says why other methods were not
@@ -117,12 +117,12 @@ class _Residual(NamedTuple):
 
     sample: its value is the difference to the mean of its prompt's samples. A prompt that was sent
         once has no such mean, and its sample keeps its value.
-    mean: the name of the samples that share this mean: the prompt's samples or, if it was sent
-        once, all such samples of the stratum, because `variance_of` subtracts their mean.
+    group: the name of the samples whose mean this is: the prompt's samples or, if it was sent once,
+        all such samples of the stratum, because `variance_of` subtracts their mean.
     """
 
     sample: Sample
-    mean: str
+    group: str
 
 
 def _residuals(samples: Sequence[Sample]) -> list[_Residual]:
@@ -143,7 +143,7 @@ def _residuals(samples: Sequence[Sample]) -> list[_Residual]:
 def _variance_of_requests(residuals: Iterable[_Residual]) -> float:
     """Return the variance of the sum if each request is a sample of its own."""
     return variance_of(
-        merged(clusters_of((r.mean, str(number), r.sample) for number, r in enumerate(residuals)))
+        merged(clusters_of((r.group, str(number), r.sample) for number, r in enumerate(residuals)))
     )
 
 
@@ -164,18 +164,18 @@ def _of_rounds(
 
 
 def _connected_blocks(residuals: Sequence[_Residual]) -> Clusters:
-    """Return the blocks as clusters. A stratum is the blocks that share means with each other.
+    """Return the blocks as clusters. A stratum is the blocks that share groups with each other.
 
-    The differences to a mean add up to 0, so in each stratum there is one degree of freedom less
-    than there are blocks.
+    The differences to the mean of a group add up to 0, so in each stratum there is one degree of
+    freedom less than there are blocks.
     """
     of_block: dict[tuple[str, str], str] = {}
-    of_mean: dict[str, str] = {}
-    for sample, mean in residuals:
-        new = of_block.setdefault((sample.stratum, sample.block), mean)
-        old = of_mean.setdefault(mean, new)
-        if old != new:  # this mean connects two strata
-            of_mean |= {name: new for name, stratum in of_mean.items() if stratum == old}
+    of_group: dict[str, str] = {}
+    for sample, group in residuals:
+        new = of_block.setdefault((sample.stratum, sample.block), group)
+        old = of_group.setdefault(group, new)
+        if old != new:  # this group connects two strata
+            of_group |= {name: new for name, stratum in of_group.items() if stratum == old}
             of_block |= {name: new for name, stratum in of_block.items() if stratum == old}
     return clusters_of((of_block[s.stratum, s.block], s.block, s) for s, _ in residuals)
 
@@ -187,7 +187,7 @@ def _without_requests(by_prompt: VariancePart, residuals: Sequence[_Residual]) -
     times show it. Those sent once are assumed to have as much, relative to their squared weights;
     if all were sent once, all of the variance may come from single requests.
     """
-    repeated = [r for r in residuals if r.mean != r.sample.stratum]
+    repeated = [r for r in residuals if r.group != r.sample.stratum]
     of_repeated = _squared_weights(r.sample for r in repeated)
     if not of_repeated:
         return VariancePart(0.0, by_prompt.degrees_of_freedom)

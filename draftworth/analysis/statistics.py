@@ -25,7 +25,7 @@ class Estimate:
     low, high: the ends of the interval; None: there is no interval.
     prompts, samples: number of prompts, and of requests or pairs of requests.
     effective_samples: the number of samples of equal weights that would show rare events as well;
-        None without an interval.
+        None for a quantile, and if no error could be computed.
     blocks: number of pairs of blocks, or of blocks of one variant.
     repetitions: number of repetitions that measured every case. With fewer than
         `spread.MANY_REPETITIONS`, the interval holds for the measured repetitions only.

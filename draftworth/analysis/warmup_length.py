@@ -1,7 +1,8 @@
 """Checks that blocks at a request rate begin with enough warm-up requests for the rate's queue.
 
 A block begins on an idle server, so its first requests find free seats and a short queue. Until the
-queue is as long as on a server in life, latencies read too low, and a limit may seem to be kept.
+queue is as long as on a server that has been running for long, latencies read too low, and a limit
+may seem to be kept.
 
 The rise within a block does not show this: the queue of a busy server rises so slowly that the
 later half of 8 requests after a warm-up of 32 is not slower than the first half by more than chance
@@ -13,6 +14,7 @@ docs/calibration.md, section Rates, has the figures.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
@@ -24,10 +26,13 @@ from draftworth.records.results import BlockResult
 # A warm-up takes at least this many times the requests in flight, so that seats are taken by
 # requests that did not start together on an idle server.
 _PER_REQUEST_IN_FLIGHT = 3
-# A warm-up takes at least this many times the square of the requests that wait, of which there are
-# fewer 95% of the time.
+# A warm-up takes at least this many times q^2, where q is the number of waiting requests that is
+# exceeded 5% of the time.
 _PER_SQUARED_QUEUE = 1.5
 _QUEUE_SHARE = 0.95
+# The shortest TTFT of so many requests of a prompt, or more, is nearly that without a queue. With
+# fewer, all of them may have waited.
+_ENOUGH_OF_A_PROMPT = 4
 
 
 def short_warmup(blocks: Sequence[BlockResult], group: Group, variant: str) -> ShortWarmup | None:
@@ -56,11 +61,12 @@ def short_warmup(blocks: Sequence[BlockResult], group: Group, variant: str) -> S
 def _fastest_s(
     blocks: Iterable[BlockResult], group: Group, variant: str
 ) -> dict[tuple[str, str], float]:
-    """Return each prompt's shortest TTFT at any load, which is nearly its TTFT without a queue.
+    """Return a TTFT in seconds without a queue for each prompt of the group's class and length.
 
-    The prompts are of the group's class and length. The keys are (case, prompt id).
+    It is the shortest one at any load. A prompt with fewer than `_ENOUGH_OF_A_PROMPT` requests has
+    the shortest one of its case. The keys are (case, prompt id).
     """
-    fastest: dict[tuple[str, str], float] = {}
+    ttfts_s: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for block in blocks:
         of_group = (block.variant, block.prompt_class) == (variant, group.prompt_class)
         if not of_group or block.load.input_tokens != group.load.input_tokens:
@@ -68,9 +74,14 @@ def _fastest_s(
         for record in block.requests:
             ttft_s = latency_s(record, "ttft_s")
             if ttft_s is not None:
-                key = block.case, record.prompt_id
-                fastest[key] = min(fastest.get(key, math.inf), ttft_s)
-    return fastest
+                ttfts_s[block.case, record.prompt_id].append(ttft_s)
+    of_case: dict[str, float] = {}
+    for (case, _), times_s in ttfts_s.items():
+        of_case[case] = min(of_case.get(case, math.inf), *times_s)
+    return {
+        (case, prompt): min(times_s) if len(times_s) >= _ENOUGH_OF_A_PROMPT else of_case[case]
+        for (case, prompt), times_s in ttfts_s.items()
+    }
 
 
 def _waits_s(blocks: Iterable[BlockResult], fastest_s: dict[tuple[str, str], float]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Counts the rounds that a run can have: `plan` needs no more of the schedule than this."""
+"""Counts the rounds that a run can have, from its settings alone."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def warmup_words(short: doubts.ShortWarmup) -> str:
     """Say that a warm-up is too short to show that limits are kept, and how long it has to be."""
     return (
         f"blocks of {short.variant} in {short.group.label} begin on an idle server with "
-        f"{counted(short.sent, 'request')} of warm-up, and the queue at this rate takes "
+        f"{counted(short.sent, 'request')} of warm-up, and this rate takes "
         f"{short.needed:,} or more: whether the limits are kept is open"
     )
 

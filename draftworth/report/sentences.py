@@ -335,7 +335,7 @@ def floor_sentence(c: Comparison) -> str:
 def rare_sentences(c: Comparison) -> str:
     """Say how many requests took extremely long, and what a run of this size may have missed.
 
-    It may miss slow requests, kinds of prompts and kinds of starts of the servers that are rare.
+    It may miss rare slow requests and rare kinds of blocks, prompts and starts of the servers.
     The text is empty if there is nothing to say; else it begins with a space.
     """
     extreme = _extreme_sentence(c.extremes, c.without_extremes) if c.extremes else ""
@@ -475,10 +475,7 @@ def rate_sentences(facts: RunFacts) -> Iterator[str]:
 
 
 def _open_words(bounds: RateBounds) -> str:
-    """Say at which rate only a short warm-up leaves open whether the limits are kept, after `; `.
-
-    The text is empty if there is no such rate.
-    """
+    """Return `; open at ...` for the rate at which only a short warm-up is in doubt, else ``."""
     short = bounds.warmup
     if short is None:
         return ""
@@ -488,10 +485,10 @@ def _open_words(bounds: RateBounds) -> str:
     )
 
 
-def _short_warmups(decision: Decision) -> Iterator[ShortWarmup]:
-    for bounds in (side for rates in decision.rates for side in (rates.baseline, rates.variant)):
-        if bounds.warmup:
-            yield bounds.warmup
+def _short_warmups(decision: Decision) -> list[ShortWarmup]:
+    """Return the warm-ups that are too short, each once: several variants have one baseline."""
+    sides = (side for rates in decision.rates for side in (rates.baseline, rates.variant))
+    return [*dict.fromkeys(side.warmup for side in sides if side.warmup)]
 
 
 def _side_words(bounds: RateBounds) -> str:

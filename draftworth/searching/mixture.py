@@ -34,13 +34,15 @@ class Mixture:
 
     def measured(self, index: int, value: float, *, variance: float) -> Mixture:
         """Return the estimates after number `index` was measured (Bayes' rule, which is exact)."""
-        logs = [a.numbers.log_density(index, value, variance=variance) for a in self.assumptions]
-        # Densities are divided by the highest one, because all may be too small for a float.
-        highest = max(logs)
-        joint = [
-            a.probability * math.exp(log - highest)
-            for a, log in zip(self.assumptions, logs, strict=True)
+        logs = [
+            math.log(a.probability) + a.numbers.log_density(index, value, variance=variance)
+            if a.probability
+            else -math.inf
+            for a in self.assumptions
         ]
+        # They are compared with the highest one, because all may be too small for a float.
+        highest = max(logs)
+        joint = [math.exp(log - highest) for log in logs]
         total = math.fsum(joint)
         return Mixture(
             assumptions=[
@@ -71,3 +73,8 @@ class Mixture:
     def expected(self, of: Callable[[Gaussian], float]) -> float:
         """Return the mean of a figure over all assumptions, by their probabilities."""
         return math.fsum(a.probability * of(a.numbers) for a in self.assumptions)
+
+    def probability(self, of: Callable[[Gaussian], float]) -> float:
+        """Return the probability of an event, from its probability under each assumption."""
+        # Rounding can make the sum of all probabilities a little more than 1.
+        return min(1.0, self.expected(of))

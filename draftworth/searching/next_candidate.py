@@ -7,11 +7,11 @@ from `predicted_tokens_per_step`. Step costs are fitted to all measured candidat
 errors (`predicted_step_costs`).
 
 Variants that the experiment lists by hand are measured first. After them, the search goes on while
-any other candidate may be cheaper than the best so far by more than the share `Search.within`; the
-one that most probably is, is next. If that is improbable of all of them together, a candidate whose
-tokens per step cannot be predicted is next. If there is no such candidate either, the search ends.
-Until a candidate costs less, the best cost is 1: that of no draft. (`benchmarks/search.py` shows
-how well this works.)
+the probability that any other candidate is cheaper than the best so far by more than the share
+`Search.within` is above `REMAINING_DOUBT`. The candidate for which this is most probable is next.
+Otherwise, a candidate whose tokens per step cannot be predicted is next. If there is no such
+candidate either, the search ends. Until a candidate costs less, the best cost is 1: that of no
+draft. (`benchmarks/search.py` shows how well this works.)
 """
 
 import math
@@ -30,8 +30,8 @@ from draftworth.searching.predicted_tokens_per_step import Yield
 NORMAL_95 = 1.96
 # The window that is measured first yields at most this many tokens per step.
 _TOKENS_OF_FIRST = 8
-# A search goes on while the probability is higher that any candidate which is not measured is
-# cheaper than the best so far by more than `Search.within`.
+# A search goes on while this is exceeded by the probability that at least one candidate without a
+# measurement is cheaper than the best so far by more than `Search.within`.
 REMAINING_DOUBT = 0.08
 
 
@@ -178,9 +178,10 @@ class SearchState:
     def _chance_of_any(self, candidates: Sequence[Candidate]) -> float:
         """Return an upper bound of P(one of these is cheaper than the best by more than `within`).
 
-        With a single candidate, it is that probability. Those of several are added under each
-        assumption about the step costs: where a jump would make one of them cheaper, it makes its
-        neighbours cheaper too, and an assumption does not count for more than it is probable.
+        With a single candidate, it is that probability. With several, their probabilities are added
+        under each assumption about the step costs, to at most 1. One jump makes many neighbouring
+        windows cheaper at once, so without that limit an improbable jump would count once for each
+        of them.
         """
         factor = 1 - self.search.within
 
@@ -188,7 +189,7 @@ class SearchState:
             leads = (self._lead(costs, c, factor=factor) for c in candidates)
             return min(1.0, math.fsum(map(chance_above_zero, leads)))
 
-        return self._costs.expected(of_any)
+        return self._costs.probability(of_any)
 
     def _lead(self, costs: Gaussian, candidate: Candidate, *, factor: float = 1.0) -> NormalDist:
         """Return the distribution of factor x (best cost so far) - (cost of `candidate`).

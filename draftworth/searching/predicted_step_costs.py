@@ -7,10 +7,11 @@ for a mixture of experts; jumps; and small differences between windows.
 
 A jump is where a step has more tokens than fit into one tile of the engine's matrix products, or
 into one of its compiled sizes. Both hold the tokens of all requests in flight, so a request's own
-tokens may be any number there. Three assumptions are made, of which one holds: no jump; one jump,
-which is at any number as probably as at any other; or a small one above every number. Measured
-windows tell which (`mixture`): a jump above one number is then none above the others. Jumps that
-were independent of each other would leave each of them in doubt until its windows are measured.
+tokens may be any number there. One of three kinds of assumption holds: no jump; one jump, at each
+number with the same probability; or a small jump above every number, which may also be negative.
+Measured windows tell which (`mixture`): a jump above one number is then none above the others.
+Jumps that were independent of each other would leave each of them in doubt until its windows are
+measured.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from draftworth.searching.gaussian import Gaussian
 from draftworth.searching.mixture import Assumption, Mixture
 from draftworth.speculation import step_cost
 
-# A step's cost may jump above each of these numbers of tokens, the checked ones and one more.
+# A step's cost may jump above each of these numbers of tokens in a step (checked tokens + 1).
 TOKENS_BEFORE_JUMPS = range(2, 17)
 # The probabilities that there is no jump, one jump, or a small one above every number.
 _NO_JUMP, _ONE_JUMP, _MANY_JUMPS = 0.25, 0.6, 0.15

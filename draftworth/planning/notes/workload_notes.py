@@ -34,12 +34,16 @@ def _rate_takes_more_warm_up(experiment: ResolvedExperiment) -> Iterator[Note]:
     rates = [load for load in experiment.loads if load.arrivals_per_second is not None]
     sent = max((len(load.warmup_shares(work.warmup_requests)) for load in rates), default=0)
     if sent > work.warmup_requests:
+        is_most = sent > work.requests_per_round
+        advice = (
+            f"; beside {work.requests_per_round} measured requests that is most of a block, so "
+            "more workload.requests_per_round take less time in all"
+        )
         yield Note(
             "rate-takes-more-warm-up",
             f"at a rate each block begins with {sent} requests of warm-up, not with "
             f"workload.warmup_requests {work.warmup_requests}: it begins on an idle server, where "
-            f"TTFT is too short at first; beside {work.requests_per_round} measured requests that "
-            "is most of a block, so more workload.requests_per_round take less time in all",
+            f"TTFT is too short at first{advice if is_most else ''}",
         )
 
 
@@ -89,7 +93,7 @@ def _sampling_is_doubtful(experiment: ResolvedExperiment) -> Iterator[Note]:
 
 def _verdict_holds_for_few_starts(experiment: ResolvedExperiment) -> Iterator[Note]:
     repetitions = experiment.spec.repetitions
-    # With one repetition, nobody expects to see how starts differ.
+    # A run of one repetition is plainly about one start, so it gets no note.
     if 1 < repetitions < MANY_REPETITIONS:
         yield Note(
             "verdict-holds-for-few-starts",

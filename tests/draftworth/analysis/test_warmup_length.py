@@ -59,6 +59,15 @@ def test_a_prompt_waits_least_at_its_lowest_rate() -> None:
     assert needed(measured(3.0, 3.0), measured(0.0, load=longer)) is None
 
 
+def test_prompts_sent_once_are_compared_within_their_case() -> None:
+    """Each request is another prompt: its own TTFT does not tell whether it waited."""
+    block = measured(*[0.0] * 3, *[3.0] * 97)
+    each_its_own = [replace(r, prompt_id=f"p{n}") for n, r in enumerate(block.requests)]
+    assert needed(replace(block, requests=tuple(each_its_own))) == 54
+    four_each = [replace(r, prompt_id=f"p{n // 4}") for n, r in enumerate(block.requests)]
+    assert needed(replace(block, requests=tuple(four_each))) is None
+
+
 def test_a_time_out_is_a_wait() -> None:
     late = make_failed_record(prompt_id="p", timed_out_after_s=3.1)
     block = measured(0.0)

@@ -165,3 +165,17 @@ def test_a_note_is_given_once(tmp_path: Path) -> None:
     noted = codes(tmp_path, HEAD, with_two_windows)
     assert noted.count("draft-may-be-refused") == 1
     assert noted.count("draft-window-is-not-known") == 2
+
+
+@pytest.mark.parametrize("requests", [31, 32])
+def test_more_requests_are_advised_beside_long_warm_ups(tmp_path: Path, requests: int) -> None:
+    """A block of as many measured requests as it warms up with gains nothing from that advice."""
+    counts = {
+        "requests_per_round": requests,
+        "min_requests": requests,
+        "max_requests": 2 * requests,
+    }
+    sizes = (put("workload", key, value=value) for key, value in counts.items())
+    experiment = load(write_experiment(tmp_path, both(RATE, *sizes), base=LOCAL))
+    (note,) = (n for n in notes(experiment, today=TODAY) if n.code == "rate-takes-more-warm-up")
+    assert ("most of a block" in note.sentence) is (requests < 32)

@@ -111,3 +111,20 @@ def test_a_short_warm_up_leaves_rates_open() -> None:
     assert "k7: none of them; open at p1, which takes 32 or more" in answer.headline
     assert "workload.warmup_requests" in answer.next_step
     assert any("baseline in structured at p1" in missing for missing in answer.missing)
+
+
+def test_the_baselines_short_warm_up_is_named_once() -> None:
+    short = tuple(replace(block, warmup_requests=31) for block in rates_that_differ())
+    another = tuple(
+        replace(block, variant="k3", block=block.block + 10_000_000)
+        for block in short
+        if block.variant == "k7"
+    )
+    run = make_run(
+        blocks=(*short, *another),
+        variants=(BASELINE, "k7", "k3"),
+        limits=Limits(ttft_p95_s=0.5),
+    )
+    missing = answer_of(make_facts(run)).missing
+    assert sum("baseline in structured at p1" in sentence for sentence in missing) == 1
+    assert sum("k3 in structured at p1" in sentence for sentence in missing) == 1

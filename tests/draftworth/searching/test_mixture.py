@@ -55,3 +55,22 @@ def test_a_single_assumption_is_the_gaussian() -> None:
     measured, gaussian = alone.measured(0, 2.0, variance=1.0), LOW.measured(0, 2.0, variance=1.0)
     assert measured.means == pytest.approx(gaussian.means)
     assert measured.deviation(1) == pytest.approx(gaussian.deviation(1))
+
+
+def test_a_probability_is_at_most_1() -> None:
+    """Shares of a sum can add up to more than 1 by rounding."""
+    halves = (0.5, 0.5 + 2**-52)
+    mixture = Mixture(
+        assumptions=[
+            Assumption(probability=each, numbers=numbers)
+            for each, numbers in zip(halves, (LOW, HIGH), strict=True)
+        ]
+    )
+    assert mixture.expected(lambda _: 1.0) > 1
+    assert mixture.probability(lambda _: 1.0) == 1
+
+
+def test_what_is_ruled_out_stays_ruled_out() -> None:
+    """An assumption without probability has by far the highest density."""
+    measured = either(low=0.0).measured(0, -900.0, variance=0.0)
+    assert probabilities(measured) == [0.0, 1.0]
