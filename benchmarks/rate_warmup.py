@@ -36,6 +36,7 @@ USES = (0.5, 0.7, 0.85, 0.95)
 SEATS = (4, 16)
 # Warm-up requests of a block, and requests that are measured after them.
 BLOCKS = ((1, 8), (8, 8), (16, 8), (32, 8), (64, 8), (64, 16), (256, 16))
+HEADINGS = [f"{warmup} + {requests}" for warmup, requests in BLOCKS]
 # A prefill's seconds, and the deviation of the logarithm of the seconds that a request decodes, of
 # which the mean is 1.
 PREFILL_S, DECODING_SPREAD = 0.02, 0.5
@@ -141,8 +142,11 @@ def _block(
     )
 
 
-def named(limit_s: float, blocks: Sequence[BlockResult], *, seats: int) -> float:
-    """Return the use of seats at the highest rate reported as within the limit; 0: none."""
+def highest_use_kept(limit_s: float, blocks: Sequence[BlockResult], *, seats: int) -> float:
+    """Return which share of seats is in use at the highest rate within the limit; 0: no such rate.
+
+    It is the highest rate that the deployed rules show to be within the limit.
+    """
     bounds = rate_bounds(
         blocks, {VARIANT: 1.0}, Limits(ttft_p95_s=limit_s), variant=VARIANT, input_tokens=None
     )
@@ -156,8 +160,7 @@ def limits_alone(blocks: Sequence[BlockResult]) -> list[BlockResult]:
 
 def p95_table() -> Table:
     """Return the table of p95 TTFT after a warm-up / that of a server that has run for long."""
-    heads = (f"{warmup} + {requests}" for warmup, requests in BLOCKS)
-    table = Table("seats", "use", "true p95", *heads, box=None)
+    table = Table("seats", "use", "true p95", *HEADINGS, box=None)
     for seats, use in product(SEATS, USES):
         truth_s = true_p95_s(use=use, seats=seats)
         shares = (
@@ -170,9 +173,8 @@ def p95_table() -> Table:
 
 def judged_tables() -> tuple[Table, Table, Table]:
     """Return the tables of rises within blocks, of warm-ups judged too short, of rates named."""
-    heads = [f"{warmup} + {requests}" for warmup, requests in BLOCKS]
-    rises, too_short = (Table("seats", "use", *heads, box=None) for _ in range(2))
-    named_rates = Table("seats", "true", "limit", *heads, box=None)
+    rises, too_short = (Table("seats", "use", *HEADINGS, box=None) for _ in range(2))
+    named_rates = Table("seats", "true", "limit", *HEADINGS, box=None)
     for seats in SEATS:
         limits_s = _limits_s(seats)
         columns = [_columns(_runs(seats, *block), limits_s, seats=seats) for block in BLOCKS]
@@ -241,8 +243,8 @@ def _named_counts(
     rules; naming the true rate by the deployed rules.
     use: that of the highest rate that is truly within the limit.
     """
-    alone = [named(limit_s, limits_alone(run), seats=seats) for run in runs]
-    now = [named(limit_s, run, seats=seats) for run in runs]
+    alone = [highest_use_kept(limit_s, limits_alone(run), seats=seats) for run in runs]
+    now = [highest_use_kept(limit_s, run, seats=seats) for run in runs]
     too_high = [sum(u > use + 0.01 for u in uses) / len(runs) for uses in (alone, now)]
     right = sum(abs(u - use) < 0.01 for u in now) / len(runs)
     return f"{too_high[0]:.2f}, {too_high[1]:.2f}, {right:.2f}"

@@ -1,4 +1,4 @@
-"""Computes the error of a figure that is a sum of correlated measurements. Standard library only.
+"""Computes the error of a figure that is a sum of correlated measurements.
 
 Both prompts and pairs of blocks are random samples, and neither is nested in the other. So the
 variance of a figure is clustered by both (Cameron, Gelbach and Miller 2011, "Robust Inference With
@@ -141,7 +141,7 @@ def _residuals(samples: Sequence[Sample]) -> list[_Residual]:
 
 
 def _variance_of_requests(residuals: Iterable[_Residual]) -> float:
-    """Return the variance of the sum if each request is a sample of its own."""
+    """Return the variance that the sum has if requests of one group are independent."""
     return variance_of(
         merged(clusters_of((r.group, str(number), r.sample) for number, r in enumerate(residuals)))
     )

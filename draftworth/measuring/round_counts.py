@@ -27,14 +27,14 @@ class RoundCounts:
 
     @property
     def least(self) -> int:
-        """The number of rounds that each load always gets in each repetition; at least one."""
+        """The number of rounds that every load gets in every repetition. It is at least one."""
         needed = math.ceil(self.sampling.min_requests / self.sampling.requests_per_round)
         room = self._room // (self.repetitions * self.loads)
         return max(1, min(math.ceil(needed / self.repetitions), room))
 
     @property
     def most(self) -> int:
-        """The most rounds that a prompt class can get, at all loads and repetitions together."""
+        """The most rounds that a prompt class can get. All loads and repetitions are counted."""
         return max(self._room, self.all_least)
 
     def until(self, repetition: int) -> int:

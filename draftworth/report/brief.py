@@ -383,10 +383,12 @@ def _finding_words(finding: Finding) -> str:
     if finding.cost_ratio is None:
         return finding.judgement
     cost = words.cost_phrase(finding.cost_ratio, finding.cost_ratio_low, finding.cost_ratio_high)
-    proof = words.proof(finding.judgement, clears_floor=finding.clears_noise_floor)
-    repetitions = finding.holds_for_repetitions or 1
-    where = f" in {repetitions} repetitions" if proof == words.PROVEN and repetitions > 1 else ""
-    return f"{cost}, {proof}{where}"
+    proof = words.proof(
+        finding.judgement,
+        clears_floor=finding.clears_noise_floor,
+        repetitions=finding.holds_for_repetitions,
+    )
+    return f"{cost}, {proof}"
 
 
 def _figure_rows(answer: Answer) -> Iterator[str]:

@@ -44,11 +44,11 @@ ANSWERS: Mapping[Judgement, str] = {
     Judgement.MORE_EXPENSIVE: "Speculation does not pay",
     Judgement.OUTSIDE_LIMITS: "Speculation does not keep the limits",
 }
-PROVEN = "proven"
-# What the answer for a terminal says after a cost; for other judgements, the judgement itself.
+# What the answer for a terminal says after a cost; for other judgements, the judgement itself. If
+# the verdict holds for a few repetitions only, `{where}` names them.
 _PROOF: Mapping[Judgement, str] = {
-    Judgement.CHEAPER: PROVEN,
-    Judgement.MORE_EXPENSIVE: PROVEN,
+    Judgement.CHEAPER: "proven{where}",
+    Judgement.MORE_EXPENSIVE: "proven{where}",
     Judgement.INCONCLUSIVE: "not proven",
 }
 # The words for a verdict that follow a variant's name in a plot's title.
@@ -62,13 +62,19 @@ FINDINGS: Mapping[Judgement, str] = {
 }
 
 
-def proof(judgement: Judgement, *, clears_floor: bool | None) -> str:
+def proof(
+    judgement: Judgement, *, clears_floor: bool | None, repetitions: int | None = None
+) -> str:
     """Return in words whether the verdict on a variant's cost of a token is proven.
 
     clears_floor: whether the variant's cost differs from the baseline's by more than the costs of
         two servers without speculation do (the noise floor); None: that was not measured.
+    repetitions: the number of repetitions that the verdict holds for; None: for further ones too.
     """
-    return "not proven" if clears_floor is False else _PROOF.get(judgement, judgement)
+    if clears_floor is False:
+        return "not proven"
+    where = f" in {repetitions} repetitions" if repetitions and repetitions > 1 else ""
+    return _PROOF.get(judgement, judgement).format(where=where)
 
 
 def price_words(run: RunResult) -> str:

@@ -176,12 +176,13 @@ class SearchState:
         return self._chance_of_any([candidate])
 
     def _chance_of_any(self, candidates: Sequence[Candidate]) -> float:
-        """Return an upper bound of P(one of these is cheaper than the best by more than `within`).
+        """Return an upper bound of the probability that one of these candidates is cheaper.
 
-        With a single candidate, it is that probability. With several, their probabilities are added
-        under each assumption about the step costs, to at most 1. One jump makes many neighbouring
-        windows cheaper at once, so without that limit an improbable jump would count once for each
-        of them.
+        It is cheaper if its cost is below the lowest cost so far by more than `Search.within`. With
+        a single candidate, the result is that probability. With several, their probabilities are
+        added under each assumption about the step costs, to at most 1. One jump makes many
+        neighbouring windows cheaper at once, so without that limit an improbable jump would count
+        once for each of them.
         """
         factor = 1 - self.search.within
 

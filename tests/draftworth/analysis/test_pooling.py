@@ -166,9 +166,9 @@ def test_runs_of_other_things_are_refused_with_differences(other: Run, names: st
 
 
 def test_runs_put_together_are_compared_with_others() -> None:
-    """Two merged runs are compared with two others; merged, they do not become four starts.
+    """Two merged runs are compared with two other merged runs.
 
-    Each side has two starts of its servers: too few to say what has changed.
+    Each side has two starts of its servers. These are too few to show that something has changed.
     """
     one, other = (
         facts_of(pooled([run(f"{name}{i}", factor=factor) for i in (1, 2)]), {})

@@ -169,7 +169,7 @@ def test_a_note_is_given_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("requests", [31, 32])
 def test_more_requests_are_advised_beside_long_warm_ups(tmp_path: Path, requests: int) -> None:
-    """A block of as many measured requests as it warms up with gains nothing from that advice."""
+    """The advice is left out if a block has as many measured requests as warm-up requests."""
     counts = {
         "requests_per_round": requests,
         "min_requests": requests,
