@@ -26,6 +26,7 @@ from rich.table import Table
 from benchmarks.planted import BASELINE, BOUNDARY, LOADS, VARIANT, Cell, PlantedRun
 from draftworth.analysis import pairing, statistics
 from draftworth.analysis.control import without_control
+from draftworth.analysis.doubts import StillSettles
 from draftworth.analysis.spread import MANY_REPETITIONS
 from draftworth.decision import verdict
 from draftworth.records.judgement import Judgement
@@ -44,6 +45,9 @@ class JudgedRun:
     truth: float
 
     def covers(self, truth: float) -> bool | None:
+        """Return whether the interval contains the true ratio; None: there is no valid interval."""
+        if isinstance(self.comparison.reason, StillSettles):
+            return None
         ends = statistics.interval_of(self.comparison.cost_ratio)
         return None if ends is None else ends[0] <= truth <= ends[1]
 
@@ -103,7 +107,7 @@ def _share_of(name: Judgement, judged: Sequence[JudgedRun]) -> float:
 
 
 def _coverage(cell: Cell, judged: Sequence[JudgedRun]) -> float:
-    # A run without a confidence interval is not counted as wrong.
+    # A run without a valid confidence interval is not counted as wrong.
     return fmean(o.covers(cell.cost_ratio) is not False for o in judged)
 
 

@@ -76,6 +76,8 @@ class Cell:
         factors; the geometric mean of the TTFT ratios is at the margin, 1 + `TTFT_MARGIN`.
     in_flight: number of requests that a server decodes together (`shared_server`). A prefill
         takes the same time for variant and baseline; `cost_ratio` includes prefills and decoding.
+    warm_up: how much more a token costs the baseline in the first round after each start of its
+        server, as a share; it halves with each further round.
     period: number of blocks after which a disturbance of cost repeats; 0: no disturbance. It gives
         the logarithm of a block's cost a standard deviation of 0.1; each run has a random phase.
     """
@@ -105,6 +107,7 @@ class Cell:
     stalls: tuple[float, float] = (0.0, 1.0)
     slow_starts: tuple[float, float] = (0.0, 1.0)
     ttft_ratios: tuple[tuple[float, float], ...] = ()
+    warm_up: float = 0.0
     period: int = 0
     in_flight: int = 1
     sampling: Sampling = SAMPLING
@@ -158,6 +161,7 @@ class PlantedRun:
         self.cell = cell
         self._id = f"planted-{seed}"
         self.blocks: list[BlockResult] = []
+        self._first_rounds: dict[int, int] = {}
         self._generator = random.Random(seed)  # noqa: S311 (reproducible draws, not a secret)
         self._cases = {f"case-{i}": _prompts(cell, i, self._generator) for i in range(cell.cases)}
         self._drift = cell.drift * self._generator.choice((-1, 1))
@@ -192,6 +196,8 @@ class PlantedRun:
                 error = self._generator.gauss(0, cell.block_error)
                 factor = math.exp(self._drift * number / last + error + self._periodic(number))
                 factor *= self._server(endpoint, turn.stage.repetition)
+                if endpoint.is_baseline:
+                    factor *= 1 + cell.warm_up / 2 ** self._earlier_rounds(turn)
                 sent = (
                     _record(cell, side, prompts[n % len(prompts)], factor, self._generator)
                     for n in count(first)
@@ -222,6 +228,11 @@ class PlantedRun:
             return 0.0
         angle = math.tau * block / self.cell.period + self._phase
         return _PERIOD_DEVIATION * math.sqrt(2) * math.sin(angle)
+
+    def _earlier_rounds(self, turn: Round) -> int:
+        """Return how many rounds the servers have measured since their last start."""
+        start = self._first_rounds.setdefault(turn.stage.repetition, turn.number)
+        return turn.number - start
 
     def _server(self, endpoint: Endpoint, repetition: int) -> float:
         starts = {VARIANT: self.starts, CONTROL: self._control_starts}.get(endpoint.variant)

@@ -87,6 +87,16 @@ class BeyondSpeculation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StillSettles:
+    """The cost ratio changes in the rounds after the servers' start: one of them still warmed up.
+
+    first_times: the cost ratio in the first round / that of rounds long after the start.
+    """
+
+    first_times: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class NotTheTargets:
     """Outputs of the variant or baseline are not the target model's.
 
@@ -148,4 +158,4 @@ class ShortWarmup:
 # Reasons why the requests of one variant, or of two, allow no comparison.
 NotComparable = SeveralModels | ManyExcluded | ManyFailed | FailedUnequally
 # Reasons why the result of a comparison is not believed.
-NotBelieved = CountsDiffer | BeyondSpeculation
+NotBelieved = CountsDiffer | BeyondSpeculation | StillSettles

@@ -54,11 +54,12 @@ class Traffic:
 class Pair:
     """A prompt's requests to the baseline (`plain`) and to the variant (`drafted`) in one round.
 
-    place: a `Sample` without a value, which names the clusters (prompt, block, repetition) of the
-    pair.
+    round: the number of the round at its load. place: a `Sample` without a value, which names the
+    clusters (prompt, block, repetition) of the pair.
     """
 
     prompt_class: str
+    round: int
     place: Sample
     plain: RequestRecord
     drafted: RequestRecord
@@ -167,6 +168,7 @@ def _paired(
     for key in both:
         yield Pair(
             prompt_class=prompt_class,
+            round=key[3],
             place=_place(prompt_class, *key[:4], drawn=drawn),
             plain=plain[key],
             drafted=drafted[key],

@@ -156,28 +156,32 @@ def _of_rounds(
     both contain that of single requests, so it is subtracted once from their sum. No more of it is
     subtracted than `by_prompt` has: the two parts together are never below one of these variances.
     """
-    by_block = part_of(merged(_connected_blocks(residuals)))
+    by_block = part_of(merged(connected_blocks(residuals)))
     both = min(_variance_of_requests(residuals), by_prompt.variance)
     whole = by_prompt.variance + max(0.0, by_block.variance - both)
     degrees = min(by_prompt.degrees_of_freedom, by_block.degrees_of_freedom)
     return VariancePart(whole - of_prompts.variance, degrees)
 
 
-def _connected_blocks(residuals: Sequence[_Residual]) -> Clusters:
+def connected_blocks(residuals: Iterable[tuple[Sample, str]]) -> Clusters:
     """Return the blocks as clusters. A stratum is the blocks that share groups with each other.
+
+    residuals: each is (sample, the name of the group whose mean was subtracted from it).
 
     The differences to the mean of a group add up to 0, so in each stratum there is one degree of
     freedom less than there are blocks.
     """
     of_block: dict[tuple[str, str], str] = {}
     of_group: dict[str, str] = {}
+    samples = []
     for sample, group in residuals:
+        samples.append(sample)
         new = of_block.setdefault((sample.stratum, sample.block), group)
         old = of_group.setdefault(group, new)
         if old != new:  # this group connects two strata
             of_group |= {name: new for name, stratum in of_group.items() if stratum == old}
             of_block |= {name: new for name, stratum in of_block.items() if stratum == old}
-    return clusters_of((of_block[s.stratum, s.block], s.block, s) for s, _ in residuals)
+    return clusters_of((of_block[s.stratum, s.block], s.block, s) for s in samples)
 
 
 def _without_requests(by_prompt: VariancePart, residuals: Sequence[_Residual]) -> VariancePart:

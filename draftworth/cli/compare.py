@@ -59,6 +59,7 @@ def run(options: argparse.Namespace) -> int:
     endpoints, price = _servers(options, begun)
     _check_that_servers_differ(endpoints)
     spec = measure.run_spec(options, "compare", endpoints, price, begun, may_end_early=True)
+    _note_what_one_host_means(endpoints)
     _note_what_is_too_few(options.rounds, sum(len(case.prompts) for case in spec.cases))
     url_options = {e.variant: f"--variant {e.variant}" for e in endpoints}
     url_options[BASELINE] = "--baseline"
@@ -163,6 +164,21 @@ def _check_that_servers_differ(endpoints: Sequence[Endpoint]) -> None:
                 f"--variant {endpoint.variant}: given {endpoint.base_url}, which is the address of "
                 f"{first.variant} ({first.base_url}), allowed: a server of its own; next: correct "
                 "the address"
+            )
+
+
+def _note_what_one_host_means(endpoints: Sequence[Endpoint]) -> None:
+    """Print a note about servers of one host; no order of blocks cancels what they do there."""
+    by_host: dict[str, list[str]] = {}
+    for endpoint in endpoints:
+        host, _, _ = arguments.server_at(endpoint.base_url)
+        by_host.setdefault(host, []).append(endpoint.variant)
+    for names in by_host.values():
+        if len(names) > 1:
+            print(
+                f"note: {' and '.join(names)} are on one host: a block that follows another "
+                "server's may be slowed by it (heat, caches, memory), and the answer contains that",
+                file=sys.stderr,
             )
 
 

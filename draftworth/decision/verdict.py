@@ -14,6 +14,7 @@ from operator import attrgetter
 from draftworth.analysis import rare, ratios, statistics
 from draftworth.analysis.control import noise_floor
 from draftworth.analysis.doubts import NotTheTargets
+from draftworth.analysis.first_rounds import still_settles
 from draftworth.analysis.likelihood_check import AnswersCheck
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
 from draftworth.analysis.output_differences import Likeness, likeness, output_pairs
@@ -239,7 +240,7 @@ def compare(
     floor = noise if isinstance(noise, statistics.Estimate) else None
     judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
     measured = [b for group in traffic.groups for b in group.blocks(blocks, variant)]
-    doubt = why_not_believed(pairs, ratio, measured, price_ratio=factor)
+    doubt = why_not_believed(pairs, ratio, measured, price_ratio=factor) or still_settles(pairs)
     if doubt and judgement.is_on_cost:
         judgement, reason = Judgement.INCONCLUSIVE, doubt
     if wrong := not_the_targets(answers, (baseline, variant)):

@@ -53,7 +53,7 @@ def words_of(reason: reasons.Reason) -> str:
             return "every latency limit is kept at this rate"
         case doubts.ShortWarmup():
             return warmup_words(reason)
-        case doubts.CountsDiffer() | doubts.BeyondSpeculation():
+        case doubts.CountsDiffer() | doubts.BeyondSpeculation() | doubts.StillSettles():
             return _not_believed_words(reason)
         case doubts.NotTheTargets(checks=checks):
             return "; ".join(answers_words(check) for check in checks)
@@ -156,6 +156,13 @@ def _not_believed_words(doubt: doubts.NotBelieved) -> str:
             f"the servers count tokens differently; in {counted(doubt.outputs, 'output')} with the "
             f"same text the baseline counts {doubt.baseline_tokens:,} tokens and the variant "
             f"{doubt.variant_tokens:,}, so a cost per token says nothing"
+        )
+    if isinstance(doubt, doubts.StillSettles):
+        lower = "lower" if doubt.first_times < 1 else "higher"
+        return (
+            f"a server still warmed up; in the first round the cost ratio is "
+            f"{abs(doubt.first_times - 1):.0%} {lower} than in later rounds: measure again on "
+            "servers that have run for a while"
         )
     return (
         f"no speculation can gain so much; the variant is {doubt.times:.0f} times as fast, where a "

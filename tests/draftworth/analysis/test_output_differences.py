@@ -72,7 +72,7 @@ def pair(**hashes: str) -> Pair:
         for side in ("plain", "drafted")
     )
     place = Sample(stratum="c/x", prompt="x/p", block="x/1", value=0.0)
-    return Pair(prompt_class="c", place=place, plain=plain, drafted=drafted)
+    return Pair(prompt_class="c", round=1, place=place, plain=plain, drafted=drafted)
 
 
 def make_transcript(ids: Sequence[int] | None, text: str, *, side: str) -> Transcript:

@@ -307,3 +307,14 @@ def test_an_unserved_model_is_refused_with_those_served(
     output = compared("--baseline", "{}", "--variant", "a={}", model="n", code=2)
     assert "--model: given 'n', which --baseline (http://127.0.0.1:" in output
     assert "does not serve, allowed there: m, lora" in output
+
+
+def test_servers_of_one_host_are_noted(compared: Compared) -> None:
+    output = compared("--baseline", "{}", "--variant", "fast={}")
+    assert "note: baseline and fast are on one host" in output
+
+
+def test_servers_of_two_hosts_are_not(compared: Compared) -> None:
+    """127.0.0.2 counts as another host; no server listens there, so nothing is measured."""
+    output = compared("--baseline", "{}", "--variant", "fast=http://127.0.0.2:9", code=2)
+    assert "on one host" not in output

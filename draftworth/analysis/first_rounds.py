@@ -1,0 +1,130 @@
+"""Checks that a cost ratio does not settle during a run: that no server still warmed up.
+
+If one of two servers is slower in the first rounds after its start, the cost ratio is wrong by
+less and less, and every round repeats the error, so no interval contains it. Here the logarithm of
+the cost ratio is regressed on a term that halves with each round since the start, beside a mean of
+each prompt. Halving terms show a change that lasts one round as well as one that fades
+(docs/decisions/0049-a-server-that-warms-up.md). A change of the machine is in both servers' costs, so
+the ratio does not have it.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import NamedTuple
+
+from draftworth.analysis.clustering import Sample
+from draftworth.analysis.doubts import StillSettles
+from draftworth.analysis.pairing import Pair
+from draftworth.analysis.ratios import cost_amounts
+from draftworth.analysis.spread import connected_blocks
+from draftworth.analysis.student_t import student_t
+
+# Of runs whose servers do not warm up, 1% seem to settle.
+_CONFIDENCE = 0.99
+# A smaller change of the first round's cost ratio hardly moves the mean over rounds.
+_LEAST_CHANGE = 0.05
+
+
+def still_settles(pairs: Iterable[Pair]) -> StillSettles | None:
+    """Return by how much the cost ratio changes after the servers' start; None: not shown to.
+
+    pairs: pairs of one traffic; those without a cost on both sides are left out.
+    """
+    change = _settling(_terms(pairs))
+    if change is None or abs(math.log(change.times)) <= math.log1p(_LEAST_CHANGE):
+        return None
+    t = student_t(0.5 + _CONFIDENCE / 2, change.degrees_of_freedom)
+    is_shown = abs(math.log(change.times)) > t * change.standard_error
+    return StillSettles(first_times=change.times) if is_shown else None
+
+
+class _Term(NamedTuple):
+    """A pair's log cost ratio and the halving term, each without the mean of the pair's group.
+
+    group: the prompt's pairs in a repetition or, if it was sent once, all such pairs of the case.
+    """
+
+    sample: Sample
+    group: str
+    log_ratio: float
+    halving: float
+
+
+@dataclass(frozen=True)
+class _Change:
+    """The cost ratio in the first round / long after; the standard error of its logarithm."""
+
+    times: float
+    standard_error: float
+    degrees_of_freedom: int
+
+
+def _settling(terms: Sequence[_Term]) -> _Change | None:
+    """Return the fitted change; None if there are too few rounds to fit one.
+
+    Blocks are the independent measurements: the error is computed from their mean residuals.
+    """
+    squares = math.fsum(term.halving**2 for term in terms)
+    if not squares:
+        return None
+    slope = math.fsum(term.log_ratio * term.halving for term in terms) / squares
+    blocks: defaultdict[tuple[str, str], list[_Term]] = defaultdict(list)
+    for term in terms:
+        blocks[term.sample.stratum, term.sample.block].append(term)
+    means = len(connected_blocks((term.sample, term.group) for term in terms))
+    degrees = len(blocks) - means - 1
+    if degrees < 1:
+        return None
+    of_block = math.fsum(
+        fmean(t.log_ratio - slope * t.halving for t in block) ** 2 for block in blocks.values()
+    )
+    leverage = math.fsum(math.fsum(t.halving for t in block) ** 2 for block in blocks.values())
+    error = math.sqrt(of_block / degrees * leverage) / squares
+    return _Change(math.exp(slope), error, degrees)
+
+
+def _terms(pairs: Iterable[Pair]) -> list[_Term]:
+    measured = [(pair, ratio) for pair in pairs if (ratio := _log_cost_ratio(pair)) is not None]
+    first: dict[str, int] = {}
+    for pair, _ in measured:
+        repetition = pair.place.repetition
+        first[repetition] = min(first.get(repetition, pair.round), pair.round)
+    values = [
+        (_in_repetition(pair.place), ratio, 0.5 ** (pair.round - first[pair.place.repetition]))
+        for pair, ratio in measured
+    ]
+    return [term for name, group in _groups(values).items() for term in _centred(name, group)]
+
+
+_Values = tuple[Sample, float, float]
+
+
+def _in_repetition(place: Sample) -> Sample:
+    """Return the place in a stratum of its repetition, because a start changes the cost ratio."""
+    return place._replace(stratum=f"{place.stratum}\n{place.repetition}")
+
+
+def _groups(values: Iterable[_Values]) -> Mapping[str, list[_Values]]:
+    by_prompt: defaultdict[tuple[str, str], list[_Values]] = defaultdict(list)
+    for value in values:
+        by_prompt[value[0].stratum, value[0].prompt].append(value)
+    groups: defaultdict[str, list[_Values]] = defaultdict(list)
+    for (stratum, prompt), of_prompt in by_prompt.items():
+        groups[f"{stratum}\n{prompt}" if len(of_prompt) > 1 else stratum] += of_prompt
+    return groups
+
+
+def _centred(name: str, group: Sequence[_Values]) -> Iterator[_Term]:
+    mean_ratio, mean_halving = fmean(r for _, r, _ in group), fmean(h for *_, h in group)
+    for sample, log_ratio, halving in group:
+        yield _Term(sample, name, log_ratio - mean_ratio, halving - mean_halving)
+
+
+def _log_cost_ratio(pair: Pair) -> float | None:
+    plain, drafted = cost_amounts(pair.plain), cost_amounts(pair.drafted)
+    if plain is None or drafted is None or not all((*plain, *drafted)):
+        return None
+    return math.log(drafted[0] / drafted[1] * plain[1] / plain[0])

@@ -1,0 +1,80 @@
+"""A cost ratio that still settles in the rounds after the servers' start decides nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.planted import BASELINE, LOADS, VARIANT, Cell, planted_blocks
+from draftworth.analysis.doubts import StillSettles
+from draftworth.analysis.first_rounds import still_settles
+from draftworth.analysis.pairing import Pair, Traffic, counting, paired
+from draftworth.decision.verdict import compare
+from draftworth.records.judgement import Judgement
+from draftworth.report.reason_sentences import reason_words
+
+RUNS = 40
+CELL = Cell(cost_ratio=0.8, cases=4, spread=0.05)
+WARMS_UP = replace(CELL, warm_up=0.3)
+TRAFFIC = Traffic(weights=CELL.traffic, load=LOADS[0])
+
+
+def pairs(cell: Cell, *, rounds: int = 4, seed: int = 0) -> tuple[Pair, ...]:
+    blocks = planted_blocks(cell, rounds=rounds, seed=seed)
+    return counting(paired(blocks, TRAFFIC, variant=VARIANT, baseline=BASELINE))
+
+
+@pytest.mark.parametrize("rounds", [4, 8])
+def test_a_server_that_warms_up_is_seen(rounds: int) -> None:
+    changes = [still_settles(pairs(WARMS_UP, rounds=rounds, seed=seed)) for seed in range(RUNS)]
+    assert sum(change is not None for change in changes) >= RUNS - 1
+
+
+def test_servers_that_do_not_are_believed() -> None:
+    """1% of such runs seem to settle: of 40, more than 3 do in fewer than one of 10,000 tests."""
+    settling = [still_settles(pairs(CELL, seed=seed)) for seed in range(RUNS)]
+    assert sum(change is not None for change in settling) <= 3
+
+
+def test_the_planted_change_is_the_reported_one() -> None:
+    change = still_settles(pairs(WARMS_UP, rounds=8))
+    assert change is not None
+    assert change.first_times == pytest.approx(1 / 1.3, rel=0.08)
+
+
+def test_rounds_of_different_prompts_are_compared() -> None:
+    """Of 32 prompts in rounds of 8, the first four rounds have no prompt in common."""
+    large = replace(WARMS_UP, cases=2, prompts=32)
+    assert still_settles(pairs(large, rounds=8)) is not None
+    assert still_settles(pairs(replace(large, warm_up=0.0), rounds=8)) is None
+
+
+def test_two_rounds_of_one_case_show_nothing() -> None:
+    assert still_settles(pairs(replace(WARMS_UP, cases=1), rounds=2)) is None
+
+
+def test_a_small_change_is_believed() -> None:
+    """2% more in the first round is within what counts as equal, however clearly it is seen."""
+    blocks = planted_blocks(replace(CELL, block_error=0.0, warm_up=0.02), rounds=8, seed=0)
+    small = counting(paired(blocks, TRAFFIC, variant=VARIANT, baseline=BASELINE))
+    assert still_settles(small) is None
+
+
+def test_pairs_without_tokens_are_left_out() -> None:
+    untold = [
+        replace(pair, plain=replace(pair.plain, number_output_tokens=None))
+        for pair in pairs(WARMS_UP)
+    ]
+    assert still_settles(untold) is None
+
+
+def test_no_verdict_while_the_ratio_settles() -> None:
+    blocks = planted_blocks(WARMS_UP, rounds=4, seed=0)
+    comparison = compare(blocks, TRAFFIC, variant=VARIANT, baseline=BASELINE)
+    assert comparison.judgement == Judgement.INCONCLUSIVE
+    assert isinstance(comparison.reason, StillSettles)
+    assert "a server still warmed up; in the first round the cost ratio is" in reason_words(
+        comparison
+    )
+    settled = planted_blocks(CELL, rounds=4, seed=0)
+    believed = compare(settled, TRAFFIC, variant=VARIANT, baseline=BASELINE)
+    assert believed.judgement == Judgement.CHEAPER
