@@ -3,9 +3,8 @@
 If one of two servers is slower in the first rounds after its start, the cost ratio is wrong by
 less and less, and every round repeats the error, so no interval contains it. Here the logarithm of
 the cost ratio is regressed on a term that halves with each round since the start, beside a mean of
-each prompt. Halving terms show a change that lasts one round as well as one that fades
-(docs/decisions/0049-a-server-that-warms-up.md). A change of the machine is in both servers' costs, so
-the ratio does not have it.
+each prompt. A change of the machine is in both servers' costs, so the ratio does not have it.
+docs/decisions/0049-a-server-that-warms-up.md says why the term halves.
 """
 
 import math
