@@ -76,6 +76,8 @@ class Cell:
         factors; the geometric mean of the TTFT ratios is at the margin, 1 + `TTFT_MARGIN`.
     in_flight: number of requests that a server decodes together (`shared_server`). A prefill
         takes the same time for variant and baseline; `cost_ratio` includes prefills and decoding.
+    slow_blocks: (share of the variant's blocks that are slow, factor on their cost).
+    carry_over: by what share a block that follows one of the variant costs more.
     warm_up: how much more a token costs the baseline in the first round after each start of its
         server, as a share; it halves with each further round.
     period: number of blocks after which a disturbance of cost repeats; 0: no disturbance. It gives
@@ -107,6 +109,8 @@ class Cell:
     stalls: tuple[float, float] = (0.0, 1.0)
     slow_starts: tuple[float, float] = (0.0, 1.0)
     ttft_ratios: tuple[tuple[float, float], ...] = ()
+    slow_blocks: tuple[float, float] = (0.0, 1.0)
+    carry_over: float = 0.0
     warm_up: float = 0.0
     period: int = 0
     in_flight: int = 1
@@ -196,8 +200,7 @@ class PlantedRun:
                 error = self._generator.gauss(0, cell.block_error)
                 factor = math.exp(self._drift * number / last + error + self._periodic(number))
                 factor *= self._server(endpoint, turn.stage.repetition)
-                if endpoint.is_baseline:
-                    factor *= 1 + cell.warm_up / 2 ** self._earlier_rounds(turn)
+                factor *= self._misled(endpoint, turn)
                 sent = (
                     _record(cell, side, prompts[n % len(prompts)], factor, self._generator)
                     for n in count(first)
@@ -228,6 +231,17 @@ class PlantedRun:
             return 0.0
         angle = math.tau * block / self.cell.period + self._phase
         return _PERIOD_DEVIATION * math.sqrt(2) * math.sin(angle)
+
+    def _misled(self, endpoint: Endpoint, turn: Round) -> float:
+        """Return the factor on a block's cost by what misleads: a warm-up, or the block before."""
+        factor = 1.0
+        if endpoint.is_baseline:
+            factor *= 1 + self.cell.warm_up / 2 ** self._earlier_rounds(turn)
+        else:
+            factor *= _rare(self.cell.slow_blocks, self._generator)
+        if self.blocks and self.blocks[-1].variant == VARIANT:
+            factor *= 1 + self.cell.carry_over
+        return factor
 
     def _earlier_rounds(self, turn: Round) -> int:
         """Return how many rounds the servers have measured since their last start."""

@@ -241,7 +241,7 @@ def compare(
     judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
     measured = [b for group in traffic.groups for b in group.blocks(blocks, variant)]
     doubt = why_not_believed(pairs, ratio, measured, price_ratio=factor) or still_settles(pairs)
-    if doubt and judgement.is_on_cost:
+    if doubt and isinstance(reason, CostDecides):
         judgement, reason = Judgement.INCONCLUSIVE, doubt
     if wrong := not_the_targets(answers, (baseline, variant)):
         judgement, reason = Judgement.INCONCLUSIVE, wrong

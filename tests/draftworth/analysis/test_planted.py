@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
@@ -10,6 +12,7 @@ from benchmarks.planted import GROUP, Cell
 from draftworth.analysis.pairing import Traffic
 from draftworth.decision.verdict import Comparison, compare
 from draftworth.records.results import BlockResult
+from draftworth.report.sentences import rare_sentences
 from tests.support.blocks import make_block, make_record
 from tests.support.present import present
 
@@ -77,3 +80,23 @@ def test_faster_decoding_after_slow_prefill_may_cost_more() -> None:
     )
     assert present(comparison.itl_speedup).value == pytest.approx(1.5)
     assert comparison.judgement == "more expensive"
+
+
+def test_rare_slow_blocks_are_told_as_rare() -> None:
+    """4% of the variant's blocks take three times as long: most runs meet none or too few."""
+    cell = Cell(cost_ratio=0.5, cases=4, spread=0.05, slow_blocks=(0.04, 3.0))
+    comparisons = [outcome.comparison for outcome in outcomes(cell, 10)]
+    decided = [c for c in comparisons if c.judgement == "cheaper per token"]
+    assert decided
+    assert all(" blocks" in rare_sentences(comparison) for comparison in decided)
+
+
+def test_a_block_that_is_slowed_by_the_one_before_looks_cheaper() -> None:
+    """Nothing in the data shows a carry-over: `compare` says where servers share a host."""
+    cell = Cell(cost_ratio=1.0, cases=4, spread=0.0, block_error=0.0)
+    ratios = [
+        fmean(present(o.comparison.cost_ratio).value for o in outcomes(world, 5))
+        for world in (cell, replace(cell, carry_over=0.05))
+    ]
+    assert ratios[0] == pytest.approx(1.0, abs=0.005)
+    assert ratios[1] < 0.995
