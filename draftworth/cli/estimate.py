@@ -21,6 +21,7 @@ from draftworth.cli.estimate_next_steps import TokenPrice, token_prices, with_ne
 from draftworth.cli.estimate_profile import estimates_by_profile, profile_of
 from draftworth.errors import UserInputError
 from draftworth.estimate import output_likelihoods, predictions, target_outputs
+from draftworth.estimate.by_prompt import prompt_forecasts, write_prompt_forecasts
 from draftworth.estimate.estimate_document import document_of, json_text
 from draftworth.estimate.forecast import WINDOWS, DraftEstimate, windows_of
 from draftworth.estimate.model_folders import check_model, check_tokenizer, printed_path
@@ -49,6 +50,8 @@ _NOT_SERVED = (
     "`draftworth compare` measures it."
 )
 
+# The options that need outputs, which an acceptance profile does not have.
+_OF_OUTPUTS = ("answers", "draft", "target", "profile", "by_prompt")
 _BUCKET = f"(BUCKET: the stack's output {CHECKPOINTS_OUTPUT})"
 
 
@@ -113,6 +116,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also write an acceptance profile, for `search.forecast` and the command `profile`",
     )
     add(
+        "--by-prompt",
+        metavar="FILE",
+        type=Path,
+        help="also write a forecast for each prompt, for `prompts choose`",
+    )
+    add(
         "--engine",
         metavar="DIR",
         type=Path,
@@ -144,10 +153,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_outputs(arguments: argparse.Namespace) -> None:
-    if useless := [o for o in ("answers", "draft", "target", "profile") if getattr(arguments, o)]:
+    if useless := [o for o in _OF_OUTPUTS if getattr(arguments, o)]:
         raise UserInputError(
-            f"--{useless[0]}: given with --acceptance, allowed: without, as no output is read; "
-            "next: leave one of the two out"
+            f"--{useless[0].replace('_', '-')}: given with --acceptance, allowed: without, as no "
+            "output is read; next: leave one of the two out"
         )
 
 
@@ -215,6 +224,7 @@ def _estimates(
             windows=windows,
             hit_rate=hit_rate(readings),
             predictions=tuple(predictions.compare(experiment, source, draft, readings)),
+            replayed=readings,
         )
         estimates += [of_draft(step_costs=costs) for costs in all_costs]
     estimates = kept(estimates)
@@ -236,8 +246,8 @@ def _kept(
 ) -> list[DraftEstimate]:
     """Write the predicted tokens per step into the folder of the run that has the outputs.
 
-    With `--profile`, also write the acceptance profile. Return the estimates, each with sentences
-    on what to measure next.
+    With `--profile` and `--by-prompt`, also write these files. Return the estimates, each with
+    sentences on what to measure next.
 
     source: the outputs of the target model, and the run that has them, if any.
     prices: what a token costs without a draft, by the load's label.
@@ -246,6 +256,8 @@ def _kept(
     predictions.keep_predictions([*predicted], source, progress=_progress)
     if arguments.profile is not None:
         write_profile(profile_of(experiment, source, estimates), arguments.profile)
+    if arguments.by_prompt is not None:
+        write_prompt_forecasts(prompt_forecasts(estimates), arguments.by_prompt)
     return [with_next_steps(experiment, one, prices, arguments.tokens_per_day) for one in estimates]
 
 
@@ -300,6 +312,7 @@ def _ngram(
         step_costs=costs,
         predictions=tuple(predictions.compare_ngram(experiment, source, tokenizer)),
         settling=(to_beat,) if is_served else (to_beat, _NOT_SERVED),
+        replayed=best,
     )
 
 

@@ -1,4 +1,7 @@
-"""`draftworth prompts import`: makes prompt sets from a service's logs or from public sets."""
+"""`draftworth prompts`: makes prompt sets from a service's logs or from public sets.
+
+`import` draws prompts at random; `choose` chooses few of them that stand for all.
+"""
 
 import argparse
 import re
@@ -9,16 +12,23 @@ from pathlib import Path
 from draftworth.cli.arguments import positive_int, whole_number
 from draftworth.errors import UserInputError, counted
 from draftworth.experiment.strict_model import MAX_NAME_LENGTH, PATTERN_WORDS, SET_NAME
+from draftworth.importing.choosing import ChoiceOrder, choose
 from draftworth.importing.log_formats import FORMATS
 from draftworth.importing.prompt_sets import Imported, ImportOrder, import_prompts, left_out_words
+from draftworth.records.logged_traffic import MIN_MEASURED, LoggedTraffic, read_prompt_forecasts
 
 _MOST_PROMPTS = 10_000
 _PROGRESS_RECORDS = 100_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the action `import`."""
+    """Add the actions `import` and `choose`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _add_import(actions)
+    _add_choose(actions)
+
+
+def _add_import(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     action = actions.add_parser(
         "import",
         help="write prompt files from a log",
@@ -49,8 +59,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_choose(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    action = actions.add_parser(
+        "choose",
+        help="choose the few prompts to measure that stand for all of a log",
+        description="Write DIR/NAME/chosen.jsonl, and DIR/NAME.traffic.json for `draftworth report "
+        "RUN --traffic`, which then says what all of the log's prompts cost.",
+    )
+    action.add_argument(
+        "forecasts",
+        metavar="FORECASTS",
+        type=Path,
+        help="the file that `draftworth estimate EXPERIMENT --by-prompt` wrote",
+    )
+    action.add_argument(
+        "--prompts",
+        required=True,
+        metavar="DIR",
+        type=Path,
+        help="folder of prompt classes that was estimated",
+    )
+    action.add_argument(
+        "--out", required=True, metavar="DIR", type=Path, help="folder of prompt classes"
+    )
+    action.add_argument(
+        "--class",
+        required=True,
+        metavar="NAME",
+        dest="prompt_class",
+        help="the prompt class of the chosen prompts",
+    )
+    action.add_argument(
+        "--count",
+        type=partial(whole_number, at_least=MIN_MEASURED, at_most=_MOST_PROMPTS),
+        default=32,
+        metavar="N",
+        help="prompts to choose (%(default)s)",
+    )
+    action.add_argument(
+        "--seed", type=whole_number, default=0, help="another seed chooses others (%(default)s)"
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
-    """Import the prompts, and print how many there are."""
+    """Import or choose the prompts, and print how many there are."""
+    if arguments.action == "choose":
+        return _choose(arguments)
     order = ImportOrder(
         source=arguments.source,
         format=arguments.format,
@@ -62,6 +116,31 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print_imported(import_prompts(order, show_progress), order)
     return 0
+
+
+def _choose(arguments: argparse.Namespace) -> int:
+    order = ChoiceOrder(
+        forecasts=read_prompt_forecasts(arguments.forecasts),
+        prompts=arguments.prompts,
+        out=arguments.out,
+        prompt_class=_name("--class", arguments.prompt_class),
+        parts=arguments.count,
+        seed=arguments.seed,
+    )
+    _print_chosen(choose(order), order)
+    return 0
+
+
+def _print_chosen(traffic: LoggedTraffic, order: ChoiceOrder) -> None:
+    print(
+        f"{order.case}: {counted(len(traffic.chosen), 'prompt')} of "
+        f"{counted(traffic.prompts, 'prompt')}, chosen by tokens and by the forecast of "
+        f"{traffic.draft}, window {traffic.window}, with seed {traffic.seed}"
+    )
+    print(
+        "note: long answers are chosen more often than short ones, so only `draftworth report RUN "
+        f"--traffic {order.traffic_file}` says what the log's prompts cost"
+    )
 
 
 def _name(option: str, text: str) -> str:

@@ -10,7 +10,7 @@ from draftworth.analysis.acceptance import profile_of
 from draftworth.analysis.comparable_runs import is_same_experiment
 from draftworth.analysis.pooling import NotPooledError, pooled
 from draftworth.claims.other_tools import tool_section
-from draftworth.cli import print_run, report_choices
+from draftworth.cli import print_run, report_choices, report_traffic
 from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
 from draftworth.cli.report_choices import EXAMPLES
 from draftworth.cli.report_scores import score
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from draftworth.claims.judging import ClaimsFile
 
 _BESIDE_THE_RUN = ""
-_MORE = ("against", "score", "claims", "profile", "json", "verbose")
+_MORE = ("against", "traffic", "score", "claims", "profile", "json", "verbose")
 _ALONE = {
     **dict.fromkeys(EXAMPLES, (("against",), "judges these runs anew, and not the other")),
     "handover": (_MORE, "is one run's decision"),
-    "json": (("against", "score"), "has the answer alone"),
+    "json": (("against", "traffic", "score"), "has the answer alone"),
 }
 
 
@@ -87,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="its last page alone, for those who run the winner: the decision and its traffic, "
         "metrics to watch, how to repeat it; --out writes handover.html and handover.md",
     )
+    report_traffic.add_arguments(parser)
     report_choices.add_arguments(parser)
     print_run.add_arguments(parser)
 
@@ -164,7 +165,10 @@ def _document(arguments: argparse.Namespace, facts: RunFacts, transcripts: Trans
         _write_profile(facts.run, arguments.profile)
     return contents.document_of(
         facts,
-        against=tuple(_against(arguments.against or (), facts)),
+        against=(
+            *report_traffic.sections(arguments.traffic, facts),
+            *_against(arguments.against or (), facts),
+        ),
         scores=() if arguments.score is None else score(arguments.score, facts, transcripts),
         predictions=_predictions(arguments.runs, facts.run),
     )

@@ -17,6 +17,7 @@ from draftworth.estimate.step_cost_sources import CostRange, StepCosts
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.records.acceptance_profile import Measured, Windows
 from draftworth.records.likelihoods import Prediction
+from draftworth.records.readings import Replayed
 
 WINDOWS = range(1, 16)
 
@@ -158,6 +159,7 @@ class DraftEstimate:
     predictions: predicted and measured tokens per step; empty unless the outputs are from a run
         that had this draft.
     settling: sentences on what to measure next, what that costs, and what the draft can save.
+    replayed: the outputs that were read, each with the steps in which the draft would yield it.
     """
 
     target: str
@@ -172,6 +174,7 @@ class DraftEstimate:
     hit_rate: float | None = None
     predictions: tuple[Prediction, ...] = ()
     settling: tuple[str, ...] = ()
+    replayed: Sequence[Replayed] = ()
 
     @cached_property
     def forecasts(self) -> Sequence[WindowForecast]:

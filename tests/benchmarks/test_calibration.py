@@ -1,6 +1,5 @@
 """A cell of the calibration, small enough for every day; docs/calibration.md has them all."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ from draftworth.analysis.pairing import Pair, Traffic
 from draftworth.analysis.statistics import interval_of
 from draftworth.decision import verdict
 from draftworth.records.judgement import Judgement
+from tests.support.covering import least_covering
 
 RUNS = 60
 # What prompts have in common is most of the error here, and drift the rest.
@@ -24,15 +24,6 @@ STARTS = Cell(cost_ratio=BOUNDARY, cases=4, spread=0.05, repetitions=4, between=
 
 def covering(judged_runs: Sequence[JudgedRun]) -> int:
     return sum(outcome.covers(BOUNDARY) is True for outcome in judged_runs)
-
-
-def least_covering(runs: int) -> int:
-    """Of intervals that cover with 95%: fewer than this many do in one of a thousand tests."""
-    missed, so_far = 0, 0.95**runs
-    while so_far < 0.999:
-        missed += 1
-        so_far += math.comb(runs, missed) * 0.05**missed * 0.95 ** (runs - missed)
-    return runs - missed
 
 
 @pytest.fixture(scope="module")

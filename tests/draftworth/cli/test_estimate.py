@@ -17,6 +17,7 @@ from draftworth.estimate.run_tokenizing import TargetTokenizer
 from draftworth.records import likelihoods
 from draftworth.records.acceptance_profile import load_profile, text_hash
 from draftworth.records.codec import dump_record
+from draftworth.records.logged_traffic import read_prompt_forecasts
 from draftworth.records.readings import Output, TokenIds
 from tests.conftest import ROOT
 from tests.draftworth.cli.step_cost_cards import card, drafted, plain
@@ -332,6 +333,33 @@ def test_the_profile_names_models_texts_and_windows_once(tmp_path: Path, estimat
         assert why in refused
 
 
+def test_each_prompt_gets_a_forecast_of_its_steps(
+    tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimate, "Reader", None)
+    edit = put("variants", value=PLAIN_AND_NGRAM)
+    experiment = write_experiment(tmp_path, edit, base="rehearsal")
+    options = ("--answers", TINY_PAIR / "answers", "--by-prompt", tmp_path / "forecasts.json")
+    printed = printed_estimates(ran("estimate", experiment, *options, "--json"))
+    forecasts = read_prompt_forecasts(tmp_path / "forecasts.json")
+    (window,) = (w for w in printed[0]["windows"] if w["window"] == forecasts.window)
+    for prompt_class, tokens in window["tokens_per_step"].items():
+        of_class = [f for f in forecasts.prompts if f.prompt_class == prompt_class]
+        mean = sum(f.tokens for f in of_class) / sum(f.steps for f in of_class)
+        assert mean == pytest.approx(tokens["value"], abs=1e-5)
+    assert len(forecasts.prompts) == printed[0]["outputs"]
+
+
+def test_a_draft_models_forecasts_come_first(tmp_path: Path, estimated: Ran) -> None:
+    run = write_answers(tmp_path / "run", classes=CLASSES)
+    estimated(run, "--by-prompt", tmp_path / "forecasts.json")
+    forecasts = read_prompt_forecasts(tmp_path / "forecasts.json")
+    assert forecasts.draft == "rehearsal/tiny_pair/draft"
+    nowhere = tmp_path / "in" / "no" / "folder.json"
+    refused = estimated(run, "--by-prompt", nowhere, code=2)
+    assert "cannot be written: No such file or directory; next: give another file" in refused
+
+
 def test_measured_acceptance_needs_no_output_and_no_model(tmp_path: Path, ran: Ran) -> None:
     """An acceptance profile can also be of an EAGLE head, which outputs alone cannot estimate.
 
@@ -354,6 +382,8 @@ def test_measured_acceptance_needs_no_output_and_no_model(tmp_path: Path, ran: R
 
     output = ran("estimate", experiment, *options, "--draft", tmp_path, code=2)
     assert "--draft: given with --acceptance, allowed: without, as no output is read" in output
+    output = ran("estimate", experiment, *options, "--by-prompt", tmp_path / "f", code=2)
+    assert "--by-prompt: given with --acceptance" in output
     head["classes"]["coding"] = [{"drafts_checked": 40, "tokens_per_step": {"value": 2.0}}]
     write_profile_of(tmp_path, head)
     output = ran("estimate", experiment, *options, code=2)

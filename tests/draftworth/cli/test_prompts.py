@@ -1,4 +1,4 @@
-"""`prompts import`: what it prints of an import, and that it prints no text of a prompt."""
+"""`prompts`: what it prints of imports and choices, and that it prints no text of a prompt."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,12 @@ import pytest
 
 from draftworth.cli.measure import find_cases
 from draftworth.experiment.loading import load_experiment
+from draftworth.records.codec import dump_record
+from draftworth.records.logged_traffic import (
+    PromptForecast,
+    PromptForecasts,
+    read_logged_traffic,
+)
 from tests.draftworth.conftest import Ran
 
 SECRET = "my number is 555-0199"
@@ -98,3 +104,72 @@ def test_progress_is_told_of_a_long_log(
     monkeypatch.setattr("draftworth.cli.prompts._PROGRESS_RECORDS", 5)
     lines = ran(*command(write_log(tmp_path))).splitlines()
     assert lines[-2:] == ["5 records read", "10 records read"]
+
+
+def write_estimated_log(folder: Path, *, prompts: int = 40) -> Path:
+    """Write the prompts of a log and the forecasts for them; return the file of the forecasts."""
+    ids = [f"log-{number:06d}" for number in range(prompts)]
+    lines = [json.dumps({"id": i, "prompt": f"{SECRET} {i}"}) + "\n" for i in ids]
+    (folder / "log" / "chat").mkdir(parents=True)
+    (folder / "log" / "chat" / "log.jsonl").write_text("".join(lines))
+    forecasts = PromptForecasts(
+        draft="n-grams",
+        window=5,
+        prompts=tuple(
+            PromptForecast(prompt_class="chat", case="log", id=i, tokens=100, steps=30 + number)
+            for number, i in enumerate(ids)
+        ),
+    )
+    path = folder / "forecasts.json"
+    path.write_bytes(dump_record(forecasts))
+    return path
+
+
+def choose(forecasts: Path, *more: str | Path) -> list[str | Path]:
+    folder = forecasts.parent
+    where = ("--prompts", folder / "log", "--out", folder / "out", "--class", "chosen_chat")
+    return ["prompts", "choose", forecasts, *where, *more]
+
+
+def test_chosen_prompts_are_a_class_with_a_record(tmp_path: Path, ran: Ran) -> None:
+    output = ran(*choose(write_estimated_log(tmp_path), "--count", "20"))
+    assert SECRET not in output
+    assert "chosen.jsonl: 20 prompts of 40 prompts, chosen by tokens" in output
+    (case,) = find_cases(tmp_path / "out")
+    assert (case.prompt_class, case.name) == ("chosen_chat", "chosen")
+    traffic = read_logged_traffic(tmp_path / "out" / "chosen_chat.traffic.json")
+    assert [prompt.id for prompt in case.prompts] == [prompt.id for prompt in traffic.chosen]
+    assert all(prompt.texts[0] == f"{SECRET} {prompt.id}" for prompt in case.prompts)
+    assert (traffic.prompts, traffic.tokens) == (40, 4000)
+    assert traffic.steps_per_token == pytest.approx(0.495)
+    ran("init", tmp_path / "mine.yaml", "--yes", "--prompts", tmp_path / "out")
+    assert [c.name for c in load_experiment(tmp_path / "mine.yaml").cases] == ["chosen"]
+    assert "exists already" in ran(*choose(tmp_path / "forecasts.json"), code=2)
+
+
+def test_what_cannot_be_chosen_is_refused(tmp_path: Path, ran: Ran) -> None:
+    forecasts = write_estimated_log(tmp_path)
+    for more, words in (
+        (("--class", "Mine"), "--class: given 'Mine'"),
+        (("--prompts", tmp_path / "nowhere"), "cannot be read: No such file or directory"),
+    ):
+        assert words in ran(*choose(forecasts, *more), code=2)
+    with pytest.raises(SystemExit):
+        ran(*choose(forecasts, "--count", "15"))
+    log = tmp_path / "log" / "chat" / "log.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(lines[:20]))
+    assert "allowed: the folder whose prompts the forecasts are for" in ran(
+        *choose(forecasts), code=2
+    )
+    log.write_text("".join((*lines, *lines)))
+    assert "allowed: ids that are unique in all prompt files" in ran(*choose(forecasts), code=2)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_without_forecasts_is_refused(tmp_path: Path, ran: Ran) -> None:
+    none = write_estimated_log(tmp_path, prompts=0)
+    assert "prompts: given none, allowed: one or more" in ran(*choose(none), code=2)
+    none.write_text("{}")
+    assert "--by-prompt` wrote; next: give its path" in ran(*choose(none), code=2)
+    assert "cannot be read: No such file" in ran(*choose(tmp_path / "no.json"), code=2)

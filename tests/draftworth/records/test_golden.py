@@ -43,7 +43,12 @@ def test_each_version_has_a_document_of_each_kind(version: str) -> None:
     """Of a kind that came later, an earlier version has none: then its pattern is excepted here."""
     names = [file.relative_to(version).as_posix() for file in FILES if file.parts[0] == version]
     missing = [pattern for pattern in KINDS if not any(fnmatch(n, pattern) for n in names)]
-    assert missing == (["acceptance.json"] if version < "2026-11-26" else [])
+    since = {
+        "acceptance.json": "2026-11-26",
+        "prompt_forecasts.json": "2026-11-28",
+        "logged_traffic.json": "2026-11-28",
+    }
+    assert missing == [kind for kind, first in since.items() if version < first]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -23,6 +23,7 @@ from draftworth.records.deployment import CanaryReport, CapacityPlan
 from draftworth.records.findings import Verdict
 from draftworth.records.graph_manifests import ArtifactManifest
 from draftworth.records.likelihoods import Likelihoods, Predictions
+from draftworth.records.logged_traffic import LoggedTraffic, PromptForecasts
 from draftworth.records.readings import Output, Pass, Reading
 from draftworth.records.results import BlockResult, RunResult
 from draftworth.records.search_result import SearchResult
@@ -55,6 +56,8 @@ KINDS: Mapping[str, tuple[tuple[type[Any], ...], str, object]] = {
     "server-state.json": ((ServerState,), "phase", "given_up"),
     "readings.jsonl": ((Pass, Reading), "options", {"batch": 4}),
     "acceptance.json": ((AcceptanceProfile,), "temperature", 0.0),
+    "prompt_forecasts.json": ((PromptForecasts,), "window", 7),
+    "logged_traffic.json": ((LoggedTraffic,), "steps_per_token", 0.375),
 }
 GOLDEN = Path(__file__).parent / "golden"
 VERSIONS = sorted(folder.name for folder in GOLDEN.iterdir())
