@@ -23,12 +23,14 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.planted import BASELINE, BOUNDARY, LOADS, VARIANT, Cell, PlantedRun
+from benchmarks.planted import BASELINE, BOUNDARY, LOADS, VARIANT, Cell, PlantedRun, planted_spec
 from draftworth.analysis import pairing, statistics
 from draftworth.analysis.control import without_control
 from draftworth.analysis.doubts import StillSettles
 from draftworth.analysis.spread import MANY_REPETITIONS
 from draftworth.decision import verdict
+from draftworth.decision.best_of_many import confidence_of_each
+from draftworth.measuring.schedule import stopping_rule
 from draftworth.records.judgement import Judgement
 from draftworth.report.sentences import rare_sentences
 
@@ -59,6 +61,8 @@ def planted_run(cell: Cell, seed: int) -> tuple[JudgedRun, ...]:
     """Simulate a run until the deployed stopping rule ends it; return the verdict at each load."""
     run = PlantedRun(cell, seed)
     run.measure()
+    spec = planted_spec(cell)
+    looks = stopping_rule(spec).looks(spec)
     measured, control = without_control(run.blocks)
     return tuple(
         JudgedRun(
@@ -68,6 +72,7 @@ def planted_run(cell: Cell, seed: int) -> tuple[JudgedRun, ...]:
                 variant=VARIANT,
                 baseline=BASELINE,
                 control=control,
+                confidence=confidence_of_each(1, looks=looks),
             ),
             rounds=len({block.round for block in measured if block.load == load}),
             truth=run.truth_of(load),
@@ -148,6 +153,7 @@ COLUMNS: Mapping[str, Column] = {
     "slots": lambda c, _: f"{c.slots:.0%}",
     "between": lambda c, _: f"{c.between:.0%}",
     "control": lambda c, _: "yes" if c.control else "no",
+    "stop": lambda c, _: c.stop,
     "rounds": lambda _, judged: f"{fmean(o.rounds for o in judged):.1f}",
     "width": lambda _, judged: _width(judged),
     "covers": lambda c, judged: f"{_coverage(c, judged):.3f}",

@@ -21,7 +21,7 @@ from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSp
 from draftworth.measuring.schedule import Round, Rounds, stages
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.prompt_files import Case, Prompt
-from draftworth.records.results import CONTROL, BlockResult, RequestRecord
+from draftworth.records.results import CONTROL, BlockResult, RequestRecord, StopWhen
 
 BASELINE, VARIANT, CLASS = "baseline", "variant", "planted"
 LOADS = tuple(ConcurrencyLoad(concurrency=c) for c in (1, 2, 4))
@@ -82,6 +82,7 @@ class Cell:
         server, as a share; it halves with each further round.
     period: number of blocks after which a disturbance of cost repeats; 0: no disturbance. It gives
         the logarithm of a block's cost a standard deviation of 0.1; each run has a random phase.
+    stop: what ends a run's rounds (`Sampling.stop`).
     """
 
     cost_ratio: float
@@ -114,6 +115,7 @@ class Cell:
     warm_up: float = 0.0
     period: int = 0
     in_flight: int = 1
+    stop: StopWhen = "precise"
     sampling: Sampling = SAMPLING
 
     @property
@@ -419,7 +421,7 @@ def planted_spec(cell: Cell) -> RunSpec:
         cases=tuple(_case(cell, index) for index in range(cell.cases)),
         loads=LOADS[: cell.loads],
         load_generator="asyncio",
-        sampling=cell.sampling,
+        sampling=replace(cell.sampling, stop=cell.stop),
         parallel=False,
         class_weights=cell.traffic,
         price=None,

@@ -11,7 +11,7 @@ from draftworth.analysis.doubts import NoFloorInterval, NotComparable
 from draftworth.analysis.limits import why_not_comparable
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.ratios import cost_ratio
-from draftworth.analysis.statistics import Estimate, interval_of
+from draftworth.analysis.statistics import CONFIDENCE, Estimate, interval_of
 from draftworth.records.results import CONTROL, BlockResult, Limits
 
 
@@ -35,14 +35,20 @@ def _round(block: BlockResult) -> tuple[object, ...]:
 
 
 def noise_floor(
-    control: Sequence[BlockResult], traffic: Traffic, *, baseline: str, limits: Limits
+    control: Sequence[BlockResult],
+    traffic: Traffic,
+    *,
+    baseline: str,
+    limits: Limits,
+    confidence: float = CONFIDENCE,
 ) -> Estimate | NotComparable | NoFloorInterval:
     """Return the cost ratio control / baseline with its interval, or why there is none.
 
     The control is the baseline on a second server, so this ratio is the noise between two servers.
     control: all blocks of the rounds in which the control was measured, the baseline's included.
+    confidence: that of the interval (0 to 1).
     """
     if why := why_not_comparable(control, traffic, limits, (baseline, CONTROL)):
         return why
-    floor = cost_ratio(control, traffic, variant=CONTROL, baseline=baseline)
+    floor = cost_ratio(control, traffic, variant=CONTROL, baseline=baseline, confidence=confidence)
     return floor if floor and interval_of(floor) else NoFloorInterval(group=traffic.label)

@@ -180,6 +180,7 @@ def _result(results: Sequence[RunResult]) -> RunResult:
         variants=tuple(dict.fromkeys(name for result in results for name in result.variants)),
         blocks=(),
         scheduling=", ".join(dict.fromkeys(result.scheduling for result in results)),
+        looks=max(result.looks for result in results),
         repetitions=sum(result.repetitions for result in results),
         shortened=_of_each(results, lambda result: result.shortened),
         time=TimeAccount(

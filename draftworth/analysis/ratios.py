@@ -277,15 +277,17 @@ def cost_ratio(
     variant: str,
     baseline: str,
     price: Price | None = None,
+    confidence: float = statistics.CONFIDENCE,
 ) -> statistics.Estimate | None:
     """Return the variant's cost of an output token / the baseline's, with its interval.
 
     None for a Poisson load, which has no cost per token, and if a class has no pair with counted
-    tokens. Without a price, both servers count as equally expensive.
+    tokens. Without a price, both servers count as equally expensive. confidence: that of the
+    interval (0 to 1).
     """
     pairs = paired(blocks, traffic, variant=variant, baseline=baseline)
     log_ratio = log_cost_ratio(pairs, traffic, factor=share_ratio(price, variant, baseline))
-    return log_ratio.estimate() if log_ratio else None
+    return log_ratio.estimate(confidence=confidence) if log_ratio else None
 
 
 def share_ratio(price: Price | None, variant: str, baseline: str) -> float:
@@ -295,11 +297,14 @@ def share_ratio(price: Price | None, variant: str, baseline: str) -> float:
     return variant_share / baseline_share if variant_share and baseline_share else 1.0
 
 
-def ratio_of_typical(pairs: Sequence[Pair], field: str) -> statistics.Estimate | None:
+def ratio_of_typical(
+    pairs: Sequence[Pair], field: str, *, confidence: float = statistics.CONFIDENCE
+) -> statistics.Estimate | None:
     """Return the geometric mean over pairs of (the variant's value / the baseline's value).
 
     A geometric mean depends less on single requests than a ratio of sums does. None if no pair has
-    values above 0. field: the field of `RequestRecord` that has the values.
+    values above 0. field: the field of `RequestRecord` that has the values. confidence: that of the
+    interval (0 to 1).
     """
     log_ratios = [
         (pair, math.log(drafted / plain))
@@ -310,7 +315,7 @@ def ratio_of_typical(pairs: Sequence[Pair], field: str) -> statistics.Estimate |
         return None
     mean = math.fsum(value for _, value in log_ratios) / len(log_ratios)
     parts = tuple(pair.sample((value - mean) / len(log_ratios)) for pair, value in log_ratios)
-    return LogRatio(value=mean, parts=parts).estimate()
+    return LogRatio(value=mean, parts=parts).estimate(confidence=confidence)
 
 
 def ratio_of_quantiles(

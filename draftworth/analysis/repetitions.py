@@ -34,12 +34,12 @@ class RepetitionFacts:
 
 
 def repetitions_of(
-    run: Run, traffic: Traffic, *, name: str, variant: str, baseline: str
+    run: Run, traffic: Traffic, *, name: str, variant: str, baseline: str, confidence: float
 ) -> Iterator[RepetitionFacts]:
     """Yield a variant's figures in each repetition that measured the traffic; none if only one did.
 
     name: the name for `RepetitionFacts.variant`, which says what the variant is compared with if
-    the baseline is not the run's.
+    the baseline is not the run's. confidence: that of the intervals (0 to 1).
     """
     wanted = [b for b in run.blocks if b.load == traffic.load and b.prompt_class in traffic.weights]
     ordered = sorted(wanted, key=lambda b: (b.started_at_unix_s, b.block))
@@ -63,6 +63,7 @@ def repetitions_of(
                 variant=variant,
                 baseline=baseline,
                 price=run.result.price,
+                confidence=confidence,
             ),
         )
 

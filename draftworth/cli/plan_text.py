@@ -6,6 +6,7 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
+from draftworth.analysis.repeated_looks import confidence_at_each_look
 from draftworth.cli.plan_run_text import cost_lines, run_lines
 from draftworth.errors import counted
 from draftworth.experiment.node_images import DriverAndRuntime
@@ -144,6 +145,8 @@ def _workload_lines(experiment: ResolvedExperiment, *, verbose: bool) -> Iterato
             f"  control: {_control_requests(experiment)} requests more, to the baseline in both "
             "its slots"
         )
+    if spec.workload.stop == "decided":
+        yield _decided_line(experiment)
     if verbose:
         yield f"  {', '.join(f'{case.prompt_class}/{case.name}' for case in experiment.cases)}"
 
@@ -154,6 +157,15 @@ def _requests_per_server(experiment: ResolvedExperiment) -> Bounds:
     least = counts.all_least + counts.needed_further(1)
     rounds = Bounds(least, counts.all_least + counts.all_further)
     return rounds.times(experiment.spec.workload.requests_per_round)
+
+
+def _decided_line(experiment: ResolvedExperiment) -> str:
+    looks = round_counts(experiment).looks
+    return (
+        f"  stop when decided: the fewest requests only where they decide every verdict; the run "
+        f"looks at a verdict up to {counted(looks, 'time')}, so intervals are of "
+        f"{confidence_at_each_look(looks):.1%}"
+    )
 
 
 def _control_requests(experiment: ResolvedExperiment) -> int:

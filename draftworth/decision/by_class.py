@@ -79,7 +79,7 @@ def by_class_of(
             beside_variant, mix.traffic, {n: f / price_ratio for n, f in factors.items()}
         ),
     }
-    confidence = confidence_of_each(count)
+    confidence = confidence_of_each(count, looks=run.result.looks)
     ratios = {
         name: log_ratio.estimate(confidence=confidence)
         for name, log_ratio in beside.items()

@@ -103,7 +103,7 @@ def _by_cost(
     missing: Sequence[Missing],
 ) -> Decision:
     first = choices[0]
-    best = best_of_many(first, len(choices))
+    best = best_of_many(first, len(choices), looks=run.result.looks)
     is_widened = best is not first
     classes = _classes_of(first, of_classes)
     is_mix = len(first.traffic.weights) > 1
@@ -128,7 +128,9 @@ def _by_cost(
             best.traffic,
             variant=best.variant,
             baseline=best.baseline,
-            confidence=confidence_of_each(len(choices) if is_widened else 1),
+            confidence=confidence_of_each(
+                len(choices) if is_widened else 1, looks=run.result.looks
+            ),
         ),
         by_price=_by_price(run, best),
         missing=tuple(missing),

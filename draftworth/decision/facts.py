@@ -16,6 +16,7 @@ from draftworth.analysis.repetitions import RepetitionFacts, repetitions_of
 from draftworth.analysis.shortfall import Shortfall, shortfall
 from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
+from draftworth.decision.best_of_many import confidence_of_each
 from draftworth.decision.decide import decide
 from draftworth.decision.handover import Handover, handover_of
 from draftworth.decision.ladder import Contexts, Ladder, contexts_of, ladders_of
@@ -45,7 +46,7 @@ class VariantFacts:
     against_shipped: the comparison with the baseline at the engine's default settings; None: not
         measured.
     shortfall: how much more to measure until the cost ratio's interval is as narrow as the
-        experiment asks for; None: there is no interval.
+        experiment asks for; None: there is no interval, or it decides and the run ended for that.
     server: the check of the mean ITL against the server's histogram; None: not possible.
     accepted_at: for n = 1, 2, ..., the share of steps that accept drafted token n; empty: not
         known.
@@ -190,6 +191,7 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
         control=control,
         transcripts=transcripts,
         answers=answers,
+        confidence=confidence_of_each(1, looks=result.looks),
     )
     of_groups = groups_of(measured)
     groups = tuple(_group_facts(run, group, transcripts, compare_in) for group in of_groups)
@@ -239,7 +241,14 @@ def _goodputs(run: Run, mixed_loads: Sequence[Load]) -> Iterator[Goodput]:
 
 
 def _repetitions(run: Run, c: Comparison) -> Iterator[RepetitionFacts]:
-    yield from repetitions_of(run, c.traffic, name=c.name, variant=c.variant, baseline=c.baseline)
+    yield from repetitions_of(
+        run,
+        c.traffic,
+        name=c.name,
+        variant=c.variant,
+        baseline=c.baseline,
+        confidence=confidence_of_each(1, looks=run.result.looks),
+    )
 
 
 def _mixes(run: Run, compare_in: _Compare) -> Iterator[Comparison]:
@@ -304,13 +313,12 @@ def _variant_facts(
         predicted = checks.break_even(
             records, count, acceptance, baseline_itl_s=plain_itl_s, share=share
         )
-    ratio = comparison.cost_ratio if comparison else None
     return VariantFacts(
         summary=summary,
         records=records,
         comparison=comparison,
         against_shipped=shipped,
-        shortfall=shortfall(ratio, target_width=run.result.target_interval_width),
+        shortfall=_shortfall(run.result, comparison) if comparison else None,
         server=checks.server_check(blocks),
         acceptance=acceptance,
         accepted_at=checks.acceptance_by_position(blocks),
@@ -324,6 +332,12 @@ def _variant_facts(
         ),
         divergences=differing,
     )
+
+
+def _shortfall(result: RunResult, comparison: Comparison) -> Shortfall | None:
+    if result.looks > 1 and comparison.judgement.is_decided:
+        return None
+    return shortfall(comparison.cost_ratio, target_width=result.target_interval_width)
 
 
 def _quantiles(

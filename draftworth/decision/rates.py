@@ -91,7 +91,7 @@ def highest_rates_of(run: Run, weights: Mapping[str, float]) -> Iterator[RateBou
                 result.limits,
                 variant=variant,
                 input_tokens=length,
-                confidence=confidence_of_each(max(1, len(speculative))),
+                confidence=confidence_of_each(max(1, len(speculative)), looks=result.looks),
             )
 
 

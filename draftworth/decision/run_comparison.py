@@ -15,6 +15,7 @@ from draftworth.analysis.pairing import Traffic, paired, samples_of
 from draftworth.analysis.ratios import LogRatio, cost_amounts, log_cost_ratio, log_of_traffic
 from draftworth.analysis.statistics import Estimate, interval_of
 from draftworth.analysis.summary import Group
+from draftworth.decision.best_of_many import confidence_of_each
 from draftworth.decision.facts import GroupFacts, RunFacts, weights_of
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.metrics.definitions import slot_usd_per_second
@@ -89,7 +90,12 @@ def _ratio(runs: Sequence[Run], traffic: Traffic, variant: str) -> Estimate | No
     if ours is None or theirs is None:
         return None
     first, second = (run.result.run_id for run in runs)
-    return ours.over(theirs, runs=(first, second)).estimate()
+    return ours.over(theirs, runs=(first, second)).estimate(confidence=_confidence(runs))
+
+
+def _confidence(runs: Sequence[Run]) -> float:
+    """Return the confidence of an interval of two runs: that of the run with more looks."""
+    return confidence_of_each(1, looks=max(run.result.looks for run in runs))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +208,7 @@ def _across(runs: tuple[Run, Run], traffic: Traffic, ours: str, theirs: str) -> 
         traffic=traffic,
         variant=ours,
         other_variant=theirs,
-        ratio=log_ratio.estimate() if log_ratio else None,
+        ratio=log_ratio.estimate(confidence=_confidence(runs)) if log_ratio else None,
         usd=(_usd(cost, price), _usd(other_cost, other_price)),
     )
 

@@ -223,22 +223,26 @@ def compare(
     control: Sequence[BlockResult] = (),
     transcripts: Transcripts = _NO_TRANSCRIPTS,
     answers: Sequence[AnswersCheck] = (),
+    confidence: float = statistics.CONFIDENCE,
 ) -> Comparison:
     """Judge one variant against a baseline in a traffic.
 
     blocks: all measured blocks, without the control's rounds. sampled: whether the temperature was
     above 0. control: all blocks of the rounds with the control (the baseline on a second server).
     answers: for all variants, checks of whether their outputs are the target model's.
+    confidence: that of all intervals of the comparison (0 to 1).
     """
     sent = paired(blocks, traffic, variant=variant, baseline=baseline)
     pairs = counting(sent)
     factor = ratios.share_ratio(price, variant, baseline)
     log_ratio = ratios.log_cost_ratio(sent, traffic, factor=factor)
     error = spread(log_ratio.parts) if log_ratio else None
-    ratio = log_ratio.with_error(error) if log_ratio else None
-    noise = noise_floor(control, traffic, baseline=baseline, limits=limits)
+    ratio = log_ratio.with_error(error, confidence=confidence) if log_ratio else None
+    noise = noise_floor(control, traffic, baseline=baseline, limits=limits, confidence=confidence)
     floor = noise if isinstance(noise, statistics.Estimate) else None
-    judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
+    judgement, reason = _judged(
+        blocks, traffic, ratio, limits, (baseline, variant), confidence=confidence
+    )
     measured = [b for group in traffic.groups for b in group.blocks(blocks, variant)]
     doubt = why_not_believed(pairs, ratio, measured, price_ratio=factor) or still_settles(pairs)
     if doubt and isinstance(reason, CostDecides):
@@ -266,18 +270,16 @@ def compare(
         compared_outputs=len(outputs),
         identical_outputs=sum(output.identical for output in outputs),
         cost_ratio=ratio,
-        speedups={m: _speedup(pairs, traffic, m) for m in definitions.with_speedup()},
-        ttft_ratio=ratios.ratio_of_typical(pairs, TTFT.field),
-        ttft_p95_ratio=ratios.ratio_of_quantiles(
-            plain, drafted, TTFT_TAIL, confidence=statistics.CONFIDENCE
-        ),
+        speedups={m: _speedup(pairs, traffic, m, confidence) for m in definitions.with_speedup()},
+        ttft_ratio=ratios.ratio_of_typical(pairs, TTFT.field, confidence=confidence),
+        ttft_p95_ratio=ratios.ratio_of_quantiles(plain, drafted, TTFT_TAIL, confidence=confidence),
         baseline_usd=weighted(blocks, traffic, baseline, COST, price=price),
         variant_usd=weighted(blocks, traffic, variant, COST, price=price),
         judgement=judgement,
         reason=reason,
         error=error,
         extremes=extremes,
-        without_extremes=without.estimate() if without else None,
+        without_extremes=without.estimate(confidence=confidence) if without else None,
         floor=floor,
         by_floor=by_floor,
         likeness=likeness(outputs, output_pairs(equals, transcripts)),
@@ -302,10 +304,12 @@ def _judged(
     ratio: statistics.Estimate | None,
     limits: Limits,
     variants: tuple[str, str],
+    *,
+    confidence: float,
 ) -> tuple[Judgement, Reason]:
     if doubt := why_not_comparable(blocks, traffic, limits, variants):
         return Judgement.INCONCLUSIVE, doubt
-    check = limit_check(blocks, traffic, limits, variants[1])
+    check = limit_check(blocks, traffic, limits, variants[1], confidence=confidence)
     if traffic.load.has_cost_per_token:
         return judge(ratio, check)
     if not limits.are_on_latencies:
@@ -319,10 +323,12 @@ def _judged(
     return judgement, LimitDecides(latency=check.latency)
 
 
-def _speedup(pairs: Sequence[Pair], traffic: Traffic, metric: Metric) -> statistics.Estimate | None:
+def _speedup(
+    pairs: Sequence[Pair], traffic: Traffic, metric: Metric, confidence: float
+) -> statistics.Estimate | None:
     values = ratios.mean_of(attrgetter(metric.field))
     log_ratio = ratios.log_ratio_of_sums(pairs, traffic.weights, values)
     if log_ratio is None:
         return None
-    ratio = log_ratio.estimate()
+    ratio = log_ratio.estimate(confidence=confidence)
     return ratio if metric.better == "higher" else ratio.inverse

@@ -8,7 +8,7 @@ from pydantic import Discriminator, Field, Tag
 from draftworth.experiment import strict_model
 from draftworth.records import load_shapes as load_shapes
 from draftworth.records.codec import INT64
-from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE
+from draftworth.records.results import MAX_REQUESTS_PER_BLOCK, MAX_TEMPERATURE, StopWhen
 
 One = TypeVar("One")
 Each = TypeVar("Each")
@@ -91,6 +91,10 @@ class Workload(strict_model.StrictModel):
     target_interval_percent: Annotated[float, Field(gt=0, le=100)] = 10.0
     """rounds go on until the interval of every class's cost ratio is no wider than this many
     percent of the ratio"""
+    stop: StopWhen = "precise"
+    """`precise`: rounds go on until intervals are as narrow as target_interval_percent; `decided`:
+    until the verdict is decided, for those who ask only yes or no; all intervals are wider then,
+    because the run looks at them after each round"""
     limits: ServiceLimits = ServiceLimits()
     """limits that your service must keep; left out: only failures are limited"""
     warmup_requests: Annotated[int, Field(ge=0, le=1_000)] = 1

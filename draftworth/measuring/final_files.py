@@ -16,6 +16,7 @@ from draftworth.measuring import journal
 from draftworth.measuring.blocks import first_error
 from draftworth.measuring.result_files import RunFiles
 from draftworth.measuring.run_specification import RunSpec
+from draftworth.measuring.schedule import stopping_rule
 from draftworth.records.codec import dump_record
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.results import CONTROL, BlockResult, RunResult, RunStatus
@@ -82,6 +83,7 @@ def run_result(
         blocks=tuple(dict.fromkeys(block.stem for block in blocks)),
         max_tokens_per_step=most,
         target_interval_width=spec.sampling.target_interval_width,
+        looks=stopping_rule(spec).looks(spec),
         temperature=spec.shape.temperature,
         class_weights=spec.class_weights,
         limits=spec.limits,

@@ -1,24 +1,22 @@
-"""Decides when a group (a prompt class at a load) needs no further round.
+"""Decides by the widths of intervals when a group (a prompt class at a load) needs no more rounds.
 
 It needs none if the confidence intervals of its cost ratios (a variant's cost per token / the
 baseline's) were narrow enough after two rounds in a row. Two rounds are needed, because one narrow
 interval may be luck: in simulated runs that stop at their first narrow interval, only 91% of the
 intervals hold the true ratio, not 95%. Only the widths decide, not the ratios: a run that stopped
-as soon as a ratio looked good would find too many good ratios (`benchmarks/calibration.py`).
+as soon as a ratio looked good would find too many good ratios (`benchmarks/calibration.py`), unless
+its intervals are made wider for that (`decided`).
 """
 
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from draftworth.analysis.pairing import Traffic, paired
-from draftworth.analysis.ratios import log_cost_ratio
-from draftworth.analysis.shortfall import Shortfall, more_rounds_help, shortfall
+from draftworth.analysis.shortfall import Shortfall, shortfall
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group
 from draftworth.measuring.run_specification import RunSpec
-from draftworth.records.results import BlockResult
+from draftworth.measuring.stopping import StoppingRule
 from draftworth.report.sentences import shortfall_words
 
 # How many rounds in a row must end with narrow intervals.
@@ -26,16 +24,14 @@ NARROW_ROUNDS = 2
 
 
 @dataclass(kw_only=True)
-class Precision:
-    """How precisely the groups of a run are measured: how wide their cost ratios' intervals are.
+class Precision(StoppingRule):
+    """Ends the rounds of a group when the intervals of its cost ratios are narrow enough."""
 
-    blocks: all blocks measured so far; the list grows with every round.
-    """
-
-    spec: RunSpec
-    progress: Callable[[str], None]
-    blocks: Sequence[BlockResult]
     _narrow: Counter[Group] = field(default_factory=Counter)
+
+    @classmethod
+    def looks(cls, _spec: RunSpec) -> int:
+        return 1
 
     def is_reached(self, group: Group) -> bool:
         """Return whether a group's intervals were narrow after its last `NARROW_ROUNDS` rounds."""
@@ -65,14 +61,6 @@ class Precision:
             self._say(group, f"the interval of the cost ratio is {max(widths):.1%} wide", requests)
         return True
 
-    def width(self, group: Group) -> float:
-        """Return the width of the group's widest interval, as a share of its cost ratio.
-
-        Infinite if a ratio has no interval yet; 0 without any ratio.
-        """
-        widths = [ratio.relative_width if ratio else None for ratio in self._ratios(group).values()]
-        return max((math.inf if width is None else width for width in widths), default=0.0)
-
     def report_missing(self, group: Group) -> None:
         """Report the width of a group's intervals, and what is missing for the wanted width."""
         target = self.spec.sampling.target_interval_width
@@ -91,36 +79,16 @@ class Precision:
         missing: Sequence[tuple[Estimate | None, Shortfall | None]],
         requests: int,
     ) -> bool:
-        """Return whether further rounds would hardly narrow a group's intervals.
+        """Return whether further rounds would hardly narrow a group's intervals, and say so.
 
-        Then the group needs more prompts or repetitions instead.
         missing: for each cost ratio: its estimate (None: it cannot be computed yet), and how much
             more must be measured until its interval is narrow enough (None: it has no interval).
         requests: how many requests of each case and variant the group has measured.
         """
         target = self.spec.sampling.target_interval_width
-        cases = [case for case in self.spec.cases if case.prompt_class == group.prompt_class]
-        if any(requests < len(case.prompts) for case in cases):
+        wide = [ratio for ratio, lacks in missing if lacks is None or lacks]
+        if not self._are_at_their_best(group, wide, requests=requests, target_width=target):
             return False
-        wide = [(ratio, lacks) for ratio, lacks in missing if lacks is None or lacks]
-        if any(ratio is None or more_rounds_help(ratio, target_width=target) for ratio, _ in wide):
-            return False
-        words = next(shortfall_words(lacks, target) for _, lacks in wide if lacks)
+        words = next(shortfall_words(lacks, target) for _, lacks in missing if lacks)
         self._say(group, f"more rounds would hardly narrow the interval; {words}", requests)
         return True
-
-    def _say(self, group: Group, text: str, requests: int) -> None:
-        self.progress(f"{group.label}: {text} after {requests} requests per case and variant")
-
-    def _ratios(self, group: Group) -> Mapping[str, Estimate | None]:
-        traffic, baseline = Traffic.of(group), self.spec.baseline
-        log_ratios = {
-            endpoint.variant: log_cost_ratio(
-                paired(self.blocks, traffic, variant=endpoint.variant, baseline=baseline), traffic
-            )
-            for endpoint in self.spec.variants
-            if not endpoint.is_baseline
-        }
-        return {
-            variant: ratio.estimate() if ratio else None for variant, ratio in log_ratios.items()
-        }

@@ -56,6 +56,17 @@ class RoundCounts:
         return min(self.further(repetition), self.loads) if is_lone else 0
 
     @property
+    def looks(self) -> int:
+        """The most times that a run can look at a group's verdicts (a prompt class at a load).
+
+        That is once after the least rounds of each repetition and once after each further round,
+        but not after the group's first round.
+        """
+        repetitions = range(1, self.repetitions + 1)
+        after = sum(1 + self.further(repetition) for repetition in repetitions)
+        return max(1, after - (self.least == 1))
+
+    @property
     def all_least(self) -> int:
         return self.least * self.repetitions * self.loads
 

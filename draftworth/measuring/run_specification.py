@@ -13,7 +13,7 @@ from draftworth.errors import UserInputError
 from draftworth.records.codec import Checked
 from draftworth.records.load_shapes import Load, LoadGenerator
 from draftworth.records.prompt_files import MAX_PROMPT_BYTES, Case
-from draftworth.records.results import Limits, Positive, Price, Temperature
+from draftworth.records.results import Limits, Positive, Price, StopWhen, Temperature
 from draftworth.records.search_result import Search
 from draftworth.records.servers import ServingFacts
 from draftworth.untrusted import MIB
@@ -71,10 +71,10 @@ class Sampling:
 
     The first three counts are of measured requests of one case and variant. A round adds
     `requests_per_round` at one load. Rounds continue until every class has `min_requests` at every
-    load and an interval no wider than `target_interval_width` (relative to the cost ratio), or
-    until the class has `max_requests` at all loads and in all repetitions together. Each block
-    begins with at least `warmup_requests` requests that are not measured; a load may need more
-    (`warmup_shares`).
+    load and, if `stop` is `precise`, an interval no wider than `target_interval_width` (relative to
+    the cost ratio) or, if it is `decided`, an interval that decides; or until the class has
+    `max_requests` at all loads and in all repetitions together. Each block begins with at least
+    `warmup_requests` requests that are not measured; a load may need more (`warmup_shares`).
     """
 
     requests_per_round: int
@@ -82,6 +82,7 @@ class Sampling:
     max_requests: int
     target_interval_width: float
     warmup_requests: int
+    stop: StopWhen = "precise"
 
 
 @dataclass(frozen=True, kw_only=True)

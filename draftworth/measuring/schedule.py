@@ -9,8 +9,8 @@ there is stopped. A control starts all servers anew.
 A round sends `requests_per_round` requests of each case to each variant at one load. In each
 repetition every load and class first gets its part of `min_requests`. Then each round goes to the
 load at which a cost ratio (a variant's cost per token / the baseline's) has the widest confidence
-interval, until all intervals are narrow enough (`precision`) or the repetition's part of the budget
-(`max_requests`) is spent.
+interval, until all intervals are narrow enough (`precision`), or decide (`decided`), or the
+repetition's part of the budget (`max_requests`) is spent.
 """
 
 from __future__ import annotations
@@ -22,13 +22,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from draftworth.analysis.summary import Group
+from draftworth.measuring.decided import Decided
 from draftworth.measuring.precision import Precision
 from draftworth.measuring.round_counts import RoundCounts
 from draftworth.measuring.run_specification import Endpoint, RunSpec
+from draftworth.measuring.stopping import StoppingRule
 from draftworth.records.load_shapes import Load
-from draftworth.records.results import CONTROL, BlockResult
+from draftworth.records.results import CONTROL, BlockResult, StopWhen
 from draftworth.records.search_result import SearchResult
 from draftworth.searching.next_candidate import first_candidate
+
+_RULES: Mapping[StopWhen, type[StoppingRule]] = {"precise": Precision, "decided": Decided}
+
+
+def stopping_rule(spec: RunSpec) -> type[StoppingRule]:
+    """Return the rule that ends the rounds of a run."""
+    return _RULES[spec.sampling.stop]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,11 +190,12 @@ class Rounds(Plan):
     blocks: Sequence[BlockResult]
     stages: Sequence[Stage]
     numbers: Counter[Load] = field(default_factory=Counter)
-    precision: Precision = field(init=False)
+    stopping: StoppingRule = field(init=False)
     _measured: Counter[Group] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.precision = Precision(spec=self.spec, progress=self.progress, blocks=self.blocks)
+        rule = stopping_rule(self.spec)
+        self.stopping = rule(spec=self.spec, progress=self.progress, blocks=self.blocks)
 
     def __iter__(self) -> Iterator[Round]:
         for stage in self.stages:
@@ -193,10 +203,10 @@ class Rounds(Plan):
             if not stage.is_control:
                 yield from self._more(stage)
         for group in self._groups:
-            if not self.precision.is_reached(group) and not self._is_enough(
+            if not self.stopping.is_reached(group) and not self._is_enough(
                 group, self.spec.repetitions
             ):
-                self.precision.report_missing(group)
+                self.stopping.report_missing(group)
 
     def has_answer(self, stage: Stage) -> bool:
         """Return whether a run that ends during `stage` has completed its first stage.
@@ -222,9 +232,9 @@ class Rounds(Plan):
     def _more(self, stage: Stage) -> Iterator[Round]:
         """Yield a stage's rounds beyond the least number, which `_least` yields.
 
-        A group (a prompt class at a load) is open until its intervals are narrow enough, or cannot
-        become narrower, or its class has had all rounds of this repetition. Each round has the load
-        of the open group with the widest interval, and measures all open groups at this load.
+        A group (a prompt class at a load) is open until the stopping rule says that it needs no
+        more, or its class has had all rounds of this repetition. Each round has the load of the
+        open group with the widest interval, and measures all open groups at this load.
         """
         open_groups = self._groups
         changed = set(self.spec.loads)
@@ -257,9 +267,9 @@ class Rounds(Plan):
         requests = self._measured[group] * sampling.requests_per_round
         if requests < sampling.min_requests * repetition / self.spec.repetitions:
             return False
-        return self.precision.needs_no_more(group, requests=requests)
+        return self.stopping.needs_no_more(group, requests=requests)
 
     def _widest(self, groups: Sequence[Group]) -> Group:
         if len({group.load for group in groups}) == 1:
             return groups[0]
-        return max(groups, key=lambda g: (self.precision.width(g), -self._measured[g]))
+        return max(groups, key=lambda g: (self.stopping.width(g), -self._measured[g]))

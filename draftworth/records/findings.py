@@ -75,7 +75,8 @@ class Verdict:
 
     decision: what to serve, in one sentence; empty in files of earlier versions.
     findings: in the order of the report, those of the traffic mix first.
-    notes: up to which load a variant is cheaper, or within the limits; doubts about the figures.
+    notes: up to which load a variant is cheaper, or within the limits; why intervals are wider, if
+        a verdict could end the run; doubts about the figures.
     """
 
     schema: str = "draftworth.verdict/2"

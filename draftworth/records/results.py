@@ -82,6 +82,11 @@ CONTROL: Final = "control"
 RESERVED_NAMES: Final = (AS_SHIPPED, CONTROL)
 # There is a limit because each variant needs its own server and makes a report slower.
 MAX_VARIANTS = 100
+# What ends a run's rounds: intervals that are narrow enough, or intervals that decide.
+StopWhen = Literal["precise", "decided"]
+# A run that ends when it is decided looks at an interval at most so often: more looks make its
+# intervals wider, and hardly end it earlier.
+MOST_LOOKS = 50
 
 # Shorter or longer times make ratios that a float cannot represent.
 MIN_SECONDS, MAX_SECONDS = 1e-18, 1e9
@@ -447,6 +452,8 @@ class RunResult(Checked):
     started_at_unix_s: the start of the first pod, if several pods measured the run.
     max_tokens_per_step: the most tokens that a step can yield, by variant, where it is known.
     target_interval_width: width of an interval, relative to its ratio, at which measuring ends.
+    looks: the most times that the run may look at an interval to end as soon as it decides, so all
+        intervals of its comparisons are wider; 1: what they decide does not end the run.
     temperature: 0 means greedy, so that variant and baseline should give the same outputs.
     class_weights: each prompt class's part of the traffic (sum: 1); empty without an experiment.
     scheduling: the Linux scheduling class of the client's process, in words.
@@ -473,6 +480,7 @@ class RunResult(Checked):
     blocks: tuple[str, ...] = ()
     max_tokens_per_step: Mapping[str, int] = field(default_factory=dict)
     target_interval_width: Annotated[float, Between(_ROUNDING, _MOST, or_zero=True)] = 0.0
+    looks: Annotated[int, Between(1, MOST_LOOKS)] = 1
     temperature: Temperature = 0.0
     class_weights: Mapping[str, float] = field(default_factory=dict)
     limits: Limits = Limits()

@@ -10,6 +10,7 @@ from draftworth.analysis.output_differences import BesideControl
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import cached_share, groups_of, wrong_input_tokens
+from draftworth.decision.best_of_many import confidence_of_each
 from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.verdict import Comparison
 from draftworth.records.results import RUN_FILE, RunResult
@@ -136,7 +137,11 @@ def _no_floor(facts: RunFacts) -> Iterator[str]:
     for group in groups_of(facts.control):
         if group.load.has_cost_per_token:
             floor = noise_floor(
-                facts.control, Traffic.of(group), baseline=result.baseline, limits=result.limits
+                facts.control,
+                Traffic.of(group),
+                baseline=result.baseline,
+                limits=result.limits,
+                confidence=confidence_of_each(1, looks=result.looks),
             )
             if not isinstance(floor, Estimate):
                 why = no_floor_words(floor)

@@ -19,6 +19,7 @@ from draftworth.report.attention import attention_of
 from draftworth.report.break_even_sentences import price_sentence, share_percent, share_words
 from draftworth.report.drawing import short
 from draftworth.report.percent import outwards
+from draftworth.report.reason_sentences import looks_sentences
 from draftworth.report.search_sentences import course
 from draftworth.report.sentences import (
     by_class_sentences,
@@ -157,7 +158,8 @@ class Answer:
     identical_outputs: in how many of the `compared_outputs` pairs baseline and variant gave the
         same output; outputs are compared only if they are greedy.
     tokens_per_step: one entry for each load; the entry of the decision's load is the first.
-    notes: which candidates a search measured; up to which of several loads a variant is cheaper.
+    notes: which candidates a search measured; up to which of several loads a variant is cheaper;
+        why intervals are wider, if a verdict could end the run.
     attention: what to know before trusting the figures. claims: whether the run reproduces each
         published figure of a claims file; empty without a claims file.
     judged_with: weights, prices and limits that the run is judged with instead of its own.
@@ -311,6 +313,7 @@ def _notes(facts: RunFacts) -> Iterator[str]:
     if facts.run.search:
         yield from course(facts.run.search)
     yield from reach_sentences(facts)
+    yield from looks_sentences(facts.run.result.looks)
 
 
 def _step_tokens(at: BreakEvenAt) -> StepTokens:

@@ -1,13 +1,15 @@
 """Why a comparison is judged as it is, in words."""
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 
 from draftworth.analysis import doubts
 from draftworth.analysis.likelihood_check import AnswersCheck, DiffersSooner
 from draftworth.analysis.limits import LIMIT_REQUESTS, MAX_EXCLUDED_SHARE
+from draftworth.analysis.repeated_looks import confidence_at_each_look
 from draftworth.analysis.spread import MIN_PROMPTS
-from draftworth.analysis.statistics import interval_of
+from draftworth.analysis.statistics import CONFIDENCE, interval_of
 from draftworth.decision import reasons
 from draftworth.decision.reasons import CostPlace
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
@@ -75,6 +77,19 @@ def _cost_words(reason: reasons.CostDecides) -> str:
             equal = f": up to {INDIFFERENCE:.0%} counts as no difference" if is_beside else ""
             ends = spoken_changes((reason.low, reason.high))
             return f"{ends}{where} does not decide it{equal}"
+
+
+def looks_sentences(looks: int) -> Iterator[str]:
+    """Yield why all intervals of a run are wider; nothing if no verdict could end it.
+
+    looks: the most looks at a verdict that could end the run (`RunResult.looks`).
+    """
+    if looks > 1:
+        yield (
+            f"Intervals are wider: the run looked at its verdicts after each round; each of up to "
+            f"{looks} looks has intervals of {confidence_at_each_look(looks):.1%}, so that all of "
+            f"them hold together in {CONFIDENCE:.0%} of such runs."
+        )
 
 
 def _sure(end: float) -> str:

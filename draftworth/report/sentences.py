@@ -22,7 +22,7 @@ from draftworth.report import search_sentences, words
 from draftworth.report.attention import attention_of
 from draftworth.report.break_even_sentences import break_even_sentences
 from draftworth.report.percent import changes, spoken_changes
-from draftworth.report.reason_sentences import reason_words, warmup_words
+from draftworth.report.reason_sentences import looks_sentences, reason_words, warmup_words
 from draftworth.report.search_sentences import named, search_answer
 from draftworth.untrusted import one_line
 
@@ -42,6 +42,7 @@ def verdict_of(facts: RunFacts) -> Verdict:
             *reach_sentences(facts),
             *break_even_sentences(facts.decision),
             *rate_sentences(facts),
+            *looks_sentences(facts.run.result.looks),
             *attention_of(facts),
         ),
     )

@@ -14,6 +14,7 @@ from draftworth.records.results import AS_SHIPPED
 from draftworth.report import words
 from draftworth.report.document import Section, Table, table, variant_table
 from draftworth.report.plots import overview_plots
+from draftworth.report.reason_sentences import looks_sentences
 from draftworth.report.sentences import findings, rate_sentences, reach_sentences, why_no_verdict
 
 
@@ -103,6 +104,7 @@ def _about_the_intervals(facts: RunFacts) -> Iterator[str]:
         for name, class_cases in cases.items()
         if not are_drawn(class_cases)
     ]
+    yield from looks_sentences(facts.run.result.looks)
     yield words.ABOUT["cost"]
     if few:
         yield words.ABOUT["these_cases"].format(classes=", ".join(few), many=MANY_CASES)

@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.calibration import JudgedRun, outcomes
-from benchmarks.planted import BASELINE, BOUNDARY, LOADS, VARIANT, Cell, planted_blocks
+from benchmarks.planted import BASELINE, BOUNDARY, LOADS, SAMPLING, VARIANT, Cell, planted_blocks
 from draftworth.analysis import clustering
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Pair, Traffic
 from draftworth.analysis.statistics import interval_of
 from draftworth.decision import verdict
+from draftworth.measuring.decided import Decided
 from draftworth.records.judgement import Judgement
 from tests.support.covering import least_covering
 
@@ -83,6 +84,51 @@ def test_few_repetitions_cover_only_what_they_show() -> None:
     judged_runs = outcomes(replace(STARTS, repetitions=2), 25)
     assert sum(o.covers(o.truth) is True for o in judged_runs) >= least_covering(25)
     assert covering(judged_runs) < least_covering(25) - 4
+
+
+# Blocks are most of the error. The run looks at its verdict after rounds 2 to 10.
+LOOKS = Cell(
+    cost_ratio=BOUNDARY,
+    cases=2,
+    prompts=4,
+    spread=0.02,
+    block_error=0.04,
+    stop="decided",
+    sampling=replace(SAMPLING, requests_per_round=4, min_requests=8, max_requests=40),
+)
+
+
+def missed_and_false(judged_runs: Sequence[JudgedRun]) -> tuple[int, int]:
+    """Return how many intervals do not hold the truth, and how many verdicts are false.
+
+    At the boundary the variant is not cheaper by enough, so "cheaper" is false.
+    """
+    judgements = [outcome.comparison.judgement for outcome in judged_runs]
+    return len(judged_runs) - covering(judged_runs), judgements.count(Judgement.CHEAPER)
+
+
+def test_intervals_cover_whenever_a_verdict_ends_runs() -> None:
+    """Nominally 5% are missed, 3 of 60, and half of these are false."""
+    missed_runs, false = missed_and_false(outcomes(LOOKS, RUNS))
+    assert missed_runs <= 3
+    assert false <= 1
+
+
+def test_intervals_of_one_look_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test above can fail: with 95% at each look, a verdict is false more than once."""
+    monkeypatch.setattr(Decided, "looks", staticmethod(lambda _: 1))
+    missed_runs, false = missed_and_false(outcomes(LOOKS, RUNS))
+    assert missed_runs > 5
+    assert false > 2
+
+
+def test_a_clear_verdict_ends_runs_early() -> None:
+    far = replace(LOOKS, cost_ratio=0.5)
+    decided, precise = (
+        sum(outcome.rounds for outcome in outcomes(cell, 10))
+        for cell in (far, replace(far, stop="precise"))
+    )
+    assert decided < 0.6 * precise
 
 
 # A case of two prompts decides nearly alone what a token costs.

@@ -10,7 +10,7 @@ from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.streamed_request import Client
 from draftworth.records.load_shapes import ConcurrencyLoad, Load
 from draftworth.records.prompt_files import Case, Prompt
-from draftworth.records.results import RunResult
+from draftworth.records.results import RunResult, StopWhen
 from tests.support.runners import make_runner
 from tests.support.specifications import sampling, shape, specification
 from tests.support.stream_server import Request, Script, Step, completion, plain
@@ -73,6 +73,7 @@ def spec(
     target_width: float = 1.0,
     loads: tuple[Load, ...] = (IN_PAIRS,),
     parallel: bool = False,
+    stop: StopWhen = "precise",
 ) -> RunSpec:
     names = ("baseline", "k7")
     return specification(
@@ -90,6 +91,7 @@ def spec(
             max_requests=requests * max_rounds,
             target_interval_width=target_width,
             warmup_requests=1,
+            stop=stop,
         ),
         parallel=parallel,
         ready_deadline_seconds=deadline_s,

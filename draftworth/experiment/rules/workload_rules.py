@@ -10,7 +10,7 @@ from draftworth.experiment.rules.registry import prompts_rule, rule
 from draftworth.records.codec import dump_json
 from draftworth.records.load_shapes import MAX_LLMPERF_IN_FLIGHT
 from draftworth.records.prompt_files import MAX_PROMPT_BYTES, Case, Prompt
-from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE
+from draftworth.records.results import MAX_TEMPERATURE, MIN_TEMPERATURE, MOST_LOOKS
 
 # With `token_ids` the server sends the ids of all prompt tokens in one event. The client reads
 # events of at most 1 MB; a token id and its comma have at most 8 bytes.
@@ -120,6 +120,40 @@ def _budget_reaches_everywhere(experiment: Experiment) -> Iterator[Problem]:
             allowed=f"at most {most}, or max_requests of {needed} or more",
             reason=f"each load would need more requests than its part: {most}, in whole rounds of "
             f"{work.requests_per_round}",
+        )
+
+
+@rule("a-verdict-can-end-it")
+def _a_verdict_can_end_it(experiment: Experiment) -> Iterator[Problem]:
+    work = experiment.workload
+    if work.stop == "precise":
+        return
+    if experiment.search:
+        yield Problem(
+            key=("workload", "stop"),
+            actual=f"{work.stop}, and a search",
+            allowed="precise, which is the default; then decided, in an experiment of its own that "
+            "measures the best candidate again",
+            reason="what a search measures next follows from how precisely it knows the costs of "
+            "the candidates measured so far",
+        )
+    if work.requests_per_second:
+        yield Problem(
+            key=("workload", "stop"),
+            actual=f"{work.stop}, and workload.requests_per_second {work.requests_per_second}",
+            allowed="precise, which is the default, or workload.concurrency",
+            reason="at rates no verdict of a single load decides, but the highest rate that keeps "
+            "the limits",
+        )
+    if work.max_requests // work.requests_per_round > MOST_LOOKS:
+        yield Problem(
+            key=("workload", "stop"),
+            actual=f"{work.stop} with max_requests {work.max_requests} and requests_per_round "
+            f"{work.requests_per_round}",
+            allowed=f"at most {MOST_LOOKS} rounds: fewer max_requests, more requests_per_round, or "
+            "precise",
+            reason="the run looks at its verdicts after each round; each further look makes all "
+            "intervals wider, and hardly ends the run earlier",
         )
 
 

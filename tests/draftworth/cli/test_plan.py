@@ -400,3 +400,11 @@ def test_a_local_search_has_candidates_without_time_line(planned: Planned) -> No
     assert line(text, "certainly measured: ").endswith(": draft-k7")
     assert "10 more; simulated searches of the kind took 3.2 in all" in text
     assert "time line" not in text
+
+
+def test_a_run_that_stops_when_decided_is_wider(planned: Planned) -> None:
+    decided = put("workload", "stop", value="decided")
+    words = line(planned(decided, requests(16, 64)), "stop when decided")
+    assert "the fewest requests only where they decide every verdict" in words
+    assert "up to 13 times, so intervals are of 99.1%" in words
+    assert "stop when decided" not in planned(requests(16, 64))

@@ -12,7 +12,7 @@ from draftworth.measuring.result_files import FolderSink, RunFiles
 from draftworth.measuring.streamed_request import Measured
 from draftworth.records.codec import load_record
 from draftworth.records.findings import VERDICT_FILE, Verdict
-from draftworth.records.results import RUN_FILE, BlockResult
+from draftworth.records.results import RUN_FILE, BlockResult, StopWhen
 from draftworth.records.run_folder import read_run
 from draftworth.records.step_costs import STEP_COSTS_FILE, read_step_costs
 from draftworth.records.transcripts import Transcript
@@ -123,3 +123,11 @@ def test_a_control_that_never_answered_fails_no_run() -> None:
     assert shortfall_reason(failing(blocks, "control")) == ""
     # The control's blocks are not counted either when another variant fails: 8, not 12.
     assert "in 4 of 8 blocks" in shortfall_reason(failing(blocks, "k7"))
+
+
+@pytest.mark.parametrize(("stop", "looks"), [("precise", 1), ("decided", 2)])
+def test_a_run_records_how_often_it_looks(tmp_path: Path, stop: StopWhen, looks: int) -> None:
+    """After the second of three rounds, and after the third."""
+    with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
+        decided = spec(a.base_url, b.base_url, cases=[case("count")], max_rounds=3, stop=stop)
+        assert run(decided, tmp_path).looks == looks

@@ -32,3 +32,23 @@ def test_a_budget_is_divided(
     assert [rounds.further(n + 1) for n in range(repetitions)] == further
     assert (rounds.all_least, rounds.all_further) == (least * repetitions * loads, sum(further))
     assert rounds.most == max(at_most // a_round, rounds.all_least)
+
+
+@pytest.mark.parametrize(
+    ("counts", "repetitions", "loads", "looks"),
+    [
+        ((8, 16, 64), 1, 1, 7),  # after rounds 2 to 8
+        ((8, 8, 64), 1, 1, 7),  # not after the first round
+        ((8, 32, 64), 1, 1, 5),  # after rounds 4 to 8
+        ((8, 16, 64), 1, 2, 5),  # the other load takes two of the eight rounds
+        ((8, 16, 64), 2, 1, 7),
+        ((8, 32, 64), 2, 1, 6),  # after rounds 2 to 4, and 6 to 8
+        ((8, 8, 8), 1, 1, 1),
+    ],
+)
+def test_looks_are_rounds_after_the_first(
+    counts: tuple[int, int, int], repetitions: int, loads: int, looks: int
+) -> None:
+    a_round, at_least, at_most = counts
+    budget = sampling(requests_per_round=a_round, min_requests=at_least, max_requests=at_most)
+    assert RoundCounts(sampling=budget, repetitions=repetitions, loads=loads).looks == looks

@@ -42,7 +42,7 @@ def rounds_of(
     rounds = schedule.Rounds(
         spec=spec, progress=lines.append, blocks=[], stages=[*schedule.stages(spec)]
     )
-    rounds.precision = PlannedPrecision(spec=spec, progress=lines.append, blocks=[], widths=widths)
+    rounds.stopping = PlannedPrecision(spec=spec, progress=lines.append, blocks=[], widths=widths)
     return list(rounds)
 
 
