@@ -31,8 +31,13 @@ from stacks.network import Network
 from stacks.storage import Storage
 
 
-def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
-    """Add the experiment's stack to the CDK app, and return the stack."""
+def build_application(
+    scope: Construct, *, experiment: ResolvedNeuron, now: datetime | None = None
+) -> Stack:
+    """Add the experiment's stack to the CDK app, and return the stack.
+
+    now: the time from which the backstop of the nodes counts; None: the machine's.
+    """
     names = experiment.names
     stack = Stack(
         scope,
@@ -53,7 +58,12 @@ def build_application(scope: Construct, *, experiment: ResolvedNeuron) -> Stack:
     storage = Storage(stack, "storage", experiment=experiment)
     cluster = Cluster(stack, "cluster", experiment=experiment, network=network)
     benchmark = Benchmark(
-        stack, "benchmark", experiment=experiment, cluster=cluster, storage=storage
+        stack,
+        "benchmark",
+        experiment=experiment,
+        cluster=cluster,
+        storage=storage,
+        synthesized_at=now or datetime.now(UTC),
     )
     stands_on(cluster, network)
     stands_on(benchmark, cluster, storage)

@@ -1,6 +1,7 @@
 """The benchmark: the experiment's Kubernetes objects, the metrics publisher and the dashboard."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import cast
 
 import cdk8s
@@ -46,6 +47,7 @@ class Benchmark(StackPart):
         experiment: ResolvedNeuron,
         cluster: Cluster,
         storage: Storage,
+        synthesized_at: datetime,
     ) -> None:
         super().__init__(scope, id_, experiment=experiment)
         self._experiment = experiment
@@ -73,6 +75,8 @@ class Benchmark(StackPart):
             self,
             "CapacityController",
             plan=capacity_plan(experiment, job_name=measuring.job_name),
+            nodegroup_arn=cluster.accelerator_nodes.group.nodegroup_arn,
+            synthesized_at=synthesized_at,
             notify_email=experiment.spec.aws.notify_email,
             checkpoints=storage.checkpoints,
             results=storage.results,

@@ -53,6 +53,7 @@ CHECKS: Sequence[Check] = (
     Check(name="price date", run=money_checks.price_date, asks_aws=False),
     Check(name="spot price", run=money_checks.spot_price),
     Check(name="budget", run=money_checks.budget, asks_aws=False),
+    Check(name="mails", run=money_checks.mails, asks_aws=False),
     Check(name="revisions", run=money_checks.revisions, asks_aws=False),
     Check(name="node", run=deploy_prerequisites.node, asks_aws=False),
     Check(name="cdk", run=deploy_prerequisites.cdk_cli, asks_aws=False),

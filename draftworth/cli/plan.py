@@ -25,6 +25,7 @@ def run_figures(run: RunForecast) -> dict[str, object]:
         "usd": None if aws.price is None else run.usd(run.billed_minutes),
         "billed_minutes": run.billed_minutes,
         "ready_minutes": run.all_measured_minutes,
+        "nat_gateway_usd": run.nat_usd,
     }
     cases = {
         key: bounds and {"best": bounds.best, "worst": bounds.worst}

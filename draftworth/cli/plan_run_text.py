@@ -26,7 +26,11 @@ def cost_lines(first: RunForecast, second: RunForecast, *, verbose: bool) -> Ite
         yield from _hourly_lines(first, second)
     yield (
         f"beside it   not in the budget: about {assumption_data().standing_usd_per_hour:.2f} USD "
-        "per hour, deploy to destroy; storage, logs, traffic"
+        "per hour, deploy to destroy; storage, logs, other traffic"
+    )
+    yield (
+        f"NAT gateway {first.nat_usd:.2f} USD for {first.nat_gib:.0f} GiB of a first run "
+        f"(checkpoints, images), {second.nat_usd:.2f} of a second"
     )
     if verbose:
         yield _metrics_line(first.experiment)

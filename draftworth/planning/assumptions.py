@@ -125,6 +125,14 @@ class ListPrice(StrictModel):
         return self.usd * (HOURS_PER_MONTH if self.per == "hour" else 1)
 
 
+class TrafficPrice(StrictModel):
+    """The list price of each GiB that passes something, on the day `as_of`, in US dollars."""
+
+    usd_per_gib: Annotated[float, Field(gt=0)]
+    as_of: date
+    source: str
+
+
 class AssumptionData(StrictModel):
     """The contents of `assumptions.yaml`.
 
@@ -136,6 +144,7 @@ class AssumptionData(StrictModel):
     prices: dict[str, ListPrice]
     standing: dict[str, Annotated[int, Field(ge=1)]]
     """How many of each resource in `prices` are billed by the hour from deploy to destroy."""
+    nat_gateway_traffic: TrafficPrice
 
     @property
     def standing_usd_per_hour(self) -> float:

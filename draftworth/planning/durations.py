@@ -45,14 +45,22 @@ class Durations:
         transfer = self.transfer_minutes(self.experiment.spec.models, "hub_gbit_per_s")
         return transfer + self.assumption("stager_start_minutes")
 
+    def pulled_gib(self) -> float:
+        """Return the GiB of serving images that all nodes together pull, once each."""
+        return self.experiment.placement.nodes * self.assumption("image_gib")
+
+    def checkpoints_gib(self, models: Iterable[HubModel]) -> float:
+        """Return the size of the models' checkpoints together, by the catalogue where it knows."""
+        unknown = self.assumption("unknown_checkpoint_gib")
+        return sum((m.facts and m.facts.checkpoint_gib) or unknown for m in models)
+
     def load_minutes(self, variant: NeuronVariant) -> float:
         """Return the minutes from a pod's start until its server is ready, without compiling."""
         loading = self.transfer_minutes(variant.checkpoints.values(), "load_gbit_per_s")
         return self.assumption("self_test_minutes") + loading + self.assumption("warm_up_minutes")
 
     def transfer_minutes(self, models: Iterable[HubModel], speed: str) -> float:
-        unknown = self.assumption("unknown_checkpoint_gib")
-        gib = sum((m.facts and m.facts.checkpoint_gib) or unknown for m in models)
+        gib = self.checkpoints_gib(models)
         return gib * GBIT_PER_GIB / self.assumption(speed) / 60
 
     def block_seconds(self, variant: NeuronVariant, load: Load) -> float:

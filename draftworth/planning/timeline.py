@@ -114,6 +114,9 @@ class Schedules:
 class RunForecast:
     """A run's time line, twice: `limited` is cut at the deadline or the budget, `unlimited` is not.
 
+    nat_gib: the GiB that pass the NAT gateway: the serving images of all nodes, and in a first run
+        the checkpoints. Not counted are nodes that are lost, whose successors pull the image again.
+
     In a search, the best case has only the candidates that are always measured (`Extent.certain`);
     the worst case has all candidates that begin before a limit in `search.stop` forbids it.
     """
@@ -122,6 +125,7 @@ class RunForecast:
     assumed: Assumptions
     limited: Schedules
     unlimited: Schedules
+    nat_gib: Bounds
     search: SearchTime | None = None
 
     @property
@@ -176,6 +180,10 @@ class RunForecast:
             needed.best - assumed.best + further.best, needed.worst - assumed.worst + further.worst
         )
 
+    @property
+    def nat_usd(self) -> Bounds:
+        return self.nat_gib.times(assumption_data().nat_gateway_traffic.usd_per_gib)
+
     def usd(self, minutes: Bounds) -> Bounds:
         return minutes.times(self.experiment.usd_per_hour / 60)
 
@@ -217,8 +225,18 @@ def forecast(
     unlimited = Schedules(best=plans[0].schedule, worst=plans[1].schedule)
     limited = Schedules(best=plans[0].limited, worst=plans[1].limited)
     return RunForecast(
-        experiment=experiment, assumed=assumed, limited=limited, unlimited=unlimited, search=search
+        experiment=experiment,
+        assumed=assumed,
+        limited=limited,
+        unlimited=unlimited,
+        nat_gib=Bounds(*(_nat_gib(durations, second=second) for durations in (best, worst))),
+        search=search,
     )
+
+
+def _nat_gib(durations: Durations, *, second: bool) -> float:
+    staged = () if second else durations.experiment.spec.models
+    return durations.pulled_gib() + durations.checkpoints_gib(staged)
 
 
 @dataclass(kw_only=True)

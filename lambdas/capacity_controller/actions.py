@@ -1,4 +1,4 @@
-"""The controller's actions: set the node group's size, end drains, schedule the deadline."""
+"""The controller's actions: size the node group, end drains, schedule the deadline."""
 
 import contextlib
 import json
@@ -27,6 +27,17 @@ def set_desired_size(plan: CapacityPlan, clients: Clients, size: int) -> None:
         clusterName=plan.cluster_name,
         nodegroupName=plan.nodegroup_name,
         scalingConfig={"minSize": 0, "maxSize": max(size, 1), "desiredSize": size},
+    )
+
+
+def empty_scaling_group(nodes: NodeGroup, clients: Clients) -> None:
+    """Set the node group's Auto Scaling group to zero instances, without EKS.
+
+    EKS refuses every change of a node group while it updates the group, and such an update can
+    hang for hours (containers-roadmap #2204). The group's minimum is 0 already.
+    """
+    clients.autoscaling.set_desired_capacity(
+        AutoScalingGroupName=nodes.auto_scaling_group, DesiredCapacity=0
     )
 
 

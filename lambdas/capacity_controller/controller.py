@@ -145,11 +145,26 @@ class Controller:
                 raise NotZeroError(str(failure or "EKS still shows nodes")) from failure
             self.sleep(BUSY_PAUSE_SECONDS)
 
+    def ask_for_zero(self, plan: CapacityPlan, nodes: NodeGroup) -> None:
+        """Ask EKS for zero nodes; if it refuses, empty the Auto Scaling group and raise its error.
+
+        The error is raised even if the group was emptied, because EKS may restore its own size at
+        the end of its update: zero is asked for until EKS shows it.
+        """
+        try:
+            actions.set_desired_size(plan, self.clients, 0)
+        except (ClientError, BotoCoreError):
+            empty = functools.partial(actions.empty_scaling_group, nodes, self.clients)
+            if self._attempt(empty, "Auto Scaling group not emptied") is None:
+                name = nodes.auto_scaling_group
+                self.log({"level": "WARNING", "event": "Auto Scaling group emptied", "name": name})
+            raise
+
     def _is_at_zero(self, plan: CapacityPlan) -> bool:
         """Return whether our node group has size 0 or does not exist; else ask EKS for 0 nodes."""
         nodes = node_group(plan, self.clients, since=self.clock())
         if nodes.ownership == "ours" and nodes.desired_size != 0:
-            actions.set_desired_size(plan, self.clients, 0)
+            self.ask_for_zero(plan, nodes)
             return False
         self.end_drains(nodes)
         return True
@@ -267,7 +282,7 @@ class Controller:
         size = step.decision.desired_size
         if size is None or size == nodes.desired_size:
             return False, None
-        error = self._attempt(self._setting(step, size), "size not set", desired_size=size)
+        error = self._attempt(self._setting(step, nodes, size), "size not set", desired_size=size)
         if error is None and not step.is_new:
             self.log({"level": "INFO", "event": "size set again", "desired_size": size})
         return error is None, error
@@ -280,10 +295,12 @@ class Controller:
         """
         if not step.asks_again or nodes.desired_size != 0:
             return False
-        return self._attempt(self._setting(step, 0), "zero not asked for again") is None
+        return self._attempt(self._setting(step, nodes, 0), "zero not asked for again") is None
 
-    def _setting(self, step: Transition, size: int) -> Callable[[], None]:
+    def _setting(self, step: Transition, nodes: NodeGroup, size: int) -> Callable[[], None]:
         plan = step.deployment.plan
+        if size == 0:
+            return functools.partial(self.ask_for_zero, plan, nodes)
         return functools.partial(actions.set_desired_size, plan, self.clients, size)
 
     def end_drains(self, nodes: NodeGroup) -> None:

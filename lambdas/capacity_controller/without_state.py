@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from draftworth.records import controller_state
 from draftworth.records.deployment import STATE_KEY, UNREADABLE_STATE_KEY, CapacityPlan
 from draftworth.untrusted import TooLargeError
-from lambdas.capacity_controller import actions, notifications
+from lambdas.capacity_controller import notifications
 from lambdas.capacity_controller.controller import BUSY_PAUSE_SECONDS, HOUR_SECONDS, Controller
 from lambdas.capacity_controller.decision import Decision, decide_without_state
 from lambdas.capacity_controller.node_group import NodeGroup, node_group
@@ -48,7 +48,7 @@ def keep_to_limits(
     why = str(error or f"there is no {STATE_KEY}")
     lost = notifications.of_lost_state(plan, why, nodes, end, now=controller.clock())
     if end:
-        actions.set_desired_size(plan, controller.clients, 0)
+        controller.ask_for_zero(plan, nodes)
         event = "scaled to zero without a state"
         controller.log({"level": "ERROR", "event": event, "text": lost.text})
         controller.publish(lost)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import cast
 
 import aws_cdk as cdk
@@ -15,6 +16,7 @@ from draftworth.records.results import OBJECT_CREATED, RUN_FILE
 from draftworth.records.servers import SERVERS_FOLDER
 from stacks.assets import function_code
 from stacks.constructs import functions
+from stacks.constructs.backstop import backstop
 from stacks.constructs.capacity_rights import grant_rights
 from stacks.constructs.roles import allow
 
@@ -39,6 +41,7 @@ class CapacityController(Construct):
     The construct also holds the function's role, schedules, event rules and notification topic, and
     the custom resource by which each deploy calls it.
 
+    nodegroup_arn: the accelerator node group. synthesized_at: the time of the synthesis.
     deployed_after: constructs that are created before the function's first decision and deleted
         after its last decision, when there are no accelerator nodes left.
     """
@@ -49,6 +52,8 @@ class CapacityController(Construct):
         id_: str,
         *,
         plan: deployment.CapacityPlan,
+        nodegroup_arn: str,
+        synthesized_at: datetime,
         notify_email: str | None,
         checkpoints: cdk.aws_s3.IBucket,
         results: cdk.aws_s3.IBucket,
@@ -68,11 +73,22 @@ class CapacityController(Construct):
         self._scheduler_role = self._build_scheduler_role()
         self._role = self._build_role()
         self.function = self._build_function()
-        heartbeat = self._build_heartbeat()
-        heartbeat.node.add_dependency(*deployed_after)
+        schedules = [
+            self._build_heartbeat(),
+            backstop(
+                self,
+                plan=plan,
+                nodegroup_arn=nodegroup_arn,
+                group_name=self._schedules.ref,
+                role=self._scheduler_role,
+                synthesized_at=synthesized_at,
+            ),
+        ]
+        for schedule in schedules:
+            schedule.node.add_dependency(*deployed_after)
         self._build_rules()
         self.alarm = self._build_alarm()
-        self.deployment = self._build_deployment([heartbeat, *deployed_after])
+        self.deployment = self._build_deployment([*schedules, *deployed_after])
 
     def _build_topic(self, notify_email: str | None) -> cdk.aws_sns.Topic:
         topic = cdk.aws_sns.Topic(
@@ -151,7 +167,7 @@ class CapacityController(Construct):
         # EventBridge Scheduler tries to assume the role when a schedule is created, but a new IAM
         # role is usable everywhere only after some seconds. So the schedule is created late: after
         # the function and after the charts, which need minutes. The deployment resource is created
-        # after the heartbeat, so no accelerator node ever runs without a heartbeat.
+        # after heartbeat and backstop, so no accelerator node ever runs without them.
         target = cdk.aws_scheduler.CfnSchedule.TargetProperty(
             arn=self.function.function_arn,
             role_arn=self._scheduler_role.role_arn,

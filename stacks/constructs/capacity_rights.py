@@ -107,6 +107,14 @@ def _node_rights(
     return [
         allow("SizeNodeGroup", sizing, [nodes]),
         allow("EndDrains", ["autoscaling:CompleteLifecycleAction"], [scaling]),
+        # The ARN alone also matches the groups of an experiment whose name begins with this one's
+        # and `-accelerator-`. EKS tags the Auto Scaling groups that it makes.
+        allow(
+            "EmptyScalingGroup",
+            ["autoscaling:SetDesiredCapacity"],
+            [scaling],
+            {"StringEquals": {"aws:ResourceTag/eks:cluster-name": plan.cluster_name}},
+        ),
         allow("LookAtInstances", reading, ["*"]),
     ]
 

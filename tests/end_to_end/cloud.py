@@ -163,7 +163,7 @@ class Cloud:
 
     def heartbeat(self, *, after_minutes: float = 0.0) -> None:
         self.now_unix_s += 60 * after_minutes
-        schedule = only(self.templates["benchmark"], "AWS::Scheduler::Schedule")
+        schedule = only(self.templates["benchmark"], "AWS::Scheduler::Schedule", "Heartbeat")
         self.invoke_controller(json.loads(schedule["Properties"]["Target"]["Input"]))
 
     def publish(self) -> list[Mapping[str, Any]]:
@@ -365,12 +365,7 @@ class Cloud:
             self._physical[logical] = name
         for logical in self._of_type("benchmark", "AWS::Scheduler::Schedule"):
             schedule = self.resolved("benchmark", resources[logical]["Properties"])
-            kept = ("GroupName", "ScheduleExpression", "FlexibleTimeWindow")
-            scheduler.create_schedule(
-                Name=schedule.get("Name", logical),
-                Target={key: schedule["Target"][key] for key in ("Arn", "RoleArn", "Input")},
-                **{key: schedule[key] for key in kept},
-            )
+            scheduler.create_schedule(**{"Name": logical, **schedule})
 
     def _delete_schedules(self) -> None:
         """Delete the schedules of the group, as EventBridge does with it."""

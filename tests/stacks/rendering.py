@@ -40,7 +40,10 @@ def readable(template: Template) -> dict[str, Any]:
             reduced["Properties"]["Plan"] = _masked_plan(resource["Properties"]["Plan"])
         if resource["Type"] == "AWS::Scheduler::Schedule":
             schedule_input = json.loads(resource["Properties"]["Target"]["Input"])
-            masked_input = {**schedule_input, "plan": _masked_plan(schedule_input["plan"])}
+            masked_input = {
+                key: _masked_plan(value) if key == "plan" else value
+                for key, value in schedule_input.items()
+            }
             reduced["Properties"]["Target"] = {
                 **resource["Properties"]["Target"],
                 "Input": masked_input,

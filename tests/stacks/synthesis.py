@@ -8,6 +8,7 @@ import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from tests.support.shared import shared_folder
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ("qwen3-32b", "llama-3.1-8b-eagle3")
 REPORT = "validation-report.json"
+SYNTHESIZED_AT = datetime(2026, 11, 20, 10, 0, 30, tzinfo=UTC)
 
 # Prompts with text that CloudFormation, CDK, cdk8s or a shell would replace or run.
 SYNTAX = (
@@ -168,7 +170,7 @@ def benchmark(name: str = "qwen3-32b") -> Template:
 def _synthesize(folder: Path) -> None:
     app = cdk.App(context=cdk_context(), outdir=str(folder), analytics_reporting=False)
     for experiment in experiments().values():
-        build_application(app, experiment=experiment)
+        build_application(app, experiment=experiment, now=SYNTHESIZED_AT)
     validated(app, folder)
 
 

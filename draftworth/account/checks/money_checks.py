@@ -1,4 +1,4 @@
-"""The checks of price and budget, of left-over example values, and of pinned model revisions."""
+"""The checks of price, budget and mails, of left-over example values, and of pinned revisions."""
 
 from draftworth.account.checks.check import CheckResult, Situation, failed, passed, skipped, warned
 from draftworth.account.market.offers import spot_prices
@@ -94,6 +94,21 @@ def budget(situation: Situation) -> CheckResult:
     if paid < need.worst:
         return warned(budget_words, f"raise {BUDGET}, or accept that it may end the run")
     return passed(budget_words)
+
+
+def mails(situation: Situation) -> CheckResult:
+    """Check that somebody gets the mails: nothing else tells of a capacity controller that fails.
+
+    Whether the address was confirmed is known only after the deploy, which creates the topic.
+    """
+    address = situation.experiment.spec.aws.notify_email
+    if address is None:
+        return warned(
+            "nobody gets the mails, the only alarm of a capacity controller that fails and of "
+            "nodes that stay",
+            "set aws.notify_email, and confirm the address by the link that AWS mails to it",
+        )
+    return passed(f"{address} gets them, once it is confirmed by the link that AWS mails to it")
 
 
 def revisions(situation: Situation) -> CheckResult:

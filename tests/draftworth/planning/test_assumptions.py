@@ -61,6 +61,7 @@ def test_equal_bounds_are_written_as_one_number() -> None:
         ),
         lambda d: d["prices"]["NAT gateway"].pop("as_of"),
         lambda d: d["prices"]["custom_metric"].update(usd=0),
+        lambda d: d["nat_gateway_traffic"].update(usd_per_gib=0),
         lambda d: d["standing"].update(m7i=1.5),
     ],
 )
@@ -156,6 +157,13 @@ def test_the_document_lists_costs_beside_the_accelerators() -> None:
         for price in (data.prices[what],)
     ]
     assert_block(DOCUMENT, "standing", table([("what", "USD/h each", "as of", "source"), *rows]))
+
+
+def test_the_document_shows_what_traffic_costs() -> None:
+    price = assumption_data().nat_gateway_traffic
+    row = ("the NAT gateway", f"{price.usd_per_gib:g}", price.as_of.isoformat(), price.source)
+    headings = ("through", "USD per GiB", "as of", "source")
+    assert_block(DOCUMENT, "traffic", table([headings, row]))
 
 
 def test_the_document_shows_what_a_metric_costs() -> None:

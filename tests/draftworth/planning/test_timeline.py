@@ -18,7 +18,7 @@ from draftworth.planning.assumptions import (
     replaced,
 )
 from draftworth.planning.resolved import ResolvedNeuron, load
-from tests.support.experiments import changed, changed_aws
+from tests.support.experiments import changed, changed_aws, with_third_variant
 from tests.support.timelines import BY_HAND, QWEN
 
 
@@ -258,19 +258,32 @@ MEASURED = {
 
 
 def test_shipped_experiments_fit_their_limits_at_worst(experiments: Path) -> None:
-    """No limit ends a shipped experiment's first run, even if it sends all requests that it may.
-
-    Only `smoke` may be ended in the worst case: its limits are low, so that a first try is cheap.
-    """
+    """No limit ends a shipped experiment's first run, even if it sends all requests that it may."""
     for path in sorted(experiments.glob("*.yaml")):
         # Rehearsals with trained models can be loaded only after these models were downloaded.
         loaded = None if "../.models" in path.read_text() else load(path)
         if isinstance(loaded, ResolvedNeuron):
             first = timeline.forecast(loaded)
             assert first.limited.best.ended_by is None, path.name
-            assert (first.limited.worst.ended_by is None) == (loaded.name != "smoke"), path.name
+            assert first.limited.worst.ended_by is None, path.name
             measured = first.measured_minutes
             assert (round(measured.best), round(measured.worst)) == MEASURED[loaded.name]
+
+
+def test_the_nat_gateway_bills_checkpoints_once() -> None:
+    """The models have 61.0 and 3.8 GiB, the image 16.8 to 19; each GiB costs 0.045 USD."""
+    first, second = (run(assumed=assumption_data().assumptions, second=s) for s in (False, True))
+
+    assert (first.nat_gib.best, first.nat_gib.worst) == pytest.approx((81.6, 83.8))
+    assert (second.nat_gib.best, second.nat_gib.worst) == (16.8, 19)
+    assert first.nat_usd.worst == pytest.approx(3.771)
+
+
+def test_every_node_pulls_the_image_itself() -> None:
+    two_nodes = with_third_variant(QWEN)
+
+    assert two_nodes.placement.nodes == 2
+    assert run(two_nodes, second=True).nat_gib == run(second=True).nat_gib.times(2)
 
 
 RUN = timeline.Schedule(

@@ -94,6 +94,8 @@ class FakeAws:
         self.written_at_unix_s: dict[tuple[str, str], float] = {}
         self.groups: dict[str, dict[str, Any]] = {}
         self.instances: list[tuple[str, str]] = []
+        # The Auto Scaling group's size, if it was set without EKS; None: it is EKS's.
+        self.capacity: int | None = None
         self.activities: list[dict[str, Any]] = []
         self.reservations: list[dict[str, Any]] = []
         self.schedules: dict[str, dict[str, Any]] = {}
@@ -244,6 +246,7 @@ class FakeAws:
         group = self._group("UpdateNodegroupConfig", clusterName, nodegroupName)
         self.check_size(scalingConfig["desiredSize"])
         group.update({"scalingConfig": scalingConfig, "modifiedAt": at(self.now)})
+        self.capacity = None
         return {"update": {"status": "InProgress", "type": "ConfigUpdate"}}
 
     @operation("autoscaling")
@@ -255,6 +258,13 @@ class FakeAws:
     @operation("autoscaling")
     def describe_scaling_activities(self, **_: Any) -> dict[str, Any]:
         return {"Activities": self.activities}
+
+    @operation("autoscaling")
+    def set_desired_capacity(self, *, AutoScalingGroupName: str, DesiredCapacity: int) -> Any:
+        """Set the size that `nodes_follow` follows; EKS goes on showing its own."""
+        assert AutoScalingGroupName == AUTO_SCALING_GROUP
+        self.capacity = DesiredCapacity
+        return {}
 
     @operation("autoscaling")
     def complete_lifecycle_action(self, **_: str) -> dict[str, Any]:
@@ -346,7 +356,8 @@ class FakeAws:
 
     def nodes_follow(self) -> None:
         """Let Auto Scaling start or end instances until the desired number is there."""
-        self.instances = [(f"i-{n}", "InService") for n in range(self.desired)]
+        size = self.desired if self.capacity is None else self.capacity
+        self.instances = [(f"i-{n}", "InService") for n in range(size)]
 
     def reserve(self, *, starts: float, ends: float, **overrides: Any) -> None:
         """Add a Capacity Block from `starts` to `ends`, Unix times in seconds."""
