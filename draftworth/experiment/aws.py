@@ -172,6 +172,11 @@ CPU_INSTANCE_TYPE = "m7i.xlarge"
 CPU_INSTANCE_VCPUS = 4
 CPU_NODES = 2
 
+# The number of resources that CDK's kubectl functions create or delete at a time. Each takes two of
+# the account's concurrent executions of Lambda, because CDK's function waits for the one that runs
+# kubectl. A new account may have ten of them; a further call is refused, and with it the deploy.
+KUBECTL_AT_ONCE = 4
+
 
 def second_zone(aws: Aws) -> str:
     """Return the second zone, which EKS requires for its control plane; no node runs there.
