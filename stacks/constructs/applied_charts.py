@@ -33,6 +33,11 @@ PRUNED_KINDS = frozenset(
     }
 )
 
+# The objects of a new resource may exist already: a deploy failed after a part of them, and is
+# repeated; or an earlier version of draftworth applied them with other objects. CDK's function then
+# updates them. Without this it runs `kubectl create`, which fails with AlreadyExists.
+OVERWRITE = True
+
 Object = Mapping[str, Any]
 
 
@@ -82,7 +87,12 @@ def _together(
     scope: Construct, chart: cdk8s.Chart, cluster: eks.ICluster, objects: Sequence[Object]
 ) -> eks.KubernetesManifest:
     manifest = eks.KubernetesManifest(
-        scope, f"Chart-{chart.node.id}", cluster=cluster, manifest=list(objects), prune=True
+        scope,
+        f"Chart-{chart.node.id}",
+        cluster=cluster,
+        manifest=list(objects),
+        prune=True,
+        overwrite=OVERWRITE,
     )
     judge_size(manifest, objects)
     return manifest
@@ -95,9 +105,7 @@ def _alone(scope: Construct, cluster: eks.ICluster, item: Object) -> eks.Kuberne
         cluster=cluster,
         manifest=[dict(item)],
         prune=False,
-        # The object may exist already: an earlier version of draftworth applied it in one manifest
-        # with the other objects of its chart.
-        overwrite=True,
+        overwrite=OVERWRITE,
     )
 
 

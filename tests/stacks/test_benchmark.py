@@ -77,6 +77,13 @@ def test_a_chart_prunes_what_kubectl_can_prune() -> None:
 
 
 @pytest.mark.parametrize("name", tuple(experiments()))
+def test_objects_that_exist_fail_no_deploy(name: str) -> None:
+    """Without `Overwrite` CDK's function creates objects, and refuses those of a failed deploy."""
+    for manifest in of_type(benchmark(name), MANIFEST).values():
+        assert manifest["Properties"]["Overwrite"] is True
+
+
+@pytest.mark.parametrize("name", tuple(experiments()))
 def test_what_kubectl_does_not_prune_stands_alone(name: str) -> None:
     """CloudFormation deletes an object that is a resource by itself; `--prune` would leave it."""
     kinds = {item["kind"] for item in standing_alone(benchmark(name))}
