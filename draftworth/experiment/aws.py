@@ -79,6 +79,11 @@ class Pins(strict_model.StrictModel):
     """release of the images of CPU and accelerator nodes, as in 1.35.2-20261102; left out: EKS's
     newest, or one whose Neuron driver fits the serving image, if the newest one's does not. A
     deploy that changes it should change nothing else about the nodes"""
+    serving_image_digest: (
+        Annotated[str, Field(pattern=strict_model.PATTERNS["image_digest"])] | None
+    ) = None
+    """digest of the serving image, sha256: and 64 hex digits; left out: nodes pull it by its tag.
+    The digest is a part of the artifact key, so with another one servers compile"""
     add_ons: dict[str, Annotated[str, Field(pattern=strict_model.PATTERNS["add_on_version"])]] = (
         Field(
             default_factory=dict,
