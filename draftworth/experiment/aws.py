@@ -76,9 +76,10 @@ class Pins(strict_model.StrictModel):
     """
 
     node_release: Annotated[str, Field(pattern=strict_model.PATTERNS["node_release"])] | None = None
-    """release of the images of CPU and accelerator nodes, as in 1.35.2-20261102; left out: EKS's
-    newest, or one whose Neuron driver fits the serving image, if the newest one's does not. A
-    deploy that changes it should change nothing else about the nodes"""
+    """release of the image of accelerator nodes, as in 1.35.2-20261102; left out: EKS's newest, or
+    one whose Neuron driver fits the serving image, if the newest one's does not. CPU nodes have no
+    Neuron driver and get EKS's newest. A deploy that changes it should change nothing else about
+    the nodes"""
     serving_image_digest: (
         Annotated[str, Field(pattern=strict_model.PATTERNS["image_digest"])] | None
     ) = None

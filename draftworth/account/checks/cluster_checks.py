@@ -14,8 +14,6 @@ from draftworth.experiment.node_images import FITS, DriverAndRuntime
 REFUSED_ZONE_IDS = ("use1-az3", "usw1-az2", "cac1-az3")
 # The first major version of the S3 driver that uses the pods' own credentials.
 OLDEST_S3_DRIVER = 2
-# The variants of Amazon Linux 2023 that the node groups run.
-NODE_IMAGES = ("neuron", "standard")
 _RELEASE = re.compile(r"\d+\.\d+\.\d+-\d{8}")
 
 
@@ -147,20 +145,16 @@ def _major(version: str) -> int:
 def node_image(situation: check.Situation) -> check.CheckResult:
     """Check that the Neuron driver of the node image fits the Neuron runtime of the servers' image.
 
-    Also check that EKS has the pinned release of its node images, or, if none is pinned, that the
-    accelerator nodes and the CPU nodes get the same release today.
+    Also check that EKS has the pinned release of its Neuron image, or, if none is pinned, that it
+    names today's. The CPU nodes' image has no Neuron driver, and any release of it does.
     """
     pinned = situation.experiment.spec.aws.pins.node_release
-    values = {i: _parameter(situation, f"{i}/recommended/release_version") for i in NODE_IMAGES}
-    releases = {image: v if _RELEASE.fullmatch(v) else "" for image, v in values.items()}
-    todays = min(releases.values(), key=_numbers) if all(releases.values()) else None
+    newest = _parameter(situation, "neuron/recommended/release_version")
+    todays = newest if _RELEASE.fullmatch(newest) else None
     pair = DriverAndRuntime.of(situation.experiment.spec, todays)
-    todays_words = ", ".join(
-        f"{image} {release or 'unknown'}" for image, release in releases.items()
-    )
     reason = f" ({pair.why_unfit})" if pair.why_unfit else ""
-    pair_words = f"{pair.words}{reason}; today's: {todays_words}"
-    doubt = _doubt(situation, pinned, releases)
+    pair_words = f"{pair.words}{reason}; today's: {todays or 'unknown'}"
+    doubt = _doubt(situation, pinned, todays)
     if pair.judgement == FITS and not doubt:
         how = "pinned to" if pinned else "a deploy today gets"
         return check.passed(f"{how} {pair_words}", paste={} if pinned else _pin(todays))
@@ -183,15 +177,11 @@ def _pin(release: str | None) -> dict[str, Any]:
     return {"pins": {"node_release": release}} if release else {}
 
 
-def _doubt(situation: check.Situation, pinned: str | None, releases: Mapping[str, str]) -> str:
+def _doubt(situation: check.Situation, pinned: str | None, todays: str | None) -> str:
     if pinned:
         missing = "EKS names no image of the pinned release, and may refuse it"
         return "" if _is_there(situation, pinned) else missing
-    if not all(releases.values()):
-        return f"EKS does not name every release of Amazon Linux 2023 in {situation.region}"
-    if len(set(releases.values())) > 1:
-        return "the releases of the accelerator and the CPU nodes differ today"
-    return ""
+    return "" if todays else f"EKS does not name its newest release in {situation.region}"
 
 
 def _is_there(situation: check.Situation, release: str) -> bool:

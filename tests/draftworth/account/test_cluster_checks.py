@@ -24,6 +24,5 @@ def test_a_pinned_release_is_requested_by_image_name() -> None:
     images = "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64"
     assert parameter_names == [
         f"{images}/neuron/recommended/release_version",
-        f"{images}/standard/recommended/release_version",
         f"{images}/neuron/amazon-eks-node-al2023-x86_64-neuron-1.35-v20260625/image_id",
     ]
