@@ -38,7 +38,6 @@ from tests.support.emulator import emulated_account, one_signing_key
 from tests.support.experiments import shipped
 from tests.support.local_hub import LocalHub, Repo, local_hub
 from tests.support.neuron import put_node
-from tests.support.registry import NO_REGISTRY
 
 TARGET, DRAFT = "Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"
 COMMITS = {TARGET: "a" * 40, DRAFT: "b" * 40}
@@ -155,9 +154,7 @@ class Environment:
         return [self.cluster.pod(job, number) for job in self._jobs("checkpoint-stager")]
 
     def canaries(self) -> list[Pod]:
-        # Tests ask no registry outside this machine, and here is none.
-        nobody = {"public.ecr.aws": NO_REGISTRY}
-        return [self.cluster.pod(job, replaced=nobody) for job in self._jobs("canary")]
+        return [self.cluster.pod(job) for job in self._jobs("canary")]
 
     def server(self, variant: str) -> Pod:
         port = str(self.ports[variant])

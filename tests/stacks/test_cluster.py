@@ -1,5 +1,6 @@
 """The stack's part `cluster`: control plane, add-ons and nodes."""
 
+import json
 from typing import Any, get_args
 
 import pytest
@@ -71,6 +72,17 @@ def test_only_accelerator_nodes_have_a_pinned_image(name: str) -> None:
     pinned = {k: g["Properties"].get("ReleaseVersion") for k, g in groups.items()}
     release = experiments()[name].spec.aws.pins.node_release
     assert pinned == {**dict.fromkeys(groups), accelerator: release}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_measured_programs_are_not_instrumented(name: str) -> None:
+    """The names are those of the chart 6.2.0, whose defaults instrument every Python pod."""
+    add_on = add_ons(cluster(name))["amazon-cloudwatch-observability"]["Properties"]
+    values = json.loads(add_on["ConfigurationValues"])
+    assert values["applicationSignals"]["enabled"] is False
+    assert values["manager"]["applicationSignals"]["autoMonitor"]["monitorAllServices"] is False
+    (collected,) = values["agent"]["config"].values()
+    assert collected["metrics_collected"].keys() == {"kubernetes"}
 
 
 @pytest.mark.parametrize("name", NAMES)
