@@ -71,7 +71,7 @@ class Canary(CpuJob):
         program = ImageProgram(
             container="canary",
             module="pods.canary",
-            arguments=[*_arguments(variant, bindings, job_name)],
+            arguments=[*_arguments(experiment, variant, bindings, job_name)],
             environment=graph_environment(variant.artifact_key, variant.artifact_inputs),
             # The pod requests little: many canaries wait at the same time, and the CPU nodes must
             # have enough CPU and memory left for the pod that copies checkpoints.
@@ -96,8 +96,11 @@ class Canary(CpuJob):
         )
 
 
-def _arguments(variant: NeuronVariant, bindings: Bindings, job_name: str) -> Iterator[str]:
+def _arguments(
+    experiment: ResolvedNeuron, variant: NeuronVariant, bindings: Bindings, job_name: str
+) -> Iterator[str]:
     yield from ("--job", job_name, "--variant", variant.name)
+    yield from ("--serving-image", experiment.spec.image)
     yield from ("--checkpoints", bindings.checkpoints_bucket)
     yield from ("--results", bindings.results_bucket)
     yield from ("--artifacts-folder", ARTIFACTS_PATH)

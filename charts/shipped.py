@@ -55,6 +55,7 @@ SERVING_POD = (
 # One image for the measuring Job, the checkpoint stager and the canary.
 MEASURING_IMAGE = (
     *_RECORDS,
+    "draftworth/image_registry.py",
     "draftworth/terminal.py",
     "draftworth/analysis",
     "draftworth/decision",

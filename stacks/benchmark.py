@@ -23,7 +23,7 @@ from draftworth.records.servers import START_ALLOWANCE_MINUTES
 from stacks.assets import measuring_image, run_spec_asset
 from stacks.base import StackPart
 from stacks.cluster import Cluster
-from stacks.constructs.applied_charts import apply_chart
+from stacks.constructs.applied_charts import apply_charts
 from stacks.constructs.capacity_controller import CapacityController
 from stacks.constructs.metrics_publisher import MetricsPublisher
 from stacks.constructs.workload_roles import WorkloadRoles
@@ -96,8 +96,7 @@ class Benchmark(StackPart):
         # its service account before the pod starts.
         applied = [after]
         for step in in_steps(charts):
-            made = [apply_chart(self, chart, cluster=cluster, after=applied) for chart in step]
-            applied = [manifest for of_chart in made for manifest in of_chart]
+            applied = apply_charts(self, step, cluster=cluster, after=applied)
         return applied
 
     def _bindings(self, *, run_spec_url: str, run_spec_sha256: str) -> Bindings:

@@ -53,7 +53,6 @@ class Cluster(StackPart):
             vpc=network.vpc,
             subnets=network.node_subnets,
             tags=self.part_tags,
-            release=experiment.spec.aws.pins.node_release,
         )
         self.cpu_nodes = CpuNodes(self, "CpuNodes", name=f"{self.names.cluster}-cpu", place=place)
         self.accelerator_nodes = AcceleratorNodes(

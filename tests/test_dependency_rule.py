@@ -65,6 +65,7 @@ ROOMS: dict[str, set[str]] = {
     "speculation": set(),
     "neuron_versions": set(),
     "child_processes": set(),
+    "image_registry": {"errors", "untrusted"},
     "terminal": {"untrusted"},
     "records": _GROUND,
     "importing": {*_GROUND, "records"},
@@ -103,7 +104,10 @@ ROOMS: dict[str, set[str]] = {
         *(*_GROUND, "records", "experiment", "metrics", "analysis", "decision", "report"),
         "truth",
     },
-    "account": {*(*_GROUND, "terminal", "records", "experiment", "serving", "planning")},
+    "account": {
+        *(*_GROUND, "terminal", "records", "experiment", "serving", "planning"),
+        "image_registry",
+    },
     "cli": {
         *(*_GROUND, "terminal", "records", "experiment", "analysis", "serving", "measuring"),
         "account",

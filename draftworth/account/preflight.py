@@ -18,7 +18,9 @@ from draftworth.account.checks import (
     check,
     cluster_checks,
     deploy_prerequisites,
+    function_checks,
     money_checks,
+    registry_checks,
 )
 from draftworth.account.checks.check import Check, CheckResult, Situation, failed, skipped
 from draftworth.account.market import find, offers
@@ -42,7 +44,9 @@ CHECKS: Sequence[Check] = (
     Check(name="cpu nodes", run=cluster_checks.cpu_nodes),
     Check(name="add-ons", run=cluster_checks.add_ons),
     Check(name="node image", run=cluster_checks.node_image),
-    Check(name="driver chart", run=cluster_checks.neuron_chart, asks_aws=False),
+    Check(name="driver chart", run=registry_checks.neuron_chart, asks_aws=False),
+    Check(name="images", run=registry_checks.images, asks_aws=False),
+    Check(name="functions", run=function_checks.concurrent_executions),
     Check(name="bootstrap", run=deploy_prerequisites.bootstrap),
     Check(name="stacks", run=deploy_prerequisites.existing_stacks),
     Check(name="stopped", run=deploy_prerequisites.not_stopped),

@@ -10,6 +10,7 @@ from draftworth.cli.arguments import RUN_WORDS, local_run, run_list
 from draftworth.cli.manifests_options import refuse
 from draftworth.cli.manifests_winner_next_steps import next_steps
 from draftworth.errors import UserInputError
+from draftworth.experiment.model import NeuronExperiment
 from draftworth.experiment.rules.aws_rules import PINNED_IMAGE_WORDS, is_pinned_image
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, load
 from draftworth.records.run_folder import read_run
@@ -89,19 +90,19 @@ def _namespace(chosen: str | None) -> str:
 
 
 def _image(experiment: ResolvedExperiment, chosen: str | None) -> str:
-    release, spec = experiment.spec.release_facts, experiment.spec
-    if release.image:
+    spec = experiment.spec
+    if isinstance(spec, NeuronExperiment):
         if chosen:
             raise UserInputError(
                 f"--image: given {one_line(chosen)}, allowed: not with release {spec.release}, "
-                f"whose image was measured: {release.image}; next: leave it out"
+                f"whose image was measured: {spec.image}; next: leave it out"
             )
-        return release.image
+        return spec.image
     if not chosen:
         raise UserInputError(
-            f"--image: not given, allowed: an image with vLLM {release.vllm_version} for CPU, "
-            f"because release {spec.release} runs on the machine itself and has no image; next: "
-            "--image REPOSITORY:TAG. Only flags and environment are then what was measured"
+            f"--image: not given, allowed: an image with vLLM {spec.release_facts.vllm_version} "
+            f"for CPU, because release {spec.release} runs on the machine itself and has no image; "
+            "next: --image REPOSITORY:TAG. Only flags and environment are then what was measured"
         )
     if not is_pinned_image(chosen):
         raise UserInputError(

@@ -76,9 +76,15 @@ class Pins(strict_model.StrictModel):
     """
 
     node_release: Annotated[str, Field(pattern=strict_model.PATTERNS["node_release"])] | None = None
-    """release of the images of CPU and accelerator nodes, as in 1.35.2-20261102; left out: EKS's
-    newest, or one whose Neuron driver fits the serving image, if the newest one's does not. A
-    deploy that changes it should change nothing else about the nodes"""
+    """release of the image of accelerator nodes, as in 1.35.2-20261102; left out: EKS's newest, or
+    one whose Neuron driver fits the serving image, if the newest one's does not. CPU nodes have no
+    Neuron driver and get EKS's newest. A deploy that changes it should change nothing else about
+    the nodes"""
+    serving_image_digest: (
+        Annotated[str, Field(pattern=strict_model.PATTERNS["image_digest"])] | None
+    ) = None
+    """digest of the serving image, sha256: and 64 hex digits; left out: nodes pull it by its tag.
+    The digest is a part of the artifact key, so with another one servers compile"""
     add_ons: dict[str, Annotated[str, Field(pattern=strict_model.PATTERNS["add_on_version"])]] = (
         Field(
             default_factory=dict,
@@ -171,6 +177,11 @@ class Aws(strict_model.StrictModel):
 CPU_INSTANCE_TYPE = "m7i.xlarge"
 CPU_INSTANCE_VCPUS = 4
 CPU_NODES = 2
+
+# The number of resources that CDK's kubectl functions create or delete at a time. Each takes two of
+# the account's concurrent executions of Lambda, because CDK's function waits for the one that runs
+# kubectl. A new account may have ten of them; a further call is refused, and with it the deploy.
+KUBECTL_AT_ONCE = 4
 
 
 def second_zone(aws: Aws) -> str:

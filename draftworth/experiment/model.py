@@ -164,9 +164,11 @@ class NeuronExperiment(ExperimentBase):
 
     @property
     def image(self) -> str:
+        """The release's serving image, `NAME:TAG`, or `NAME:TAG@DIGEST` if a digest is pinned."""
         image = self.release_facts.image
         assert image is not None, "the loader admits only Neuron releases here"
-        return image
+        digest = self.aws.pins.serving_image_digest
+        return f"{image}@{digest}" if digest else image
 
     @property
     def instance_type(self) -> str:

@@ -89,7 +89,7 @@ def serving_facts(experiment: resolved.ResolvedExperiment) -> ServingFacts:
     return ServingFacts(
         release=spec.release,
         platform=release.platform,
-        image=release.image,
+        image=neuron.image if neuron else None,
         vllm_version=release.vllm_version,
         target_model=spec.target.id_or_path,
         target_revision=neuron.target.revision if neuron else None,

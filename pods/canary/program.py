@@ -26,6 +26,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError
+from draftworth.image_registry import NoSuchImageError, UnansweredError, digest_of
 from draftworth.records import checkpoints, codec, deployment, graph_manifests, servers
 from draftworth.untrusted import MIB, TooLargeError, one_line, open_file, read_file
 from pods.log import end_at_sigterm, log_line
@@ -49,6 +50,12 @@ _NEXT = (
     "next: compare the pod's events, the log of the S3 CSI driver and the Pod Identity "
     "association of the variant's service account, then deploy again with a raised `rerun`"
 )
+_NEXT_IMAGE = (
+    "no server could start; next: correct `release` or aws.pins.serving_image_digest, then deploy "
+    "again"
+)
+# Errors that the next minutes do not mend; their texts say what to do.
+FINAL = (graph_manifests.RefusedGraphsError, NoSuchImageError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +86,21 @@ class MountedModel:
             f"{folder}: {ready.model} at {ready.revision}, commit {ready.commit[:12]}; "
             f"{CONFIGURATION} and both ends of {largest.path}"
         )
+
+
+def find_image(name: str) -> str:
+    """Ask the registry for the serving image, and return a line about it for the log.
+
+    The first pod that needs the image is on an accelerator node, where a missing image would be
+    paid for. It raises NoSuchImageError if the registry lacks the image. If the registry does not
+    answer, nothing is known, and the node's pull may succeed: nodes have credentials.
+    """
+    try:
+        return f"{name}: {digest_of(name)}"
+    except NoSuchImageError as error:
+        raise NoSuchImageError(f"{error}; {_NEXT_IMAGE}") from error
+    except UnansweredError as error:
+        return f"whether the serving image exists is not known: {error}"
 
 
 def read_artifacts(
@@ -144,7 +166,7 @@ class Canary:
         except (BotoCoreError, ClientError, DraftworthError) as error:
             self._say(f"failed: {error}")
             reason = f"{error}"
-            if not isinstance(error, graph_manifests.RefusedGraphsError):
+            if not isinstance(error, FINAL):
                 reason = f"{reason}; {_NEXT}"
             self._report(ok=False, text=reason)
             return False
@@ -167,7 +189,7 @@ class Canary:
         while True:
             try:
                 return step()
-            except graph_manifests.RefusedGraphsError:
+            except FINAL:
                 raise
             except (BotoCoreError, ClientError, DraftworthError) as error:
                 if time.monotonic() >= give_up_at:
@@ -185,6 +207,7 @@ class Canary:
         return True
 
     def _read(self) -> bool:
+        self._say(find_image(self.arguments.serving_image))
         for role, mounted in self.models.items():
             self._say(mounted.read(role))
         key, inputs = os.environ["ARTIFACT_KEY"], json.loads(os.environ["ARTIFACT_INPUTS"])
@@ -236,6 +259,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pods.canary", description=__doc__)
     parser.add_argument("--job", required=True, help="the measuring Job that this belongs to")
     parser.add_argument("--variant", required=True, help="the variant whose server this tests")
+    parser.add_argument("--serving-image", required=True, help="the image of the variant's server")
     parser.add_argument("--checkpoints", required=True, help="the bucket with the checkpoints")
     parser.add_argument("--results", required=True, help="the bucket for the report")
     parser.add_argument(

@@ -125,6 +125,8 @@ class AcceleratorNodes(Construct):
             place=self._place,
             template=template,
             ami_type=eks.NodegroupAmiType.AL2023_X86_64_NEURON,
+            # None: the newest for the cluster's Kubernetes version.
+            release_version=self._experiment.spec.aws.pins.node_release,
             capacity_type=eks.CapacityType[self._capacity.kind.upper()],
             labels=dict(ACCELERATOR_NODE_LABELS),
             taints=[taint],

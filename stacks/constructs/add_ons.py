@@ -23,10 +23,14 @@ MAINTAINED_WITH_THE_ADD_ON = (
     "add-on's service account alone."
 )
 # Container Insights with enhanced and accelerator metrics, in the namespace ContainerInsights.
-# This replaces the CloudWatch agent's whole default configuration, so Application Signals is off.
 INSIGHTS_METRICS = {"enhanced_container_insights": True, "accelerated_compute_metrics": True}
+# By default the add-on's operator instruments every Python pod that starts: servers and measuring
+# Job would trace each request, and the figures would be those of instrumented programs. Two keys
+# turn it off: one for the collection, one for the operator.
 INSIGHTS_CONFIGURATION = {
-    "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": INSIGHTS_METRICS}}}}
+    "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": INSIGHTS_METRICS}}}},
+    "applicationSignals": {"enabled": False},
+    "manager": {"applicationSignals": {"autoMonitor": {"monitorAllServices": False}}},
 }
 # The key of the CDK context that names a folder with a copy of the Neuron driver's Helm chart.
 NEURON_CHART_CONTEXT = "neuron-chart"

@@ -17,6 +17,8 @@ from aws_cdk import Annotations
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct, IConstruct
 
+from draftworth.experiment.aws import KUBECTL_AT_ONCE
+
 # Kinds whose objects `kubectl apply --prune` deletes when a manifest no longer has them: the kinds
 # in kubectl's default list (k8s.io/kubectl/pkg/util/prune) that the charts use.
 PRUNED_KINDS = frozenset(
@@ -31,33 +33,50 @@ PRUNED_KINDS = frozenset(
     }
 )
 
+# The objects of a new resource may exist already: a deploy failed after a part of them, and is
+# repeated; or an earlier version of draftworth applied them with other objects. CDK's function then
+# updates them. Without this it runs `kubectl create`, which fails with AlreadyExists.
+OVERWRITE = True
+
 Object = Mapping[str, Any]
 
 
-def apply_chart(
-    scope: Construct, chart: cdk8s.Chart, *, cluster: eks.ICluster, after: Sequence[IConstruct]
+def apply_charts(
+    scope: Construct,
+    charts: Sequence[cdk8s.Chart],
+    *,
+    cluster: eks.ICluster,
+    after: Sequence[IConstruct],
 ) -> list[IConstruct]:
-    """Apply a chart after the constructs `after`; return the manifests the next chart depends on.
+    """Apply charts that do not need each other; return what the next charts must depend on.
 
-    All objects whose kind is in `PRUNED_KINDS` are applied by one CloudFormation resource, since
-    kubectl itself deletes those that a later version of the chart lacks. Each other object has a
-    resource of its own, which CloudFormation deletes when the template lacks it. A chart lists an
-    object before those that need it. So if its first object is of `PRUNED_KINDS`, the one resource
-    is applied before the others, else after them.
+    after: the constructs that are created before.
+
+    All objects of a chart whose kind is in `PRUNED_KINDS` are applied by one CloudFormation
+    resource, since kubectl itself deletes those that a later version of the chart lacks. Each other
+    object has a resource of its own, which CloudFormation deletes when the template lacks it. A
+    chart lists an object before those that need it. So if the first object is of `PRUNED_KINDS`,
+    such a resource is applied before the others, else after them. Of each kind at most
+    `KUBECTL_AT_ONCE` are applied at a time: each waits for the one that many places before it.
     """
-    objects = chart.to_json()
-    first = _is_pruned(objects[0])
+    first = _is_pruned(charts[0].to_json()[0])
     previous = list(after)
     for pruned in (first, not first):
-        group = [item for item in objects if _is_pruned(item) == pruned]
-        if pruned:
-            made = [_together(scope, chart, cluster, group)] if group else []
-        else:
-            made = [_alone(scope, cluster, item) for item in group]
-        for manifest in made:
-            manifest.node.add_dependency(*previous)
-        previous = list(made) or previous
+        made = [m for chart in charts for m in _manifests(scope, chart, cluster, pruned=pruned)]
+        for number, manifest in enumerate(made):
+            before = made[number - KUBECTL_AT_ONCE : number - KUBECTL_AT_ONCE + 1]
+            manifest.node.add_dependency(*(before if number >= KUBECTL_AT_ONCE else previous))
+        previous = [*made[-KUBECTL_AT_ONCE:]] or previous
     return previous
+
+
+def _manifests(
+    scope: Construct, chart: cdk8s.Chart, cluster: eks.ICluster, *, pruned: bool
+) -> list[eks.KubernetesManifest]:
+    objects = [item for item in chart.to_json() if _is_pruned(item) == pruned]
+    if not pruned:
+        return [_alone(scope, cluster, item) for item in objects]
+    return [_together(scope, chart, cluster, objects)] if objects else []
 
 
 def _is_pruned(item: Object) -> bool:
@@ -68,7 +87,12 @@ def _together(
     scope: Construct, chart: cdk8s.Chart, cluster: eks.ICluster, objects: Sequence[Object]
 ) -> eks.KubernetesManifest:
     manifest = eks.KubernetesManifest(
-        scope, f"Chart-{chart.node.id}", cluster=cluster, manifest=list(objects), prune=True
+        scope,
+        f"Chart-{chart.node.id}",
+        cluster=cluster,
+        manifest=list(objects),
+        prune=True,
+        overwrite=OVERWRITE,
     )
     judge_size(manifest, objects)
     return manifest
@@ -81,9 +105,7 @@ def _alone(scope: Construct, cluster: eks.ICluster, item: Object) -> eks.Kuberne
         cluster=cluster,
         manifest=[dict(item)],
         prune=False,
-        # The object may exist already: an earlier version of draftworth applied it in one manifest
-        # with the other objects of its chart.
-        overwrite=True,
+        overwrite=OVERWRITE,
     )
 
 

@@ -37,17 +37,13 @@ TAGGED_RESOURCES = ("instance", "volume", "network-interface")
 
 @dataclass(frozen=True, kw_only=True)
 class NodePlace:
-    """Cluster, role, network and tags, which are the same for all node groups of a cluster.
-
-    release: the AMI release version; None: the newest for the cluster's Kubernetes version.
-    """
+    """Cluster, role, network and tags, which are the same for all node groups of a cluster."""
 
     cluster: eks.ICluster
     role: aws_iam.Role
     vpc: aws_ec2.Vpc
     subnets: aws_ec2.SubnetSelection
     tags: Mapping[str, str]
-    release: str | None
 
 
 def node_role(scope: Construct, id_: str) -> aws_iam.Role:
@@ -127,7 +123,6 @@ def node_group(
         cluster=place.cluster,
         node_role=cast(aws_iam.IRole, place.role),
         subnets=place.subnets,
-        release_version=place.release,
         launch_template_spec=eks.LaunchTemplateSpec(
             id=template.ref, version=template.attr_latest_version_number
         ),
@@ -162,6 +157,8 @@ class CpuNodes(Construct):
             self,
             place=place,
             template=template,
+            # No release is pinned: an old one would lack what was mended in the kernel, and no
+            # Neuron driver has to fit.
             ami_type=eks.NodegroupAmiType.AL2023_X86_64_STANDARD,
             labels=dict(CPU_NODE_LABELS),
             min_size=CPU_NODES,

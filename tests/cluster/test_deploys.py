@@ -17,7 +17,7 @@ import pytest
 from charts.names import NAMESPACE
 from draftworth.planning.resolved import load_neuron
 from stacks.application import build_application
-from tests.cluster.api import Api, Object, path_of
+from tests.cluster.api import Api, Object, path_of, path_of_object
 from tests.cluster.conftest import empty
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.deploying import MANIFEST, Deployment, handler
@@ -178,6 +178,30 @@ def test_objects_of_an_older_version_are_taken_over(
     for logical in alone:
         del published.deployed[logical]
     assert len(published.deploy(resolved("published"))) == len(alone)
+    check(plane.api, published)
+
+
+def test_a_chart_applied_in_part_is_applied_again(
+    plane: ControlPlane, published: Deployment
+) -> None:
+    """A deploy goes on where the API server refused the second object of a new chart."""
+    (serving,) = (logical for logical in published.deployed if "Chartserving" in logical)
+    first, second, *_ = items = json.loads(published.deployed.pop(serving)["Manifest"])
+    for item in items:
+        plane.api.delete(path_of_object(item))
+    eventually(lambda: not any(plane.api.find(path_of_object(item)) for item in items))
+
+    def refuse(item: Object) -> None:
+        if (item["kind"], item["metadata"]) == (second["kind"], second["metadata"]):
+            item["metadata"]["labels"]["refused"] = "-"
+
+    published.edit = refuse
+    with pytest.raises(AssertionError, match=r"is invalid: metadata\.labels"):
+        published.deploy(resolved("published"))
+    published.edit = None
+    assert plane.api.find(path_of_object(first)) is not None
+    assert plane.api.find(path_of_object(second)) is None
+    assert published.deploy(resolved("published")) == [f"Create {serving}"]
     check(plane.api, published)
 
 

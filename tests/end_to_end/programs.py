@@ -18,6 +18,7 @@ from draftworth.records.servers import ServerPhase, ServerState, server_state_ke
 from tests.end_to_end.pods import Process
 from tests.lambdas.capacity_controller.plans import make_report, make_server
 from tests.pods.compiled_graphs.pods import eventually
+from tests.support.registry import NO_REGISTRY
 
 if TYPE_CHECKING:
     from tests.end_to_end.conftest import Environment
@@ -39,7 +40,9 @@ def paid_minutes(env: Environment) -> float:
 def run_canaries(env: Environment) -> dict[str, int]:
     """Run every variant's canary once; return their exit codes by variant."""
     impatient = ("--patience-seconds=0", "--poll-seconds=0.05")
-    started = [env.start(pod, "canary", *impatient) for pod in env.canaries()]
+    # Tests ask no registry outside this machine, and on it is none.
+    options = (*impatient, f"--serving-image={NO_REGISTRY}/server:1")
+    started = [env.start(pod, "canary", *options) for pod in env.canaries()]
     tried = [variant.name for variant in env.experiment.canaries]
     codes = dict(zip(tried, [process.wait() for process in started], strict=True))
     for variant in codes:

@@ -47,14 +47,6 @@ def needs_in(template: Template) -> dict[str, set[str]]:
     return needs
 
 
-def before(template: Template, logical_id: str) -> set[str]:
-    """Return the ids of all resources that are created before a resource, because it needs them.
-
-    It needs them itself, or another resource between needs them.
-    """
-    return reached(needs_in(template), logical_id)
-
-
 def graph_of(templates: Mapping[str, Template]) -> Graph:
     """Return {resource: the resources that it needs}; each is a pair (part of stack, logical id).
 
@@ -86,3 +78,38 @@ def reached(graph: Mapping[Key, Collection[Key]], start: Key) -> set[Key]:
         reached_keys |= new
         ahead.extend(new)
     return reached_keys
+
+
+# The type of every resource that CDK's kubectl functions create and delete begins with this.
+KUBECTL = "Custom::AWSCDK-EKS-"
+
+
+def most_at_once(templates: Mapping[str, Template]) -> int:
+    """Return how many resources of CDK's kubectl functions may be created at a time, at most.
+
+    A destroy goes the same ways back, so it deletes at most as many at a time. It is the greatest
+    number of resources of which none waits for another. By Dilworth's theorem this is their number
+    less the number of pairs in a maximum matching of each one with one that waits for it.
+    """
+    graph = graph_of(templates)
+    chosen = [
+        (part, logical_id)
+        for part, template in templates.items()
+        for logical_id, resource in template["Resources"].items()
+        if resource["Type"].startswith(KUBECTL)
+    ]
+    waits_for = {node: reached(graph, node) & set(chosen) for node in chosen}
+    matched: dict[Node, Node] = {}
+    return len(chosen) - sum(_augmented(node, waits_for, matched, set()) for node in chosen)
+
+
+def _augmented(
+    node: Node, waits_for: Mapping[Node, set[Node]], matched: dict[Node, Node], tried: set[Node]
+) -> bool:
+    for earlier in waits_for[node] - tried:
+        tried.add(earlier)
+        partner = matched.get(earlier)
+        if partner is None or _augmented(partner, waits_for, matched, tried):
+            matched[earlier] = node
+            return True
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import re
@@ -13,9 +14,10 @@ import pytest
 import yaml
 
 from charts import names
+from draftworth.experiment.aws import KUBECTL_AT_ONCE
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from stacks.constructs.applied_charts import PRUNED_KINDS
-from tests.stacks.graph import before
+from tests.stacks.graph import most_at_once, templates_of
 from tests.stacks.rendering import Granted, granted_in, kubernetes_objects, may, rights, without
 from tests.stacks.synthesis import Template, benchmark, experiments, of_type, synthesis
 
@@ -26,8 +28,23 @@ DENIED: dict[str, list[str]] = yaml.safe_load(
 )
 
 
-def test_candidates_wait_not_for_each_other() -> None:
-    """The charts of a search's candidates are applied at the same time.
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_no_deploy_exceeds_a_new_accounts_concurrency(name: str) -> None:
+    """Each resource takes two concurrent executions, and a new account may have ten."""
+    assert most_at_once(templates_of(name)) == KUBECTL_AT_ONCE
+    assert 2 * KUBECTL_AT_ONCE <= 10
+
+
+def test_charts_without_an_order_are_found() -> None:
+    templates = {k: copy.deepcopy(t) for k, t in templates_of("qwen3-32b").items()}
+    for resource in of_type(templates["benchmark"], MANIFEST).values():
+        lane = {k for k in resource["DependsOn"] if k.startswith(("ServiceAccount", "Network"))}
+        resource["DependsOn"] = [k for k in resource["DependsOn"] if k not in lane]
+    assert most_at_once(templates) > KUBECTL_AT_ONCE
+
+
+def test_candidates_share_the_lanes() -> None:
+    """A candidate's chart waits for one other's at most, in the lane of both.
 
     All other orders are in `destroy_order.yaml`.
     """
@@ -35,7 +52,8 @@ def test_candidates_wait_not_for_each_other() -> None:
     candidates = {k for k in of_type(template, MANIFEST) if "Chartcandidate" in k}
     assert len(candidates) == len(experiments()["qwen3-32b-search"].variants) - 1
     for candidate in candidates:
-        assert not candidates & before(template, candidate)
+        waits_for = template["Resources"][candidate]["DependsOn"]
+        assert len(candidates & {*waits_for}) <= 1
 
 
 def standing_alone(template: Template) -> Iterator[dict[str, Any]]:
@@ -56,6 +74,13 @@ def test_a_chart_prunes_what_kubectl_can_prune() -> None:
         objects = kubernetes_objects(manifest)
         assert {o["kind"] for o in objects} <= PRUNED_KINDS
         assert all(label in o["metadata"]["labels"] for o in objects)
+
+
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_objects_that_exist_fail_no_deploy(name: str) -> None:
+    """Without `Overwrite` CDK's function creates objects, and refuses those of a failed deploy."""
+    for manifest in of_type(benchmark(name), MANIFEST).values():
+        assert manifest["Properties"]["Overwrite"] is True
 
 
 @pytest.mark.parametrize("name", tuple(experiments()))

@@ -1,5 +1,6 @@
 """The stack's part `cluster`: control plane, add-ons and nodes."""
 
+import json
 from typing import Any, get_args
 
 import pytest
@@ -59,11 +60,29 @@ def test_administrators_are_those_listed_and_the_deployment(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_versions_are_pinned_or_left_to_eks(name: str) -> None:
     pins = experiments()[name].spec.aws.pins
-    assert bool(pins.add_ons) == (name == SMALL)
+    assert (pins.add_ons.keys() == {*ADD_ONS}) == (name != SMALL)
     versions = {n: r["Properties"].get("AddonVersion") for n, r in add_ons(cluster(name)).items()}
     assert versions == {**dict.fromkeys(ADD_ONS), **pins.add_ons}
-    groups = of_type(cluster(name), "AWS::EKS::Nodegroup").values()
-    assert {g["Properties"].get("ReleaseVersion") for g in groups} == {pins.node_release}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_accelerator_nodes_have_a_pinned_image(name: str) -> None:
+    groups = of_type(cluster(name), "AWS::EKS::Nodegroup")
+    (accelerator,) = (k for k in groups if "Accelerator" in k)
+    pinned = {k: g["Properties"].get("ReleaseVersion") for k, g in groups.items()}
+    release = experiments()[name].spec.aws.pins.node_release
+    assert pinned == {**dict.fromkeys(groups), accelerator: release}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_measured_programs_are_not_instrumented(name: str) -> None:
+    """The names are those of the chart 6.2.0, whose defaults instrument every Python pod."""
+    add_on = add_ons(cluster(name))["amazon-cloudwatch-observability"]["Properties"]
+    values = json.loads(add_on["ConfigurationValues"])
+    assert values["applicationSignals"]["enabled"] is False
+    assert values["manager"]["applicationSignals"]["autoMonitor"]["monitorAllServices"] is False
+    (collected,) = values["agent"]["config"].values()
+    assert collected["metrics_collected"].keys() == {"kubernetes"}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,7 +16,12 @@ from draftworth.planning.resolved import ResolvedNeuron, load_neuron, resolve
 from tests.conftest import ROOT
 
 Edit = Callable[[dict[str, Any]], object]
-
+# The names of the shipped experiments that run on AWS.
+ON_AWS = [
+    file.stem
+    for file in sorted((ROOT / "experiments").glob("*.yaml"))
+    if "\naws:" in file.read_text(encoding="utf-8")
+]
 
 # The workload that tests give to the experiment qwen3-32b: rounds of 8 requests at one load.
 ROUNDS = {

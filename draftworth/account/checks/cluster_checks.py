@@ -1,29 +1,19 @@
-"""The checks of what the cluster needs: zones, CPU nodes, add-ons, Neuron chart, node images."""
+"""The checks of what the cluster needs: zones, CPU nodes, add-ons and node images."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from http import HTTPStatus
-from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 from draftworth.account.checks import capacity_checks, check
 from draftworth.account.clients import Region
 from draftworth.experiment import aws
 from draftworth.experiment.node_images import FITS, DriverAndRuntime
-from draftworth.untrusted import TooLargeError, one_line, read_at_most
 
 # Ids of the zones in which EKS accepts no control-plane subnet; the names of zones differ from
 # account to account (Amazon EKS User Guide, VPC and subnet requirements).
 REFUSED_ZONE_IDS = ("use1-az3", "usw1-az2", "cac1-az3")
 # The first major version of the S3 driver that uses the pods' own credentials.
 OLDEST_S3_DRIVER = 2
-# The variants of Amazon Linux 2023 that the node groups run.
-NODE_IMAGES = ("neuron", "standard")
-REGISTRY_URL = f"https://{aws.NEURON_CHART_REGISTRY}"
-_REGISTRY_SECONDS = 10
 _RELEASE = re.compile(r"\d+\.\d+\.\d+-\d{8}")
 
 
@@ -155,20 +145,16 @@ def _major(version: str) -> int:
 def node_image(situation: check.Situation) -> check.CheckResult:
     """Check that the Neuron driver of the node image fits the Neuron runtime of the servers' image.
 
-    Also check that EKS has the pinned release of its node images, or, if none is pinned, that the
-    accelerator nodes and the CPU nodes get the same release today.
+    Also check that EKS has the pinned release of its Neuron image, or, if none is pinned, that it
+    names today's. The CPU nodes' image has no Neuron driver, and any release of it does.
     """
     pinned = situation.experiment.spec.aws.pins.node_release
-    values = {i: _parameter(situation, f"{i}/recommended/release_version") for i in NODE_IMAGES}
-    releases = {image: v if _RELEASE.fullmatch(v) else "" for image, v in values.items()}
-    todays = min(releases.values(), key=_numbers) if all(releases.values()) else None
+    newest = _parameter(situation, "neuron/recommended/release_version")
+    todays = newest if _RELEASE.fullmatch(newest) else None
     pair = DriverAndRuntime.of(situation.experiment.spec, todays)
-    todays_words = ", ".join(
-        f"{image} {release or 'unknown'}" for image, release in releases.items()
-    )
     reason = f" ({pair.why_unfit})" if pair.why_unfit else ""
-    pair_words = f"{pair.words}{reason}; today's: {todays_words}"
-    doubt = _doubt(situation, pinned, releases)
+    pair_words = f"{pair.words}{reason}; today's: {todays or 'unknown'}"
+    doubt = _doubt(situation, pinned, todays)
     if pair.judgement == FITS and not doubt:
         how = "pinned to" if pinned else "a deploy today gets"
         return check.passed(f"{how} {pair_words}", paste={} if pinned else _pin(todays))
@@ -191,15 +177,11 @@ def _pin(release: str | None) -> dict[str, Any]:
     return {"pins": {"node_release": release}} if release else {}
 
 
-def _doubt(situation: check.Situation, pinned: str | None, releases: Mapping[str, str]) -> str:
+def _doubt(situation: check.Situation, pinned: str | None, todays: str | None) -> str:
     if pinned:
         missing = "EKS names no image of the pinned release, and may refuse it"
         return "" if _is_there(situation, pinned) else missing
-    if not all(releases.values()):
-        return f"EKS does not name every release of Amazon Linux 2023 in {situation.region}"
-    if len(set(releases.values())) > 1:
-        return "the releases of the accelerator and the CPU nodes differ today"
-    return ""
+    return "" if todays else f"EKS does not name its newest release in {situation.region}"
 
 
 def _is_there(situation: check.Situation, release: str) -> bool:
@@ -219,41 +201,3 @@ def _parameter(situation: check.Situation, path: str) -> str:
     doing = f"read the SSM parameter {name}"
     answer = situation.here.ask(doing, "ssm", "get_parameter", "ParameterNotFound", Name=name)
     return str(answer["Parameter"]["Value"]) if answer else ""
-
-
-def neuron_chart(_: check.Situation) -> check.CheckResult:
-    """Check that the registry has the Neuron driver's Helm chart; no AWS credentials are needed."""
-    name = f"{aws.NEURON_CHART} {aws.NEURON_CHART_VERSION}"
-    copy = "deploy a copy with `-c neuron-chart=FOLDER` (docs/decisions/0012-instance-types.md)"
-    try:
-        digest = _chart_digest()
-    except HTTPError as error:
-        if error.code != HTTPStatus.NOT_FOUND:
-            return check.warned(
-                f"{aws.NEURON_CHART_REGISTRY} answers {error.code} for {name}", copy
-            )
-        return check.failed(f"{aws.NEURON_CHART_REGISTRY} has no {name}", copy)
-    except (OSError, HTTPException, ValueError, LookupError, TypeError, TooLargeError) as error:
-        text = one_line(f"{aws.NEURON_CHART_REGISTRY} cannot be asked for {name}: {error}")
-        return check.warned(text, copy)
-    return check.passed(f"a deploy pulls {name} by its tag; today it is {digest}")
-
-
-def _chart_digest() -> str:
-    """Return the digest that the registry gives for the tag of the Neuron driver's Helm chart.
-
-    The requests are those of the OCI Distribution Specification.
-    """
-    token_url = f"{REGISTRY_URL}/token/?scope=repository:{aws.NEURON_CHART}:pull"
-    with urlopen(token_url, timeout=_REGISTRY_SECONDS) as answer:  # noqa: S310 (a constant)
-        token = json.loads(read_at_most(answer))["token"]
-    manifest = Request(  # noqa: S310 (a constant)
-        f"{REGISTRY_URL}/v2/{aws.NEURON_CHART}/manifests/{aws.NEURON_CHART_VERSION}",
-        method="HEAD",
-        headers={
-            "Authorization": f"Bearer {token}",
-            "Accept": "application/vnd.oci.image.manifest.v1+json",
-        },
-    )
-    with urlopen(manifest, timeout=_REGISTRY_SECONDS) as answer:  # noqa: S310 (a constant)
-        return one_line(answer.headers.get("Docker-Content-Digest") or "of an unknown digest")

@@ -11,7 +11,16 @@ from tests.conftest import ROOT
 from tests.support.documents import assert_block
 
 LOOKS_ONLY = ("checks", "market", "price.py", "preflight.py", "clients.py")
-SERVICES = ("cloudformation", "ec2", "eks", "pricing", "secretsmanager", "service-quotas", "ssm")
+SERVICES = (
+    "cloudformation",
+    "ec2",
+    "eks",
+    "lambda",
+    "pricing",
+    "secretsmanager",
+    "service-quotas",
+    "ssm",
+)
 # Everyone may ask who they are.
 FREE = {"get_caller_identity"}
 READS = ("describe", "get", "list")

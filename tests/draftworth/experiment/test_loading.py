@@ -9,7 +9,7 @@ from draftworth.experiment.aws import ADD_ONS
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.loading import load_experiment
 from draftworth.experiment.rules.aws_rules import is_pinned_image
-from tests.support.experiments import both, put, resolved, write_experiment
+from tests.support.experiments import ON_AWS, both, put, resolved, write_experiment
 
 
 @pytest.mark.parametrize("path", ["a" * 300, "/".join(["a"] * 400), "loop"])
@@ -84,10 +84,16 @@ def test_the_first_deploy_pins_everything() -> None:
     smoke, published = resolved("smoke"), resolved("qwen3-32b")
     commands = [[variant.command for variant in e.variants] for e in (smoke, published)]
     assert commands[0] == commands[1]
-    assert smoke.spec.aws.pins.add_ons.keys() == {*ADD_ONS}
     assert smoke.spec.aws.pins.node_release
     assert [*smoke.spec.unpinned_models] == []
     assert [*published.spec.unpinned_models] != []
+
+
+@pytest.mark.parametrize("name", ON_AWS)
+def test_shipped_experiments_pin_the_first_ones_add_ons(name: str) -> None:
+    pins = resolved("smoke").spec.aws.pins.add_ons
+    assert pins.keys() == {*ADD_ONS}
+    assert resolved(name).spec.aws.pins.add_ons == pins
 
 
 @pytest.mark.parametrize(

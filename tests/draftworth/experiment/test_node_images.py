@@ -8,14 +8,8 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.node_images import DOES_NOT_FIT, FITS, NOT_KNOWN, DriverAndRuntime
 from draftworth.experiment.strict_model import PATTERNS
 from draftworth.neuron_versions import why_unfit
-from tests.conftest import ROOT
-from tests.support.experiments import resolved
+from tests.support.experiments import ON_AWS, resolved
 
-ON_AWS = [
-    file.stem
-    for file in sorted((ROOT / "experiments").glob("*.yaml"))
-    if "\naws:" in file.read_text(encoding="utf-8")
-]
 OLD, NEW = "1.35.6-20260625", "1.35.6-20260714"
 EARLIER, LATER = "1.35.2-20260304", "1.35.6-20261112"
 

@@ -45,6 +45,9 @@ IN_THE_KEY: dict[str, st.SearchStrategy[Any]] = {
     "variants[].window": NUMBERS,
     "variants[].draft.model": WORDS,
     "variants[].draft.revision": WORDS,
+    "aws.pins.serving_image_digest": st.text("0123456789abcdef", min_size=64, max_size=64).map(
+        "sha256:{}".format
+    ),
     "aws.instance_type": st.sampled_from([*catalog().instances]),
 }
 # The fields that change no graph, by section of the experiment file (empty: the top level).

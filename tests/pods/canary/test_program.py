@@ -23,6 +23,7 @@ from pods.canary import program
 from tests.lambdas.capacity_controller.plans import make_ready
 from tests.pods.compiled_graphs.pods import KEY, put_graphs
 from tests.support.emulator import emulated_account
+from tests.support.registry import DIGEST, NO_REGISTRY, registry
 from tests.support.shipped import block, lay_out
 from tests.support.waiting import HANGS_AFTER_SECONDS
 
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.emulator
 CHECKPOINTS, RESULTS = "checkpoints", "results"
 JOB, VARIANT = "llmperf-test-0123abcd", "k7"
 MODEL, REVISION = "acme/tiny", "main"
+IMAGE = "neuron/server:1.0"
 GRAPHS = {"model.pt": b"graph"}
 INPUTS = {"window": 7}
 WEIGHTS = b"w" * (2**21 + 1)
@@ -54,6 +56,7 @@ class Place:
     s3: Any
     patch: pytest.MonkeyPatch
     capsys: pytest.CaptureFixture[str]
+    registry: str = NO_REGISTRY
     model: Path = field(init=False)
     artifacts: Path = field(init=False)
 
@@ -96,6 +99,7 @@ class Place:
     def _arguments(self, *more: str) -> list[str]:
         return [
             *("--job", JOB, "--variant", VARIANT, "--checkpoints", CHECKPOINTS),
+            *("--serving-image", f"{self.registry}/{IMAGE}"),
             *("--results", RESULTS, "--artifacts-folder", str(self.artifacts)),
             *("--target", f"{self.model}={MODEL}@{REVISION}"),
             *("--poll-seconds", "0.05", "--patience-seconds", "0.2", *more),
@@ -200,6 +204,30 @@ def test_a_mount_with_other_content_fails(
     place.stage()
     damage(place)
     assert reason in place.failure()
+
+
+def test_a_missing_serving_image_fails_at_once(place: Place) -> None:
+    place.stage()
+    with registry() as place.registry:
+        text = place.failure("--patience-seconds", "1e9")
+    assert f"has no {IMAGE}; no server could start" in text
+    assert "next: correct `release`" in text
+    assert "CSI" not in text
+
+
+def test_an_existing_serving_image_is_named(place: Place) -> None:
+    place.stage()
+    with registry(IMAGE) as place.registry:
+        assert place.run()[0] == 0
+    assert (report := place.report())
+    assert f"{place.registry}/{IMAGE}: {DIGEST}" in "\n".join(report.last_lines)
+
+
+def test_an_unreachable_registry_fails_nothing(place: Place) -> None:
+    place.stage()
+    assert place.run()[0] == 0
+    assert (report := place.report())
+    assert "whether the serving image exists is not known" in "\n".join(report.last_lines)
 
 
 def test_graphs_that_the_server_would_take_are_named(place: Place) -> None:
