@@ -166,7 +166,7 @@ def _pair(log: Log, prompt: ChosenPrompt, block: str, errors: Sequence[float]) -
         for log_cost, error in zip((0.0, log.costs[prompt.id]), errors, strict=True)
     )
     place = Sample(stratum="log", prompt=prompt.id, block=block, repetition="1", value=0.0)
-    return Pair(prompt_class="log", place=place, plain=plain, drafted=drafted)
+    return Pair(prompt_class="log", round=1, place=place, plain=plain, drafted=drafted)
 
 
 # The methods that are compared, by name: (whether prompts are chosen in proportion to tokens, what

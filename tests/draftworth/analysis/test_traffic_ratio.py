@@ -50,7 +50,7 @@ def pair(prompt: int, ratio: float, *, number: int = 0, tokens: int = 100) -> Pa
     place = Sample(
         stratum="chat/log", prompt=f"log/{prompt}", block=str(number), case="log", value=0.0
     )
-    return Pair(prompt_class="chat", place=place, plain=plain, drafted=drafted)
+    return Pair(prompt_class="chat", round=number, place=place, plain=plain, drafted=drafted)
 
 
 STEPS = [0.2 + 0.01 * i for i in range(20)]
