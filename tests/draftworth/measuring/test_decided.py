@@ -4,12 +4,23 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.planted import GROUP, SAMPLING, VARIANT, Cell, planted_blocks, planted_spec
+from benchmarks.planted import (
+    BASELINE,
+    GROUP,
+    SAMPLING,
+    VARIANT,
+    Cell,
+    planted_blocks,
+    planted_spec,
+)
+from draftworth.decision.facts import facts_of
 from draftworth.measuring.decided import Decided
 from draftworth.measuring.precision import Precision
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.schedule import stopping_rule
 from draftworth.records.results import AS_SHIPPED, Limits
+from draftworth.records.run_folder import Run
+from tests.support.blocks import make_run
 from tests.support.specifications import endpoint
 
 CHEAP = Cell(cost_ratio=0.5, cases=4, spread=0.02, stop="decided")
@@ -78,6 +89,18 @@ def test_a_look_uses_the_wider_interval() -> None:
     spec = planted_spec(NEAR)
     assert Decided.looks(spec) == 7
     assert not near_rule(spec).is_reached(GROUP)
+
+
+@pytest.mark.parametrize(("seed", "decides"), [(2, True), (NEAR_SEED, False)])
+def test_the_report_decides_what_ends_a_run(seed: int, decides: bool) -> None:
+    spec = planted_spec(NEAR)
+    rule = near_rule(spec, seed=seed)
+    result = make_run(
+        variants=(BASELINE, VARIANT), class_weights=NEAR.traffic, looks=Decided.looks(spec)
+    )
+    facts = facts_of(Run(result=result, blocks=tuple(rule.blocks)), {})
+    assert rule.is_reached(GROUP) is decides
+    assert facts.decision.is_made is decides
 
 
 def test_the_only_look_needs_no_wider_interval() -> None:
