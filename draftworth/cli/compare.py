@@ -59,7 +59,8 @@ def run(options: argparse.Namespace) -> int:
     endpoints, price = _servers(options, begun)
     _check_that_servers_differ(endpoints)
     spec = measure.run_spec(options, "compare", endpoints, price, begun, may_end_early=True)
-    _note_what_one_host_means(endpoints)
+    if begun is None:
+        _note_what_one_host_means(endpoints)
     _note_what_is_too_few(options.rounds, sum(len(case.prompts) for case in spec.cases))
     url_options = {e.variant: f"--variant {e.variant}" for e in endpoints}
     url_options[BASELINE] = "--baseline"

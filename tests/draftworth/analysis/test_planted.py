@@ -91,7 +91,7 @@ def test_rare_slow_blocks_are_told_as_rare() -> None:
     assert all(" blocks" in rare_sentences(comparison) for comparison in decided)
 
 
-def test_a_block_that_is_slowed_by_the_one_before_looks_cheaper() -> None:
+def test_what_a_block_carries_over_looks_cheaper() -> None:
     """Nothing in the data shows a carry-over: `compare` says where servers share a host."""
     cell = Cell(cost_ratio=1.0, cases=4, spread=0.0, block_error=0.0)
     ratios = [
