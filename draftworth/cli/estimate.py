@@ -257,7 +257,8 @@ def _kept(
     if arguments.profile is not None:
         write_profile(profile_of(experiment, source, estimates), arguments.profile)
     if arguments.by_prompt is not None:
-        write_prompt_forecasts(prompt_forecasts(estimates), arguments.by_prompt)
+        windows = {window for v in experiment.variants if (window := v.spec.window)}
+        write_prompt_forecasts(prompt_forecasts(estimates, windows), arguments.by_prompt)
     return [with_next_steps(experiment, one, prices, arguments.tokens_per_day) for one in estimates]
 
 

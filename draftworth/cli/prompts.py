@@ -133,8 +133,8 @@ def _choose(arguments: argparse.Namespace) -> int:
 
 def _print_chosen(traffic: LoggedTraffic, order: ChoiceOrder) -> None:
     print(
-        f"{order.case}: {counted(len(traffic.chosen), 'prompt')} of "
-        f"{counted(traffic.prompts, 'prompt')}, chosen by tokens and by the forecast of "
+        f"{order.case}: {len(traffic.chosen)} of {counted(traffic.prompts, 'prompt')}, "
+        f"chosen by tokens and by the forecast of "
         f"{traffic.draft}, window {traffic.window}, with seed {traffic.seed}"
     )
     print(

@@ -38,7 +38,7 @@ _MORE = ("against", "traffic", "score", "claims", "profile", "json", "verbose")
 _ALONE = {
     **dict.fromkeys(EXAMPLES, (("against",), "judges these runs anew, and not the other")),
     "handover": (_MORE, "is one run's decision"),
-    "json": (("against", "traffic", "score"), "has the answer alone"),
+    "json": (("against", "score"), "has the answer alone"),
 }
 
 
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = None if arguments.out is None else _out_folder(arguments)
     choices = report_choices.choices_of(arguments)
     facts, transcripts = _read(arguments.runs, texts=True, choices=choices)
-    facts = _with_claims(facts, arguments.claims)
+    facts = report_traffic.with_traffic(_with_claims(facts, arguments.claims), arguments.traffic)
     document = _document(arguments, facts, transcripts)
     # Files are written before text is printed, because a reader such as `head` may end early.
     if out is not None:
@@ -165,10 +165,7 @@ def _document(arguments: argparse.Namespace, facts: RunFacts, transcripts: Trans
         _write_profile(facts.run, arguments.profile)
     return contents.document_of(
         facts,
-        against=(
-            *report_traffic.sections(arguments.traffic, facts),
-            *_against(arguments.against or (), facts),
-        ),
+        against=tuple(_against(arguments.against or (), facts)),
         scores=() if arguments.score is None else score(arguments.score, facts, transcripts),
         predictions=_predictions(arguments.runs, facts.run),
     )

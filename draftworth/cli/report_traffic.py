@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from draftworth.analysis.traffic_ratio import TooFewMeasured
@@ -9,8 +10,6 @@ from draftworth.decision.all_traffic import AllTraffic, all_traffic
 from draftworth.decision.facts import RunFacts
 from draftworth.errors import UserInputError, counted
 from draftworth.records.logged_traffic import MIN_MEASURED, LoggedTraffic, read_logged_traffic
-from draftworth.report.all_traffic_section import all_traffic_section
-from draftworth.report.document import Section
 from draftworth.untrusted import one_line
 
 
@@ -25,17 +24,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def sections(path: Path | None, facts: RunFacts) -> Iterator[Section]:
-    """Yield the section on all prompts of a log; none without a path.
+def with_traffic(facts: RunFacts, path: Path | None) -> RunFacts:
+    """Return the facts with the verdicts for all prompts of a log; unchanged without a path.
 
     path: the record of the choice. UserInputError: the run says nothing about all of them.
     """
-    if path is not None:
-        yield all_traffic_section([*_verdicts(read_logged_traffic(path), path, facts)])
+    if path is None:
+        return facts
+    return replace(facts, all_traffic=tuple(_verdicts(read_logged_traffic(path), path, facts)))
 
 
 def _verdicts(logged: LoggedTraffic, path: Path, facts: RunFacts) -> Iterator[AllTraffic]:
-    verdicts = [*all_traffic(facts, logged)]
+    comparisons = [c for variant in facts.speculative if (c := variant.comparison)]
+    verdicts = [*all_traffic(facts.run, comparisons, logged)]
     if not verdicts:
         raise UserInputError(
             f"--traffic: given {one_line(str(path))}, which chose the prompts of class "

@@ -1,17 +1,17 @@
 """Judges what all prompts of a log cost, of which a run measured a few that were chosen for it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from draftworth.analysis.limits import limit_check
 from draftworth.analysis.pairing import paired
 from draftworth.analysis.ratios import share_ratio
 from draftworth.analysis.traffic_ratio import TooFewMeasured, TrafficRatio, traffic_ratio
-from draftworth.decision.facts import RunFacts
 from draftworth.decision.reasons import CostDecides
 from draftworth.decision.verdict import Comparison, hides_in_floor, judge
 from draftworth.records.judgement import Judgement
 from draftworth.records.logged_traffic import LoggedTraffic
+from draftworth.records.run_folder import Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,38 +26,38 @@ class AllTraffic:
     judgement: Judgement
 
 
-def all_traffic(facts: RunFacts, logged: LoggedTraffic) -> Iterator[AllTraffic | TooFewMeasured]:
-    """Yield the verdict for all prompts of a log, for each variant and load that was compared."""
-    run = facts.run
-    for variant in facts.speculative:
-        comparison = variant.comparison
-        if comparison is None or comparison.traffic.name != logged.prompt_class:
-            continue
-        if not comparison.traffic.load.has_cost_per_token:
+def all_traffic(
+    run: Run, comparisons: Iterable[Comparison], logged: LoggedTraffic
+) -> Iterator[AllTraffic | TooFewMeasured]:
+    """Yield the verdict for all prompts of a log, for each variant and load that was compared.
+
+    comparisons: those of the run's classes; only those in the class of the chosen prompts count.
+    """
+    for comparison in comparisons:
+        traffic = comparison.traffic
+        if traffic.name != logged.prompt_class or not traffic.load.has_cost_per_token:
             continue
         sides = {"variant": comparison.variant, "baseline": comparison.baseline}
         ratio = traffic_ratio(
-            paired(run.blocks, comparison.traffic, **sides),
+            paired(run.blocks, traffic, **sides),
             logged,
             factor=share_ratio(run.result.price, **sides),
         )
         if isinstance(ratio, TrafficRatio):
-            judgement = _judged(facts, comparison, ratio)
+            judgement = _judged(run, comparison, ratio)
             yield AllTraffic(comparison=comparison, ratio=ratio, judgement=judgement)
         elif ratio:
             yield ratio
 
 
-def _judged(facts: RunFacts, comparison: Comparison, ratio: TrafficRatio) -> Judgement:
+def _judged(run: Run, comparison: Comparison, ratio: TrafficRatio) -> Judgement:
     """Return the verdict, if the cost decides it; otherwise that for the measured prompts.
 
     Doubts about the figures, broken limits and the noise floor hold for all prompts alike.
     """
     if not isinstance(comparison.reason, CostDecides):
         return comparison.judgement
-    check = limit_check(
-        facts.run.blocks, comparison.traffic, facts.run.result.limits, comparison.variant
-    )
+    check = limit_check(run.blocks, comparison.traffic, run.result.limits, comparison.variant)
     judgement, _ = judge(ratio.cost_ratio, check)
     if hides_in_floor(judgement, ratio.cost_ratio, comparison.floor):
         return Judgement.INCONCLUSIVE

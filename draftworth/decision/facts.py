@@ -16,6 +16,7 @@ from draftworth.analysis.repetitions import RepetitionFacts, repetitions_of
 from draftworth.analysis.shortfall import Shortfall, shortfall
 from draftworth.analysis.statistics import Estimate, quantile_estimate
 from draftworth.analysis.summary import Group, VariantSummary, groups_of, summarize
+from draftworth.decision.all_traffic import AllTraffic
 from draftworth.decision.best_of_many import confidence_of_each
 from draftworth.decision.decide import decide
 from draftworth.decision.handover import Handover, handover_of
@@ -130,6 +131,8 @@ class RunFacts:
     goodputs: the goodput of every variant in each traffic, if latencies are limited.
     repetitions: the figures of each repetition, if there are several.
     claims: whether the run reproduces the published figures of a claims file; empty without a file.
+    all_traffic: the verdicts for all prompts of a log, from which the measured ones were chosen;
+        empty without the record of the choice.
     measured_as: the run with its own weights, prices and limits, if it is judged with others
         (`judged_anew`); None: it is judged with its own.
     """
@@ -146,6 +149,7 @@ class RunFacts:
     goodputs: tuple[Goodput, ...] = ()
     repetitions: tuple[RepetitionFacts, ...]
     claims: tuple[ClaimFinding, ...] = ()
+    all_traffic: tuple[AllTraffic, ...] = ()
     measured_as: Run | None = None
 
     @cached_property
@@ -174,8 +178,8 @@ class RunFacts:
 def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
     """Compute everything that a report says about a run.
 
-    `RunFacts.claims` and `RunFacts.measured_as` are left empty, because they need more than the
-    run. transcripts: the texts and chunk times of its outputs; empty if the run kept none.
+    `claims`, `all_traffic` and `measured_as` are left empty, because they need more than the run.
+    transcripts: the texts and chunk times of its outputs; empty if the run kept none.
     """
     measured, control = without_control(run.blocks)
     result = _without_control(run.result)

@@ -1,6 +1,6 @@
 """Forecasts in how many steps a draft yields each prompt's output, for the choice of prompts."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from draftworth.errors import UserInputError
@@ -12,15 +12,20 @@ from draftworth.safe_writing import write_file
 from draftworth.untrusted import one_line
 
 
-def prompt_forecasts(estimates: Sequence[DraftEstimate]) -> PromptForecasts:
+def prompt_forecasts(
+    estimates: Sequence[DraftEstimate], windows: Collection[int]
+) -> PromptForecasts:
     """Return the forecasts for all prompts whose outputs were read, with the first draft model.
 
-    Without a draft model they are made with n-gram drafting. The window is the one that the
-    estimate's conclusion is about. Outputs of one token are left out, because no step yields it.
+    Without a draft model they are made with n-gram drafting. Outputs of one token are left out,
+    because no step yields it.
+    windows: those that the experiment measures; the shortest one that was estimated is taken. If
+        there is none, it is the window that the estimate's conclusion is about.
     """
     by_model = [estimate for estimate in estimates if estimate.method != NGRAM]
     estimate = (by_model or [*estimates])[0]
-    about = estimate.conclusion.about
+    measured = (forecast for forecast in estimate.forecasts if forecast.window in windows)
+    about = next(measured, estimate.conclusion.about)
     return PromptForecasts(
         draft=estimate.draft,
         window=about.window,

@@ -96,27 +96,30 @@ def choose(order: ChoiceOrder) -> LoggedTraffic:
     PromptSetError: a prompt of the forecasts is not in `order.prompts`, two chosen prompts have one
     id, or a file exists already or cannot be written.
     """
-    forecasts = order.forecasts.prompts
-    chosen = chosen_prompts(forecasts, order.parts, seed=order.seed)
-    tokens = sum(forecast.tokens for forecast in forecasts)
-    traffic = LoggedTraffic(
+    for path in (order.case, order.traffic_file):
+        _refuse_existing(path)
+    chosen = chosen_prompts(order.forecasts.prompts, order.parts, seed=order.seed)
+    traffic = _traffic(order, chosen)
+    lines = _lines_of_chosen(order, [prompt.id for prompt in chosen])
+    _write(order.case, b"".join(lines), root=order.out)
+    _write(order.traffic_file, dump_record(traffic, indent=1), root=order.out)
+    return traffic
+
+
+def _traffic(order: ChoiceOrder, chosen: tuple[ChosenPrompt, ...]) -> LoggedTraffic:
+    forecasts = order.forecasts
+    tokens = sum(forecast.tokens for forecast in forecasts.prompts)
+    return LoggedTraffic(
         prompt_class=order.prompt_class,
         case=_CASE,
-        draft=order.forecasts.draft,
-        window=order.forecasts.window,
-        prompts=len(forecasts),
+        draft=forecasts.draft,
+        window=forecasts.window,
+        prompts=len(forecasts.prompts),
         tokens=tokens,
-        steps_per_token=sum(forecast.steps for forecast in forecasts) / tokens,
+        steps_per_token=sum(forecast.steps for forecast in forecasts.prompts) / tokens,
         seed=order.seed,
         chosen=chosen,
     )
-    lines = _lines_of_chosen(order, [prompt.id for prompt in chosen])
-    for path, content in (
-        (order.case, b"".join(lines)),
-        (order.traffic_file, dump_record(traffic, indent=1)),
-    ):
-        _write_new(path, content, root=order.out)
-    return traffic
 
 
 def _lines_of_chosen(order: ChoiceOrder, ids: Sequence[str]) -> list[bytes]:
@@ -155,12 +158,15 @@ def _lines_by_id(path: Path) -> Iterator[tuple[str, bytes]]:
         raise PromptSetError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _write_new(path: Path, content: bytes, *, root: Path) -> None:
+def _refuse_existing(path: Path) -> None:
     if path.exists():
         raise PromptSetError(
             f"{path}: exists already, and is not overwritten; next: another --class, or move the "
             "file away"
         )
+
+
+def _write(path: Path, content: bytes, *, root: Path) -> None:
     try:
         write_file(path, content, root=root, private=True)
     except OSError as error:

@@ -1,16 +1,22 @@
 """The section of a report on all prompts of a log, of which the run measured a few."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from draftworth.decision.all_traffic import AllTraffic
+from draftworth.decision.facts import RunFacts
 from draftworth.errors import counted
 from draftworth.report import words
 from draftworth.report.document import Section, table
 from draftworth.report.words import ABOUT, INTERVAL
 
 
-def all_traffic_section(verdicts: Sequence[AllTraffic]) -> Section:
-    """Return the section with a sentence and a row for each variant and load."""
+def all_traffic_sections(facts: RunFacts) -> Iterator[Section]:
+    """Yield the section with a sentence and a row for each variant and load.
+
+    None is yielded without the record of a choice.
+    """
+    if not facts.all_traffic:
+        return
     rows = (
         (
             *(v.comparison.traffic.load.label, v.comparison.name, str(v.judgement)),
@@ -18,12 +24,12 @@ def all_traffic_section(verdicts: Sequence[AllTraffic]) -> Section:
             words.change_interval(v.ratio.without_forecast),
             str(v.ratio.measured),
         )
-        for v in verdicts
+        for v in facts.all_traffic
     )
     headings = ("load", "variant", "verdict", "cost of a token", INTERVAL, "without the forecast")
-    return Section(
+    yield Section(
         title="All logged traffic",
-        paragraphs=(*map(all_traffic_sentence, verdicts), ABOUT["all_traffic"]),
+        paragraphs=(*map(all_traffic_sentence, facts.all_traffic), ABOUT["all_traffic"]),
         tables=table((*headings, "measured prompts"), rows, names=3),
         is_asked_for=True,
     )

@@ -6,6 +6,7 @@ docs/json.md describes the record.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from draftworth.decision.all_traffic import AllTraffic
 from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.handover import BreakEvenAt, Handover
 from draftworth.decision.judged_anew import ChosenValue, chosen_values
@@ -13,8 +14,10 @@ from draftworth.decision.run_decision import Decision
 from draftworth.errors import counted
 from draftworth.metrics import definitions
 from draftworth.records.findings import ClaimFinding, Finding
+from draftworth.records.judgement import Judgement
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report import judged_with, words
+from draftworth.report.all_traffic_section import all_traffic_sentence
 from draftworth.report.attention import attention_of
 from draftworth.report.break_even_sentences import price_sentence, share_percent, share_words
 from draftworth.report.drawing import short
@@ -136,6 +139,30 @@ class EqualPrice:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AllTrafficFinding:
+    """What all prompts of a log cost with a variant, of which the run measured a few.
+
+    logged_prompts, measured_prompts: how many prompts the log has, and how many were measured.
+    cost_ratio: the variant's cost of an output token / the baseline's, with the ends of its 95%
+        interval. without_forecast_low, without_forecast_high: the ends that it would have without
+        the forecast. None: no interval.
+    sentence: all of this in words.
+    """
+
+    load: str
+    variant: str
+    judgement: Judgement
+    logged_prompts: int
+    measured_prompts: int
+    cost_ratio: float
+    cost_ratio_low: float | None
+    cost_ratio_high: float | None
+    without_forecast_low: float | None
+    without_forecast_high: float | None
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """The answer of a run; `report --json` prints it.
 
@@ -162,6 +189,7 @@ class Answer:
         why intervals are wider, if a verdict could end the run.
     attention: what to know before trusting the figures. claims: whether the run reproduces each
         published figure of a claims file; empty without a claims file.
+    all_traffic: with `--traffic`, what all prompts of a log cost, for each variant and load.
     judged_with: weights, prices and limits that the run is judged with instead of its own.
     """
 
@@ -192,6 +220,7 @@ class Answer:
     notes: tuple[str, ...]
     attention: tuple[str, ...]
     claims: tuple[ClaimFinding, ...] = ()
+    all_traffic: tuple[AllTrafficFinding, ...] = ()
     judged_with: tuple[ChosenValue, ...] = ()
 
 
@@ -226,7 +255,25 @@ def answer_of(facts: RunFacts) -> Answer:
         notes=tuple(_notes(facts)),
         attention=attention_of(facts),
         claims=facts.claims,
+        all_traffic=tuple(map(_all_traffic, facts.all_traffic)),
         judged_with=chosen_values(facts),
+    )
+
+
+def _all_traffic(verdict: AllTraffic) -> AllTrafficFinding:
+    ratio = verdict.ratio
+    return AllTrafficFinding(
+        load=verdict.comparison.traffic.load.label,
+        variant=verdict.comparison.name,
+        judgement=verdict.judgement,
+        logged_prompts=ratio.logged.prompts,
+        measured_prompts=ratio.measured,
+        cost_ratio=ratio.cost_ratio.value,
+        cost_ratio_low=ratio.cost_ratio.low,
+        cost_ratio_high=ratio.cost_ratio.high,
+        without_forecast_low=ratio.without_forecast.low,
+        without_forecast_high=ratio.without_forecast.high,
+        sentence=all_traffic_sentence(verdict),
     )
 
 

@@ -18,6 +18,7 @@ from draftworth.records.likelihoods import Prediction
 from draftworth.records.results import AS_SHIPPED, RequestRecord
 from draftworth.records.run_folder import Run
 from draftworth.report import judged_with, words
+from draftworth.report.all_traffic_section import all_traffic_sections
 from draftworth.report.attention import attention_of
 from draftworth.report.document import Card, Document, Section, table
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
@@ -148,7 +149,8 @@ def document_of(
     """
     sections = [
         *(*search_sections(facts), verdict_section(facts), *worked_sections(facts.run)),
-        *(*repetition_sections(facts), *other_mixes_sections(facts), *against),
+        *(*repetition_sections(facts), *other_mixes_sections(facts)),
+        *(*all_traffic_sections(facts), *against),
     ]
     if facts.claims:
         paragraphs = (*(claim.sentence for claim in facts.claims), ABOUT["claims"])

@@ -354,7 +354,7 @@ def test_a_draft_models_forecasts_come_first(tmp_path: Path, estimated: Ran) -> 
     run = write_answers(tmp_path / "run", classes=CLASSES)
     estimated(run, "--by-prompt", tmp_path / "forecasts.json")
     forecasts = read_prompt_forecasts(tmp_path / "forecasts.json")
-    assert forecasts.draft == "rehearsal/tiny_pair/draft"
+    assert (forecasts.draft, forecasts.window) == ("rehearsal/tiny_pair/draft", 7)
     nowhere = tmp_path / "in" / "no" / "folder.json"
     refused = estimated(run, "--by-prompt", nowhere, code=2)
     assert "cannot be written: No such file or directory; next: give another file" in refused

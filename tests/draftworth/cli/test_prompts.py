@@ -134,7 +134,7 @@ def choose(forecasts: Path, *more: str | Path) -> list[str | Path]:
 def test_chosen_prompts_are_a_class_with_a_record(tmp_path: Path, ran: Ran) -> None:
     output = ran(*choose(write_estimated_log(tmp_path), "--count", "20"))
     assert SECRET not in output
-    assert "chosen.jsonl: 20 prompts of 40 prompts, chosen by tokens" in output
+    assert "chosen.jsonl: 20 of 40 prompts, chosen by tokens" in output
     (case,) = find_cases(tmp_path / "out")
     assert (case.prompt_class, case.name) == ("chosen_chat", "chosen")
     traffic = read_logged_traffic(tmp_path / "out" / "chosen_chat.traffic.json")
@@ -145,6 +145,9 @@ def test_chosen_prompts_are_a_class_with_a_record(tmp_path: Path, ran: Ran) -> N
     ran("init", tmp_path / "mine.yaml", "--yes", "--prompts", tmp_path / "out")
     assert [c.name for c in load_experiment(tmp_path / "mine.yaml").cases] == ["chosen"]
     assert "exists already" in ran(*choose(tmp_path / "forecasts.json"), code=2)
+    (tmp_path / "out" / "chosen_chat" / "chosen.jsonl").unlink()
+    assert "traffic.json: exists already" in ran(*choose(tmp_path / "forecasts.json"), code=2)
+    assert not [*(tmp_path / "out" / "chosen_chat").iterdir()]
 
 
 def test_what_cannot_be_chosen_is_refused(tmp_path: Path, ran: Ran) -> None:

@@ -1,5 +1,6 @@
 """`report --traffic`: what all prompts of a log cost, of which a run measured a few."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,7 +71,8 @@ def measured(prompts: int = PROMPTS, **overrides: object) -> Run:
 
 
 def verdict(run: Run, traffic: LoggedTraffic = TRAFFIC) -> AllTraffic:
-    (only,) = all_traffic(facts_of(run, {}), traffic)
+    facts = facts_of(run, {})
+    (only,) = all_traffic(facts.run, [c for v in facts.speculative if (c := v.comparison)], traffic)
     assert isinstance(only, AllTraffic)
     return only
 
@@ -132,7 +134,11 @@ def test_a_run_without_enough_is_refused(
     assert words in ran("report", run, "--traffic", written(traffic, tmp_path), code=2)
 
 
-def test_what_has_the_answer_alone_is_refused(tmp_path: Path, ran: Ran) -> None:
+def test_programs_and_pages_get_it_too(tmp_path: Path, ran: Ran) -> None:
     run, traffic = write_run(measured(), tmp_path / "run"), written(TRAFFIC, tmp_path)
-    for option in ("--json", "--handover"):
-        assert "--traffic: given with" in ran("report", run, "--traffic", traffic, option, code=2)
+    (only,) = json.loads(ran("report", run, "--traffic", traffic, "--json"))["all_traffic"]
+    assert (only["judgement"], only["logged_prompts"]) == ("cheaper per token", 2000)
+    assert only["without_forecast_low"] < only["cost_ratio_low"] < only["cost_ratio"]
+    assert only["sentence"] in " ".join(ran("report", run, "--traffic", traffic).split())
+    assert json.loads(ran("report", run, "--json"))["all_traffic"] == []
+    assert "--traffic: given with" in ran("report", run, "--traffic", traffic, "--handover", code=2)
