@@ -43,6 +43,7 @@ CHECKS: Sequence[Check] = (
     Check(name="control plane", run=cluster_checks.control_plane_zones),
     Check(name="cpu nodes", run=cluster_checks.cpu_nodes),
     Check(name="add-ons", run=cluster_checks.add_ons),
+    Check(name="add-on settings", run=cluster_checks.add_on_settings),
     Check(name="node image", run=cluster_checks.node_image),
     Check(name="driver chart", run=registry_checks.neuron_chart, asks_aws=False),
     Check(name="images", run=registry_checks.images, asks_aws=False),

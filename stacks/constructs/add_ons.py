@@ -15,6 +15,7 @@ from constructs import Construct
 
 from draftworth.errors import UserInputError
 from draftworth.experiment import aws
+from draftworth.experiment.add_on_settings import ADD_ON_SETTINGS
 from stacks.constructs.functions import owned_log_group
 from stacks.constructs.roles import accept_managed_policies, pod_role
 
@@ -22,16 +23,6 @@ MAINTAINED_WITH_THE_ADD_ON = (
     "The policy that AWS documents for this add-on and keeps in step with it; the role serves the "
     "add-on's service account alone."
 )
-# Container Insights with enhanced and accelerator metrics, in the namespace ContainerInsights.
-INSIGHTS_METRICS = {"enhanced_container_insights": True, "accelerated_compute_metrics": True}
-# By default the add-on's operator instruments every Python pod that starts: servers and measuring
-# Job would trace each request, and the figures would be those of instrumented programs. Two keys
-# turn it off: one for the collection, one for the operator.
-INSIGHTS_CONFIGURATION = {
-    "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": INSIGHTS_METRICS}}}},
-    "applicationSignals": {"enabled": False},
-    "manager": {"applicationSignals": {"autoMonitor": {"monitorAllServices": False}}},
-}
 # The key of the CDK context that names a folder with a copy of the Neuron driver's Helm chart.
 NEURON_CHART_CONTEXT = "neuron-chart"
 # The Helm chart enables a device plugin and a node problem detector by default. A device plugin and
@@ -41,6 +32,10 @@ NEURON_VALUES = {
     "npd": {"enabled": False},
     "draDriver": {"enabled": True},
 }
+# The namespace in which Helm records the release. It must exist, and must not be the driver's own:
+# the chart has an object for that one (`neuron-dra-driver`), and some versions of Helm refuse an
+# object that `--create-namespace` has created. It also ends only some time after an uninstall.
+HELM_NAMESPACE = "kube-system"
 INSIGHTS_LOGS = ("application", "dataplane", "host", "performance")
 
 
@@ -79,7 +74,6 @@ def node_add_ons(
         cluster,
         "vpc-cni",
         versions,
-        configuration={"enableNetworkPolicy": "true"},
         role=role,
     )
     network_plugin.node.add_dependency(agent)
@@ -104,7 +98,6 @@ def pod_add_ons(
         cluster,
         "amazon-cloudwatch-observability",
         versions,
-        configuration=INSIGHTS_CONFIGURATION,
         role=role,
     )
     insights.node.add_dependency(logs)
@@ -132,8 +125,8 @@ def neuron_driver(scope: Construct, id_: str, *, cluster: eks.ICluster) -> eks.H
         id_,
         cluster=cluster,
         release="neuron",
-        namespace="neuron-dra-driver",
-        create_namespace=True,
+        namespace=HELM_NAMESPACE,
+        create_namespace=False,
         values=NEURON_VALUES,
         **source,
     )
@@ -161,13 +154,13 @@ def _add_on(
     name: str,
     versions: Mapping[str, str],
     *,
-    configuration: Mapping[str, Any] | None = None,
     role: eks.CfnAddon.PodIdentityAssociationProperty | None = None,
 ) -> eks.CfnAddon:
     """Add an EKS add-on as `CfnAddon`, because CDK's `Addon` does not support Pod Identity.
 
     versions: {add-on: its pinned version}; EKS chooses the version of an add-on that is missing.
     """
+    settings = ADD_ON_SETTINGS.get(name)
     return eks.CfnAddon(
         scope,
         name,
@@ -176,7 +169,7 @@ def _add_on(
         cluster_name=cluster.cluster_name,
         resolve_conflicts="OVERWRITE",
         preserve_on_delete=False,
-        configuration_values=json.dumps(configuration, sort_keys=True) if configuration else None,
+        configuration_values=json.dumps(settings, sort_keys=True) if settings else None,
         pod_identity_associations=[role] if role else None,
     )
 

@@ -75,6 +75,14 @@ def test_only_accelerator_nodes_have_a_pinned_image(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_helm_records_the_driver_in_an_existing_namespace(name: str) -> None:
+    release = properties(cluster(name), "Custom::AWSCDK-EKS-HelmChart")
+    assert release["Namespace"] == "kube-system"
+    # CDK's handler takes any text for "yes", "false" too.
+    assert "CreateNamespace" not in release
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_measured_programs_are_not_instrumented(name: str) -> None:
     """The names are those of the chart 6.2.0, whose defaults instrument every Python pod."""
     add_on = add_ons(cluster(name))["amazon-cloudwatch-observability"]["Properties"]

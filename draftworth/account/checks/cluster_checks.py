@@ -7,7 +7,9 @@ from typing import Any
 from draftworth.account.checks import capacity_checks, check
 from draftworth.account.clients import Region
 from draftworth.experiment import aws
+from draftworth.experiment.add_on_settings import ADD_ON_SETTINGS
 from draftworth.experiment.node_images import FITS, DriverAndRuntime
+from draftworth.records.codec import load_object
 
 # Ids of the zones in which EKS accepts no control-plane subnet; the names of zones differ from
 # account to account (Amazon EKS User Guide, VPC and subnet requirements).
@@ -111,6 +113,46 @@ def add_ons(situation: check.Situation) -> check.CheckResult:
         f"set aws.pins.add_ons.{aws.S3_ADD_ON} to {newer}",
         paste=paste,
     )
+
+
+def add_on_settings(situation: check.Situation) -> check.CheckResult:
+    """Check that EKS has the settings that the stack gives to add-ons, in the versions to install.
+
+    EKS refuses an add-on with a setting that is not in the JSON Schema of its version.
+    """
+    pinned, refused = situation.experiment.spec.aws.pins.add_ons, []
+    for name, settings in ADD_ON_SETTINGS.items():
+        version = pinned.get(name) or _default(situation, _versions(situation, name))
+        doing, arguments = f"read the settings of {name}", {"addonName": name}
+        answer = version and situation.here.ask(
+            doing, "eks", "describe_addon_configuration", addonVersion=version, **arguments
+        )
+        if not answer:
+            return check.skipped(f"EKS has no default version of {name}")
+        schema = load_object(answer["configurationSchema"])
+        refused += [f"{name} {version} has no {key}" for key in _missing_keys(settings, schema)]
+    if refused:
+        return check.failed(
+            f"EKS would refuse settings: {'; '.join(refused)}",
+            "pin another version in aws.pins.add_ons",
+        )
+    return check.passed(f"EKS has the settings of {' and '.join(ADD_ON_SETTINGS)}")
+
+
+def _missing_keys(
+    settings: Mapping[str, Any], schema: Mapping[str, Any], *parents: str
+) -> Iterator[str]:
+    """Yield the dotted names of settings that the JSON Schema of an add-on's settings refuses."""
+    definitions = schema.get("$defs", {}) | schema.get("definitions", {})
+    if reference := schema.get("$ref"):
+        schema = definitions.get(reference.rpartition("/")[2], {})
+    properties = schema.get("properties", {})
+    for key, value in settings.items():
+        if key in properties and isinstance(value, Mapping):
+            inner = {"definitions": definitions, **properties[key]}
+            yield from _missing_keys(value, inner, *parents, key)
+        elif key not in properties and schema.get("additionalProperties", True) is False:
+            yield ".".join((*parents, key))
 
 
 def _versions(situation: check.Situation, name: str) -> list[Mapping[str, Any]]:
