@@ -4,9 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from cdk8s_plus_35 import k8s
 
-# NO_ESCALATION is for vLLM's container alone, whose image needs root and the default capabilities.
-# LOCKED_DOWN is for all other containers.
-NO_ESCALATION = k8s.SecurityContext(allow_privilege_escalation=False)
+# FOR_ROOT is for vLLM's container alone, whose image needs root and default capabilities. It has
+# no raw sockets, with which it could pretend to be another pod: neither vLLM nor the Neuron runtime
+# is known to open one. LOCKED_DOWN is for all other containers.
+FOR_ROOT = k8s.SecurityContext(
+    allow_privilege_escalation=False, capabilities=k8s.Capabilities(drop=["NET_RAW"])
+)
 LOCKED_DOWN = k8s.SecurityContext(
     allow_privilege_escalation=False,
     read_only_root_filesystem=True,

@@ -12,7 +12,7 @@ from cdk8s_plus_35 import k8s
 
 from charts.container_parts import (
     DEFAULT_SECCOMP,
-    NO_ESCALATION,
+    FOR_ROOT,
     environment,
     gib,
     guaranteed,
@@ -165,7 +165,7 @@ def _server(
         # No capability is dropped: all published Neuron containers run with the default ones, which
         # the pod security level `baseline` allows. Whether the runtime needs some of them to open
         # or lock devices is not documented, and an error would show only on a paid node.
-        security_context=NO_ESCALATION,
+        security_context=FOR_ROOT,
         # `kubectl describe pod` then shows the last log lines of a container that failed.
         termination_message_policy="FallbackToLogsOnError",
         volume_mounts=mounts,

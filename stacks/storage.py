@@ -6,25 +6,31 @@ from draftworth.experiment import naming
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.deployment import STOP_KEY
 from stacks.base import StackPart
-from stacks.constructs.buckets import announce_on_event_bridge, private_bucket
+from stacks.constructs.buckets import announced, kept_bucket, private_bucket
 from stacks.constructs.results_queue import ResultsQueue
 
 
 class Storage(StackPart):
-    """Three buckets; the experiment decides whether checkpoints and results outlive the stack."""
+    """Three buckets; the experiment decides whether checkpoints and results outlive the stack.
+
+    The checkpoints bucket may also be one that an earlier stack has left (`kept_bucket`).
+    """
 
     def __init__(self, scope: Stack, id_: str, *, experiment: ResolvedNeuron) -> None:
         super().__init__(scope, id_, experiment=experiment)
         aws = experiment.spec.aws
-        self.checkpoints = private_bucket(self, holds=naming.CHECKPOINTS, kept=aws.keep_checkpoints)
+        holds, earlier = naming.CHECKPOINTS, aws.checkpoints_bucket
+        if earlier is not None:
+            self.checkpoints = kept_bucket(self, holds=holds, name=earlier)
+        else:
+            bucket = private_bucket(self, holds=holds, kept=aws.keep_checkpoints)
+            self.checkpoints = announced(bucket)
         self.artifacts = private_bucket(self, holds=naming.ARTIFACTS, kept=False)
         self.results = private_bucket(
             self, holds=naming.RESULTS, kept=aws.keep_results, rarely_read=naming.RUNS_PREFIX
         )
+        announced(self.results)
         self.results_queue = ResultsQueue(self, "ResultsQueue", bucket=self.results)
-        # S3 events invoke the capacity controller, for example when a whole checkpoint is in S3.
-        for bucket in (self.checkpoints, self.results):
-            announce_on_event_bridge(bucket)
         self._build_outputs()
 
     def _build_outputs(self) -> None:

@@ -230,6 +230,8 @@ def _why_kept(scope: Scope, name: str) -> str:
     """Return why a bucket stays on purpose; empty if it should be gone."""
     s3, aws = scope.client("s3"), scope.experiment.spec.aws
     holds = tags_of_bucket(s3, name).get(naming.HOLDS_TAG)
+    if name == aws.checkpoints_bucket:
+        return "aws.checkpoints_bucket names it"
     if holds == naming.CHECKPOINTS and aws.keep_checkpoints:
         return "aws.keep_checkpoints is true"
     if holds != naming.RESULTS or not aws.keep_results:

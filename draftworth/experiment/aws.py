@@ -99,6 +99,7 @@ def _instance_type_of_the_catalogue(name: str) -> str:
     return name
 
 
+BucketName = Annotated[str, Field(pattern=strict_model.PATTERNS["bucket_name"])]
 SecretName = Annotated[str, Field(pattern=strict_model.PATTERNS["secret_name"], max_length=512)]
 AdminArn = Annotated[str, Field(pattern=strict_model.PATTERNS["admin_arn"])]
 
@@ -149,6 +150,9 @@ class Aws(strict_model.StrictModel):
     write the token itself into a file"""
     keep_checkpoints: bool = False
     """true: the checkpoints bucket outlives `cdk destroy`; false: it is deleted"""
+    checkpoints_bucket: BucketName | None = None
+    """NAME of a checkpoints bucket that outlived its own stack: models that it has are not staged
+    again, and it stays at every destroy; left out: a new bucket"""
     keep_results: bool = True
     """true: the results bucket, with transcripts, outlives `cdk destroy`; false: it is deleted"""
     load_generator_image: str | None = None

@@ -42,8 +42,15 @@ class Durations:
         return self.assumed[name].at(self.case)
 
     def stage_minutes(self) -> float:
-        transfer = self.transfer_minutes(self.experiment.spec.models, "hub_gbit_per_s")
+        transfer = self.staged_gib() * GBIT_PER_GIB / self.assumption("hub_gbit_per_s") / 60
         return transfer + self.assumption("stager_start_minutes")
+
+    def staged_gib(self) -> float:
+        """Return the GiB that a first run stages; in the best case none if its bucket was kept."""
+        spec = self.experiment.spec
+        if spec.aws.checkpoints_bucket is not None and self.case == "best":
+            return 0.0
+        return self.checkpoints_gib(spec.models)
 
     def pulled_gib(self) -> float:
         """Return the GiB of serving images that all nodes together pull, once each."""

@@ -235,8 +235,7 @@ def forecast(
 
 
 def _nat_gib(durations: Durations, *, second: bool) -> float:
-    staged = () if second else durations.experiment.spec.models
-    return durations.pulled_gib() + durations.checkpoints_gib(staged)
+    return durations.pulled_gib() + (0.0 if second else durations.staged_gib())
 
 
 @dataclass(kw_only=True)

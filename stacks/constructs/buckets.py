@@ -24,17 +24,29 @@ NO_ACCESS_LOG_OF_KEPT = (
 )
 
 
-def announce_on_event_bridge(bucket: aws_s3.Bucket) -> None:
-    """Make S3 send every event of the bucket to EventBridge, where rules filter the events.
+def announced(bucket: aws_s3.Bucket) -> aws_s3.IBucket:
+    """Make S3 send every event of the bucket to EventBridge; return the bucket.
 
-    The CloudFormation property is set directly: CDK's own option would add a function that may
-    change the notifications of every bucket in the account.
+    Rules filter the events there, and invoke the capacity controller: for example when a whole
+    checkpoint is in S3. The CloudFormation property is set directly: CDK's own option would add a
+    function that may change the notifications of every bucket in the account.
     """
     resource = cast(aws_s3.CfnBucket, bucket.node.default_child)
     resource.add_property_override(
         "NotificationConfiguration.EventBridgeConfiguration.EventBridgeEnabled",
         True,  # noqa: FBT003
     )
+    return cast(aws_s3.IBucket, bucket)
+
+
+def kept_bucket(scope: Construct, *, holds: str, name: str) -> aws_s3.IBucket:
+    """Return a bucket that an earlier stack has left; this stack neither changes nor deletes it.
+
+    Its policy, its encryption and its events on EventBridge are as that stack made them. If it has
+    no such events, the capacity controller looks into it at its heartbeat all the same.
+    holds: what it holds. name: its name.
+    """
+    return aws_s3.Bucket.from_bucket_name(scope, holds.capitalize(), name)
 
 
 def private_bucket(

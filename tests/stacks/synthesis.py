@@ -76,6 +76,7 @@ def experiments() -> dict[str, ResolvedNeuron]:
         on_small_nodes(llama),
         notify_email="bench@example.com",
         hub_token_secret="draftworth/hub-token",
+        checkpoints_bucket="draftworth-earlier-storagecheckpoints-abc",
     )
     on_demand = dataclasses.replace(on_demand, cases=(hostile_case(),))
     search = resolved("qwen3-32b-search")

@@ -298,11 +298,12 @@ def lookups_denied(template: Template, experiment: ResolvedNeuron) -> list[str]:
     """
     below = ("", "/_ARTIFACTS.json", "/upload", "/upload/weights", "/upload/weights/tp0")
     denied = []
-    granted = granted_in(template)
+    granted, earlier = granted_in(template), experiment.spec.aws.checkpoints_bucket
+    bucket = f"arn:aws:s3:::{earlier}" if earlier else "${Checkpoints.Arn}"
     for variant in experiment.variants:
         lookups = [f"{graph_folder(variant)}{part}" for part in below]
         models = variant.checkpoints.values()
-        lookups += [f"${{Checkpoints.Arn}}/{model.storage_prefix}/config.json" for model in models]
+        lookups += [f"{bucket}/{model.storage_prefix}/config.json" for model in models]
         role = server_role(variant)
         denied += [key for key in lookups if not may(granted, role, "s3:GetObject", key)]
     return denied

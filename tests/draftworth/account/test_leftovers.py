@@ -167,6 +167,14 @@ def test_a_bucket_stays_only_where_the_experiment_wants(holds: str, keep: bool) 
     assert [bool(bucket.kept) for bucket in listed("bucket", of=kept_experiment)] == [keep]
 
 
+def test_a_bucket_that_the_experiment_names_stays() -> None:
+    made.holding("checkpoints", key="a/b/main/_READY.json")
+    (bucket,) = listed("bucket", of=experiment(keep_checkpoints=False, keep_results=False))
+    assert not bucket.kept
+    (named,) = listed("bucket", of=experiment(keep_checkpoints=False, checkpoints_bucket=bucket.id))
+    assert named.kept == "aws.checkpoints_bucket names it"
+
+
 def test_kept_results_come_with_commands_that_list_runs() -> None:
     names = [made.holding("results", key="runs/a/run.json", number=n) for n in (1, 2)]
     artifacts = made.holding("artifacts")

@@ -279,6 +279,16 @@ def test_the_nat_gateway_bills_checkpoints_once() -> None:
     assert first.nat_usd.worst == pytest.approx(3.771)
 
 
+def test_a_kept_bucket_may_spare_all_staging() -> None:
+    kept = changed_aws(QWEN, checkpoints_bucket="draftworth-x-storagecheckpoints-abc")
+    new, imported = run(), run(kept)
+
+    assert imported.nat_gib.best == run(second=True).nat_gib.best
+    assert imported.nat_gib.worst == new.nat_gib.worst
+    staging = imported.unlimited.best.minutes_of(timeline.STAGE)
+    assert staging == pytest.approx(BY_HAND["stager_start_minutes"].low)
+
+
 def test_every_node_pulls_the_image_itself() -> None:
     two_nodes = with_third_variant(QWEN)
 

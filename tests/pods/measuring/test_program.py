@@ -1,9 +1,11 @@
 """The measuring Job's program, also as the image runs it: from the files in the Dockerfile."""
 
 import dataclasses
+import hashlib
 import itertools
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -344,6 +346,12 @@ def test_a_wrong_input_exits_with_two(
 REQUIREMENTS = DOCKERFILE.parent / "requirements.txt"
 
 
+def check_of_llmperf(commands: str) -> str:
+    """Return the command of the build that fails if the files of llmperf are others."""
+    check = re.search(r'test "\$\(.*?\)"\s+= "\$\{LLMPERF_FILES\}  -"', commands)
+    return check[0] if check else ""
+
+
 def what_may_change_in_the_image(dockerfile: str, requirements: str) -> list[str]:
     """Return the lines of both files from which a later build could install something else."""
     commands = dockerfile.replace("\\\n", " ")
@@ -352,11 +360,13 @@ def what_may_change_in_the_image(dockerfile: str, requirements: str) -> list[str
     installs = re.findall(r"pip install [^&\n]*", commands)
     for install in installs:
         fetched = "-r requirements.txt" in install and "--require-hashes" in install
-        built = "${LLMPERF_COMMIT}.tar.gz" in install and "--no-build-isolation" in install
+        built = install.rstrip().endswith("/llmperf") and "--no-build-isolation" in install
         if "--no-deps" not in install or not (fetched or built):
             unpinned.append(install)
     if not bases or not installs or not re.search("LLMPERF_COMMIT=[0-9a-f]{40}\n", commands):
         unpinned.append("no base, no packages, or no commit of llmperf")
+    if not re.search("LLMPERF_FILES=[0-9a-f]{64}\n", commands) or not check_of_llmperf(commands):
+        unpinned.append("the files of llmperf are not checked")
     lines = [line for line in requirements.splitlines() if line and not line.startswith("#")]
     whole = re.compile(r"[\w.-]+==[\w.]+ --hash=sha256:[0-9a-f]{64}")
     return unpinned + [line for line in lines or ["no packages"] if not whole.fullmatch(line)]
@@ -374,12 +384,40 @@ def test_the_image_is_pinned_to_its_bytes() -> None:
         "--no-build-isolation ",
         "--no-deps ",
         "f1d6bed47e4501b0e371082b41601b59ab55269f",
+        "1422ea37f188ca623fc372a60951d7364fd698b9d6e970f374c901f06d34257e",
+        r'&& test "[^"]*" \\\n',
         r" --hash=sha256:\w+",
     ],
 )
 def test_an_unpinned_source_is_reported(missing: str) -> None:
     texts = (re.sub(missing, "", file.read_text()) for file in (DOCKERFILE, REQUIREMENTS))
     assert what_may_change_in_the_image(*texts)
+
+
+@pytest.mark.skipif(shutil.which("sha256sum") is None, reason="the image's tools are GNU's")
+@pytest.mark.parametrize("change", [None, "content", "name", "another file"])
+def test_other_files_of_llmperf_fail_the_build(tmp_path: Path, change: str | None) -> None:
+    files = {"a": "1", "src/b c": "2"}
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    lines = [f"{hashlib.sha256(c.encode()).hexdigest()}  ./{n}\n" for n, c in files.items()]
+    expected = hashlib.sha256("".join(lines).encode()).hexdigest()
+    match change:
+        case "content":
+            (tmp_path / "a").write_text("2")
+        case "name":
+            (tmp_path / "a").rename(tmp_path / "A")
+        case "another file":
+            (tmp_path / "src" / "d").touch()
+    command = check_of_llmperf(DOCKERFILE.read_text().replace("\\\n", " "))
+    done = subprocess.run(  # noqa: S602 - the Dockerfile's own command, as a build runs it
+        command.replace("/tmp/llmperf", str(tmp_path)),  # noqa: S108 - a folder of the image
+        shell=True,
+        env={"LLMPERF_FILES": expected, "PATH": os.environ["PATH"]},
+        check=False,
+    )
+    assert (done.returncode == 0) is (change is None)
 
 
 def test_a_given_up_server_ends_the_run(
