@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from draftworth.analysis import statistics
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.pairing import Pair
 from draftworth.analysis.ratios import (
@@ -123,12 +124,17 @@ class MeasuredPart:
 
 
 def traffic_ratio(
-    pairs: Sequence[Pair], logged: LoggedTraffic, *, factor: float = 1.0
+    pairs: Sequence[Pair],
+    logged: LoggedTraffic,
+    *,
+    factor: float = 1.0,
+    confidence: float = statistics.CONFIDENCE,
 ) -> TrafficRatio | TooFewMeasured | None:
     """Return the cost ratio of all prompts of a log; None if no tokens are counted.
 
     pairs: the requests of baseline and variant at one load; those to other prompts are left out.
-    factor: (the variant's share of a node) / (the baseline's share).
+    factor: (the variant's share of a node) / (the baseline's share). confidence: that of both
+    intervals (0 to 1).
     """
     counted = [*_of_chosen(pairs, logged)]
     prompts = {pair.plain.prompt_id for pair in counted}
@@ -139,8 +145,8 @@ def traffic_ratio(
         return None
     return TrafficRatio(
         logged=logged,
-        cost_ratio=part.with_forecast().times(factor).estimate(),
-        without_forecast=part.cost.times(factor).estimate(),
+        cost_ratio=part.with_forecast().times(factor).estimate(confidence=confidence),
+        without_forecast=part.cost.times(factor).estimate(confidence=confidence),
         measured=part.measured,
     )
 

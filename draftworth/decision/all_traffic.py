@@ -7,6 +7,7 @@ from draftworth.analysis.limits import limit_check
 from draftworth.analysis.pairing import paired
 from draftworth.analysis.ratios import share_ratio
 from draftworth.analysis.traffic_ratio import TooFewMeasured, TrafficRatio, traffic_ratio
+from draftworth.decision.best_of_many import confidence_of_each
 from draftworth.decision.reasons import CostDecides
 from draftworth.decision.verdict import Comparison, hides_in_floor, judge
 from draftworth.records.judgement import Judgement
@@ -42,6 +43,7 @@ def all_traffic(
             paired(run.blocks, traffic, **sides),
             logged,
             factor=share_ratio(run.result.price, **sides),
+            confidence=confidence_of_each(1, looks=run.result.looks),
         )
         if isinstance(ratio, TrafficRatio):
             judgement = _judged(run, comparison, ratio)

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -125,7 +126,7 @@ def deep_folder(folder: Path) -> Path:
     log = folder / "log"
     log.mkdir()
     with contextlib.chdir(log):
-        for _ in range(1_200):
+        for _ in range(sys.getrecursionlimit() + 200):
             os.mkdir("a")
             os.chdir("a")
         Path("x.jsonl").write_bytes(GOOD)

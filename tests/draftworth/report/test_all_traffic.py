@@ -100,6 +100,14 @@ def test_a_dearer_log_is_not_judged_cheaper() -> None:
     assert verdict(measured(), dearer).judgement != Judgement.CHEAPER
 
 
+def test_several_looks_widen_the_interval() -> None:
+    """A run that may end at any of seven looks has wider intervals in all forms of its answer."""
+    run = measured()
+    looks = replace(run, result=replace(run.result, looks=7))
+    once, often = (verdict(r).ratio.cost_ratio.relative_width or 0.0 for r in (run, looks))
+    assert once < often
+
+
 def test_an_open_limit_leaves_all_traffic_open() -> None:
     """So few requests do not show a 95th percentile."""
     limited = verdict(measured(limits=Limits(ttft_p95_s=0.001)))
