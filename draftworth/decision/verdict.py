@@ -19,6 +19,7 @@ from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparab
 from draftworth.analysis.output_differences import Likeness, likeness, output_pairs
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired, weighted
 from draftworth.analysis.plausibility import why_not_believed
+from draftworth.analysis.prefix_cache import ColdEvidence, why_not_cold
 from draftworth.analysis.spread import Spread, spread
 from draftworth.decision.reasons import (
     CostDecides,
@@ -222,12 +223,14 @@ def compare(
     control: Sequence[BlockResult] = (),
     transcripts: Transcripts = _NO_TRANSCRIPTS,
     answers: Sequence[AnswersCheck] = (),
+    cold: ColdEvidence = ColdEvidence.COUNTS_OR_TTFT,
 ) -> Comparison:
     """Judge one variant against a baseline in a traffic.
 
     blocks: all measured blocks, without the control's rounds. sampled: whether the temperature was
     above 0. control: all blocks of the rounds with the control (the baseline on a second server).
     answers: for all variants, checks of whether their outputs are the target model's.
+    cold: what shows that prompts were not new to a server, which leaves the cost open.
     """
     sent = paired(blocks, traffic, variant=variant, baseline=baseline)
     pairs = counting(sent)
@@ -239,7 +242,9 @@ def compare(
     floor = noise if isinstance(noise, statistics.Estimate) else None
     judgement, reason = _judged(blocks, traffic, ratio, limits, (baseline, variant))
     measured = [b for group in traffic.groups for b in group.blocks(blocks, variant)]
-    doubt = why_not_believed(pairs, ratio, measured, price_ratio=factor)
+    doubt = why_not_believed(pairs, ratio, measured, price_ratio=factor) or why_not_cold(
+        blocks, traffic, (baseline, variant), cold
+    )
     if doubt and judgement.is_on_cost:
         judgement, reason = Judgement.INCONCLUSIVE, doubt
     if wrong := not_the_targets(answers, (baseline, variant)):

@@ -257,6 +257,7 @@ class Measurer:
             server=server_counters.timings_between(before, after),
             requests=tuple(m.record for m in outcome.measured),
             answering_models=_distinct(m.model_name for m in outcome.measured),
+            prefix_cache=server_counters.prefix_cache_between(before, after),
         )
         lost = await self._why_lost(endpoint, block, before, after)
         start = server_counters.server_start(after)

@@ -12,12 +12,18 @@ from draftworth.analysis.checks import server_check
 from draftworth.measuring.result_files import FolderSink, SinkError, llmperf_summary
 from draftworth.measuring.server_counters import (
     parse_metrics,
+    prefix_cache_between,
     restarted,
     server_start,
     speculation_between,
 )
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
-from draftworth.records.results import RESULT_SUFFIX, ServerStart, SpeculationCounters
+from draftworth.records.results import (
+    RESULT_SUFFIX,
+    PrefixCacheCounters,
+    ServerStart,
+    SpeculationCounters,
+)
 from draftworth.records.run_folder import Run, read_run
 from tests.support.blocks import make_block, make_record
 from tests.support.stand_in_runs import ALONE, COUNTERS, IN_PAIRS, case, run, server, spec
@@ -177,6 +183,29 @@ def test_counters_are_read_under_each_engines_prefix(prefix: str, is_read: bool)
         drafts=2, draft_tokens=16, accepted_tokens=8, accepted_per_position=(0,)
     )
     assert speculation_between(before, after) == (added if is_read else None)
+
+
+@pytest.mark.parametrize(
+    ("queries", "hits", "added"),
+    [
+        ((100, 400), (20, 170), PrefixCacheCounters(queried_tokens=300, cached_tokens=150)),
+        ((0, 0), (0, 0), PrefixCacheCounters(queried_tokens=0, cached_tokens=0)),
+        ((400, 100), (170, 20), None),  # the server restarted
+        ((100, 400), (0, 301), None),
+        ((100, 400), None, None),
+    ],
+)
+def test_prefix_cache_counters_are_the_difference(
+    queries: tuple[int, int], hits: tuple[int, int] | None, added: PrefixCacheCounters | None
+) -> None:
+    before, after = (
+        parse_metrics(
+            f"vllm:prefix_cache_queries_total {queries[i]}\n"
+            + (f'vllm:prefix_cache_hits_total{{engine="0"}} {hits[i]}\n' if hits else "")
+        )
+        for i in (0, 1)
+    )
+    assert prefix_cache_between(before, after) == added
 
 
 def test_speculation_counters_are_the_difference_over_the_block(

@@ -282,6 +282,17 @@ def test_prompt_tokens_from_a_cache_are_recorded(details: object, cached: int | 
     assert record.cached_input_tokens == cached
 
 
+@pytest.mark.parametrize(
+    ("details", "cached"), [(None, 7), ({"cached_tokens": 3}, 3), ({"cached_tokens": 0}, 0)]
+)
+def test_an_older_llama_cpp_counts_cached_tokens_apart(details: object, cached: int) -> None:
+    usage = {"prompt_tokens": 11, "completion_tokens": 2, "prompt_tokens_details": details}
+    last = event_of({"choices": [], "usage": usage, "timings": {"cache_n": 7, "prompt_n": 4}})
+    record = answered(event("a", tokens=1), event("b", tokens=2, finish="stop"), last).record
+
+    assert record.cached_input_tokens == cached
+
+
 def test_more_cached_tokens_than_prompt_tokens_are_dropped() -> None:
     long = {
         "prompt_tokens": 11,
