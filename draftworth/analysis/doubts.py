@@ -101,8 +101,8 @@ class PromptsCached:
 class RepeatsFaster:
     """A server that counts no cached tokens answers a prompt sooner when it is sent again.
 
-    times: TTFT when a prompt is sent for the first time / when it is sent again, as the geometric
-    mean over `prompts` prompts.
+    times: TTFT / ITL when a prompt is sent for the first time, divided by that when it is sent
+    again, as the geometric mean over `prompts` prompts.
     """
 
     variant: str

@@ -3,7 +3,8 @@
 A run sends each prompt several times. A server with a prefix cache (vLLM has one by default) then
 computes a prompt only once, so its TTFT and the cost of its tokens are lower than with new prompts.
 Servers count the prompt tokens from their cache for each request (`usage`) or in counters. Of a
-server that does neither, a cache shows in the TTFT of a prompt's first request and of later ones.
+server that does neither, a cache shows in the TTFT of a prompt's first request and of later ones,
+divided by ITL: a machine that becomes faster during a run shortens both, and a cache TTFT alone.
 docs/decisions/0047-prompts-that-a-cache-has.md says why a saving is withheld.
 """
 
@@ -22,9 +23,9 @@ from draftworth.records.results import BlockResult, RequestRecord, RunResult
 
 # Up to this share of a variant's prompt tokens may come from a cache: it changes TTFT by as little.
 MAX_CACHED_SHARE = 0.01
-# TTFT of a first request / of later ones shows a cache above this, if chance alone would also give
-# so high a ratio in fewer than one variant in a thousand (Student's t over prompts). How often that
-# is right: docs/calibration.md.
+# TTFT / ITL of a first request, divided by that of later ones, shows a cache above this, if chance
+# alone would also give so high a ratio in fewer than one variant in a thousand (Student's t over
+# prompts). How often that is right: docs/calibration.md.
 MIN_TTFT_RATIO = 1.1
 _NO_CHANCE = 0.999
 
@@ -104,7 +105,7 @@ def _why_not_cold(
 
 
 def _faster_again(blocks: Sequence[BlockResult], variant: str) -> RepeatsFaster | None:
-    """Return whether one variant's TTFT is shown to be higher when a prompt is sent first.
+    """Return whether one variant's TTFT / ITL is shown to be higher when a prompt is sent first.
 
     blocks: those of all loads, because a prompt that was sent at one load is cached at the next.
     """
@@ -120,7 +121,7 @@ def _faster_again(blocks: Sequence[BlockResult], variant: str) -> RepeatsFaster 
 
 
 def _logs_of_first_to_later(blocks: Iterable[BlockResult]) -> Iterator[float]:
-    """Yield, for each prompt, the logarithm of TTFT of its first request / of its later ones.
+    """Yield, for each prompt, the logarithm of TTFT / ITL of its first request to its later ones'.
 
     Later ones count at the load of the first alone, as TTFT depends on the load. A prompt is new
     again in each repetition, before which servers are started, and at each prompt length.
@@ -130,7 +131,14 @@ def _logs_of_first_to_later(blocks: Iterable[BlockResult]) -> Iterator[float]:
         where = repetition_of(block), block.prompt_class, block.case, block.load.input_tokens
         for record in block.requests:
             sent[*where, record.prompt_id].append((block.load, record))
-    for (load, first), *others in sent.values():
-        later = [r.ttft_s for other, r in others if other == load and r.counts and r.ttft_s]
-        if first.counts and first.ttft_s and later:
-            yield math.log(first.ttft_s) - statistics.fmean(map(math.log, later))
+    for (load, first_request), *repeats in sent.values():
+        first = _log_of_ttft_to_itl(first_request)
+        alike = (_log_of_ttft_to_itl(r) for at, r in repeats if at == load)
+        later = [log for log in alike if log is not None]
+        if first is not None and later:
+            yield first - statistics.fmean(later)
+
+
+def _log_of_ttft_to_itl(record: RequestRecord) -> float | None:
+    ttft_s, itl_s = record.ttft_s, record.inter_token_latency_s
+    return math.log(ttft_s / itl_s) if record.counts and ttft_s and itl_s else None

@@ -245,7 +245,7 @@ def compare(
     doubt = why_not_believed(pairs, ratio, measured, price_ratio=factor) or why_not_cold(
         blocks, traffic, (baseline, variant), cold
     )
-    if doubt and judgement.is_on_cost:
+    if doubt and isinstance(reason, CostDecides | TooFewPrompts):
         judgement, reason = Judgement.INCONCLUSIVE, doubt
     if wrong := not_the_targets(answers, (baseline, variant)):
         judgement, reason = Judgement.INCONCLUSIVE, wrong

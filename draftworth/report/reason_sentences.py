@@ -180,9 +180,9 @@ def _not_believed_words(doubt: doubts.NotBelieved) -> str:
         case doubts.RepeatsFaster():
             prompts = counted(doubt.prompts, "prompt")
             return (
-                f"prompts sent again to {doubt.variant} are answered sooner; TTFT is "
-                f"{doubt.times:.2f} times as long the first time ({prompts}, at most "
-                f"{MIN_TTFT_RATIO:g}): it has a prefix cache, or was slow at first"
+                f"prompts sent again to {doubt.variant} are answered sooner; TTFT "
+                f"beside ITL is {doubt.times:.2f} times as long the first time ({prompts}, at most "
+                f"{MIN_TTFT_RATIO:g}): it has a prefix cache, or was slow with first prompts"
             )
 
 

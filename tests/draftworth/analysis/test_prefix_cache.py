@@ -63,14 +63,14 @@ def with_counts(of_block: BlockResult, cached: int | None, tokens: int = 100) ->
 
 @pytest.mark.parametrize(("cached", "is_cold"), [(0, True), (1, True), (2, False), (90, False)])
 def test_a_hundredth_of_prompt_tokens_may_be_cached(cached: int, is_cold: bool) -> None:
-    found = doubt([with_counts(block(1), cached)])
-    assert found == (None if is_cold else PromptsCached(variant="k7", share=cached / 100))
+    doubted = doubt([with_counts(block(1), cached)])
+    assert doubted == (None if is_cold else PromptsCached(variant="k7", share=cached / 100))
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_a_cache_on_either_side_leaves_the_cost_open(side: str) -> None:
-    found = doubt([with_counts(block(1, variant=v), 50 if v == side else 0) for v in SIDES])
-    assert found == PromptsCached(variant=side, share=0.5)
+def test_a_cache_on_either_side_is_told(side: str) -> None:
+    doubted = doubt([with_counts(block(1, variant=v), 50 if v == side else 0) for v in SIDES])
+    assert doubted == PromptsCached(variant=side, share=0.5)
 
 
 @pytest.mark.parametrize(
@@ -121,20 +121,27 @@ def test_impossible_counters_are_refused() -> None:
 def test_ttft_shows_a_cache_that_is_not_counted(
     ttfts_s: tuple[float, ...], times: float | None
 ) -> None:
-    found = doubt(rounds(*ttfts_s))
+    doubted = doubt(rounds(*ttfts_s))
     if times is None:
-        assert found is None
+        assert doubted is None
     else:
-        assert isinstance(found, RepeatsFaster)
-        assert (found.variant, found.prompts) == ("k7", PROMPTS)
-        assert found.times == pytest.approx(times, rel=0.02)
+        assert isinstance(doubted, RepeatsFaster)
+        assert (doubted.variant, doubted.prompts) == ("k7", PROMPTS)
+        assert doubted.times == pytest.approx(times, rel=0.02)
+
+
+@pytest.mark.parametrize(("first_itl_s", "is_cold"), [(0.015, False), (0.027, True)])
+def test_a_machine_that_speeds_up_is_no_cache(first_itl_s: float, is_cold: bool) -> None:
+    slow, fast = rounds(0.9, 0.5)
+    slow = each_request(slow, lambda r: replace(r, inter_token_latency_s=first_itl_s))
+    assert (doubt([slow, fast]) is None) is is_cold
 
 
 def test_prompts_that_disagree_show_no_cache() -> None:
     """Their first TTFTs are higher in the mean, as they may be by chance."""
     first = block(1)
-    slow, *others = first.requests
-    noisy = replace(first, requests=(replace(slow, ttft_s=2.0), *others))
+    slow, *rest = first.requests
+    noisy = replace(first, requests=(replace(slow, ttft_s=2.0), *rest))
     assert doubt([noisy, block(2)]) is None
 
 

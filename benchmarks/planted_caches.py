@@ -1,10 +1,10 @@
 """Counts how often a prefix cache is seen in runs whose truth is known, and how often by mistake.
 
 A world is planted in simulated runs (`planted.py`) of servers that count no cached tokens, so TTFT
-alone can show it. Every request has a prefill of its own, of `_PREFILL_S`; a cache saves a part of
-it when a prompt is sent again. The table is in docs/calibration.md:
+alone can show it. Every request has a prefill that is `_PREFILLS` times the planted TTFT; a cache
+saves a part of it when a prompt is sent again. The table is in docs/calibration.md:
 
-    python -m benchmarks.prefix_cache
+    python -m benchmarks.planted_caches
 """
 
 import random
@@ -20,8 +20,8 @@ from draftworth.records.judgement import Judgement
 from draftworth.records.results import BlockResult, RequestRecord
 
 RUNS = 300
-# Half of what a mean output takes: the prompts of these runs are long beside their outputs.
-_PREFILL_S = 3.0
+# A prefill then takes half as long as a mean output: these prompts are long beside their outputs.
+_PREFILLS = 15.0
 _BOTH = (BASELINE, VARIANT)
 
 
@@ -59,12 +59,9 @@ def _with_prefills(
         seen.add(key)
         slow = world.slow_first if block.round == 1 else 1.0
         noise = max(0.1, 1 + generator.gauss(0, world.prefill_noise))
-        prefill_s = _PREFILL_S * noise * slow * (1 - world.saved * is_cached)
-        return replace(
-            record,
-            ttft_s=(record.ttft_s or 0.0) + prefill_s,
-            end_to_end_latency_s=(record.end_to_end_latency_s or 0.0) + prefill_s,
-        )
+        ttft_s, e2e_s = record.ttft_s or 0.0, record.end_to_end_latency_s or 0.0
+        prefill_s = _PREFILLS * ttft_s * noise * slow * (1 - world.saved * is_cached)
+        return replace(record, ttft_s=ttft_s + prefill_s, end_to_end_latency_s=e2e_s + prefill_s)
 
     return replace(block, requests=tuple(map(with_prefill, block.requests)))
 
@@ -73,18 +70,18 @@ def _with_prefills(
 class Outcome:
     """Shares (0 to 1) of a world's runs.
 
-    found: the prompts are shown not to have been new. unchecked, checked: the verdict is "cheaper"
+    seen: the prompts are shown not to have been new. unchecked, checked: the verdict is "cheaper"
     without and with that check.
     """
 
-    found: float
+    seen: float
     unchecked: float
     checked: float
 
 
 def outcome_of(world: World, *, rounds: int, runs: int) -> Outcome:
     """Simulate a world's runs, and judge each of them without and with the check."""
-    found = unchecked = checked = 0
+    caught = unchecked = checked = 0
     for seed in range(runs):
         blocks = world_blocks(world, rounds=rounds, seed=seed)
         judged = partial(compare, blocks, Traffic.of(GROUP), variant=VARIANT, baseline=BASELINE)
@@ -93,15 +90,16 @@ def outcome_of(world: World, *, rounds: int, runs: int) -> Outcome:
             for evidence in (ColdEvidence.NOTHING, ColdEvidence.COUNTS_OR_TTFT)
         )
         evidence = ColdEvidence.COUNTS_OR_TTFT
-        found += why_not_cold(blocks, Traffic.of(GROUP), _BOTH, evidence) is not None
+        caught += why_not_cold(blocks, Traffic.of(GROUP), _BOTH, evidence) is not None
         unchecked += plain.judgement is Judgement.CHEAPER
         checked += cold.judgement is Judgement.CHEAPER
-    return Outcome(found=found / runs, unchecked=unchecked / runs, checked=checked / runs)
+    return Outcome(seen=caught / runs, unchecked=unchecked / runs, checked=checked / runs)
 
 
 def worlds() -> Iterator[World]:
     """Yield the worlds of the table: servers without a cache first."""
-    small, large = Cell(cost_ratio=1.0), Cell(cost_ratio=1.0, cases=4)
+    small = Cell(cost_ratio=1.0, spread=0.05)
+    large = replace(small, cases=4)
     for cell, size in ((small, "1x8"), (large, "4x8")):
         yield World(name=f"no cache, {size}", cell=cell)
         noisy = replace(cell, block_error=0.08)
@@ -117,10 +115,10 @@ def worlds() -> Iterator[World]:
 
 def table(chosen: Sequence[World], *, rounds: int, runs: int) -> Iterator[str]:
     """Yield the lines of the table."""
-    yield f" {'world':<42}  found  cheaper unchecked  checked"
+    yield f" {'world':<42}  seen   cheaper unchecked  checked"
     for world in chosen:
         o = outcome_of(world, rounds=rounds, runs=runs)
-        yield f" {world.name:<42}  {o.found:.3f}  {o.unchecked:<17.3f}  {o.checked:.3f}"
+        yield f" {world.name:<42}  {o.seen:.3f}  {o.unchecked:<17.3f}  {o.checked:.3f}"
 
 
 if __name__ == "__main__":
