@@ -19,6 +19,7 @@ from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSp
 from draftworth.measuring.schedule import PlannedBlocks, Round, Stage, first_stage
 from draftworth.measuring.server_lifecycle import READY, Environment, StageServers, health
 from draftworth.measuring.streamed_request import Measured, max_tokens_of, request_seed
+from draftworth.measuring.unmeasured_prompts import with_other_beginning
 from draftworth.records.prompt_files import Case, Prompt
 from draftworth.records.results import (
     MAX_ANSWERING_MODELS,
@@ -61,8 +62,10 @@ class CaseRound:
 def _shortened(shape: RequestShape, prompt: Prompt, share: float) -> Prompt:
     """Return a prompt with `share` (0 to 1) of its output limit, but at least 2 tokens.
 
-    An output of 1 token has no inter-token latency.
+    An output of 1 token has no inter-token latency. With a share of 1 the prompt stays as it is.
     """
+    if share == 1.0:
+        return prompt
     tokens = max_tokens_of(shape, prompt)
     return replace(prompt, max_tokens=min(tokens, max(2, math.ceil(tokens * share))))
 
@@ -282,29 +285,40 @@ class Measurer:
         return ""
 
     def _batch(self, case_round: CaseRound, number: int) -> Batch:
-        # The warm-up uses the prompts before the measured ones, and the fillers those after them:
-        # with enough prompts, no measured prompt is in a server's prefix cache.
-        sampling, shape = self.spec.sampling, self.spec.shape
+        # The warm-up uses the prompts before the measured ones, and the fillers those after them.
+        sampling, turn = self.spec.sampling, case_round.turn
         measured = sampling.requests_per_round
-        first = (case_round.turn.number - 1) * measured
+        first = (turn.number - 1) * measured
+        shares = turn.load.warmup_shares(sampling.warmup_requests)
+        prompts = case_round.case.prompts
 
-        def planned(index: int, name: str, place: int, share: float = 1.0) -> Planned:
-            prompts = case_round.case.prompts
-            chosen = prompts[place % len(prompts)]
+        def planned(index: int, name: str, place: int, prompt: Prompt) -> Planned:
             return Planned(
                 request_id=f"{self.files.run_id}/{number:04d}-{name}{index:05d}",
-                prompt=chosen if share == 1.0 else _shortened(shape, chosen, share),
-                seed=request_seed(shape, place),
+                prompt=prompt,
+                seed=request_seed(self.spec.shape, place),
             )
 
-        shares = case_round.turn.load.warmup_shares(sampling.warmup_requests)
+        def unmeasured(index: int, name: str, place: int) -> Planned:
+            prompt = prompts[place % len(prompts)]
+            if self.spec.keeps_prompts_new:
+                key = f"{turn.load.label}/{turn.number}/{name}{index}"
+                prompt = with_other_beginning(prompt, key=key)
+            return planned(index, name, place, prompt)
+
+        def shortened(request: Planned, share: float) -> Planned:
+            return replace(request, prompt=_shortened(self.spec.shape, request.prompt, share))
+
         return Batch(
             warmup=[
-                planned(i, "warmup-", first - len(shares) + i, share)
+                shortened(unmeasured(i, "warmup-", first - len(shares) + i), share)
                 for i, share in enumerate(shares)
             ],
-            measured=[planned(i, "", first + i) for i in range(measured)],
-            fillers=(planned(i, "filler-", first + measured + i) for i in itertools.count()),
+            measured=[
+                planned(i, "", first + i, prompts[(first + i) % len(prompts)])
+                for i in range(measured)
+            ],
+            fillers=(unmeasured(i, "filler-", first + measured + i) for i in itertools.count()),
         )
 
     async def _send_together(

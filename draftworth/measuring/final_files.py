@@ -83,6 +83,7 @@ def run_result(
         max_tokens_per_step=most,
         target_interval_width=spec.sampling.target_interval_width,
         temperature=spec.shape.temperature,
+        prompt_cache=spec.shape.prompt_cache,
         class_weights=spec.class_weights,
         limits=spec.limits,
         price=spec.price,

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -146,13 +147,20 @@ def test_prompts_follow_in_order_from_warm_up_onwards(
         run(spec(plain_server.base_url, cases=[case("count", 9)], loads=(load,)), tmp_path)
 
     _gate, *bodies = [r.json for r in plain_server.requests if r.path == "/v1/chat/completions"]
-    numbers = sorted(int(body["messages"][0]["content"].split()[1]) for body in bodies)
+    texts = [body["messages"][0]["content"] for body in bodies]
+    measured = [text for text in texts if text.startswith("count ")]
+    assert sorted(measured) == [f"count {n}" for n in range(4)]
+    # The others begin with a number, so that no measured prompt is in a server's prefix cache.
+    unmeasured = [text for text in texts if text not in measured]
+    assert all(re.fullmatch(r"[0-9]{4}\ncount [0-9]", text) for text in unmeasured)
+    numbers = sorted(int(text.split()[2]) for text in unmeasured)
     # The number of fillers is not fixed: the server may not have read one that was cancelled soon.
-    fillers = [(4 + n) % 9 for n in range(len(numbers) - 4 - len(warmup))]
-    assert numbers == sorted([0, 1, 2, 3, *warmup, *fillers])
+    fillers = [(4 + n) % 9 for n in range(len(numbers) - len(warmup))]
+    assert numbers == sorted([*warmup, *fillers])
     # Of two warm-up requests that start together, the first asks for half an output, so that they
     # do not end together.
-    assert [b["messages"][0]["content"] for b in bodies if b["max_tokens"] == 4] == halves
+    half = [b["messages"][0]["content"][5:] for b in bodies if b["max_tokens"] == 4]
+    assert half == halves
     # Neither warm-up nor fillers are recorded.
     block = read_run(tmp_path / "test-1").blocks[0]
     assert (len(block.requests), block.warmup_requests) == (4, len(warmup))
