@@ -43,7 +43,7 @@ class ColdEvidence(Enum):
 
     @classmethod
     def in_run(cls, result: RunResult) -> "ColdEvidence":
-        if result.prompt_cache == "warm":
+        if not result.prompts_are_new:
             return cls.NOTHING
         return cls.COUNTS_OR_TTFT if result.of_own_servers else cls.COUNTS
 

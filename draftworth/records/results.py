@@ -516,6 +516,11 @@ class RunResult(Checked):
     draftworth_version: str = ""
 
     @property
+    def prompts_are_new(self) -> bool:
+        """Whether the run is about prompts that servers have not in a prefix cache."""
+        return self.prompt_cache != "warm"
+
+    @property
     def of_own_servers(self) -> bool:
         """Whether `measure` or `compare` made the run: it has no experiment, so no traffic mix."""
         return not self.class_weights

@@ -8,7 +8,7 @@ from draftworth.analysis.control import noise_floor
 from draftworth.analysis.likelihood_check import judged_variants
 from draftworth.analysis.output_differences import BesideControl
 from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.prefix_cache import ColdEvidence, large_cached_share
+from draftworth.analysis.prefix_cache import large_cached_share
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import groups_of, wrong_input_tokens
 from draftworth.decision.facts import RunFacts, VariantFacts
@@ -22,13 +22,12 @@ def attention_of(facts: RunFacts) -> tuple[str, ...]:
     """Return the warnings about the run, then those about each variant in each class and load."""
     read = judged_variants(facts.run.likelihoods)
     result = facts.run.result
-    is_warm = ColdEvidence.in_run(result) is ColdEvidence.NOTHING
     of_variants = (
         line
         for variant in facts.variants
         for line in (
             *_attention(variant, read=variant.name in read),
-            *(() if is_warm else _cached(variant)),
+            *(_cached(variant) if result.prompts_are_new else ()),
         )
     )
     of_run = (
