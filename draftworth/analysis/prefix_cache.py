@@ -54,16 +54,13 @@ def cached_share(blocks: Sequence[BlockResult]) -> float | None:
     It is of the measured requests if their answers say it; else of all requests of the blocks, by
     the server's counters. None: the server counts neither.
     """
-    counts = [
-        (r.cached_input_tokens, r.number_input_tokens)
-        for block in blocks
-        for r in block.requests
-        if r.cached_input_tokens is not None and r.number_input_tokens
-    ] or [
-        (b.prefix_cache.cached_tokens, b.prefix_cache.queried_tokens)
-        for b in blocks
-        if b.prefix_cache
-    ]
+    requests = [r for block in blocks for r in block.requests if r.number_input_tokens]
+    # Some servers say it only of requests for which the cache had something.
+    by_answers = any(r.cached_input_tokens is not None for r in requests)
+    counts = [(r.cached_input_tokens or 0, r.number_input_tokens or 0) for r in requests]
+    counters = [b.prefix_cache for b in blocks if b.prefix_cache]
+    if not by_answers:
+        counts = [(c.cached_tokens, c.queried_tokens) for c in counters]
     if not counts:
         return None
     cached, tokens = map(sum, zip(*counts, strict=True))

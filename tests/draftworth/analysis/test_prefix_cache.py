@@ -84,6 +84,10 @@ def test_counters_say_it_where_answers_do_not(queried: int, cached: int, share: 
     assert doubt(blocks) == (PromptsCached(variant="k7", share=share) if share else None)
 
 
+def test_a_server_may_tell_of_hits_alone() -> None:
+    assert cached_share([with_counts(block(1), None), with_counts(block(2), 50)]) == 0.25
+
+
 def test_answers_count_more_exactly_than_counters() -> None:
     """Counters include the requests that are not measured."""
     counters = PrefixCacheCounters(queried_tokens=100, cached_tokens=50)
