@@ -85,7 +85,7 @@ def differences(run: Run, other: Run) -> Iterator[Difference]:
     """Yield why the verdicts of two runs cannot be compared; nothing if they can.
 
     Both runs must have the same experiment, baseline, classes, cases, loads and temperature, and
-    at least one speculative variant in common.
+    at least one speculative variant in common. Both or neither must be about new prompts.
     """
     ours, theirs = run.result, other.result
     for field in ("experiment", "baseline"):
@@ -116,7 +116,8 @@ def loads_of(run: Run) -> set[Load]:
 
 def _different(run: Run, other: Run) -> Iterator[Difference]:
     yield from different_cases(run, other)
-    yield from different_values("temperature", run.result.temperature, other.result.temperature)
+    for field in ("temperature", "prompts_are_new"):
+        yield from different_values(field, getattr(run.result, field), getattr(other.result, field))
 
 
 def different_values(field: str, first: object, second: object) -> Iterator[ValuesDiffer]:

@@ -97,6 +97,30 @@ class StillSettles:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PromptsCached:
+    """A server had prompt tokens in its cache, in a run that is about prompts that are new to it.
+
+    share: the share (0 to 1) of the prompt tokens of `variant`, as its server counts them.
+    """
+
+    variant: str
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatsFaster:
+    """A server that counts no cached tokens answers a prompt sooner when it is sent again.
+
+    times: TTFT / ITL when a prompt is sent for the first time, divided by that when it is sent
+    again, as the geometric mean over `prompts` prompts.
+    """
+
+    variant: str
+    times: float
+    prompts: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class NotTheTargets:
     """Outputs of the variant or baseline are not the target model's.
 
@@ -157,5 +181,7 @@ class ShortWarmup:
 
 # Reasons why the requests of one variant, or of two, allow no comparison.
 NotComparable = SeveralModels | ManyExcluded | ManyFailed | FailedUnequally
+# Reasons why prompts were not new to a server that is to answer new prompts.
+NotCold = PromptsCached | RepeatsFaster
 # Reasons why the result of a comparison is not believed.
-NotBelieved = CountsDiffer | BeyondSpeculation | StillSettles
+NotBelieved = CountsDiffer | BeyondSpeculation | NotCold | StillSettles

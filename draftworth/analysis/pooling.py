@@ -30,6 +30,7 @@ _SAME_IN_ALL: Mapping[str, Callable[[Run], object]] = {
     "price": lambda run: dict(run.result.price.node_shares) if run.result.price else {},
     "load_generator": lambda run: run.result.load_generator,
     "temperature": lambda run: run.result.temperature,
+    "prompts_are_new": lambda run: run.result.prompts_are_new,
 }
 
 

@@ -42,20 +42,6 @@ def wrong_input_tokens(records: Sequence[RequestRecord], load: Load) -> float | 
     return mean if abs(mean / load.input_tokens - 1) > _INPUT_TOLERANCE else None
 
 
-def cached_share(records: Sequence[RequestRecord]) -> float | None:
-    """Return the share (0 to 1) of input tokens that the server took from a cache.
-
-    None if the server does not report it.
-    """
-    counts = [
-        (r.cached_input_tokens, r.number_input_tokens)
-        for r in records
-        if r.cached_input_tokens is not None and r.number_input_tokens
-    ]
-    cached, tokens = map(sum, zip(*counts, strict=True)) if counts else (0, 0)
-    return cached / tokens if tokens else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Lengths:
     """The shortest, median and greatest length of some prompts or outputs, in tokens."""

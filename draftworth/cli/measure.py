@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 from draftworth.cli import arguments, print_run, resuming
 from draftworth.cli.progress import shown_progress
@@ -116,6 +117,13 @@ def add_request_arguments(
         action="store_true",
         default=None,
         help="ask for the ids of output tokens, for the transcripts (vLLM 0.10.2 and later)",
+    )
+    parser.add_argument(
+        "--cache",
+        choices=get_args(results.PromptCache),
+        help="what a server's prefix cache may have of the measured prompts. cold, the default: "
+        "nothing, or no cost is judged; salted: nothing, as each request has a cache_salt (vLLM); "
+        "warm: what it has, because your traffic repeats prompts too",
     )
     parser.add_argument(
         "--resume",
@@ -323,6 +331,7 @@ def run_spec(
             enable_thinking=False,
             timeout_seconds=options.timeout_seconds,
             token_ids=options.token_ids,
+            prompt_cache=options.cache,
         ),
         cases=cases,
         loads=(load_of(options),),

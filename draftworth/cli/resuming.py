@@ -36,6 +36,7 @@ DEFAULTS: dict[str, Any] = {
     "seed": 0,
     "fixed_length": False,
     "token_ids": False,
+    "cache": "cold",
 }
 
 
@@ -141,6 +142,7 @@ def _options_of(spec: RunSpec) -> dict[str, Any]:
         "seed": whole_number(str(shape.seed)),
         "timeout_seconds": positive_number(str(shape.timeout_seconds)),
         "token_ids": shape.token_ids,
+        "cache": shape.prompt_cache,
         "requests_per_case": positive_int(str(requests), at_most=MAX_REQUESTS_PER_BLOCK),
         "rounds": positive_int(str(sampling.max_requests // requests)),
         "warmup_requests": whole_number(str(sampling.warmup_requests)),

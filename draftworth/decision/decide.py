@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from draftworth.analysis.costs import tokens_per_step_in
-from draftworth.analysis.doubts import NotTheTargets, SeveralModels
+from draftworth.analysis.doubts import NotCold, NotTheTargets, SeveralModels
 from draftworth.analysis.limits import RateBounds
 from draftworth.analysis.ratios import share_ratio
 from draftworth.analysis.sensitivity import CostByPrice, cost_by_price, costs_by_share
@@ -110,7 +110,8 @@ def _by_cost(
     by_class = by_class_of(run, first, classes, count=len(choices)) if is_mix else None
     splits = by_class is not None and by_class.is_shown_to_save
     if not (best.judgement.is_decided or splits):
-        missing = [*missing, Missing.VERDICT]
+        is_warm = isinstance(best.reason, NotCold)
+        missing = [*missing, Missing.COLD_PROMPTS if is_warm else Missing.VERDICT]
     serve = None
     if best.judgement.is_decided and run.result.status == "complete":
         serve = best.variant if best.judgement.serves_variant else best.baseline

@@ -12,6 +12,7 @@ from draftworth.analysis.likelihood_check import AnswersCheck, judged, judged_va
 from draftworth.analysis.limits import Goodput, RateBounds, goodput
 from draftworth.analysis.output_differences import Divergence, divergences, partings
 from draftworth.analysis.pairing import Traffic, counting, paired, samples_of
+from draftworth.analysis.prefix_cache import ColdEvidence, cached_share
 from draftworth.analysis.repetitions import RepetitionFacts, repetitions_of
 from draftworth.analysis.shortfall import Shortfall, shortfall
 from draftworth.analysis.statistics import Estimate, quantile_estimate
@@ -170,6 +171,18 @@ class RunFacts:
         return tuple(v for group in self.groups for v in group.variants)
 
     @cached_property
+    def cached_shares(self) -> Mapping[str, float]:
+        """By variant, the share (0 to 1) of prompt tokens that came from its server's cache.
+
+        Variants whose servers count none, or do not count them, are left out.
+        """
+        shares = {
+            name: cached_share([b for b in self.run.blocks if b.variant == name])
+            for name in self.run.result.variants
+        }
+        return {name: share for name, share in shares.items() if share}
+
+    @cached_property
     def handover(self) -> Handover:
         """The figures for the people who serve the model, which the answer and two pages give."""
         return handover_of(self.run, self.decision)
@@ -196,6 +209,7 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
         transcripts=transcripts,
         answers=answers,
         confidence=confidence_of_each(1, looks=result.looks),
+        cold=ColdEvidence.in_run(result),
     )
     of_groups = groups_of(measured)
     groups = tuple(_group_facts(run, group, transcripts, compare_in) for group in of_groups)

@@ -9,6 +9,7 @@ _STEPS = {
     Missing.ANOTHER_SERVER: NextStep.MEASURE_A_VARIANT,
     Missing.VARIANT: NextStep.MEASURE_A_VARIANT,
     Missing.VERDICT: NextStep.MEASURE_MORE,
+    Missing.COLD_PROMPTS: NextStep.MEASURE_COLD,
     Missing.LIMITS: NextStep.SET_LIMITS,
     Missing.LONGER_WARMUP: NextStep.WARM_UP_LONGER,
     Missing.HIGHER_RATES: NextStep.MEASURE_HIGHER_RATES,

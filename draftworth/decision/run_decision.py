@@ -20,6 +20,8 @@ class Missing(Enum):
     """No variant was measured beside the baseline; in a search, the best candidate was not."""
     VERDICT = auto()
     """The comparison that may be the best is inconclusive."""
+    COLD_PROMPTS = auto()
+    """A server had prompts in its prefix cache, and the run is about prompts that are new to it."""
     LIMITS = auto()
     """Requests arrive at rates, and the experiment limits no latency."""
     LONGER_WARMUP = auto()
@@ -40,6 +42,8 @@ class NextStep(Enum):
     """Measure a speculative variant beside a baseline."""
     MEASURE_MORE = auto()
     """Measure more requests, or leave out the variant that is undecided."""
+    MEASURE_COLD = auto()
+    """Measure without a prefix cache, or say that the traffic has prompts that repeat."""
     SET_LIMITS = auto()
     """Say which latencies the service has to keep, or measure at a load that has a cost."""
     WARM_UP_LONGER = auto()

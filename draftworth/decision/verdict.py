@@ -20,6 +20,7 @@ from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparab
 from draftworth.analysis.output_differences import Likeness, likeness, output_pairs
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired, weighted
 from draftworth.analysis.plausibility import why_not_believed
+from draftworth.analysis.prefix_cache import ColdEvidence, why_not_cold
 from draftworth.analysis.spread import Spread, spread
 from draftworth.decision.reasons import (
     CostDecides,
@@ -224,6 +225,7 @@ def compare(
     transcripts: Transcripts = _NO_TRANSCRIPTS,
     answers: Sequence[AnswersCheck] = (),
     confidence: float = statistics.CONFIDENCE,
+    cold: ColdEvidence = ColdEvidence.COUNTS_OR_TTFT,
 ) -> Comparison:
     """Judge one variant against a baseline in a traffic.
 
@@ -231,6 +233,7 @@ def compare(
     above 0. control: all blocks of the rounds with the control (the baseline on a second server).
     answers: for all variants, checks of whether their outputs are the target model's.
     confidence: that of all intervals of the comparison (0 to 1).
+    cold: what shows that prompts were not new to a server, which leaves the cost open.
     """
     sent = paired(blocks, traffic, variant=variant, baseline=baseline)
     pairs = counting(sent)
@@ -244,8 +247,12 @@ def compare(
         blocks, traffic, ratio, limits, (baseline, variant), confidence=confidence
     )
     measured = [b for group in traffic.groups for b in group.blocks(blocks, variant)]
-    doubt = why_not_believed(pairs, ratio, measured, price_ratio=factor) or still_settles(pairs)
-    if doubt and isinstance(reason, CostDecides):
+    doubt = (
+        why_not_believed(pairs, ratio, measured, price_ratio=factor)
+        or why_not_cold(blocks, traffic, (baseline, variant), cold)
+        or still_settles(pairs)
+    )
+    if doubt and isinstance(reason, CostDecides | TooFewPrompts):
         judgement, reason = Judgement.INCONCLUSIVE, doubt
     if wrong := not_the_targets(answers, (baseline, variant)):
         judgement, reason = Judgement.INCONCLUSIVE, wrong

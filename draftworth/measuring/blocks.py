@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from draftworth.errors import DraftworthError
 from draftworth.measuring import server_counters
+from draftworth.measuring.batches import BatchPlan
 from draftworth.measuring.gates import LOAD, AnswerGates, gate_error
 from draftworth.measuring.journal import BlockKey, Journal, subject_of, times_lost
-from draftworth.measuring.load_engines import Batch, Planned
 from draftworth.measuring.prompt_lengths import ContextCases
 from draftworth.measuring.result_files import RunFiles, in_thread
-from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
+from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.schedule import PlannedBlocks, Round, Stage, first_stage
 from draftworth.measuring.server_lifecycle import READY, Environment, StageServers, health
-from draftworth.measuring.streamed_request import Measured, max_tokens_of, request_seed
-from draftworth.records.prompt_files import Case, Prompt
+from draftworth.measuring.streamed_request import Measured
+from draftworth.records.prompt_files import Case
 from draftworth.records.results import (
     MAX_ANSWERING_MODELS,
     BlockResult,
@@ -56,15 +55,6 @@ class CaseRound:
     def key(self, endpoint: Endpoint) -> BlockKey:
         case, turn = self.case, self.turn
         return BlockKey(turn.load, turn.number, case.prompt_class, case.name, endpoint.variant)
-
-
-def _shortened(shape: RequestShape, prompt: Prompt, share: float) -> Prompt:
-    """Return a prompt with `share` (0 to 1) of its output limit, but at least 2 tokens.
-
-    An output of 1 token has no inter-token latency.
-    """
-    tokens = max_tokens_of(shape, prompt)
-    return replace(prompt, max_tokens=min(tokens, max(2, math.ceil(tokens * share))))
 
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:
@@ -227,7 +217,12 @@ class Measurer:
         shape, environment = self.spec.shape, self.environment
         turn, url, api_key = case_round.turn, endpoint.base_url, environment.api_key
         client = environment.make_client(base_url=url, shape=shape, api_key=api_key)
-        batch = self._batch(case_round, number)
+        batch = BatchPlan(
+            spec=self.spec,
+            case=case_round.case,
+            turn=turn,
+            request_prefix=f"{self.files.run_id}/{number:04d}",
+        ).batch()
         before = await server_counters.read_metrics(url, api_key=api_key)
         started_at_unix_s = environment.wall_clock()
         seed = shape.seed + turn.number
@@ -257,6 +252,7 @@ class Measurer:
             server=server_counters.timings_between(before, after),
             requests=tuple(m.record for m in outcome.measured),
             answering_models=_distinct(m.model_name for m in outcome.measured),
+            prefix_cache=server_counters.prefix_cache_between(before, after),
         )
         lost = await self._why_lost(endpoint, block, before, after)
         start = server_counters.server_start(after)
@@ -279,32 +275,6 @@ class Measurer:
         if server_counters.restarted(before, after):
             return f"{endpoint.variant} restarted during the block; {first_error(block)}"
         return ""
-
-    def _batch(self, case_round: CaseRound, number: int) -> Batch:
-        # The warm-up uses the prompts before the measured ones, and the fillers those after them:
-        # with enough prompts, no measured prompt is in a server's prefix cache.
-        sampling, shape = self.spec.sampling, self.spec.shape
-        measured = sampling.requests_per_round
-        first = (case_round.turn.number - 1) * measured
-
-        def planned(index: int, name: str, place: int, share: float = 1.0) -> Planned:
-            prompts = case_round.case.prompts
-            chosen = prompts[place % len(prompts)]
-            return Planned(
-                request_id=f"{self.files.run_id}/{number:04d}-{name}{index:05d}",
-                prompt=chosen if share == 1.0 else _shortened(shape, chosen, share),
-                seed=request_seed(shape, place),
-            )
-
-        shares = case_round.turn.load.warmup_shares(sampling.warmup_requests)
-        return Batch(
-            warmup=[
-                planned(i, "warmup-", first - len(shares) + i, share)
-                for i, share in enumerate(shares)
-            ],
-            measured=[planned(i, "", first + i) for i in range(measured)],
-            fillers=(planned(i, "filler-", first + measured + i) for i in itertools.count()),
-        )
 
     async def _send_together(
         self, case_round: CaseRound, endpoints: Sequence[Endpoint]

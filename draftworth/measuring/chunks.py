@@ -185,10 +185,7 @@ class ChunkReader:
                 self._add_token_ids(ids)
             if (reason := choice.get("finish_reason")) is not None:
                 line.finish_reason = _finish(reason) or line.finish_reason
-        if metrics := value.get("metrics"):
-            line.acceptance = _acceptance_in_vllm(metrics, self._max_tokens)
-        elif timings := value.get("timings"):
-            line.acceptance = _acceptance_in_llama_cpp(timings, self._max_tokens)
+        self._add_counts(value)
         tokens = self._usage(value.get("usage"), in_stream=bool(choices))
         if tokens or (text and tokens is None):
             line.chunk_times_ns.append(now_ns)
@@ -196,6 +193,16 @@ class ChunkReader:
             self._tokens.append(tokens)
         if text:
             self._add_text(text)
+
+    def _add_counts(self, value: dict[str, Any]) -> None:
+        """Keep what an event says beside its `usage`: the counts that only one server sends."""
+        if metrics := value.get("metrics"):
+            self._so_far.acceptance = _acceptance_in_vllm(metrics, self._max_tokens)
+        elif timings := value.get("timings"):
+            self._so_far.acceptance = _acceptance_in_llama_cpp(timings, self._max_tokens)
+            # llama.cpp before February 2026 counts cached tokens here alone, and not in `usage`.
+            if (cached_tokens := _field(timings, "cache_n")) is not None:
+                self._cached_tokens = cached_tokens
 
     def _check_source(self, value: dict[str, Any]) -> None:
         """Raise BadStreamError if chunks with text are from two answers or two models.

@@ -85,6 +85,7 @@ def run_result(
         target_interval_width=spec.sampling.target_interval_width,
         looks=stopping_rule(spec).looks(spec),
         temperature=spec.shape.temperature,
+        prompt_cache=spec.shape.prompt_cache,
         class_weights=spec.class_weights,
         limits=spec.limits,
         price=spec.price,

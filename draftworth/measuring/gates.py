@@ -17,6 +17,7 @@ from draftworth.measuring.load_engines import Batch, Planned
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.server_lifecycle import Environment, served_models
 from draftworth.measuring.streamed_request import Measured, max_tokens_of, request_seed
+from draftworth.measuring.unmeasured_prompts import with_other_beginning
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.results import PassedGate, RequestRecord
 from draftworth.untrusted import one_line
@@ -103,10 +104,10 @@ class AnswerGates:
         raise gate_error(why, is_baseline=endpoint.is_baseline)
 
     async def _answer(self, endpoint: Endpoint) -> Measured:
-        # The last prompt is sent, because the first block's warm-up sends it anyway. Another prompt
-        # might be measured soon, and the server would have it in its prefix cache.
         shape, (first, *_) = self.spec.shape, self.spec.cases
         prompt, place = first.prompts[-1], len(first.prompts) - 1
+        if self.spec.keeps_prompts_new:
+            prompt = with_other_beginning(prompt, key="gate")
         tokens = min(ANSWER_TOKENS, max_tokens_of(shape, prompt))
         request = Planned(
             request_id=f"{self.run_id}/{endpoint.variant}-gate",

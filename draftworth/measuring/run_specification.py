@@ -13,7 +13,14 @@ from draftworth.errors import UserInputError
 from draftworth.records.codec import Checked
 from draftworth.records.load_shapes import Load, LoadGenerator
 from draftworth.records.prompt_files import MAX_PROMPT_BYTES, Case
-from draftworth.records.results import Limits, Positive, Price, StopWhen, Temperature
+from draftworth.records.results import (
+    Limits,
+    Positive,
+    Price,
+    PromptCache,
+    StopWhen,
+    Temperature,
+)
 from draftworth.records.search_result import Search
 from draftworth.records.servers import ServingFacts
 from draftworth.untrusted import MIB
@@ -53,6 +60,7 @@ class RequestShape(Checked):
     seed: the source of random arrival times and of the requests' seeds (`request_seed`).
     timeout_seconds: the longest time of a request, from opening its connection to its end.
     token_ids: whether requests ask the server for the ids of output tokens.
+    prompt_cache: what a server's prefix cache may have of the measured prompts.
     """
 
     model: str
@@ -63,6 +71,7 @@ class RequestShape(Checked):
     enable_thinking: bool
     timeout_seconds: float
     token_ids: bool = False
+    prompt_cache: PromptCache = "cold"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +160,18 @@ class RunSpec:
 
     def _servers_of(self, variant: str) -> tuple[Endpoint, ...]:
         return tuple(e for e in self.endpoints if e.variant == variant)
+
+    @property
+    def keeps_prompts_new(self) -> bool:
+        """Whether requests that are not measured must not put measured prompts into a cache.
+
+        The servers of an experiment are started without a prefix cache, and some refuse a prompt
+        that is longer than the longest measured one. A prompt that was made to a length keeps it.
+        """
+        are_of_experiment = self.serving is not None or any(e.server for e in self.endpoints)
+        have_length = any(load.input_tokens is not None for load in self.loads)
+        is_warm = self.shape.prompt_cache == "warm"
+        return not (are_of_experiment or have_length or is_warm)
 
     @property
     def changes_servers(self) -> bool:

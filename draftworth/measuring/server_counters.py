@@ -1,7 +1,8 @@
 """The server's own counters, read from its Prometheus endpoint before and after a block.
 
 vLLM V1 publishes speculation counters (`vllm:spec_decode_num_*_total`), a counter of generated
-tokens and a histogram of the time per output token; the V0 Neuron fork may not have them. llama.cpp
+tokens, the prompt tokens that its prefix cache was asked for and had, and a histogram of the time
+per output token; the V0 Neuron fork may not have them. llama.cpp
 (August 2026) has the same speculation counters under its own prefix, and another name for the
 generated tokens. SGLang has no counters of drafted and accepted tokens, only means over periods
 that it chooses itself and that do not match a block, so its metrics are not read. vLLM Neuron has
@@ -16,7 +17,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from draftworth.measuring.http_client import HttpError, ask
-from draftworth.records.results import ServerStart, ServerTimings, SpeculationCounters
+from draftworth.records.results import (
+    PrefixCacheCounters,
+    ServerStart,
+    ServerTimings,
+    SpeculationCounters,
+)
 from draftworth.untrusted import MIB
 
 _TIMEOUT_SECONDS = 10.0
@@ -35,6 +41,8 @@ ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 _ACCEPTED_AT = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 GENERATED = "vllm:generation_tokens_total"
 FINISHED = "vllm:request_success_total"  # used only by alarms, not by this module
+_CACHE_QUERIES = "vllm:prefix_cache_queries_total"  # in tokens, as the hits
+_CACHE_HITS = "vllm:prefix_cache_hits_total"
 _TPOT = "vllm:request_time_per_output_token_seconds"
 _STARTUP = "vllm_neuron:startup_time_seconds"
 _COMPILATION = "vllm_neuron:compilation_time_seconds"  # one line per compiled graph
@@ -43,10 +51,11 @@ _LOAD_BYTES = "vllm_neuron:model_load_size_bytes"
 _GAUGES = (_STARTUP, _COMPILATION, _LOAD, _LOAD_BYTES)
 _GRAPHS = f"{_COMPILATION} lines"
 _COUNTERS = (DRAFTS, _DRAFT_TOKENS, ACCEPTED)
+_CACHE = (_CACHE_QUERIES, _CACHE_HITS)
 # vLLM's names of llama.cpp's counters, where the two differ in more than the prefix.
 _LLAMA_CPP = {"llamacpp:tokens_predicted_total": GENERATED}
 _TIMINGS = f"{_TPOT}_sum", f"{_TPOT}_count"
-_NAMES = frozenset((*_COUNTERS, GENERATED, *_TIMINGS, *_GAUGES, _ACCEPTED_AT))
+_NAMES = frozenset((*_COUNTERS, GENERATED, *_CACHE, *_TIMINGS, *_GAUGES, _ACCEPTED_AT))
 
 _PREFIXES = ("vllm", "llamacpp:")
 # `name{labels} value timestamp`; the timestamp is optional (Prometheus text format 0.0.4).
@@ -160,6 +169,22 @@ def speculation_between(before: ServerMetrics, after: ServerMetrics) -> Speculat
             accepted_tokens=int(added[ACCEPTED]),
             accepted_per_position=tuple(map(int, at)),
             generated_tokens=int(generated[GENERATED]) if generated else None,
+        )
+    except ValueError:
+        return None
+
+
+def prefix_cache_between(before: ServerMetrics, after: ServerMetrics) -> PrefixCacheCounters | None:
+    """Return how many prompt tokens the prefix cache was asked for, and had, between two reads.
+
+    None: the server has no such counters, restarted between the reads, or has impossible counts.
+    """
+    added = _added(before, after, _CACHE)
+    if added is None:
+        return None
+    try:
+        return PrefixCacheCounters(
+            queried_tokens=int(added[_CACHE_QUERIES]), cached_tokens=int(added[_CACHE_HITS])
         )
     except ValueError:
         return None

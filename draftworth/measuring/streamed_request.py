@@ -52,8 +52,12 @@ def request_seed(shape: RequestShape, place: int) -> int:
     return int.from_bytes(digest[:4]) >> 1
 
 
-def request_body(shape: RequestShape, prompt: Prompt, *, seed: int) -> bytes:
-    """Return the JSON body of a request, which is the same for every variant."""
+def request_body(shape: RequestShape, prompt: Prompt, *, seed: int, cache_salt: str = "") -> bytes:
+    """Return the JSON body of a request, which is the same for every variant.
+
+    cache_salt: with it vLLM's prefix cache has nothing for a request with another salt; it is sent
+        only where `shape.prompt_cache` asks for it, because other servers may refuse the field.
+    """
     max_tokens = max_tokens_of(shape, prompt)
     body: dict[str, Any] = {
         "model": shape.model,
@@ -70,7 +74,14 @@ def request_body(shape: RequestShape, prompt: Prompt, *, seed: int) -> bytes:
         body |= {"ignore_eos": True, "min_tokens": max_tokens}
     if shape.token_ids:  # left out otherwise, because a server may refuse an unknown field
         body["return_token_ids"] = True
+    if shape.prompt_cache == "salted":
+        body["cache_salt"] = cache_salt
     return json.dumps(body).encode()
+
+
+def _salt(request_id: str) -> str:
+    """Return a request's own `cache_salt`: vLLM takes at most 128 characters, and no slash."""
+    return hashlib.sha256(request_id.encode()).hexdigest()
 
 
 def prompt_fields(prompt: Prompt) -> dict[str, Any]:
@@ -129,7 +140,8 @@ class Client:
         called_at_unix_s, called_ns = self.wall_clock(), self.clock()
         try:
             async with asyncio.timeout(self.shape.timeout_seconds):
-                response = await self._exchange(stream, prompt, seed)
+                body = request_body(self.shape, prompt, seed=seed, cache_salt=_salt(request_id))
+                response = await self._exchange(stream, prompt, body)
             error = stream.verdict(response)
         except TimeoutError:
             late = (ERROR_TIMEOUT, f"no end within {self.shape.timeout_seconds:g} s")
@@ -154,13 +166,13 @@ class Client:
             excluded=excluded,
         )
 
-    async def _exchange(self, stream: _Stream, prompt: Prompt, seed: int) -> http_client.Response:
+    async def _exchange(self, stream: _Stream, prompt: Prompt, body: bytes) -> http_client.Response:
         # The server adds no chat template at `completions`, so a text to continue is sent there.
         kind = "chat/completions" if prompt.text_to_continue is None else "completions"
         return await http_client.exchange(
             "POST",
             f"{self.base_url}/v1/{kind}",
-            body=request_body(self.shape, prompt, seed=seed),
+            body=body,
             headers={
                 "Content-Type": "application/json",
                 "Accept": "text/event-stream",

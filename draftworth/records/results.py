@@ -109,6 +109,10 @@ Temperature = Annotated[float, TEMPERATURES]
 UsageSource = Literal["every_chunk", "last_chunk", "none"]
 RunStatus = Literal["complete", "failed"]
 InterruptionKind = Literal["servers", "load generator"]
+# What a server's prefix cache may have of the measured prompts. `cold`: nothing, so a saving is
+# withheld where a cache is seen. `salted`: nothing, because each request has its own `cache_salt`.
+# `warm`: as much as it has, because the user's own traffic repeats prompts too.
+PromptCache = Literal["cold", "salted", "warm"]
 
 
 def result_file_events(bucket: str) -> dict[str, Any]:
@@ -235,6 +239,25 @@ class SpeculationCounters:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PrefixCacheCounters:
+    """The increase of vLLM's counters of its prefix cache during one block.
+
+    queried_tokens: prompt tokens that were looked up. cached_tokens: those that were found. Both
+        are of all requests of the block, so warm-up and fillers are included.
+    """
+
+    queried_tokens: int
+    cached_tokens: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cached_tokens <= self.queried_tokens:
+            raise ValueError(
+                f"cached_tokens: given {self.cached_tokens}, allowed: 0 to the "
+                f"{self.queried_tokens} of queried_tokens"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ServerTimings:
     """The increase of vLLM's histogram `request_time_per_output_token_seconds` during one block.
 
@@ -271,7 +294,7 @@ class BlockResult(Checked):
         against the server's histograms.
     max_tokens_per_step: the most tokens that a step can yield, 1 without speculation; None:
         unknown. `run.json` has this value too.
-    speculation, server: the server's counts during the block; None: no usable counts.
+    speculation, server, prefix_cache: the server's counts during the block; None: no usable counts.
     answering_models: the models that the answers name, each once, up to `MAX_ANSWERING_MODELS`;
         empty if they name none. `model` is the model in the requests.
     """
@@ -298,6 +321,7 @@ class BlockResult(Checked):
     server: ServerTimings | None
     requests: tuple[RequestRecord, ...]
     answering_models: tuple[str, ...] = ()
+    prefix_cache: PrefixCacheCounters | None = None
 
     @property
     def stem(self) -> str:
@@ -463,6 +487,7 @@ class RunResult(Checked):
         missing if its server reported none.
     self_tests: the self-test of each server's newest pod, by the server's name.
     serving: the engine, target and devices; None if the servers at the endpoints are not known.
+    prompt_cache: what a server's prefix cache may have of the measured prompts.
     gates: passed gates in the order of time; servers pass a gate again after they were changed.
     draftworth_version: the version that wrote the file; the error that a reader raises for an
         unknown `schema` names it.
@@ -495,7 +520,13 @@ class RunResult(Checked):
     self_tests: Mapping[str, SelfTest] = field(default_factory=dict)
     serving: ServingFacts | None = None
     gates: tuple[PassedGate, ...] = ()
+    prompt_cache: PromptCache = "cold"
     draftworth_version: str = ""
+
+    @property
+    def prompts_are_new(self) -> bool:
+        """Whether the run is about prompts that servers have not in a prefix cache."""
+        return self.prompt_cache != "warm"
 
     @property
     def of_own_servers(self) -> bool:

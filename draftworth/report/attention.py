@@ -8,8 +8,9 @@ from draftworth.analysis.control import noise_floor
 from draftworth.analysis.likelihood_check import judged_variants
 from draftworth.analysis.output_differences import BesideControl
 from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.prefix_cache import large_cached_share
 from draftworth.analysis.statistics import Estimate
-from draftworth.analysis.summary import cached_share, groups_of, wrong_input_tokens
+from draftworth.analysis.summary import groups_of, wrong_input_tokens
 from draftworth.decision.best_of_many import confidence_of_each
 from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.verdict import Comparison
@@ -17,19 +18,19 @@ from draftworth.records.results import RUN_FILE, RunResult
 from draftworth.report.reason_sentences import answers_words, no_floor_words
 from draftworth.untrusted import one_line
 
-# If more than this share of the prompt tokens came from a server's prefix cache, a warning says so.
-MAX_CACHED_SHARE = 0.01
-
 
 def attention_of(facts: RunFacts) -> tuple[str, ...]:
     """Return the warnings about the run, then those about each variant in each class and load."""
     read = judged_variants(facts.run.likelihoods)
+    result = facts.run.result
     of_variants = (
         line
         for variant in facts.variants
-        for line in _attention(variant, read=variant.name in read)
+        for line in (
+            *_attention(variant, read=variant.name in read),
+            *(_cached(variant) if result.prompts_are_new else ()),
+        )
     )
-    result = facts.run.result
     of_run = (
         *_other_models(facts),
         *_answers(facts),
@@ -90,18 +91,21 @@ def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
             f"{variant.label}: prompts have {tokens:.0f} tokens by the server's usage, and were "
             f"made {load.input_tokens} tokens long by its tokenizer: it adds or drops something."
         )
-    if (share := cached_share(variant.records) or 0.0) > MAX_CACHED_SHARE:
-        yield (
-            f"{variant.label}: {share:.1%} of the prompt tokens came from a cache of the server, "
-            "because a prompt or its beginning was sent before: TTFT, and with it E2E and the cost "
-            "of a token, are lower than with prompts that are new to it."
-        )
     if variant.comparison and not read:
         yield from _different_outputs(variant.label, variant.comparison)
     if variant.summary.failed:
         yield (
             f"{variant.label}: {variant.summary.failed} of {variant.summary.requests} requests "
             "failed; the result files have their reasons, as has requests.csv of a written report."
+        )
+
+
+def _cached(variant: VariantFacts) -> Iterator[str]:
+    if share := large_cached_share(variant.blocks):
+        yield (
+            f"{variant.label}: {share:.1%} of the prompt tokens came from a cache of the server, "
+            "because a prompt or its beginning was sent before: TTFT, and with it E2E and the cost "
+            "of a token, are lower than with prompts that are new to it."
         )
 
 

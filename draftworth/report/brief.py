@@ -184,6 +184,8 @@ class Answer:
         each server.
     identical_outputs: in how many of the `compared_outputs` pairs baseline and variant gave the
         same output; outputs are compared only if they are greedy.
+    cached_shares: by variant, the share (0 to 1) of prompt tokens that came from its server's
+        cache; variants are left out for which it is 0 or not known.
     tokens_per_step: one entry for each load; the entry of the decision's load is the first.
     notes: which candidates a search measured; up to which of several loads a variant is cheaper;
         why intervals are wider, if a verdict could end the run.
@@ -216,6 +218,7 @@ class Answer:
     interruptions: int
     compared_outputs: int
     identical_outputs: int
+    cached_shares: Mapping[str, float] = field(default_factory=dict)
     tokens_per_step: tuple[StepTokens, ...]
     notes: tuple[str, ...]
     attention: tuple[str, ...]
@@ -251,6 +254,7 @@ def answer_of(facts: RunFacts) -> Answer:
         interruptions=len(result.interruptions),
         compared_outputs=sum(c.compared_outputs for c in compared),
         identical_outputs=sum(c.identical_outputs for c in compared),
+        cached_shares=facts.cached_shares,
         tokens_per_step=tuple(_tokens_per_step(decision, facts.handover)),
         notes=tuple(_notes(facts)),
         attention=attention_of(facts),
@@ -384,6 +388,7 @@ def answer_lines(answer: Answer, *, next_command: str, files: str) -> list[str]:
         *_splits(answer),
         *(note.split(";")[0].split(", in this order")[0] for note in answer.notes[:1]),
         *_requests(answer),
+        *_cached(answer),
         *_tokens(answer),
         *_warnings(answer),
         f"Next:  {next_command}",
@@ -473,6 +478,13 @@ def _requests(answer: Answer) -> Iterator[str]:
         same = f"{answer.identical_outputs:,} of {answer.compared_outputs:,}"
         parts.append(f"outputs the same in {same}")
     yield ", ".join(parts)
+
+
+def _cached(answer: Answer) -> Iterator[str]:
+    if shares := answer.cached_shares:
+        line = f"Prompt tokens from a cache: {words.cached_words(shares)}"
+        most = f"Prompt tokens from a cache: up to {max(shares.values()):.1%}, of "
+        yield line if len(line) <= COLUMNS else f"{most}{counted(len(shares), 'server')}"
 
 
 def _tokens(answer: Answer) -> Iterator[str]:

@@ -199,6 +199,8 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     control = [record for block in facts.control for record in block.requests]
     of_control = f"; control: {_counts(control)}" if control else ""
     yield "requests", f"{_counts(measured)} (client was descheduled){of_control}"
+    if facts.cached_shares:
+        yield "prompt tokens from a cache", words.cached_words(facts.cached_shares)
     yield "interruptions", interruption_words(result)
     if result.temperature:
         yield "sampling", f"temperature {result.temperature:g}"

@@ -249,7 +249,9 @@ def _probe(facts: RunFacts, load: Load, command: str = _MEASURE) -> str:
     sampled = facts.run.result.temperature
     temperature = f" --temperature {sampled:g}" if sampled else ""
     rounds = " --rounds 2" if command == _MEASURE else ""
+    wanted = facts.run.result.prompt_cache
+    cache = "" if wanted == "cold" else f" --cache {wanted}"
     return (
         f"draftworth {command} --model NAME --prompts PROMPTS {load.option} "
-        f"--requests-per-case {requests}{tokens}{fixed}{temperature}{rounds} --out runs"
+        f"--requests-per-case {requests}{tokens}{fixed}{temperature}{cache}{rounds} --out runs"
     )

@@ -7,6 +7,7 @@ from fractions import Fraction
 from draftworth.analysis import doubts
 from draftworth.analysis.likelihood_check import AnswersCheck, DiffersSooner
 from draftworth.analysis.limits import LIMIT_REQUESTS, MAX_EXCLUDED_SHARE
+from draftworth.analysis.prefix_cache import MAX_CACHED_SHARE, MIN_TTFT_RATIO
 from draftworth.analysis.repeated_looks import confidence_at_each_look
 from draftworth.analysis.spread import MIN_PROMPTS
 from draftworth.analysis.statistics import CONFIDENCE, interval_of
@@ -55,7 +56,13 @@ def words_of(reason: reasons.Reason) -> str:
             return "every latency limit is kept at this rate"
         case doubts.ShortWarmup():
             return warmup_words(reason)
-        case doubts.CountsDiffer() | doubts.BeyondSpeculation() | doubts.StillSettles():
+        case (
+            doubts.CountsDiffer()
+            | doubts.BeyondSpeculation()
+            | doubts.PromptsCached()
+            | doubts.RepeatsFaster()
+            | doubts.StillSettles()
+        ):
             return _not_believed_words(reason)
         case doubts.NotTheTargets(checks=checks):
             return "; ".join(answers_words(check) for check in checks)
@@ -166,24 +173,40 @@ def not_comparable_words(doubt: doubts.NotComparable) -> str:
 
 
 def _not_believed_words(doubt: doubts.NotBelieved) -> str:
-    if isinstance(doubt, doubts.CountsDiffer):
-        return (
-            f"the servers count tokens differently; in {counted(doubt.outputs, 'output')} with the "
-            f"same text the baseline counts {doubt.baseline_tokens:,} tokens and the variant "
-            f"{doubt.variant_tokens:,}, so a cost per token says nothing"
-        )
-    if isinstance(doubt, doubts.StillSettles):
-        lower = "lower" if doubt.first_times < 1 else "higher"
-        return (
-            f"a server still warmed up; in the first round the cost ratio is "
-            f"{abs(doubt.first_times - 1):.0%} {lower} than in later rounds: measure again on "
-            "servers that have run for a while"
-        )
-    return (
-        f"no speculation can gain so much; the variant is {doubt.times:.0f} times as fast, where a "
-        f"step yields at most {doubt.tokens} tokens: a cache of responses may have answered, or a "
-        "faster server"
-    )
+    match doubt:
+        case doubts.CountsDiffer():
+            return (
+                "the servers count tokens differently; in "
+                f"{counted(doubt.outputs, 'output')} with the same text the baseline counts "
+                f"{doubt.baseline_tokens:,} tokens and the variant {doubt.variant_tokens:,}, so a "
+                "cost per token says nothing"
+            )
+        case doubts.BeyondSpeculation():
+            return (
+                f"no speculation can gain so much; the variant is {doubt.times:.0f} times as fast, "
+                f"where a step yields at most {doubt.tokens} tokens: a cache of responses may have "
+                "answered, or a faster server"
+            )
+        case doubts.PromptsCached():
+            return (
+                f"prompts were not new to {doubt.variant}; {doubt.share:.1%} of their tokens came "
+                f"from its prefix cache (at most {MAX_CACHED_SHARE:.0%}), so a token costs less "
+                "than with new ones"
+            )
+        case doubts.RepeatsFaster():
+            prompts = counted(doubt.prompts, "prompt")
+            return (
+                f"prompts sent again to {doubt.variant} are answered sooner; TTFT "
+                f"beside ITL is {doubt.times:.2f} times as long the first time ({prompts}, at most "
+                f"{MIN_TTFT_RATIO:g}): it has a prefix cache, or was slow with first prompts"
+            )
+        case doubts.StillSettles():
+            lower = "lower" if doubt.first_times < 1 else "higher"
+            return (
+                "a server still warmed up; in the first round the cost ratio is "
+                f"{abs(doubt.first_times - 1):.0%} {lower} than in later rounds: measure again on "
+                "servers that have run for a while"
+            )
 
 
 def no_floor_words(doubt: doubts.NotComparable | doubts.NoFloorInterval) -> str:

@@ -12,6 +12,7 @@ _FIELDS = {
     "class_weights": "weights of classes",
     "price": "prices",
     "load_generator": "load generator",
+    "prompts_are_new": "prompts new to the servers",
 }
 
 _LONGEST_VALUE_CHARACTERS = 200
@@ -41,7 +42,7 @@ def not_compared_words(error: run_comparison.NotComparedError) -> str:
     instead = (
         "Give two runs of the same experiment file"
         if error.of_one_experiment
-        else "Measure both with the same prompts, loads and temperature"
+        else "Measure both with the same prompts, loads, temperature and kind of cache"
     )
     return (
         f"--against: {error.first} and {error.second} cannot be compared: "

@@ -135,6 +135,11 @@ _STEPS = {
         "measure more (workload.max_requests, repetitions), or leave out the variant that is "
         "undecided"
     ),
+    NextStep.MEASURE_COLD: (
+        "start the servers without a prefix cache (vLLM: --no-enable-prefix-caching, llama.cpp: "
+        "--no-cache-prompt, SGLang: --disable-radix-cache) and measure again, or with --cache "
+        "salted where they are vLLM, or with --cache warm if your traffic repeats prompts as much"
+    ),
     NextStep.SET_LIMITS: (
         "say which latencies the service has to keep (draftworth report RUN --limit "
         "ttft_p95_ms=MS), or measure at a load that is kept full (workload.concurrency)"
@@ -172,6 +177,8 @@ def missing_sentences(facts: RunFacts) -> Iterator[str]:
                 yield f"{name}, measured beside the baseline"
             case Missing.VERDICT:
                 yield "a verdict"
+            case Missing.COLD_PROMPTS:
+                yield "prompts that are new to both servers, or a cache that is wanted"
             case Missing.LIMITS:
                 yield "a cost: arrivals at a rate have none per token, and no latency is limited"
             case Missing.LONGER_WARMUP:

@@ -175,3 +175,8 @@ def with_interval_ms(estimate: statistics.Estimate | None) -> str:
     digits = 2 if estimate.value < 0.01 else 1 if estimate.value < 0.1 else 0
     ends = interval(estimate, scale=1e3, digits=digits)
     return with_ends(number(estimate.value * 1e3, digits=digits), ends)
+
+
+def cached_words(shares: Mapping[str, float]) -> str:
+    """Say which share of each variant's prompt tokens came from a cache of its server."""
+    return ", ".join(f"{variant} {share:.1%}" for variant, share in shares.items())

@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any, BinaryIO
 
 from draftworth.truth import token_timeline
+from draftworth.truth.block_cache import BlockCache, PromptTokens
 from draftworth.truth.request_log import RequestTruth, Write
 from draftworth.untrusted import MIB
 
@@ -46,29 +47,50 @@ class Server:
         self._log = log
         self.most_requests = most_requests
         self._logged = self._in_flight = 0
+        self._prompts = BlockCache(block_tokens=spec.cache_block_tokens)
         self.writes = cache(self._writes)
         for index in range(token_timeline.POOL):
-            self.writes(index, spec.usage, "chat")
+            self.writes(index, spec.usage, "chat", token_timeline.PROMPT)
 
     def _writes(
-        self, index: int, usage: token_timeline.Usage, form: token_timeline.Form
+        self,
+        index: int,
+        usage: token_timeline.Usage,
+        form: token_timeline.Form,
+        prompt: PromptTokens = token_timeline.PROMPT,
     ) -> tuple[tuple[token_timeline.Event, bytes], ...]:
-        events = token_timeline.writes_of(self.spec, index, usage, form)
+        events = token_timeline.writes_of(self.spec, index, usage, form, prompt)
         return tuple((event, _framed(event.data)) for event in events)
 
-    def began(self, truth: RequestTruth, options: dict[str, Any], form: token_timeline.Form) -> Any:
+    def counted(self, text: str, salt: str) -> PromptTokens:
+        """Return the tokens of a prompt, and how many of them are in the prefix cache.
+
+        salt: the request's `cache_salt`. Without a cache all prompts have the same length.
+        """
+        if not self.spec.cache_block_tokens:
+            return token_timeline.PROMPT
+        cached = self._prompts.cached_tokens(text, salt=salt)
+        return PromptTokens(tokens=len(text), cached=cached)
+
+    def began(
+        self,
+        truth: RequestTruth,
+        options: dict[str, Any],
+        form: token_timeline.Form,
+        prompt: PromptTokens = token_timeline.PROMPT,
+    ) -> Any:
         """Register a request; return the writes that answer it, as (event, bytes to send) pairs.
 
         truth: the server's record of the request; the log gets it when the request has ended.
         options: the request's `stream_options`, which say which chunks are to report token counts.
-        form: whether the answer is for a chat or continues a text.
+        form: whether the answer is for a chat or continues a text. prompt: its tokens.
         """
         usage = self.spec.usage
         if usage == "off" or not options.get("include_usage"):
             usage = "off"
         elif not options.get("continuous_usage_stats"):
             usage = "last_chunk"
-        writes = self.writes(len(self.requests) % token_timeline.POOL, usage, form)
+        writes = self.writes(len(self.requests) % token_timeline.POOL, usage, form, prompt)
         self.requests.append(truth)
         self._in_flight += 1
         return writes
@@ -182,7 +204,8 @@ class _Connection:
                 arrived_ns=self._arrived_ns or handled_ns,
                 handled_ns=handled_ns,
             )
-            writes = self._server.began(truth, options, form)
+            tokens = self._server.counted(prompt, str(request.get("cache_salt") or ""))
+            writes = self._server.began(truth, options, form, tokens)
             self._streams = True
             self._send(_STREAM_HEAD)
             self._play(writes, 0, truth)

@@ -11,18 +11,19 @@ import json
 import random
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from draftworth.errors import UserInputError
 from draftworth.records.codec import RecordError, dump_json, load_object, load_record
+from draftworth.truth.block_cache import PromptTokens
 from draftworth.untrusted import one_line
 
 MODEL = "ground-truth"
 POOL = 64
-PROMPT_TOKENS = 16
+PROMPT = PromptTokens(tokens=16)
 DONE = b"data: [DONE]\n\n"
 KEEP_ALIVE = b": keep-alive\n\n"
 # Limits of a timeline, far above what a test of a load generator needs.
@@ -65,6 +66,10 @@ class TimelineSpec:
     reasoning_tokens: how many of the first tokens are sent as reasoning deltas.
     keep_alive: whether comments (events without data) are sent: one at once, and one between any
         two writes.
+    cache_block_tokens: tokens in a block of the server's prefix cache, which shortens the wait for
+        the first chunk in proportion; 0: no cache. With a cache a prompt has as many tokens as
+        characters.
+    reports_cached: whether usage has the tokens that came from the cache.
     chunks_per_write: how many chunks are joined to one write, which is sent when its last chunk is
         due; the first chunk is a write of its own.
     """
@@ -80,6 +85,8 @@ class TimelineSpec:
     reasoning_tokens: int = 0
     keep_alive: bool = False
     chunks_per_write: int = 1
+    cache_block_tokens: int = 0
+    reports_cached: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -92,6 +99,8 @@ class TimelineSpec:
                 "output_tokens, chunk_tokens, first_chunk_tokens, chunks_per_write: allowed: 1 to "
                 f"{_MOST_TOKENS:,}; in chunk_tokens the fewest first"
             )
+        if not 0 <= self.cache_block_tokens <= _MOST_TOKENS:
+            raise ValueError(f"cache_block_tokens: allowed: 0 to {_MOST_TOKENS:,}; 0 is no cache")
         if min(seconds) < 0 or max(seconds) > _MOST_SECONDS or not 0 <= self.jitter < 1:
             raise ValueError(
                 f"ttft_seconds, gap_seconds: allowed: 0 to {_MOST_SECONDS:g}; jitter: allowed: 0 "
@@ -164,11 +173,23 @@ class Event:
     data: bytes
 
 
-def events_of(chunks: Sequence[Chunk], *, usage: Usage, form: Form = "chat") -> Iterator[Event]:
+def without_wait(chunks: Sequence[Chunk], share: float) -> list[Chunk]:
+    """Return the chunks with `share` (0 to 1) of the wait for the first token left out."""
+    first_ns = next(chunk.offset_ns for chunk in chunks if chunk.tokens)
+    saved_ns = int(first_ns * share)
+    return [
+        replace(chunk, offset_ns=chunk.offset_ns - saved_ns) if chunk.tokens else chunk
+        for chunk in chunks
+    ]
+
+
+def events_of(
+    chunks: Sequence[Chunk], *, usage: Usage, form: Form = "chat", prompt: PromptTokens = PROMPT
+) -> Iterator[Event]:
     """Yield the server-sent events of chunks as vLLM writes them, up to `[DONE]`.
 
     usage: which events report token counts.
-    form: whether the events answer a chat or continue a text.
+    form: whether the events answer a chat or continue a text. prompt: its reported token counts.
     """
     every = usage == "every_chunk"
     sent = 0
@@ -180,27 +201,32 @@ def events_of(chunks: Sequence[Chunk], *, usage: Usage, form: Form = "chat") -> 
         sent += chunk.tokens
         if chunk is chunks[-1]:
             choice["finish_reason"] = "length"
-        data = _encode(choice, sent if every else None, form)
+        data = _encode(choice, sent if every else None, form, prompt)
         yield Event(chunk.offset_ns, chunk.tokens, data)
     end_ns = chunks[-1].offset_ns
     if usage != "off":
-        yield Event(end_ns, 0, _encode(None, sent, form))
+        yield Event(end_ns, 0, _encode(None, sent, form, prompt))
     yield Event(end_ns, 0, DONE)
 
 
 def writes_of(
-    spec: TimelineSpec, index: int, usage: Usage, form: Form = "chat"
+    spec: TimelineSpec,
+    index: int,
+    usage: Usage,
+    form: Form = "chat",
+    prompt: PromptTokens = PROMPT,
 ) -> tuple[Event, ...]:
     """Return the writes that answer request number `index`, in the order in which they are due.
 
     usage: which events report token counts. form: whether the answer is for a chat or continues a
-        text.
+        text. prompt: its tokens; those from the cache shorten the wait for the first chunk.
 
     The writes are the server-sent events, joined as `spec.chunks_per_write` says, and keep-alive
     comments.
     """
-    chunks = chunks_of(spec, index)
-    events = tuple(events_of(chunks, usage=usage, form=form))
+    chunks = without_wait(chunks_of(spec, index), (prompt.cached or 0) / max(1, prompt.tokens))
+    counts = prompt if spec.reports_cached else replace(prompt, cached=None)
+    events = tuple(events_of(chunks, usage=usage, form=form, prompt=counts))
     first, end = 1 + spec.role_chunk, len(chunks)
     groups = [
         events[start : min(start + spec.chunks_per_write, end)]
@@ -218,7 +244,9 @@ def writes_of(
     return tuple(sorted((*comments, *writes), key=lambda event: event.offset_ns))
 
 
-def _encode(choice: dict[str, Any] | None, tokens: int | None, form: Form) -> bytes:
+def _encode(
+    choice: dict[str, Any] | None, tokens: int | None, form: Form, prompt: PromptTokens
+) -> bytes:
     value: dict[str, Any] = {
         "id": "chatcmpl-ground-truth",
         "object": _OBJECTS[form],
@@ -230,8 +258,10 @@ def _encode(choice: dict[str, Any] | None, tokens: int | None, form: Form) -> by
         value["choices"] = [{"index": 0, "logprobs": None, "finish_reason": None, **choice}]
     if tokens is not None:
         value["usage"] = {
-            "prompt_tokens": PROMPT_TOKENS,
-            "total_tokens": PROMPT_TOKENS + tokens,
+            "prompt_tokens": prompt.tokens,
+            "total_tokens": prompt.tokens + tokens,
             "completion_tokens": tokens,
         }
+        if prompt.cached is not None:
+            value["usage"]["prompt_tokens_details"] = {"cached_tokens": prompt.cached}
     return b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"

@@ -139,6 +139,7 @@ def test_one_runs_control_is_the_floor_of_all() -> None:
         (run("other", class_weights={"structured": 0.9, "open_ended": 0.1}), "weights of classes"),
         (run("other", price=make_price()), "prices "),
         (run("other", temperature=0.7), "temperature 0 and 0.7"),
+        (run("other", prompt_cache="warm"), "prompts new to the servers True and False"),
         (
             run("other", blocks=tuple(other_prompts(b) for b in make_run().blocks)),
             "prompts of structured/count: only in the first prompt-7, only in the second prompt-8",

@@ -89,6 +89,7 @@ def test_a_variant_of_one_run_is_not_compared() -> None:
         ({"experiment": "other"}, "experiment 'built' and 'other'"),
         ({"variants": ("plain", "k7"), "baseline": "plain"}, "baseline 'baseline' and 'plain'"),
         ({"temperature": 0.7}, "temperature 0 and 0.7"),
+        ({"prompt_cache": "warm"}, "prompts new to the servers True and False"),
         ({"variants": ("baseline", "k3")}, "no speculative variant in both"),
         (
             {"blocks": runs.two_rounds(runs.make_plain_block(1, "structured"))},

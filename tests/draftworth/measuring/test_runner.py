@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,12 +13,18 @@ from draftworth.analysis.checks import server_check
 from draftworth.measuring.result_files import FolderSink, SinkError, llmperf_summary
 from draftworth.measuring.server_counters import (
     parse_metrics,
+    prefix_cache_between,
     restarted,
     server_start,
     speculation_between,
 )
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
-from draftworth.records.results import RESULT_SUFFIX, ServerStart, SpeculationCounters
+from draftworth.records.results import (
+    RESULT_SUFFIX,
+    PrefixCacheCounters,
+    ServerStart,
+    SpeculationCounters,
+)
 from draftworth.records.run_folder import Run, read_run
 from tests.support.blocks import make_block, make_record
 from tests.support.stand_in_runs import ALONE, COUNTERS, IN_PAIRS, case, run, server, spec
@@ -140,13 +147,20 @@ def test_prompts_follow_in_order_from_warm_up_onwards(
         run(spec(plain_server.base_url, cases=[case("count", 9)], loads=(load,)), tmp_path)
 
     _gate, *bodies = [r.json for r in plain_server.requests if r.path == "/v1/chat/completions"]
-    numbers = sorted(int(body["messages"][0]["content"].split()[1]) for body in bodies)
+    texts = [body["messages"][0]["content"] for body in bodies]
+    measured = [text for text in texts if text.startswith("count ")]
+    assert sorted(measured) == [f"count {n}" for n in range(4)]
+    # The others begin with a number, so that no measured prompt is in a server's prefix cache.
+    unmeasured = [text for text in texts if text not in measured]
+    assert all(re.fullmatch(r"[0-9]{4}\ncount [0-9]", text) for text in unmeasured)
+    numbers = sorted(int(text.split()[2]) for text in unmeasured)
     # The number of fillers is not fixed: the server may not have read one that was cancelled soon.
-    fillers = [(4 + n) % 9 for n in range(len(numbers) - 4 - len(warmup))]
-    assert numbers == sorted([0, 1, 2, 3, *warmup, *fillers])
+    fillers = [(4 + n) % 9 for n in range(len(numbers) - len(warmup))]
+    assert numbers == sorted([*warmup, *fillers])
     # Of two warm-up requests that start together, the first asks for half an output, so that they
     # do not end together.
-    assert [b["messages"][0]["content"] for b in bodies if b["max_tokens"] == 4] == halves
+    half = [b["messages"][0]["content"][5:] for b in bodies if b["max_tokens"] == 4]
+    assert half == halves
     # Neither warm-up nor fillers are recorded.
     block = read_run(tmp_path / "test-1").blocks[0]
     assert (len(block.requests), block.warmup_requests) == (4, len(warmup))
@@ -177,6 +191,29 @@ def test_counters_are_read_under_each_engines_prefix(prefix: str, is_read: bool)
         drafts=2, draft_tokens=16, accepted_tokens=8, accepted_per_position=(0,)
     )
     assert speculation_between(before, after) == (added if is_read else None)
+
+
+@pytest.mark.parametrize(
+    ("queries", "hits", "added"),
+    [
+        ((100, 400), (20, 170), PrefixCacheCounters(queried_tokens=300, cached_tokens=150)),
+        ((0, 0), (0, 0), PrefixCacheCounters(queried_tokens=0, cached_tokens=0)),
+        ((400, 100), (170, 20), None),  # the server restarted
+        ((100, 400), (0, 301), None),
+        ((100, 400), None, None),
+    ],
+)
+def test_prefix_cache_counters_are_the_difference(
+    queries: tuple[int, int], hits: tuple[int, int] | None, added: PrefixCacheCounters | None
+) -> None:
+    before, after = (
+        parse_metrics(
+            f"vllm:prefix_cache_queries_total {queries[i]}\n"
+            + (f'vllm:prefix_cache_hits_total{{engine="0"}} {hits[i]}\n' if hits else "")
+        )
+        for i in (0, 1)
+    )
+    assert prefix_cache_between(before, after) == added
 
 
 def test_speculation_counters_are_the_difference_over_the_block(

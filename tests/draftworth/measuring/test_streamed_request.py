@@ -6,6 +6,7 @@ Figures of any timeline: tests/draftworth/truth/test_figures.py.
 import asyncio
 import itertools
 import json
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from draftworth.measuring.event_stream import BadStreamError
 from draftworth.measuring.http_client import Head, Response
 from draftworth.measuring.streamed_request import Client, Measured, request_body
 from draftworth.records.prompt_files import Prompt
-from draftworth.records.results import RequestRecord
+from draftworth.records.results import PromptCache, RequestRecord
 from tests.draftworth.measuring.one_request import PROMPT, SHAPE, measure, play
 from tests.hostile.fuzzing import bounded
 from tests.support.stream_server import (
@@ -199,6 +200,24 @@ def test_a_prompts_own_token_limit_is_enforced() -> None:
     assert "completion_tokens: given 3" in measured.record.error_msg
 
 
+def test_each_salted_request_has_its_own_salt() -> None:
+    salted = replace(SHAPE, prompt_cache="salted")
+    with stream_server(play(*completion(1, 1))) as server:
+        client = Client(base_url=server.base_url, shape=salted)
+        for name in ("run/1-00000", "run/1-00001", "run/1-00000"):
+            asyncio.run(client.measure(PROMPT, request_id=name, seed=0))
+    first, second, again = (request.json["cache_salt"] for request in server.requests)
+    # vLLM refuses a salt with a slash, or with more than 128 characters.
+    assert re.fullmatch("[0-9a-f]{64}", first)
+    assert first == again != second
+
+
+@pytest.mark.parametrize("prompt_cache", ["cold", "warm"])
+def test_no_server_gets_an_unwanted_salt(prompt_cache: PromptCache) -> None:
+    """Another server than vLLM may refuse a field that it does not know."""
+    assert "cache_salt" not in sent_body(PROMPT, prompt_cache=prompt_cache)
+
+
 def test_tools_and_response_format_are_sent_unchanged() -> None:
     tool = {"type": "function", "function": {"name": "f", "x-own": [1, None]}}
     form = {"type": "json_object"}
@@ -279,6 +298,17 @@ def test_prompt_tokens_from_a_cache_are_recorded(details: object, cached: int | 
 
     assert not record.failed
     assert record.number_input_tokens == 11
+    assert record.cached_input_tokens == cached
+
+
+@pytest.mark.parametrize(
+    ("details", "cached"), [(None, 7), ({"cached_tokens": 3}, 3), ({"cached_tokens": 0}, 0)]
+)
+def test_an_older_llama_cpp_counts_cached_tokens_apart(details: object, cached: int) -> None:
+    usage = {"prompt_tokens": 11, "completion_tokens": 2, "prompt_tokens_details": details}
+    last = event_of({"choices": [], "usage": usage, "timings": {"cache_n": 7, "prompt_n": 4}})
+    record = answered(event("a", tokens=1), event("b", tokens=2, finish="stop"), last).record
+
     assert record.cached_input_tokens == cached
 
 

@@ -267,6 +267,16 @@ TABLE = {
         first_line="No decision at c4: the servers count tokens differently.",
         missing=(Missing.VERDICT,),
     ),
+    "cost: cheaper, from a prefix cache": Row(
+        run=lambda: states.from_prefix_cache("cold"),
+        first_line="No decision at c4: prompts were not new to k7.",
+        missing=(Missing.COLD_PROMPTS,),
+    ),
+    "cost: cheaper, from a wanted cache": Row(
+        run=lambda: states.from_prefix_cache("warm"),
+        serve=VARIANT,
+        first_line=f"Decision: serve {VARIANT}. Speculation pays.",
+    ),
     "cost: cheaper, with other outputs": Row(
         run=lambda: with_foreign_outputs(states.with_factor(0.6)),
         first_line="No decision at c4: k7: its answers are not the target's",

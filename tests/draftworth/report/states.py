@@ -6,7 +6,7 @@ from typing import Any
 
 from draftworth.decision.facts import RunFacts
 from draftworth.records.load_shapes import ConcurrencyLoad, PoissonLoad
-from draftworth.records.results import Limits
+from draftworth.records.results import Limits, PromptCache
 from draftworth.records.run_folder import Run
 from tests.draftworth.report import runs, searches
 from tests.draftworth.report.runs import LOST
@@ -83,6 +83,15 @@ def with_requests(**values: Any) -> Run:
     return runs.make_run(blocks=blocks)
 
 
+def from_prefix_cache(prompt_cache: PromptCache) -> Run:
+    """Return a run with a cheaper variant, which took three quarters of its prompts from a cache.
+
+    prompt_cache: what the user wants a server's cache to have.
+    """
+    run = with_requests(number_input_tokens=64, cached_input_tokens=48)
+    return replace(run, result=replace(run.result, prompt_cache=prompt_cache))
+
+
 # In `make_run()` without a factor, a token costs as much with the variant as with the baseline.
 STATES = {
     "more expensive": with_factor(1.3),
@@ -90,6 +99,8 @@ STATES = {
     "cheaper without speculation": faster_server(),
     "tokens that are counted twice": with_requests(number_output_tokens=200),
     "answers from a cache": with_requests(ttft_s=0.01, end_to_end_latency_s=0.05),
+    "prompts from a cache": from_prefix_cache("cold"),
+    "prompts from a wanted cache": from_prefix_cache("warm"),
     "no difference": runs.make_run(),
     "inconclusive": few_prompts(),
     "within the limits at a rate": at_a_rate(limits=Limits(ttft_p95_s=9.0)),

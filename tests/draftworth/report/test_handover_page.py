@@ -120,6 +120,9 @@ HANDOVERS = {
     "a winner": WINNER,
     "without counters": with_blocks(WINNER, speculation=None),
     "an output that ended by itself": ended_by_itself(),
+    "with a wanted prefix cache": replace(
+        WINNER, result=replace(WINNER.result, prompt_cache="warm")
+    ),
     "of prompts of a length": with_blocks(
         WINNER, load=ConcurrencyLoad(concurrency=4, input_tokens=512)
     ),
