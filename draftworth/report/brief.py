@@ -18,6 +18,7 @@ from draftworth.report import judged_with, words
 from draftworth.report.attention import attention_of
 from draftworth.report.break_even_sentences import price_sentence, share_percent, share_words
 from draftworth.report.drawing import short
+from draftworth.report.engine_loss_sentences import EngineLossFigures, loss_figures
 from draftworth.report.percent import outwards
 from draftworth.report.search_sentences import course
 from draftworth.report.sentences import (
@@ -157,6 +158,8 @@ class Answer:
     identical_outputs: in how many of the `compared_outputs` pairs baseline and variant gave the
         same output; outputs are compared only if they are greedy.
     tokens_per_step: one entry for each load; the entry of the decision's load is the first.
+    engine_losses: what engines lose of the tokens per step that texts and drafts allow, the largest
+        loss first; empty if `estimate` did not compute what they allow.
     notes: which candidates a search measured; up to which of several loads a variant is cheaper.
     attention: what to know before trusting the figures. claims: whether the run reproduces each
         published figure of a claims file; empty without a claims file.
@@ -187,6 +190,7 @@ class Answer:
     compared_outputs: int
     identical_outputs: int
     tokens_per_step: tuple[StepTokens, ...]
+    engine_losses: tuple[EngineLossFigures, ...] = ()
     notes: tuple[str, ...]
     attention: tuple[str, ...]
     claims: tuple[ClaimFinding, ...] = ()
@@ -221,6 +225,7 @@ def answer_of(facts: RunFacts) -> Answer:
         compared_outputs=sum(c.compared_outputs for c in compared),
         identical_outputs=sum(c.identical_outputs for c in compared),
         tokens_per_step=tuple(_tokens_per_step(decision, facts.handover)),
+        engine_losses=tuple(loss_figures(facts.engine_losses)),
         notes=tuple(_notes(facts)),
         attention=attention_of(facts),
         claims=facts.claims,
@@ -335,6 +340,7 @@ def answer_lines(answer: Answer, *, next_command: str, files: str) -> list[str]:
         *(note.split(";")[0].split(", in this order")[0] for note in answer.notes[:1]),
         *_requests(answer),
         *_tokens(answer),
+        *_engine(answer),
         *_warnings(answer),
         f"Next:  {next_command}",
         f"Files: {files}",
@@ -429,6 +435,12 @@ def _tokens(answer: Answer) -> Iterator[str]:
     for at in answer.tokens_per_step[:1]:
         if at.measured is not None:
             yield f"Tokens per step at {at.load}: {at.measured:.2f} measured{_needed(at)}"
+
+
+def _engine(answer: Answer) -> Iterator[str]:
+    for loss in answer.engine_losses[:1]:
+        line = f"{short(loss.variant)} at {loss.load}: {loss.summary}"
+        yield line if len(line) <= COLUMNS else f"Engine: {loss.summary}"
 
 
 def _needed(at: StepTokens) -> str:
