@@ -75,6 +75,8 @@ CELLS = (
     Cell(loss=0.03, merged=0.05),
     Cell(loss=0.0, merged=0.02, counts=False),
     Cell(loss=0.03, merged=0.02, counts=False),
+    Cell(loss=0.0, near_ties=0.01, merged=0.02, counts=False),
+    Cell(loss=0.03, near_ties=0.01, merged=0.02, counts=False),
     Cell(loss=0.0, prompts=64, near_ties=0.01),
     Cell(loss=0.03, prompts=64, near_ties=0.01),
     Cell(loss=0.0, prompts=8, near_ties=0.01),

@@ -24,7 +24,8 @@ MARGIN = 0.01
 class ComparedRequest:
     """A request with its allowed steps, and the number of steps that it took for the same tokens.
 
-    sample: a `Sample` without a value, which names the request's clusters.
+    sample: a `Sample` without a value, which names the request's clusters. Each request counts as a
+        block: its text decides the steps, and a right engine takes the same ones at any time.
     is_first: whether it was sent in the first round of its load after a start of the servers.
     """
 
@@ -57,7 +58,7 @@ def compared_requests(
             # chunk's, or one more that ends the output and has no text.
             counted = max(amounts[1] * steps.tokens / amounts[0], steps.taken_at_least)
             yield ComparedRequest(
-                sample=sample,
+                sample=sample._replace(block=f"{block.run_id}/{record.request_id}"),
                 block=block,
                 record=record,
                 is_first=block.round == first[block.run_id, block.repetition, block.load],

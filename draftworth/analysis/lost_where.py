@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from draftworth.analysis.clustering import Sample
 from draftworth.analysis.compared_steps import (
     MARGIN,
     ComparedRequest,
@@ -139,12 +140,7 @@ def _position_loss(
     requests: Iterable[ComparedRequest], position: int, confidence: float
 ) -> PositionLoss | None:
     """Return the loss at a draft position; None: no more than `MARGIN` is shown to be lost."""
-    counts = [
-        (r.sample, r.allowed.accepted[position - 1], r.allowed.acceptable[position - 1], took)
-        for r in requests
-        if len(r.allowed.acceptable) >= position
-        for took in [r.allowed.accepted[position]]
-    ]
+    counts = list(_counts_at(requests, position))
     reached = sum(steps for _, steps, _, _ in counts)
     if not reached:
         return None
@@ -164,3 +160,18 @@ def _position_loss(
     return PositionLoss(
         position=position, acceptable=acceptable, accepted=accepted, low=low, high=high
     )
+
+
+def _counts_at(
+    requests: Iterable[ComparedRequest], position: int
+) -> Iterator[tuple[Sample, int, int, int]]:
+    """Yield each request's clusters, and how many of its steps reach a draft position.
+
+    Two more numbers follow: how many of these could accept the drafted token there, and did. A
+    request whose steps are not known is left out.
+    """
+    for request in requests:
+        steps = request.allowed
+        if len(steps.acceptable) >= position:
+            reached, accepted = steps.accepted[position - 1 : position + 1]
+            yield request.sample, reached, steps.acceptable[position - 1], accepted

@@ -27,6 +27,7 @@ from draftworth.metrics.steps import StepCounting, step_counting
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.records.allowed_steps import (
     ALLOWED_STEPS_FILE,
+    LIMIT_BYTES,
     AllowedSteps,
     RequestSteps,
     VariantSteps,
@@ -70,14 +71,22 @@ def allowed_by_draft(
     """
     if source.run is None:
         return
-    readings_by_text = {_text(o): r for o, r in zip(source.outputs, baseline_readings, strict=True)}
+    read = readings_by_text(source.outputs, baseline_readings)
     for variant, checked in checked_with_draft(experiment, source.run, draft).items():
         outputs = _outputs(experiment, source, variant)
-        unread = {_text(o): o for o in outputs if _text(o) not in readings_by_text}
-        readings = reader.readings(draft, [*unread.values()]) if unread else []
-        readings_by_text |= dict(zip(unread, readings, strict=True))
-        replayed = ((output, readings_by_text[_text(output)]) for output in outputs)
+        unread = [*{_text(o): o for o in outputs if _text(o) not in read}.values()]
+        if unread:
+            read |= readings_by_text(unread, reader.readings(draft, unread))
+        replayed = ((output, read[_text(output)]) for output in outputs)
         yield _variant_steps(source, variant, printed_path(draft), replayed, checked)
+
+
+def readings_by_text(
+    outputs: Iterable[Output], readings: Iterable[Reading]
+) -> dict[tuple[object, ...], Reading]:
+    """Return the readings of outputs by prompt and text; they have an order of their own."""
+    texts = {output.id: _text(output) for output in outputs}
+    return {texts[reading.id]: reading for reading in readings}
 
 
 def _outputs(experiment: ResolvedExperiment, source: TargetOutputs, variant: str) -> list[Output]:
@@ -127,7 +136,6 @@ def request_steps(
     steps = tuple(replayed.steps(checked))
     chunks = _without_last(transcript.chunk_tokens or (), missing)
     taken = _without_last(_taken(record, transcript, count, checked), missing)
-    in_text = replace(transcript, chunk_tokens=chunks)
     # Without counts of each request, few chunks are merged (else `step_counting` does not count
     # them), and a step too many mostly shows as a chunk that ends within an allowed step.
     by_chunks = count is not None and count.by == "chunks"
@@ -135,12 +143,28 @@ def request_steps(
         request_id=record.request_id,
         tokens=tokens,
         steps=len(steps),
-        taken_as_allowed=could_have_taken(steps, record, in_text, checked=checked)
+        taken_as_allowed=_as_allowed(steps, record, chunks, checked)
         or (by_chunks and ends_with_steps(chunks, steps)),
         taken_at_least=_steps_in_chunks(chunks, replayed, checked) if by_chunks else 0,
-        accepted=tuple(sum(step > n for step in taken) for n in range(checked + 1) if taken),
-        acceptable=tuple(_acceptable(replayed, taken, checked)) if taken else (),
+        accepted=_accepted(taken, checked),
+        acceptable=_acceptable(replayed, taken, checked),
     )
+
+
+def _as_allowed(
+    steps: tuple[int, ...], record: RequestRecord, chunks: tuple[int, ...], checked: int
+) -> bool:
+    """Return whether a request can have taken exactly these steps, by its chunks and counts.
+
+    If each step drafted a whole window, the server's number of steps is exact. Then a step in which
+    the engine accepted a near tie that the reading model did not is not taken for merged chunks.
+    """
+    counted = record.verification_steps
+    is_exact = counted is not None and record.drafted_tokens == checked * counted
+    if is_exact and counted != len(steps):
+        return False
+    transcript = Transcript(request_id=record.request_id, chunk_tokens=chunks)
+    return could_have_taken(steps, record, transcript, checked=checked)
 
 
 def _steps_in_chunks(chunks: Sequence[int], replayed: Replayed, checked: int) -> int:
@@ -180,16 +204,23 @@ def _taken(
     return tuple(chunks) if are_steps and fits else ()
 
 
-def _acceptable(replayed: Replayed, taken: Sequence[int], checked: int) -> Iterator[int]:
-    """Yield, for each draft position, the number of steps that reach it and can accept it.
+def _accepted(taken: Sequence[int], checked: int) -> tuple[int, ...]:
+    """Return how many steps accept at least 0, 1, ... drafted tokens; () if there is no step."""
+    return tuple(sum(step > n for step in taken) for n in range(checked + 1) if taken)
 
-    taken: the output tokens of each step that the request took.
+
+def _acceptable(replayed: Replayed, taken: Sequence[int], checked: int) -> tuple[int, ...]:
+    """Return, for each draft position, how many steps reach it and could accept its token.
+
+    The result is () if there is no step. taken: the output tokens of each step.
     """
     before = accumulate(taken[:-1], initial=1)
-    allowed = [replayed.step_after(yielded, checked) for yielded in before]
-    for position in range(1, checked + 1):
-        pairs = zip(taken, allowed, strict=True)
-        yield sum(took >= position and able > position for took, able in pairs)
+    pairs = [
+        (took, replayed.step_after(n, checked)) for took, n in zip(taken, before, strict=False)
+    ]
+    return tuple(
+        sum(took >= n and able > n for took, able in pairs) for n in range(1, checked + 1) if taken
+    )
 
 
 def keep_allowed_steps(
@@ -212,8 +243,15 @@ def keep_allowed_steps(
         return
     path = source.folder / ALLOWED_STEPS_FILE
     try:
-        write_file(path, dump_record(record))
+        write_file(path, checked_size(dump_record(record)))
     except (DraftworthError, OSError) as error:
         progress(f"{path}: the steps that texts and drafts allow are not kept: {error}")
         return
     progress(f"the steps that texts and drafts allow are in {path}, which `report` shows")
+
+
+def checked_size(data: bytes) -> bytes:
+    """Return the content of a file of allowed steps; DraftworthError: nobody would read as much."""
+    if len(data) > LIMIT_BYTES:
+        raise DraftworthError(f"given {len(data):,} bytes, allowed: {LIMIT_BYTES:,}")
+    return data

@@ -14,8 +14,11 @@ from pathlib import Path
 from draftworth.records.codec import Checked
 from draftworth.records.findings import read_beside
 from draftworth.records.results import Count, Positive
+from draftworth.untrusted import MIB
 
 ALLOWED_STEPS_FILE = "allowed_steps.json"
+# The file has 300 bytes for each request, so this suffices for 200,000 requests.
+LIMIT_BYTES = 64 * MIB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,5 +77,6 @@ class AllowedSteps(Checked):
 
 def read_allowed_steps(folder: Path, run_id: str) -> tuple[AllowedSteps, ...]:
     """Return the run's `AllowedSteps`; () without a file; UserInputError: the file is wrong."""
-    record = read_beside(AllowedSteps, folder / ALLOWED_STEPS_FILE, run_id, what="allowed steps")
+    path, limit = folder / ALLOWED_STEPS_FILE, LIMIT_BYTES
+    record = read_beside(AllowedSteps, path, run_id, what="allowed steps", limit_bytes=limit)
     return (record,) if record else ()

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
+from draftworth.errors import DraftworthError
 from draftworth.estimate.prompt_lookup import LookedUp, LookupLengths
-from draftworth.estimate.replayed_run import request_steps
+from draftworth.estimate.replayed_run import checked_size, readings_by_text, request_steps
 from draftworth.metrics.steps import step_counting
-from draftworth.records.allowed_steps import RequestSteps
+from draftworth.records.allowed_steps import LIMIT_BYTES, RequestSteps
 from draftworth.records.readings import Replayed
 from draftworth.records.transcripts import Transcript
 from tests.support.blocks import make_block, make_record
-from tests.support.readings import make_reading
+from tests.support.readings import make_output, make_reading
 
 # After the first token `a`, nothing is drafted until `a b` is repeated; then five tokens follow.
 NGRAM = LookedUp(
@@ -109,6 +110,15 @@ def test_counted_steps_decide_where_chunks_are_merged() -> None:
         assert steps.accepted == ()
 
 
+@pytest.mark.parametrize(("drafted", "as_allowed"), [(4, False), (3, True)])
+def test_an_exact_count_is_no_merged_chunk(drafted: int, *, as_allowed: bool) -> None:
+    """Steps of 1 and 2 tokens are allowed; the engine counts two steps, the first of 3 tokens."""
+    counts = {"verification_steps": 2, "drafted_tokens": drafted, "accepted_tokens": 3}
+    steps = steps_of(make_reading("01011"), 1, 3, 2, checked=2, **counts)
+    assert steps is not None
+    assert (steps.steps, steps.taken_as_allowed) == (3, as_allowed)
+
+
 def test_a_chunk_per_token_shows_no_step() -> None:
     steps = steps_of(DRAFT, *[1] * 13, checked=2, **COUNTS)
     assert steps is not None
@@ -130,3 +140,17 @@ def test_texts_of_other_tokens_are_left_out(more: int) -> None:
     assert steps_of(DRAFT, *chunks, checked=2, more=more) is None
     one_token = replace(NGRAM, output_ids=(1,))
     assert steps_of(one_token, 1, checked=5) is None
+
+
+def test_readings_in_another_order_keep_their_outputs() -> None:
+    outputs = [make_output(id=f"o{n}", prompt_id=f"p{n}", text=f"{n}") for n in range(3)]
+    readings = [make_reading("1" * n, of=output) for n, output in enumerate(outputs)]
+    by_text = readings_by_text(outputs, reversed(readings))
+    hits = {text[-1]: reading.hits for text, reading in by_text.items()}
+    assert hits == {"0": "", "1": "1", "2": "11"}
+
+
+def test_more_than_is_read_is_not_written() -> None:
+    assert checked_size(b"x" * LIMIT_BYTES)
+    with pytest.raises(DraftworthError, match=r"given 67,108,865 bytes, allowed: 67,108,864"):
+        checked_size(b"x" * (LIMIT_BYTES + 1))
