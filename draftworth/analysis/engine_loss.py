@@ -31,16 +31,11 @@ from draftworth.records.run_folder import Run
 # that lose nothing is said to lose something.
 LOSS_CONFIDENCE = 1 - 2 * FALSE_ALARMS
 
-# An engine is said to lose tokens only beyond this share (0 to 1): where chunks alone tell steps, a
-# near tie that only the engine accepts looks like merged chunks, and reads as a loss (0.2% if one
-# token in a hundred is a near tie).
-NEAR_TIES = 0.002
-
 
 class EngineVerdict(StrEnum):
     """Whether an engine yields the tokens per step that its texts and draft allow.
 
-    NONE_LOST: it does, within `MARGIN`. LOST: it yields fewer, by more than `NEAR_TIES`.
+    NONE_LOST: it does, within `MARGIN`. LOST: it yields fewer.
     MORE: it yields more, so its draft, window or steps are others than those compared with.
     OPEN: it is not shown to differ, and the interval is wider than `MARGIN`, or there is none.
     """
@@ -59,6 +54,8 @@ class EngineLoss:
     taken_as_allowed: number of those that can have taken exactly the allowed steps.
     allowed, taken: mean tokens per step.
     ratio: taken / allowed, with an interval of the confidence `LOSS_CONFIDENCE`.
+    by_chunks: whether chunks alone tell the steps. Then a near tie that only the engine accepts
+        looks like merged chunks and reads as a loss, so that only more than `MARGIN` is a loss.
     places, positions: where more is lost than elsewhere, and at which draft positions.
     """
 
@@ -70,6 +67,7 @@ class EngineLoss:
     allowed: float
     taken: float
     ratio: Estimate
+    by_chunks: bool = False
     places: tuple[PlaceLoss, ...] = ()
     positions: tuple[PositionLoss, ...] = ()
 
@@ -86,7 +84,7 @@ class EngineLoss:
             return EngineVerdict.OPEN
         if low >= 1 - MARGIN and high <= 1 + MARGIN:
             return EngineVerdict.NONE_LOST
-        if high < 1 - NEAR_TIES:
+        if high < 1 - (MARGIN if self.by_chunks else 0):
             return EngineVerdict.LOST
         return EngineVerdict.MORE if low > 1 else EngineVerdict.OPEN
 
@@ -129,6 +127,7 @@ def _loss(
         allowed=allowed,
         taken=taken,
         ratio=ratio.estimate(confidence=LOSS_CONFIDENCE),
+        by_chunks=any(request.allowed.taken_at_least for request in requests),
         places=places,
         positions=positions,
     )

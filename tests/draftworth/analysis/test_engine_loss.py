@@ -106,6 +106,17 @@ def test_merged_chunks_do_not_hide_a_loss() -> None:
     assert loss_of(lambda *_: 0, steps=fields).ratio.value == pytest.approx(25 / 28)
 
 
+@pytest.mark.parametrize(
+    ("at_least", "verdict"), [(0, EngineVerdict.LOST), (25, EngineVerdict.OPEN)]
+)
+def test_chunks_alone_show_no_small_loss(at_least: int, verdict: EngineVerdict) -> None:
+    """A step more in each of a quarter to a half of the requests is a loss of 1 to 2%."""
+    fields = {"taken_as_allowed": False, "taken_at_least": at_least}
+    loss = loss_of(lambda number, prompt: int((number + prompt) % 3 == 0), steps=fields)
+    assert 0.98 < loss.ratio.value < 0.99
+    assert loss.verdict is verdict
+
+
 def test_each_load_has_a_loss_alone() -> None:
     slow, fast = (ConcurrencyLoad(concurrency=c) for c in (1, 8))
     whole, lossy = lossy_run(lambda *_: 0, load=slow), lossy_run(lambda *_: 3, load=fast)
