@@ -94,6 +94,7 @@ def pooled(runs: Sequence[Run]) -> Run:
         blocks=tuple(block for run in ordered for block in run.blocks),
         unlisted=tuple(name for run in ordered for name in run.unlisted),
         likelihoods=tuple(check for run in ordered for check in run.likelihoods),
+        allowed_steps=tuple(record for run in ordered for record in run.allowed_steps),
     )
 
 

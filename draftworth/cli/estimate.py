@@ -20,7 +20,7 @@ from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
 from draftworth.cli.estimate_next_steps import TokenPrice, token_prices, with_next_steps
 from draftworth.cli.estimate_profile import estimates_by_profile, profile_of
 from draftworth.errors import UserInputError
-from draftworth.estimate import output_likelihoods, predictions, target_outputs
+from draftworth.estimate import output_likelihoods, predictions, replayed_run, target_outputs
 from draftworth.estimate.by_prompt import prompt_forecasts, write_prompt_forecasts
 from draftworth.estimate.estimate_document import document_of, json_text
 from draftworth.estimate.forecast import WINDOWS, DraftEstimate, windows_of
@@ -37,6 +37,7 @@ from draftworth.experiment.variants import HubModel
 from draftworth.planning.prices import with_looked_up_price
 from draftworth.planning.resolved import ResolvedExperiment, ResolvedLocal, ResolvedNeuron, load
 from draftworth.records import step_costs
+from draftworth.records.allowed_steps import VariantSteps
 from draftworth.report.document import document_lines
 from draftworth.report.writing import write_page
 
@@ -182,16 +183,18 @@ def _estimates(
     target_outputs.check_classes(weights, source.outputs)
     by_position = arguments.profile is not None
     estimates: list[DraftEstimate] = []
+    allowed: list[VariantSteps] = []
     try:
         tokenizer = TargetTokenizer(target)
         estimates.append(
             _ngram(experiment, source, tokenizer, weights, card, by_position=by_position)
         )
+        allowed += replayed_run.allowed_by_ngram(experiment, source, tokenizer)
     except (UserInputError, ModuleNotFoundError) as error:
         if method is None:
             raise
         _progress(f"n-gram drafting is not estimated: {error}{_tokenizers_next(error)}")
-    kept = partial(_kept, experiment, arguments, source, prices)
+    kept = partial(_kept, experiment, arguments, source, prices, allowed)
     if method is None:
         return kept(estimates)
     windows, all_costs = windows_of(experiment, method), step_costs_of(card, method)
@@ -227,6 +230,7 @@ def _estimates(
             replayed=readings,
         )
         estimates += [of_draft(step_costs=costs) for costs in all_costs]
+        allowed += replayed_run.allowed_by_draft(experiment, source, draft, reader, readings)
     estimates = kept(estimates)
     output_likelihoods.check_outputs(experiment, source, reader, drafts[0], progress=_progress)
     return estimates
@@ -242,18 +246,21 @@ def _kept(
     arguments: argparse.Namespace,
     source: target_outputs.TargetOutputs,
     prices: Mapping[str, TokenPrice],
+    allowed: Sequence[VariantSteps],
     estimates: Sequence[DraftEstimate],
 ) -> list[DraftEstimate]:
-    """Write the predicted tokens per step into the folder of the run that has the outputs.
+    """Write predicted tokens per step and allowed steps into the folder of the outputs' run.
 
     With `--profile` and `--by-prompt`, also write these files. Return the estimates, each with
     sentences on what to measure next.
 
     source: the outputs of the target model, and the run that has them, if any.
     prices: what a token costs without a draft, by the load's label.
+    allowed: in which steps the outputs of the run's variants could have been yielded.
     """
     predicted = dict.fromkeys(prediction for one in estimates for prediction in one.predictions)
     predictions.keep_predictions([*predicted], source, progress=_progress)
+    replayed_run.keep_allowed_steps(allowed, source, progress=_progress)
     if arguments.profile is not None:
         write_profile(profile_of(experiment, source, estimates), arguments.profile)
     if arguments.by_prompt is not None:

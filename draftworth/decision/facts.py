@@ -8,6 +8,7 @@ from operator import attrgetter
 from draftworth.analysis import checks, ratios
 from draftworth.analysis.clustering import Sample
 from draftworth.analysis.control import without_control
+from draftworth.analysis.engine_loss import EngineLoss, engine_losses_of
 from draftworth.analysis.likelihood_check import AnswersCheck, judged, judged_variants
 from draftworth.analysis.limits import Goodput, RateBounds, goodput
 from draftworth.analysis.output_differences import Divergence, divergences, partings
@@ -131,6 +132,8 @@ class RunFacts:
     contexts: the `ladders` of one traffic put together, if several prompt lengths were measured.
     goodputs: the goodput of every variant in each traffic, if latencies are limited.
     repetitions: the figures of each repetition, if there are several.
+    engine_losses: what engines lose of the tokens per step that texts and drafts allow; empty if
+        `estimate` did not compute what they allow.
     claims: whether the run reproduces the published figures of a claims file; empty without a file.
     all_traffic: the verdicts for all prompts of a log, from which the measured ones were chosen;
         empty without the record of the choice.
@@ -149,6 +152,7 @@ class RunFacts:
     contexts: tuple[Contexts, ...] = ()
     goodputs: tuple[Goodput, ...] = ()
     repetitions: tuple[RepetitionFacts, ...]
+    engine_losses: tuple[EngineLoss, ...] = ()
     claims: tuple[ClaimFinding, ...] = ()
     all_traffic: tuple[AllTraffic, ...] = ()
     measured_as: Run | None = None
@@ -229,6 +233,7 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
         contexts=contexts_of(ladders),
         goodputs=tuple(_goodputs(run, [*dict.fromkeys(mix.traffic.load for mix in mixes)])),
         repetitions=tuple(r for c in (*mixes, *of_classes) for r in _repetitions(run, c)),
+        engine_losses=engine_losses_of(run),
     )
 
 

@@ -63,7 +63,16 @@ def compare(
     """
     if (run := source.greedy_run) is None:
         return
-    checked = {
+    checked = checked_with_draft(experiment, run, draft)
+    yield from predictions_of(run, source.transcripts, readings, checked)
+
+
+def checked_with_draft(experiment: ResolvedExperiment, run: Run, draft: Path) -> dict[str, int]:
+    """Return, by variant with the draft model `draft`, how many drafted tokens a step checks.
+
+    draft: the model's folder.
+    """
+    return {
         variant.name: most - 1
         for variant in experiment.variants
         if variant.draft
@@ -71,7 +80,6 @@ def compare(
         and beside(experiment.path, variant.draft) == Path(os.path.realpath(draft))
         and (most := run.result.max_tokens_per_step.get(variant.name))
     }
-    yield from predictions_of(run, source.transcripts, readings, checked)
 
 
 def compare_ngram(
@@ -83,12 +91,7 @@ def compare_ngram(
     """
     if (run := source.greedy_run) is None:
         return
-    lookups = {
-        variant.name: (LookupLengths(*both), most - 1)
-        for variant in experiment.variants
-        if (both := variant.spec.lookup_lengths)
-        and (most := run.result.max_tokens_per_step.get(variant.name))
-    }
+    lookups = checked_with_ngram(experiment, run)
     if not lookups:
         return
     shortest = looked_up(
@@ -100,6 +103,18 @@ def compare_ngram(
     for name, (lengths, checked) in lookups.items():
         replayed = [replace(output, lengths=lengths) for output in shortest]
         yield from predictions_of(run, source.transcripts, replayed, {name: checked})
+
+
+def checked_with_ngram(
+    experiment: ResolvedExperiment, run: Run
+) -> dict[str, tuple[LookupLengths, int]]:
+    """Return, by variant with n-gram drafting, its lookup lengths and how many drafts it checks."""
+    return {
+        variant.name: (LookupLengths(*both), most - 1)
+        for variant in experiment.variants
+        if (both := variant.spec.lookup_lengths)
+        and (most := run.result.max_tokens_per_step.get(variant.name))
+    }
 
 
 def predictions_of(
@@ -198,12 +213,17 @@ def could_have_taken(
     chunks = transcript.chunk_tokens or ()
     if chunks == (1, *steps):
         return True
+    return ends_with_steps(chunks, steps) and _counts_agree(steps, record, checked)
+
+
+def ends_with_steps(chunks: tuple[int, ...], steps: tuple[int, ...]) -> bool:
+    """Return whether each chunk has the tokens of one or more consecutive steps.
+
+    chunks, steps: numbers of tokens; the first chunk also has the token that the prefill yields.
+    """
     ends_of_steps, ends_of_chunks = (list(accumulate(each)) for each in ((1, *steps), chunks))
-    return (
-        ends_of_chunks[-1:] == ends_of_steps[-1:]
-        and set(ends_of_chunks) <= set(ends_of_steps)
-        and _counts_agree(steps, record, checked)
-    )
+    same_end = ends_of_chunks[-1:] == ends_of_steps[-1:]
+    return same_end and set(ends_of_chunks) <= set(ends_of_steps)
 
 
 def _counts_agree(steps: tuple[int, ...], record: RequestRecord, checked: int) -> bool:

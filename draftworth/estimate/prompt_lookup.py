@@ -67,21 +67,28 @@ class LookedUp:
     def tokens_after_first(self) -> int:
         return max(0, len(self.output_ids) - 1)
 
+    def step_after(self, yielded: int, checked: int) -> int:
+        """Return how many tokens a step yields after the first `yielded` output tokens.
+
+        checked: the most drafted tokens that the step checks.
+        """
+        tokens, position = self._tokens, len(self.prompt_ids) + yielded
+        accepted, end = 0, self._ends[position]
+        most = 0 if end is None else min(checked, position - end, len(tokens) - position)
+        while accepted < most and tokens[(end or 0) + accepted] == tokens[position + accepted]:
+            accepted += 1
+        return min(accepted + 1, len(tokens) - position)
+
     def steps(self, checked: int) -> Iterator[int]:
         """Yield how many tokens each step yields, if it checks at most `checked` drafted tokens.
 
         The output's first token belongs to no step, because the prefill yields it.
         """
-        tokens, ends = self._tokens, self._ends
-        position = len(self.prompt_ids) + 1
-        while position < len(tokens):
-            accepted, end = 0, ends[position]
-            most = 0 if end is None else min(checked, position - end, len(tokens) - position)
-            while accepted < most and tokens[(end or 0) + accepted] == tokens[position + accepted]:
-                accepted += 1
-            step = min(accepted + 1, len(tokens) - position)
+        yielded = 1
+        while yielded < len(self.output_ids):
+            step = self.step_after(yielded, checked)
             yield step
-            position += step
+            yielded += step
 
     @cached_property
     def _tokens(self) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeVar
 from draftworth.errors import UserInputError
 from draftworth.records.codec import RecordError, load_record
 from draftworth.records.judgement import Judgement
-from draftworth.untrusted import TooLargeError, read_file
+from draftworth.untrusted import DOCUMENT_LIMIT_BYTES, TooLargeError, read_file
 
 # The folder of all runs in a results bucket.
 RUNS_FOLDER = "runs"
@@ -100,16 +100,23 @@ class _HasRunId(Protocol):
 R = TypeVar("R", bound=_HasRunId)
 
 
-def read_beside(kind: type[R], path: Path, run_id: str, *, what: str) -> R | None:
+def read_beside(
+    kind: type[R],
+    path: Path,
+    run_id: str,
+    *,
+    what: str,
+    limit_bytes: int = DOCUMENT_LIMIT_BYTES,
+) -> R | None:
     """Read a record of type `kind` about a run; None if the file does not exist.
 
     UserInputError is raised if the file cannot be read as this record, or belongs to another run.
-    what: the record in words, for the error message.
+    what: the record in words, for the error message. limit_bytes: the most bytes of the file.
     """
     if not os.path.lexists(path):
         return None
     try:
-        record = load_record(kind, read_file(path))
+        record = load_record(kind, read_file(path, limit_bytes))
     except (OSError, RecordError, TooLargeError) as error:
         raise UserInputError(f"{path}: no {what} of this version: {error}") from error
     if record.run_id != run_id:

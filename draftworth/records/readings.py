@@ -35,8 +35,9 @@ class Replayed(Protocol):
     """An output of the target for which it is known how many tokens a draft's steps would yield.
 
     tokens_after_first: number of output tokens without the first one, which the prefill yields.
-    steps: yields the number of output tokens of each step, if a step checks at most `checked`
-        drafted tokens.
+    step_after: returns the number of output tokens of the step that follows the first `yielded`
+        output tokens (1 to `tokens_after_first`), if it checks at most `checked` drafted tokens.
+    steps: yields the number of output tokens of each step.
     """
 
     @property
@@ -48,6 +49,7 @@ class Replayed(Protocol):
     @property
     def tokens_after_first(self) -> int: ...
 
+    def step_after(self, yielded: int, checked: int) -> int: ...
     def steps(self, checked: int) -> Iterator[int]: ...
 
 
@@ -82,6 +84,12 @@ class Reading:
     @property
     def tokens_after_first(self) -> int:
         return len(self.hits)
+
+    def step_after(self, yielded: int, checked: int) -> int:
+        """Return how many tokens a step yields after the first `yielded` output tokens."""
+        # `hits` begins after the first output token.
+        hits = self.hits[yielded - 1 : yielded + checked]
+        return next(steps_of([hit == "1" for hit in hits], checked=checked))
 
     def steps(self, checked: int) -> Iterator[int]:
         """Yield the number of output tokens of each step that checks `checked` drafted tokens."""

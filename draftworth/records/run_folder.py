@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from draftworth.errors import UserInputError
 from draftworth.records import results
+from draftworth.records.allowed_steps import AllowedSteps, read_allowed_steps
 from draftworth.records.codec import OtherVersionError, RecordError, load_record
 from draftworth.records.likelihoods import ModelsCheck, read_likelihoods
 from draftworth.records.search_result import SearchResult, read_search
@@ -29,6 +30,8 @@ class Run:
 
     unlisted: result files in the folder that `run.json` does not list; they are not read.
     likelihoods: likelihoods of the outputs under models; empty if they were not computed.
+    allowed_steps: in which steps the run's outputs could have been yielded, for each run of a pool
+        that has this file.
     search: the result of the run's search; None if the run had no search.
     class_weights: each prompt class's share of the output tokens (sum: 1), where the run is to be
         judged for another traffic than its experiment's; empty: `RunResult.class_weights` is used.
@@ -38,6 +41,7 @@ class Run:
     blocks: tuple[results.BlockResult, ...]
     unlisted: tuple[str, ...] = ()
     likelihoods: tuple[ModelsCheck, ...] = ()
+    allowed_steps: tuple[AllowedSteps, ...] = ()
     search: SearchResult | None = None
     class_weights: Mapping[str, float] = field(default_factory=dict)
 
@@ -65,6 +69,7 @@ def read_run(folder: Path) -> Run:
         blocks=blocks,
         unlisted=tuple(sorted(present - listed)),
         likelihoods=read_likelihoods(folder, result.run_id),
+        allowed_steps=read_allowed_steps(folder, result.run_id),
         search=read_search(folder, result.run_id),
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from draftworth.analysis.answering_model import other_names
 from draftworth.analysis.checks import ACCEPTANCE_TOLERANCE, SERVER_TOLERANCE, AcceptanceCheck
 from draftworth.analysis.control import noise_floor
+from draftworth.analysis.engine_loss import EngineVerdict
 from draftworth.analysis.likelihood_check import judged_variants
 from draftworth.analysis.output_differences import BesideControl
 from draftworth.analysis.pairing import Traffic
@@ -15,6 +16,7 @@ from draftworth.decision.best_of_many import confidence_of_each
 from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.verdict import Comparison
 from draftworth.records.results import RUN_FILE, RunResult
+from draftworth.report.engine_loss_sentences import loss_sentence
 from draftworth.report.reason_sentences import answers_words, no_floor_words
 from draftworth.untrusted import one_line
 
@@ -34,6 +36,7 @@ def attention_of(facts: RunFacts) -> tuple[str, ...]:
     of_run = (
         *_other_models(facts),
         *_answers(facts),
+        *_engine_losses(facts),
         *_shortened(result),
         *_no_floor(facts),
         *_no_price(result),
@@ -161,6 +164,12 @@ def _answers(facts: RunFacts) -> Iterator[str]:
             "has speeds too: let a model read both sides' texts (draftworth estimate EXPERIMENT "
             "--answers RUN), or let a program judge them (--score)."
         )
+
+
+def _engine_losses(facts: RunFacts) -> Iterator[str]:
+    for loss in facts.engine_losses:
+        if loss.verdict in (EngineVerdict.LOST, EngineVerdict.MORE):
+            yield loss_sentence(loss)
 
 
 def _different_outputs(label: str, comparison: Comparison) -> Iterator[str]:

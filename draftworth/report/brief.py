@@ -21,6 +21,7 @@ from draftworth.report.all_traffic_section import all_traffic_sentence
 from draftworth.report.attention import attention_of
 from draftworth.report.break_even_sentences import price_sentence, share_percent, share_words
 from draftworth.report.drawing import short
+from draftworth.report.engine_loss_sentences import EngineLossFigures, loss_figures
 from draftworth.report.percent import outwards
 from draftworth.report.reason_sentences import looks_sentences
 from draftworth.report.search_sentences import course
@@ -187,6 +188,8 @@ class Answer:
     cached_shares: by variant, the share (0 to 1) of prompt tokens that came from its server's
         cache; variants are left out for which it is 0 or not known.
     tokens_per_step: one entry for each load; the entry of the decision's load is the first.
+    engine_losses: what engines lose of the tokens per step that texts and drafts allow, the largest
+        loss first; empty if `estimate` did not compute what they allow.
     notes: which candidates a search measured; up to which of several loads a variant is cheaper;
         why intervals are wider, if a verdict could end the run.
     attention: what to know before trusting the figures. claims: whether the run reproduces each
@@ -220,6 +223,7 @@ class Answer:
     identical_outputs: int
     cached_shares: Mapping[str, float] = field(default_factory=dict)
     tokens_per_step: tuple[StepTokens, ...]
+    engine_losses: tuple[EngineLossFigures, ...] = ()
     notes: tuple[str, ...]
     attention: tuple[str, ...]
     claims: tuple[ClaimFinding, ...] = ()
@@ -256,6 +260,7 @@ def answer_of(facts: RunFacts) -> Answer:
         identical_outputs=sum(c.identical_outputs for c in compared),
         cached_shares=facts.cached_shares,
         tokens_per_step=tuple(_tokens_per_step(decision, facts.handover)),
+        engine_losses=tuple(loss_figures(facts.engine_losses)),
         notes=tuple(_notes(facts)),
         attention=attention_of(facts),
         claims=facts.claims,
@@ -390,6 +395,7 @@ def answer_lines(answer: Answer, *, next_command: str, files: str) -> list[str]:
         *_requests(answer),
         *_cached(answer),
         *_tokens(answer),
+        *_engine(answer),
         *_warnings(answer),
         f"Next:  {next_command}",
         f"Files: {files}",
@@ -491,6 +497,12 @@ def _tokens(answer: Answer) -> Iterator[str]:
     for at in answer.tokens_per_step[:1]:
         if at.measured is not None:
             yield f"Tokens per step at {at.load}: {at.measured:.2f} measured{_needed(at)}"
+
+
+def _engine(answer: Answer) -> Iterator[str]:
+    for loss in answer.engine_losses[:1]:
+        line = f"{short(loss.variant)} at {loss.load}: {loss.summary}"
+        yield line if len(line) <= COLUMNS else f"Engine: {loss.summary}"
 
 
 def _needed(at: StepTokens) -> str:

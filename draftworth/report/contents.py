@@ -21,6 +21,7 @@ from draftworth.report import judged_with, words
 from draftworth.report.all_traffic_section import all_traffic_sections
 from draftworth.report.attention import attention_of
 from draftworth.report.document import Card, Document, Section, table
+from draftworth.report.engine_loss_sentences import loss_sections
 from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
 from draftworth.report.handover_page import TITLE, handover_section
 from draftworth.report.likelihood_tables import predicted_sections
@@ -156,7 +157,7 @@ def document_of(
         paragraphs = (*(claim.sentence for claim in facts.claims), ABOUT["claims"])
         sections.append(Section(title="Claims", paragraphs=paragraphs, is_asked_for=True))
     sections += [figures(facts), quantiles(facts), *_groups(facts), cross_checks(facts)]
-    sections += predicted_sections(predictions)
+    sections += (*loss_sections(facts.engine_losses), *predicted_sections(predictions))
     sections += [*outputs(facts), *score_sections(scores), spending_section(as_paid(facts))]
     if facts.speculative or facts.run.search:
         sections.append(handover_section(facts))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from draftworth.analysis.engine_loss import EngineVerdict, engine_losses_of
 from draftworth.analysis.likelihood_check import judged
 from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.summary import groups_of, summarize
@@ -274,6 +275,11 @@ def test_one_pass_over_outputs_predicts_every_window(
         least = -1.0 if prediction["variant"] == "ngram-k5" else -0.01
         assert least <= prediction["difference"] <= 0.01, prediction
         assert prediction["requests"] == 8
+    losses = engine_losses_of(read_run(run))
+    assert {loss.variant for loss in losses} == {*variants[1:]}
+    for loss in losses:
+        assert loss.verdict is EngineVerdict.NONE_LOST, loss
+        assert loss.taken_as_allowed == loss.requests == 16
 
     done, target = read_run(run), ROOT / "rehearsal/tiny_pair/target"
     python, texts = engine_python(), read_transcripts(run, done.blocks)

@@ -44,6 +44,7 @@ def test_each_version_has_a_document_of_each_kind(version: str) -> None:
     names = [file.relative_to(version).as_posix() for file in FILES if file.parts[0] == version]
     missing = [pattern for pattern in KINDS if not any(fnmatch(n, pattern) for n in names)]
     since = {
+        "run/allowed_steps.json": "2026-11-28",
         "acceptance.json": "2026-11-26",
         "prompt_forecasts.json": "2026-11-28",
         "logged_traffic.json": "2026-11-28",

@@ -16,6 +16,7 @@ from typing import Any
 from draftworth.measuring.journal import Entry
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.acceptance_profile import AcceptanceProfile
+from draftworth.records.allowed_steps import AllowedSteps
 from draftworth.records.checkpoints import FailedModel, ReadyModel, StagingPlan
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.controller_state import State
@@ -43,6 +44,7 @@ KINDS: Mapping[str, tuple[tuple[type[Any], ...], str, object]] = {
     "run/search.json": ((SearchResult,), "best", "a-k6"),
     "run/likelihoods.json": ((Likelihoods,), "likelihoods", None),
     "run/predictions.json": ((Predictions,), "predictions", None),
+    "run/allowed_steps.json": ((AllowedSteps,), "variants", None),
     "run/drafts/outputs.jsonl": ((Output,), "token_ids", (16, 17, 18)),
     "run-specification.json": ((RunSpec,), "sampling.max_requests", 64),
     "capacity-plan.json": ((CapacityPlan,), "budget_usd", 60.0),
