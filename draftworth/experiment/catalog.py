@@ -1,5 +1,6 @@
 """Reads the catalogue, `catalog.yaml`: facts about methods, releases, models and instance types."""
 
+from datetime import date
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Final, Literal
@@ -169,6 +170,13 @@ class Accelerator(StrictModel):
         return devices * self.physical_cores_per_device // lnc
 
 
+class KubernetesVersion(StrictModel):
+    """What is known about a minor version of Kubernetes on EKS."""
+
+    standard_support_ends: date | None = None
+    """The day from which EKS charges for extended support; None: not known."""
+
+
 class NodeImages(StrictModel):
     """What is known about the releases of EKS's node images (AMIs)."""
 
@@ -183,6 +191,7 @@ class Catalog(StrictModel):
     methods: dict[str, Method]
     unserved_methods: dict[str, UnservedMethod]
     releases: dict[str, Release]
+    kubernetes_versions: dict[str, KubernetesVersion]
     node_images: NodeImages
     models: dict[str, ModelFacts]
     instances: dict[str, Accelerator]
