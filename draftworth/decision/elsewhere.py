@@ -139,9 +139,10 @@ def _winners(facts: RunFacts, other: Run, loads: set[Load]) -> Iterator[Across]:
     if decision.serve is None or decision.comparison is None:
         return
     plain = [n for n in other.result.variants if n in (other.result.baseline, AS_SHIPPED)]
-    count = len(decision.choices) * len(plain)
+    candidates = {*facts.run.result.variants} - {facts.run.result.baseline, AS_SHIPPED}
     measured = dict.fromkeys(group.group.load for group in facts.groups)
-    for load in (load for load in measured if load in loads):
+    count = len(candidates) * len(measured) * len(plain)
+    for load in (n for n in measured if n in loads and n.has_cost_per_token):
         traffic = replace(decision.comparison.traffic, load=load)
         for theirs in plain:
             yield _across((facts.run, other), traffic, decision.serve, theirs, count=count)

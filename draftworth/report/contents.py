@@ -96,10 +96,10 @@ def _winner_sentence(across: Across) -> str:
     what = "a token" if across.is_cost else "by the server's time, as a price is missing, a token"
     ratio = across.ratio
     phrase = words.cost_phrase(ratio.value, ratio.low, ratio.high) if ratio else ""
-    shown = _shown_words(ratio, is_shown=across.is_shown, shown=f"{what} {phrase}")
+    sentence = _shown_words(ratio, is_shown=across.is_shown, if_different=f"{what} {phrase}")
     return (
         f"{across.traffic.label}, the winner here ({across.variant}) against "
-        f"{across.other_variant} there: {shown}."
+        f"{across.other_variant} there: {sentence}."
     )
 
 
@@ -123,14 +123,16 @@ def _prices(runs: tuple[Run, Run]) -> Iterator[str]:
 def change_sentence(change_: Change) -> str:
     """Return a sentence on how one variant's cost ratio differs between two runs."""
     interval = words.change_interval(change_.ratio)
-    shown = f"what speculation changes has changed, by {interval}"
-    return (
-        f"{change_.label}: {_shown_words(change_.ratio, is_shown=change_.is_shown, shown=shown)}."
-    )
+    if_different = f"what speculation changes has changed, by {interval}"
+    sentence = _shown_words(change_.ratio, is_shown=change_.is_shown, if_different=if_different)
+    return f"{change_.label}: {sentence}."
 
 
-def _shown_words(ratio: Estimate | None, *, is_shown: bool | None, shown: str) -> str:
-    """Return what the ratio of two runs shows; `shown`: the words if it shows a difference."""
+def _shown_words(ratio: Estimate | None, *, is_shown: bool | None, if_different: str) -> str:
+    """Return what the ratio of two runs shows.
+
+    if_different: the words for a ratio that is shown not to be 1.
+    """
     if interval_of(ratio) is None:
         return "there is no interval to compare by"
     interval = words.change_interval(ratio)
@@ -139,7 +141,7 @@ def _shown_words(ratio: Estimate | None, *, is_shown: bool | None, shown: str) -
             f"between these starts of the servers it differs by {interval}; other starts may "
             f"differ as much: to show a change takes {MANY_REPETITIONS} repetitions of each run"
         )
-    return shown if is_shown else f"no difference is shown ({interval})"
+    return if_different if is_shown else f"no difference is shown ({interval})"
 
 
 def _question(facts: RunFacts) -> str:
