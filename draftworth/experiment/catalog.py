@@ -145,6 +145,8 @@ class ModelFacts(StrictModel):
     """Names of the dialects that serve this head according to publications."""
     doubtful_on: tuple[str, ...] = ()
     """Names of the dialects that probably do not serve this head."""
+    heads_doubtful_on: dict[str, str] = Field(default_factory=dict)
+    """Why a dialect probably serves this target with no head at all, by the dialect's name."""
 
 
 class Accelerator(StrictModel):

@@ -34,6 +34,7 @@ def aws_notes(experiment: ResolvedNeuron, today: date) -> Iterator[Note]:
     for _, variant in variants_of(spec, HubSpeculative):
         yield from _draft_window_is_not_known(variant)
         yield from _draft_may_be_refused(spec, variant)
+        yield from _heads_may_be_refused(spec, variant)
     yield from _baseline_as_shipped_takes_a_slot(experiment)
     yield from _baseline_as_shipped_is_the_baseline(spec)
     yield from _model_is_not_pinned(spec)
@@ -135,6 +136,18 @@ def _draft_may_be_refused(spec: NeuronExperiment, variant: HubSpeculative) -> It
             f"{variant.method} on {spec.release}: the draft must {draft_must}; {draft.model} "
             f"{'likely does not' if is_doubtful else 'is not known to'}: read its model card "
             "before nodes are paid for",
+        )
+
+
+def _heads_may_be_refused(spec: NeuronExperiment, variant: HubSpeculative) -> Iterator[Note]:
+    target = spec.target
+    because = target.facts and target.facts.heads_doubtful_on.get(spec.release_facts.dialect)
+    if because:
+        yield Note(
+            "heads-may-be-refused",
+            f"{variant.method} on {spec.release} is likely refused for {target.model}: {because}; "
+            "next: measure the baseline alone there, and compare it with a run on another release "
+            "(docs/elsewhere.md, The newest stack)",
         )
 
 

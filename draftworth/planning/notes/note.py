@@ -20,6 +20,7 @@ Code = Literal[
     "hub-token-is-missing",
     "draft-window-is-not-known",
     "draft-may-be-refused",
+    "heads-may-be-refused",
     "baseline-as-shipped-takes-a-slot",
     "baseline-as-shipped-is-the-baseline",
     "model-is-not-pinned",

@@ -33,10 +33,10 @@ def block(**values: Any) -> Edit:
     return put("aws", "capacity", value=capacity)
 
 
-def head(model: str) -> Edit:
+def head(model: str, release: str = "neuron-2.31.1") -> Edit:
     family = {} if model.startswith("RedHatAI/") else {"tokenizer_family": "qwen3"}
     return both(
-        put("release", value="neuron-2.31.1"),
+        put("release", value=release),
         put("variants", 1, "method", value="eagle3"),
         put("variants", 1, "draft", value={"model": model, **family}),
     )
@@ -117,6 +117,10 @@ CASES: dict[Code, tuple[str, Edit, Edit]] = {
     "hub-token-is-missing": (HEAD, AS_IT_IS, aws(hub_token_secret="draftworth/hub")),
     "draft-window-is-not-known": (HEAD, UNKNOWN_DFLASH, DFLASH),
     "draft-may-be-refused": (PAIR, head("RedHatAI/Qwen3-32B-speculator.eagle3"), AS_IT_IS),
+    "heads-may-be-refused": (
+        *(PAIR, head("RedHatAI/Qwen3-32B-speculator.eagle3", "neuron-2.33.0")),
+        head("RedHatAI/Qwen3-32B-speculator.eagle3"),
+    ),
     "baseline-as-shipped-takes-a-slot": (PAIR, AS_SHIPPED, AS_IT_IS),
     "baseline-as-shipped-is-the-baseline": (
         *(PAIR, both(head("acme/head"), AS_SHIPPED)),
