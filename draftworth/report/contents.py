@@ -93,10 +93,10 @@ def elsewhere_section(elsewhere: Elsewhere) -> Section:
 
 
 def _winner_sentence(across: Across) -> str:
-    what = "a token" if across.is_cost else "by the server's time, as a price is missing, a token"
+    by = "it" if across.is_cost else "by the server's time, as a price is missing, it"
     ratio = across.ratio
     phrase = words.cost_phrase(ratio.value, ratio.low, ratio.high) if ratio else ""
-    sentence = _shown_words(ratio, is_shown=across.is_shown, if_different=f"{what} {phrase}")
+    sentence = _shown_words(ratio, is_shown=across.is_shown, if_different=f"{by} {phrase}")
     return (
         f"{across.traffic.label}, the winner here ({across.variant}) against "
         f"{across.other_variant} there: {sentence}."
