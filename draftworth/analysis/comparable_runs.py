@@ -4,11 +4,13 @@
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 from draftworth.records.load_shapes import Load
+from draftworth.records.results import RunResult
 from draftworth.records.run_folder import Run
+from draftworth.records.servers import Decoding, ServingFacts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,3 +135,55 @@ def different_cases(run: Run, other: Run) -> Iterator[WorkDiffers]:
     )
     if ours != theirs:
         yield WorkDiffers(first=ours - theirs, second=theirs - ours)
+
+
+def different_prompts(run: Run, other: Run) -> Iterator[PromptsDiffer]:
+    """Yield the cases whose prompts differ between two runs.
+
+    A run of fewer rounds may lack some prompts of the other: that is no difference.
+    """
+    ours, theirs = _prompts(run), _prompts(other)
+    for prompt_class, case in sorted(ours.keys() & theirs.keys()):
+        first, second = (prompts[prompt_class, case] for prompts in (ours, theirs))
+        if not (first <= second or second <= first):
+            yield PromptsDiffer(
+                prompt_class=prompt_class,
+                case=case,
+                first=frozenset(first - second),
+                second=frozenset(second - first),
+            )
+
+
+def _prompts(run: Run) -> dict[tuple[str, str], set[str]]:
+    by_case: dict[tuple[str, str], set[str]] = {}
+    for block in run.blocks:
+        of_case = by_case.setdefault((block.prompt_class, block.case), set())
+        of_case.update(request.prompt_id for request in block.requests)
+    return by_case
+
+
+def different_facts(
+    ours: ServingFacts | Decoding, theirs: ServingFacts | Decoding
+) -> Iterator[ValuesDiffer]:
+    """Yield the differences of values that both have, without those of how variants decode."""
+    for name in (field.name for field in fields(ours) if field.name != "decoding"):
+        first, second = getattr(ours, name), getattr(theirs, name)
+        if None not in (first, second):
+            yield from different_values(name, first, second)
+
+
+def different_servers(run: Run, other: Run) -> Iterator[ValuesDiffer]:
+    """Yield the differences in what served two runs: image, devices, versions on the nodes."""
+    ours, theirs = run.result, other.result
+    if ours.serving is not None and theirs.serving is not None:
+        yield from different_facts(ours.serving, theirs.serving)
+    for field in ("driver", "runtime"):
+        first, second = (_versions(result, field) for result in (ours, theirs))
+        if first and second:
+            yield from different_values(field, first, second)
+
+
+def _versions(result: RunResult, field: str) -> str:
+    """Return the versions that the self-tests of a run's servers found, joined."""
+    every = {getattr(test, field) for test in result.self_tests.values()}
+    return ", ".join(sorted(every - {""}))

@@ -1,19 +1,20 @@
 """Merges several runs that measured the same work into one run with the repetitions of all."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from draftworth.analysis.comparable_runs import (
     Difference,
-    PromptsDiffer,
     ValuesDiffer,
     different_cases,
+    different_facts,
+    different_prompts,
     different_values,
     may_be_compared,
 )
 from draftworth.records.results import CONTROL, RunResult, TimeAccount
 from draftworth.records.run_folder import Run
-from draftworth.records.servers import Decoding, ServingFacts
+from draftworth.records.servers import ServingFacts
 
 # By the name of a field in `RunResult` or `BlockResult`: the value that must be the same in all
 # runs that are merged. Classes, cases and loads must be the same too, and are compared separately.
@@ -121,33 +122,8 @@ def _differences(run: Run, other: Run) -> Iterator[Difference]:
     for field, value_of in _SAME_IN_ALL.items():
         yield from different_values(field, value_of(run), value_of(other))
     yield from different_cases(run, other)
-    yield from _different_prompts(run, other)
+    yield from different_prompts(run, other)
     yield from _different_serving(run.result.serving, other.result.serving)
-
-
-def _different_prompts(run: Run, other: Run) -> Iterator[PromptsDiffer]:
-    """Yield the cases whose prompts differ between two runs.
-
-    A run of fewer rounds may lack some prompts of the other: that is no difference.
-    """
-    ours, theirs = _prompts(run), _prompts(other)
-    for prompt_class, case in sorted(ours.keys() & theirs.keys()):
-        first, second = (prompts[prompt_class, case] for prompts in (ours, theirs))
-        if not (first <= second or second <= first):
-            yield PromptsDiffer(
-                prompt_class=prompt_class,
-                case=case,
-                first=frozenset(first - second),
-                second=frozenset(second - first),
-            )
-
-
-def _prompts(run: Run) -> dict[tuple[str, str], set[str]]:
-    by_case: dict[tuple[str, str], set[str]] = {}
-    for block in run.blocks:
-        of_case = by_case.setdefault((block.prompt_class, block.case), set())
-        of_case.update(request.prompt_id for request in block.requests)
-    return by_case
 
 
 def _different_serving(
@@ -155,19 +131,10 @@ def _different_serving(
 ) -> Iterator[ValuesDiffer]:
     if ours is None or theirs is None:
         return
-    yield from _different_facts(ours, theirs)
+    yield from different_facts(ours, theirs)
     for variant in sorted(ours.decoding.keys() & theirs.decoding.keys()):
-        for difference in _different_facts(ours.decoding[variant], theirs.decoding[variant]):
+        for difference in different_facts(ours.decoding[variant], theirs.decoding[variant]):
             yield replace(difference, variant=variant)
-
-
-def _different_facts(
-    ours: ServingFacts | Decoding, theirs: ServingFacts | Decoding
-) -> Iterator[ValuesDiffer]:
-    for name in (field.name for field in fields(ours) if field.name != "decoding"):
-        first, second = getattr(ours, name), getattr(theirs, name)
-        if None not in (first, second):
-            yield from different_values(name, first, second)
 
 
 def _result(results: Sequence[RunResult]) -> RunResult:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from draftworth.decision.elsewhere import ALIKE
 from draftworth.decision.facts import RunFacts
-from draftworth.decision.run_comparison import ALIKE
 from draftworth.metrics.definitions import OUTPUT_TOKENS, shown_latencies
 from draftworth.report import words
 from draftworth.report.document import Section, table

@@ -15,6 +15,7 @@ from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local
 from draftworth.cli.report_choices import EXAMPLES
 from draftworth.cli.report_scores import score
 from draftworth.decision import run_comparison
+from draftworth.decision.elsewhere import elsewhere
 from draftworth.decision.facts import RunFacts, facts_of
 from draftworth.decision.judged_anew import Choices
 from draftworth.decision.run_comparison import NotComparedError
@@ -201,7 +202,7 @@ def _against(places: Sequence[str], facts: RunFacts) -> Iterator[Section]:
 
 def _compared(facts: RunFacts, other: RunFacts) -> Iterator[Section]:
     if not is_same_experiment(facts.run, other.run):
-        yield contents.elsewhere_section(run_comparison.elsewhere(facts, other))
+        yield contents.elsewhere_section(elsewhere(facts, other))
     elif changes := run_comparison.changes(facts, other):
         yield contents.against_section(changes, facts.run, other.run)
 

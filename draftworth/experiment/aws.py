@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticKnownError
@@ -99,6 +99,13 @@ def _instance_type_of_the_catalogue(name: str) -> str:
     return name
 
 
+def _kubernetes_version_of_the_catalogue(version: str) -> str:
+    if version not in catalog().kubernetes_versions:
+        expected = " or ".join(catalog().kubernetes_versions)
+        raise PydanticKnownError("literal_error", {"expected": expected})
+    return version
+
+
 BucketName = Annotated[str, Field(pattern=strict_model.PATTERNS["bucket_name"])]
 SecretName = Annotated[str, Field(pattern=strict_model.PATTERNS["secret_name"], max_length=512)]
 AdminArn = Annotated[str, Field(pattern=strict_model.PATTERNS["admin_arn"])]
@@ -121,8 +128,14 @@ class Aws(strict_model.StrictModel):
         description="EC2 type of the accelerator nodes; each variant holds "
         "serving.slot_devices of their devices",
     )
-    kubernetes_version: Literal["1.35"] = "1.35"
-    """in quotes; DRA needs 1.34 or later, and only 1.35 is supported here"""
+    kubernetes_version: Annotated[str, AfterValidator(_kubernetes_version_of_the_catalogue)] = (
+        Field(
+            default="1.35",
+            json_schema_extra={"enum": [*catalog().kubernetes_versions]},
+            description="in quotes; DRA needs 1.34 or later. The drivers of node images are known "
+            "for 1.35 alone",
+        )
+    )
     pins: Pins = Pins()
     """versions of add-ons and node images; left out: those that EKS chooses on the day"""
     public_access_cidrs: Annotated[

@@ -1,5 +1,6 @@
 """Reads the catalogue, `catalog.yaml`: facts about methods, releases, models and instance types."""
 
+from datetime import date
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Final, Literal
@@ -144,6 +145,8 @@ class ModelFacts(StrictModel):
     """Names of the dialects that serve this head according to publications."""
     doubtful_on: tuple[str, ...] = ()
     """Names of the dialects that probably do not serve this head."""
+    heads_doubtful_on: dict[str, str] = Field(default_factory=dict)
+    """Why a dialect probably serves this target with no head at all, by the dialect's name."""
 
 
 class Accelerator(StrictModel):
@@ -169,6 +172,13 @@ class Accelerator(StrictModel):
         return devices * self.physical_cores_per_device // lnc
 
 
+class KubernetesVersion(StrictModel):
+    """What is known about a minor version of Kubernetes on EKS."""
+
+    standard_support_ends: date | None = None
+    """The day from which EKS charges for extended support; None: not known."""
+
+
 class NodeImages(StrictModel):
     """What is known about the releases of EKS's node images (AMIs)."""
 
@@ -183,6 +193,7 @@ class Catalog(StrictModel):
     methods: dict[str, Method]
     unserved_methods: dict[str, UnservedMethod]
     releases: dict[str, Release]
+    kubernetes_versions: dict[str, KubernetesVersion]
     node_images: NodeImages
     models: dict[str, ModelFacts]
     instances: dict[str, Accelerator]

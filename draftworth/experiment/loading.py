@@ -229,7 +229,8 @@ def _on_fitting_nodes(spec: NeuronExperiment) -> NeuronExperiment:
     pair, pins = DriverAndRuntime.of(spec), spec.aws.pins
     if pins.node_release or not pair.why_unfit:
         return spec
-    pins = pins.model_copy(update={"node_release": next(pair.fitting_releases(), None)})
+    fitting = next(pair.fitting_releases(spec.aws.kubernetes_version), None)
+    pins = pins.model_copy(update={"node_release": fitting})
     return spec.model_copy(update={"aws": spec.aws.model_copy(update={"pins": pins})})
 
 

@@ -76,10 +76,14 @@ class DriverAndRuntime:
             f"{self.runtime or 'of an unknown version'}; {self.judgement}"
         )
 
-    def fitting_releases(self) -> Iterator[str]:
-        """Yield the catalogue's node releases whose driver works with the runtime, newest first."""
+    def fitting_releases(self, kubernetes_version: str) -> Iterator[str]:
+        """Yield the catalogue's node releases whose driver works with the runtime, newest first.
+
+        Only releases for this version of Kubernetes: EKS refuses others.
+        """
         for release in reversed(catalog().node_images.drivers):
-            if DriverAndRuntime(release, self.runtime).judgement == FITS:
+            is_of_version = release.startswith(f"{kubernetes_version}.")
+            if is_of_version and DriverAndRuntime(release, self.runtime).judgement == FITS:
                 yield release
 
 

@@ -10,9 +10,10 @@ from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.spread import MANY_REPETITIONS
 from draftworth.analysis.statistics import Estimate, interval_of
+from draftworth.decision.elsewhere import Across, Elsewhere
 from draftworth.decision.facts import RunFacts
 from draftworth.decision.judged_anew import as_paid, chosen_values
-from draftworth.decision.run_comparison import Change, Elsewhere
+from draftworth.decision.run_comparison import Change
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.records.likelihoods import Prediction
 from draftworth.records.results import AS_SHIPPED, RequestRecord
@@ -27,7 +28,7 @@ from draftworth.report.handover_page import TITLE, handover_section
 from draftworth.report.likelihood_tables import predicted_sections
 from draftworth.report.other_mixes import other_mixes_sections
 from draftworth.report.plots import group_plots
-from draftworth.report.run_differences import unlike_words
+from draftworth.report.run_differences import differences_words, unlike_words
 from draftworth.report.search_report import search_sections
 from draftworth.report.search_sentences import search_answer
 from draftworth.report.sentences import decision_sentence
@@ -82,12 +83,25 @@ def elsewhere_section(elsewhere: Elsewhere) -> Section:
         title="Against a run of something else",
         paragraphs=(
             "This run is {}, the other one is {}.".format(*names),
+            *map(_winner_sentence, elsewhere.winners),
+            *(f"Not the same: {differences_words([d])}." for d in elsewhere.differences),
             *(f"Not alike: {unlike_words(unlike)}." for unlike in elsewhere.unlike),
             f"Prices: {'; '.join(_prices(runs))}.",
             ABOUT["elsewhere"],
         ),
         tables=table((*headings, *usd), rows, names=5),
         is_asked_for=True,
+    )
+
+
+def _winner_sentence(across: Across) -> str:
+    by = "it" if across.is_cost else "by the server's time, as a price is missing, it"
+    ratio = across.ratio
+    phrase = words.cost_phrase(ratio.value, ratio.low, ratio.high) if ratio else ""
+    sentence = _shown_words(ratio, is_shown=across.is_shown, if_different=f"{by} {phrase}")
+    return (
+        f"{across.traffic.label}, the winner here ({across.variant}) against "
+        f"{across.other_variant} there: {sentence}."
     )
 
 
@@ -110,21 +124,26 @@ def _prices(runs: tuple[Run, Run]) -> Iterator[str]:
 
 def change_sentence(change_: Change) -> str:
     """Return a sentence on how one variant's cost ratio differs between two runs."""
-    return f"{change_.label}: {_change_words(change_)}."
-
-
-def _change_words(change_: Change) -> str:
-    if interval_of(change_.ratio) is None:
-        return "there is no interval to compare by"
     interval = words.change_interval(change_.ratio)
-    if change_.is_shown is None:
+    if_different = f"what speculation changes has changed, by {interval}"
+    sentence = _shown_words(change_.ratio, is_shown=change_.is_shown, if_different=if_different)
+    return f"{change_.label}: {sentence}."
+
+
+def _shown_words(ratio: Estimate | None, *, is_shown: bool | None, if_different: str) -> str:
+    """Return what the ratio of two runs shows.
+
+    if_different: the words for a ratio that is shown not to be 1.
+    """
+    if interval_of(ratio) is None:
+        return "there is no interval to compare by"
+    interval = words.change_interval(ratio)
+    if is_shown is None:
         return (
             f"between these starts of the servers it differs by {interval}; other starts may "
             f"differ as much: to show a change takes {MANY_REPETITIONS} repetitions of each run"
         )
-    if change_.is_shown:
-        return f"what speculation changes has changed, by {interval}"
-    return f"no difference is shown ({interval})"
+    return if_different if is_shown else f"no difference is shown ({interval})"
 
 
 def _question(facts: RunFacts) -> str:

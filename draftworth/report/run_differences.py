@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from draftworth.analysis import comparable_runs, pooling
 from draftworth.analysis.comparable_runs import Difference, Work
-from draftworth.decision import run_comparison
+from draftworth.decision import elsewhere, run_comparison
 
 # The words for a field of a result, where its name is not the word that a user reads elsewhere.
 _FIELDS = {
@@ -13,6 +13,14 @@ _FIELDS = {
     "price": "prices",
     "load_generator": "load generator",
     "prompts_are_new": "prompts new to the servers",
+    "vllm_version": "vLLM",
+    "target_model": "target",
+    "instance_type": "instance type",
+    "tensor_parallel_size": "tensor parallel size",
+    "lnc": "LNC",
+    "slot_devices": "devices of a slot",
+    "driver": "Neuron driver",
+    "runtime": "Neuron runtime",
 }
 
 _LONGEST_VALUE_CHARACTERS = 200
@@ -31,9 +39,10 @@ def not_pooled_words(why: pooling.WhyNotPooled) -> str:
             return f"RUN: given {run_id} twice, allowed: each run once"
         case pooling.RunsDiffer():
             instead = ", or compare both with --against" if why.may_be_compared else ""
+            how = differences_words(why.differences)
             return (
-                f"RUN: {why.first} and {why.second} cannot be put together: "
-                f"{_all_words(why.differences)}. Give runs of the same experiment file{instead}"
+                f"RUN: {why.first} and {why.second} cannot be put together: {how}. Give runs of "
+                f"the same experiment file{instead}"
             )
 
 
@@ -46,25 +55,26 @@ def not_compared_words(error: run_comparison.NotComparedError) -> str:
     )
     return (
         f"--against: {error.first} and {error.second} cannot be compared: "
-        f"{_all_words(error.differences)}. {instead}"
+        f"{differences_words(error.differences)}. {instead}"
     )
 
 
-def unlike_words(unlike: run_comparison.Unlike) -> str:
+def unlike_words(unlike: elsewhere.Unlike) -> str:
     """Say what is not alike in the work of two runs, as a clause without a full stop."""
     match unlike:
-        case run_comparison.LoadsOfOneRun(loads=loads):
+        case elsewhere.LoadsOfOneRun(loads=loads):
             return f"{_few({load.label for load in loads})}: of one run alone, and not compared"
-        case run_comparison.TokensNotCounted(group=group, of=of):
+        case elsewhere.TokensNotCounted(group=group, of=of):
             return f"{group.label}: tokens of {of} are not counted by both servers"
-        case run_comparison.LengthsDiffer(group=group, of=of, first=first, second=second):
+        case elsewhere.LengthsDiffer(group=group, of=of, first=first, second=second):
             return (
                 f"{group.label}: {of} have {first:.0f} tokens here and {second:.0f} there, in the "
                 "mean: it is not the same work, or not the same tokenizer"
             )
 
 
-def _all_words(differences: Sequence[Difference]) -> str:
+def differences_words(differences: Sequence[Difference]) -> str:
+    """Say how two runs differ, as clauses without a full stop."""
     return "; ".join(map(_difference_words, differences))
 
 

@@ -58,6 +58,7 @@ class ControlPlane(Construct):
             bootstrap_cluster_creator_admin_permissions=False,
             cluster_logging=list(eks.ClusterLoggingTypes),
             output_config_command=False,
+            # kubectl works with servers that are one minor version older or newer than itself.
             kubectl_provider_options=eks.KubectlProviderOptions(
                 kubectl_layer=cast(aws_lambda.ILayerVersion, KubectlV35Layer(self, "Kubectl"))
             ),

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from draftworth.cli import main
+from draftworth.decision.elsewhere import elsewhere
 from draftworth.decision.facts import RunFacts, facts_of
-from draftworth.decision.run_comparison import elsewhere
 from draftworth.measuring.prompt_lengths import Tokenizer
 from draftworth.measuring.run_specification import RequestShape
 from draftworth.measuring.streamed_request import Client, Measured

@@ -200,7 +200,8 @@ def node_image(situation: check.Situation) -> check.CheckResult:
     if pair.judgement == FITS and not doubt:
         how = "pinned to" if pinned else "a deploy today gets"
         return check.passed(f"{how} {pair_words}", paste={} if pinned else _pin(todays))
-    fitting = next((r for r in pair.fitting_releases() if _is_there(situation, r)), None)
+    releases = pair.fitting_releases(situation.experiment.spec.aws.kubernetes_version)
+    fitting = next((r for r in releases if _is_there(situation, r)), None)
     if pair.why_unfit:
         return check.failed(
             pair_words,

@@ -1,34 +1,40 @@
 """Notes on the AWS account, the servers, the models and the price of an experiment on AWS."""
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, timedelta
 
 from draftworth.errors import counted
 from draftworth.experiment.catalog import catalog
 from draftworth.experiment.model import NeuronExperiment, variants_of
 from draftworth.experiment.node_images import DriverAndRuntime
 from draftworth.experiment.variants import HubSpeculative
+from draftworth.planning.assumptions import assumption_data
 from draftworth.planning.notes.note import Note
 from draftworth.planning.prices import PRICE_RENEWAL, price_doubt
 from draftworth.planning.resolved import ResolvedNeuron
 from draftworth.records.results import AS_SHIPPED
 
+# How long before it ends the end of standard support is noted: of 1.35 from January 2027 on.
+_SUPPORT_NOTICE = timedelta(days=85)
+
 
 def aws_notes(experiment: ResolvedNeuron, today: date) -> Iterator[Note]:
     """Yield the notes on the AWS settings of an experiment.
 
-    today: the date in UTC, by which a price may be too old.
+    today: the date in UTC, by which a price may be too old, or a version's support near its end.
     """
     spec = experiment.spec
     yield from _region_is_new(spec)
     yield from _value_is_an_example(spec)
     yield from _driver_does_not_fit(spec)
+    yield from _standard_support_ends(spec, today)
     yield from _no_administrator(spec)
     yield from _api_is_private(spec)
     yield from _hub_token_is_missing(spec)
     for _, variant in variants_of(spec, HubSpeculative):
         yield from _draft_window_is_not_known(variant)
         yield from _draft_may_be_refused(spec, variant)
+        yield from _heads_may_be_refused(spec, variant)
     yield from _baseline_as_shipped_takes_a_slot(experiment)
     yield from _baseline_as_shipped_is_the_baseline(spec)
     yield from _model_is_not_pinned(spec)
@@ -57,12 +63,31 @@ def _value_is_an_example(spec: NeuronExperiment) -> Iterator[Note]:
 def _driver_does_not_fit(spec: NeuronExperiment) -> Iterator[Note]:
     driver = DriverAndRuntime.of(spec)
     if driver.why_unfit:
-        fitting = next(driver.fitting_releases(), "one with an older driver")
+        kubernetes = spec.aws.kubernetes_version
+        none = f"one with an older driver (none of Kubernetes {kubernetes} is known)"
+        fitting = next(driver.fitting_releases(kubernetes), none)
         yield Note(
             "driver-does-not-fit",
             f"aws.pins.node_release {driver.node_release or 'is left out'}: {driver.why_unfit}, so "
             f"no server starts; pin {fitting}",
         )
+
+
+def _standard_support_ends(spec: NeuronExperiment, today: date) -> Iterator[Note]:
+    version, versions = spec.aws.kubernetes_version, catalog().kubernetes_versions
+    ends = versions[version].standard_support_ends
+    if ends is None or today < ends - _SUPPORT_NOTICE:
+        return
+    later = [name for name in versions if name > version]
+    prices = assumption_data().prices
+    yield Note(
+        "standard-support-ends",
+        f"aws.kubernetes_version {version}: standard support "
+        f"{'ends' if today < ends else 'ended'} on {ends.isoformat()}, from when on EKS charges "
+        f"{prices['EKS control plane in extended support'].usd:.2f} USD an hour for a cluster in "
+        f"place of {prices['EKS control plane'].usd:.2f}; next: have none from that day on, or set "
+        f"{' or '.join(later)}",
+    )
 
 
 def _no_administrator(spec: NeuronExperiment) -> Iterator[Note]:
@@ -111,6 +136,18 @@ def _draft_may_be_refused(spec: NeuronExperiment, variant: HubSpeculative) -> It
             f"{variant.method} on {spec.release}: the draft must {draft_must}; {draft.model} "
             f"{'likely does not' if is_doubtful else 'is not known to'}: read its model card "
             "before nodes are paid for",
+        )
+
+
+def _heads_may_be_refused(spec: NeuronExperiment, variant: HubSpeculative) -> Iterator[Note]:
+    target = spec.target
+    because = target.facts and target.facts.heads_doubtful_on.get(spec.release_facts.dialect)
+    if because:
+        yield Note(
+            "heads-may-be-refused",
+            f"{variant.method} on {spec.release} is likely refused for {target.model}: {because}; "
+            "next: measure the baseline alone there, and compare it with a run on another release "
+            "(docs/elsewhere.md, The newest stack)",
         )
 
 

@@ -150,9 +150,9 @@ def test_one_runs_control_is_the_floor_of_all() -> None:
         (run("other", blocks=with_(load=ConcurrencyLoad(concurrency=8))), "only in the first"),
         (run("one"), "given one twice"),
         (served(release="neuron-2.27.0"), "release 'neuron-2.26.1' and 'neuron-2.27.0'"),
-        (served(target_model="another"), "target_model 'Qwen/Qwen3-32B' and 'another'"),
+        (served(target_model="another"), "target 'Qwen/Qwen3-32B' and 'another'"),
         (served(max_num_seqs=8), "max_num_seqs 4 and 8"),
-        (served(tensor_parallel_size=64), "tensor_parallel_size 32 and 64"),
+        (served(tensor_parallel_size=64), "tensor parallel size 32 and 64"),
         (served(decoding={"k7": replace(K7, draft="other")}), "draft 'Qwen/Qwen3-1.7B' and 'ot"),
         (
             served(decoding={"k7": replace(K7, artifact_key="1" * 24)}),

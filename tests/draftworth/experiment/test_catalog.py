@@ -51,7 +51,8 @@ def test_only_heads_name_their_target_and_dialects() -> None:
         assert (facts.trained_for is None) == (facts.kind == "causal_lm"), name
         if facts.trained_for:
             assert models[facts.trained_for].tokenizer_family == facts.tokenizer_family, name
-        assert {*facts.served_by, *facts.doubtful_on} <= dialects, name
+        named = {*facts.served_by, *facts.doubtful_on, *facts.heads_doubtful_on}
+        assert named <= dialects, name
         assert (facts.window is not None) == (facts.kind == "dflash_head"), name
 
 

@@ -45,7 +45,7 @@ def test_the_fitting_table(node_release: str | None, judgements: tuple[str, ...]
 
 def test_the_newest_release_that_fits_comes_first() -> None:
     fitting = {
-        runtime: [*DriverAndRuntime(None, runtime).fitting_releases()]
+        runtime: [*DriverAndRuntime(None, runtime).fitting_releases("1.35")]
         for runtime in ("2.30.51", "2.33.10", None)
     }
     assert fitting == {
@@ -53,6 +53,10 @@ def test_the_newest_release_that_fits_comes_first() -> None:
         "2.33.10": [NEW, OLD, "1.35.6-20260618", "1.35.5-20260610"],
         None: [],
     }
+
+
+def test_no_release_of_another_kubernetes_fits() -> None:
+    assert [*DriverAndRuntime(None, "2.30.51").fitting_releases("1.36")] == []
 
 
 def test_listed_node_releases_are_ordered_and_pinnable() -> None:

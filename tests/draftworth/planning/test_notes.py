@@ -11,7 +11,7 @@ from draftworth.planning.notes import notes
 from draftworth.planning.notes.note import Code
 from draftworth.planning.resolved import ResolvedNeuron, load
 from draftworth.planning.timeline import forecast
-from tests.support.experiments import DFLASH, Edit, both, drop, put, write_experiment
+from tests.support.experiments import DFLASH, Edit, both, drop, put, resolved, write_experiment
 
 PAIR, HEAD, SEARCH, LOCAL = "qwen3-32b", "llama-3.1-8b-eagle3", "qwen3-32b-search", "rehearsal"
 TODAY = date(2026, 11, 27)
@@ -33,10 +33,10 @@ def block(**values: Any) -> Edit:
     return put("aws", "capacity", value=capacity)
 
 
-def head(model: str) -> Edit:
+def head(model: str, release: str = "neuron-2.31.1") -> Edit:
     family = {} if model.startswith("RedHatAI/") else {"tokenizer_family": "qwen3"}
     return both(
-        put("release", value="neuron-2.31.1"),
+        put("release", value=release),
         put("variants", 1, "method", value="eagle3"),
         put("variants", 1, "draft", value={"model": model, **family}),
     )
@@ -77,6 +77,9 @@ PINNED = both(
     put("target", "revision", value="a" * 40),
     put("variants", 1, "draft", "revision", value="b" * 40),
 )
+NEWER_EKS = both(
+    put("aws", "kubernetes_version", value="1.36"), drop("aws", "pins", "node_release")
+)
 ELSEWHERE = aws(region="eu-central-1", availability_zone="eu-central-1c")
 # Of each code: a shipped experiment, an edit of it that gets the note, and one that does not.
 CASES: dict[Code, tuple[str, Edit, Edit]] = {
@@ -114,6 +117,10 @@ CASES: dict[Code, tuple[str, Edit, Edit]] = {
     "hub-token-is-missing": (HEAD, AS_IT_IS, aws(hub_token_secret="draftworth/hub")),
     "draft-window-is-not-known": (HEAD, UNKNOWN_DFLASH, DFLASH),
     "draft-may-be-refused": (PAIR, head("RedHatAI/Qwen3-32B-speculator.eagle3"), AS_IT_IS),
+    "heads-may-be-refused": (
+        *(PAIR, head("RedHatAI/Qwen3-32B-speculator.eagle3", "neuron-2.33.0")),
+        head("RedHatAI/Qwen3-32B-speculator.eagle3"),
+    ),
     "baseline-as-shipped-takes-a-slot": (PAIR, AS_SHIPPED, AS_IT_IS),
     "baseline-as-shipped-is-the-baseline": (
         *(PAIR, both(head("acme/head"), AS_SHIPPED)),
@@ -137,11 +144,16 @@ CASES: dict[Code, tuple[str, Edit, Edit]] = {
     ),
 }
 
+# Of each code that depends on the day: a shipped experiment, a day with the note and one without.
+DATED: dict[Code, tuple[str, date, date]] = {
+    "standard-support-ends": (PAIR, date(2027, 1, 1), date(2026, 12, 31)),
+}
 
-def codes(folder: Path, base: str, edit: Edit) -> list[Code]:
+
+def codes(folder: Path, base: str, edit: Edit, *, today: date = TODAY) -> list[Code]:
     experiment = load(write_experiment(folder, edit, base=base))
     run = forecast(experiment) if isinstance(experiment, ResolvedNeuron) else None
-    return [note.code for note in notes(experiment, run=run, today=TODAY)]
+    return [note.code for note in notes(experiment, run=run, today=today)]
 
 
 @pytest.mark.parametrize("code", CASES)
@@ -151,8 +163,33 @@ def test_a_rule_warns_of_one_setting_only(tmp_path: Path, code: Code) -> None:
     assert code not in codes(tmp_path, base, not_noted)
 
 
+@pytest.mark.parametrize("code", DATED)
+def test_a_rule_warns_on_one_day_only(tmp_path: Path, code: Code) -> None:
+    base, noted, not_noted = DATED[code]
+    assert code in codes(tmp_path, base, AS_IT_IS, today=noted)
+    assert code not in codes(tmp_path, base, AS_IT_IS, today=not_noted)
+
+
+@pytest.mark.parametrize(("day", "tense"), [(26, "ends on"), (27, "ended on")])
+def test_the_end_of_support_names_a_later_version(day: int, tense: str) -> None:
+    every = notes(resolved(PAIR), today=date(2027, 3, day))
+    (note,) = (n.sentence for n in every if n.code == "standard-support-ends")
+    assert f"1.35: standard support {tense} 2027-03-27" in note
+    assert note.endswith("or set 1.36")
+
+
+def test_an_unknown_end_of_support_gets_no_note(tmp_path: Path) -> None:
+    assert "standard-support-ends" not in codes(tmp_path, PAIR, NEWER_EKS, today=date(2030, 1, 1))
+
+
+def test_no_node_release_of_another_kubernetes_is_advised(tmp_path: Path) -> None:
+    experiment = load(write_experiment(tmp_path, NEWER_EKS, base=PAIR))
+    (note,) = (n for n in notes(experiment, today=TODAY) if n.code == "driver-does-not-fit")
+    assert "none of Kubernetes 1.36 is known" in note.sentence
+
+
 def test_every_code_has_a_case() -> None:
-    assert set(CASES) == set(get_args(Code))
+    assert {*CASES, *DATED} == set(get_args(Code))
 
 
 def test_a_note_is_given_once(tmp_path: Path) -> None:

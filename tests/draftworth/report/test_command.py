@@ -13,7 +13,8 @@ import pytest
 
 from draftworth.analysis.acceptance import profile_of
 from draftworth.cli import main
-from draftworth.decision.run_comparison import LoadsOfOneRun, NotComparedError, elsewhere
+from draftworth.decision.elsewhere import LoadsOfOneRun, elsewhere
+from draftworth.decision.run_comparison import NotComparedError
 from draftworth.metrics.definitions import COST
 from draftworth.records.acceptance_profile import load_profile
 from draftworth.records.codec import load_record
