@@ -23,6 +23,7 @@ def aws_notes(experiment: ResolvedNeuron, today: date) -> Iterator[Note]:
     yield from _region_is_new(spec)
     yield from _value_is_an_example(spec)
     yield from _driver_does_not_fit(spec)
+    yield from _nodes_are_on_hold(spec)
     yield from _no_administrator(spec)
     yield from _api_is_private(spec)
     yield from _hub_token_is_missing(spec)
@@ -62,6 +63,15 @@ def _driver_does_not_fit(spec: NeuronExperiment) -> Iterator[Note]:
             "driver-does-not-fit",
             f"aws.pins.node_release {driver.node_release or 'is left out'}: {driver.why_unfit}, so "
             f"no server starts; pin {fitting}",
+        )
+
+
+def _nodes_are_on_hold(spec: NeuronExperiment) -> Iterator[Note]:
+    if spec.aws.hold:
+        yield Note(
+            "nodes-are-on-hold",
+            "aws.hold is true: no accelerator node starts, and 0 accelerator minutes are paid; the "
+            "cost and times of runs are those of a later deploy without it",
         )
 
 

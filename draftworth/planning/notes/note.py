@@ -14,6 +14,7 @@ Code = Literal[
     "region-is-new",
     "value-is-an-example",
     "driver-does-not-fit",
+    "nodes-are-on-hold",
     "no-administrator",
     "api-is-private",
     "hub-token-is-missing",

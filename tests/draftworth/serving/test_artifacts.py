@@ -61,14 +61,14 @@ NOT_IN_SECTIONS = {
     "variants[].": "name draft.allow_pickle_weights draft.tokenizer_family",
     "workload.": "prompts_dir input_tokens output_tokens fixed_output_length temperature "
     "concurrency requests_per_second load_generator requests_per_round min_requests max_requests "
-    "target_interval_percent warmup_requests parallel seed token_ids enable_thinking "
+    "target_interval_percent stop warmup_requests parallel seed token_ids enable_thinking "
     "request_timeout_seconds",
     "workload.classes[].": "name cases weight",
     "workload.limits.": "ttft_p95_ms itl_p95_ms e2e_p95_ms failures_percent",
     "aws.": "region availability_zone second_zone kubernetes_version public_access_cidrs "
     "admin_principal_arns pins.node_release pins.add_ons accelerator_budget_usd notify_email "
     "hub_token_secret keep_checkpoints checkpoints_bucket keep_results load_generator_image "
-    "deadline_minutes",
+    "deadline_minutes hold",
     "aws.capacity.": "kind reservation_id hours",
     "aws.price.": "usd_per_hour as_of source",
 }
