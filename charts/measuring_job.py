@@ -132,10 +132,12 @@ class MeasuringJob(CpuJob):
             bindings=bindings,
             labels=labels,
             # The annotations are part of the Job's content: a change of the servers, or a higher
-            # `rerun`, makes a Job with another name, which measures again.
+            # `rerun`, makes a Job with another name, which measures again. So does the end of
+            # `aws.hold`: the deadline then counts anew, and the canaries try everything again.
             annotations={
                 "draftworth/serving-content": serving_content,
                 "draftworth/rerun": str(experiment.rerun),
+                **({"draftworth/hold": "true"} if experiment.aws.hold else {}),
             },
             pod=cpu_pod(
                 program,

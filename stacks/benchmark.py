@@ -176,6 +176,7 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
         reservation_id=capacity.reservation_id,
         availability_zone=aws.availability_zone,
         instance_type=experiment.spec.instance_type,
+        hold=aws.hold,
     )
 
 

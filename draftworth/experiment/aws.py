@@ -150,6 +150,9 @@ class Aws(strict_model.StrictModel):
     """the other zone of EKS's control plane, without nodes; left out: a, or b if nodes are in a"""
     capacity: Capacity
     """how accelerator nodes are bought"""
+    hold: bool = False
+    """true: everything is deployed, staged and tried on CPU nodes, but no accelerator node starts;
+    the next deploy without it starts them"""
     price: Price | None = None
     """price of one accelerator node; left out: `draftworth price` asks AWS, which knows
     Spot and on-demand prices, but not the price of a Capacity Block that was bought"""

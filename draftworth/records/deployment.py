@@ -103,6 +103,7 @@ class CapacityPlan(Checked):
     nodegroup_tags: tags by which the controller recognizes its own node group.
     deadline_minutes: minutes from the deployment of this Job until its nodes are removed.
     reservation_id: id of the Capacity Block; None for other kinds of capacity.
+    hold: models are staged and canaries run, but no node starts.
     """
 
     schema: str = "draftworth.capacity-plan/5"
@@ -125,6 +126,7 @@ class CapacityPlan(Checked):
     reservation_id: str | None
     availability_zone: str
     instance_type: str
+    hold: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -46,6 +46,7 @@ Reason = Literal[
     "tokenizer_mismatch",
     "waiting_for_canary",
     "canary_failed",
+    "on_hold",
     "no_node_group",
     "foreign_node_group",
     "unknown",
@@ -61,7 +62,7 @@ BEGIN_WITHIN_NODE_SECONDS = 45 * 60
 SELF_TEST_WITHIN_NODE_SECONDS = 30 * 60
 # If zero nodes would be decided for one of these reasons, running nodes of a Capacity Block stay:
 # they are paid for, and another deploy can solve the problem.
-_HELD_IN_A_BLOCK: frozenset[Reason] = frozenset(
+_KEPT_IN_A_BLOCK: frozenset[Reason] = frozenset(
     {
         "server_gave_up",
         "failed",
@@ -99,14 +100,26 @@ def decide(
     """Decide how many nodes the node group must have at the time `now`, and why.
 
     The first reason against nodes decides. Without such a reason, all nodes of the plan are
-    desired; but if a part of the observation failed, the node group stays as it is.
+    desired; but if a part of the observation failed, the node group stays as it is. A plan on hold
+    has no nodes in any case: nodes of an earlier deploy go, even if nothing is known.
     deployment: the plan, and what was paid so far. status: `ended`: the stack is being deleted.
     """
+    decision = _by_observation(deployment, status, observation, now)
+    if deployment.plan.hold and observation.nodes.ownership == "ours":
+        return replace(decision, desired_size=0)
+    return decision
+
+
+def _by_observation(
+    deployment: Deployment, status: Status, observation: Observation, now: float
+) -> Decision:
     for decision in _reasons_against(deployment, status, observation, now):
-        return _held(decision, observation, now)
+        return _kept_in_a_block(decision, observation, now)
     unknowns = [part.why for part in vars(observation).values() if isinstance(part, Unknown)]
     if unknowns:
         return Decision(desired_size=None, reason="unknown", text="; ".join(unknowns))
+    if deployment.plan.hold:
+        return _decided(0, "on_hold")
     nodes = deployment.plan.nodes
     size = f"{nodes} accelerator node{'s' if nodes > 1 else ''}"
     until = utc(deadline_unix_s(deployment, observation))
@@ -128,8 +141,8 @@ def decide_without_state(
         *limits_reached(deployment, now),
         *_no_block_now(observation, now),
     )
-    held = _held(reasons[0], observation, now) if reasons else None
-    return held if held and held.desired_size is not None else None
+    kept = _kept_in_a_block(reasons[0], observation, now) if reasons else None
+    return kept if kept and kept.desired_size is not None else None
 
 
 def deadline_unix_s(deployment: Deployment, observation: Observation) -> float:
@@ -165,10 +178,10 @@ def _reasons_against(
     yield from _not_tried(deployment, observation, now)
 
 
-def _held(decision: Decision, observation: Observation, now: float) -> Decision:
+def _kept_in_a_block(decision: Decision, observation: Observation, now: float) -> Decision:
     block = observation.block
     # A node group of size 0 stays at 0, in a Capacity Block too.
-    if decision.reason not in _HELD_IN_A_BLOCK or not observation.nodes.desired_size:
+    if decision.reason not in _KEPT_IN_A_BLOCK or not observation.nodes.desired_size:
         return decision
     if isinstance(block, Unknown):  # EKS and EC2 end the block's nodes in any case
         return replace(decision, desired_size=None)
@@ -219,9 +232,12 @@ def _server_gave_up(deployment: Deployment, observation: Observation) -> Iterato
 def limits_reached(deployment: Deployment, now: float) -> Iterator[Decision]:
     """Yield the decision for zero nodes for each limit that is reached: the deadline, the budget.
 
-    A Capacity Block is paid in advance, so the budget does not end its nodes.
+    A Capacity Block is paid in advance, so the budget does not end its nodes. A plan on hold has no
+    limits, because it has no nodes: however late a canary succeeds, it is still observed.
     """
     plan, deadline = deployment.plan, deployment.own_deadline_unix_s
+    if plan.hold:
+        return
     if now >= deadline:
         yield _decided(0, "deadline", deadline=utc(deadline), plan=plan)
     if plan.reservation_id is None and deployment.spent_usd >= plan.budget_usd:

@@ -70,6 +70,13 @@ def test_rerun_changes_the_job_and_nothing_else() -> None:
     assert before == after
 
 
+def test_the_end_of_hold_is_another_job() -> None:
+    """The deadline counts from there, and canaries try again."""
+    held, after = names(changed_in(resolved(), "aws", hold=True)), names()
+    assert held.pop("Job") != after.pop("Job")
+    assert held == after
+
+
 def test_a_deadline_that_is_moved_changes_no_name() -> None:
     """A Job of another name would measure anew; a ConfigMap of another name would not be read."""
     after = changed_in(resolved(), "aws", deadline_minutes=100)

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import aws_cdk as cdk
@@ -57,10 +58,17 @@ def experiment_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("experiment"))
 
 
-def write(folder: Path, *, requests: tuple[int, int] = (4, 8), **changes: Any) -> Path:
+def write(
+    folder: Path,
+    *,
+    requests: tuple[int, int] = (4, 8),
+    aws: Mapping[str, Any] = MappingProxyType({}),
+    **changes: Any,
+) -> Path:
     """Write the experiment, with changes at its top level, to a file; return its path.
 
     requests: the minimum and the maximum number for each variant and prompt class.
+    aws: changes of its section `aws`.
     """
     data = shipped("qwen3-32b")
     # No repetition stops and starts servers here: tests of the cluster tier do that.
@@ -81,6 +89,7 @@ def write(folder: Path, *, requests: tuple[int, int] = (4, 8), **changes: Any) -
         "load_generator_image": f"registry.example.com/llmperf@sha256:{'0' * 64}",
         "accelerator_budget_usd": BUDGET_USD,
         "deadline_minutes": DEADLINE_MINUTES,
+        **aws,
     }
     path = folder / "experiment.yaml"
     path.write_text(yaml.safe_dump(data | changes, sort_keys=False))
@@ -348,6 +357,19 @@ def env(
 ) -> Iterator[Environment]:
     """Yield an environment that is deployed in an account of its own, with nothing staged."""
     with new_environment(experiment_path, templates, tmp_path) as made:
+        made.cloud.deploy()
+        yield made
+
+
+@pytest.fixture(scope="session")
+def held_synthesis(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    return synthesis_of(tmp_path_factory.mktemp("held"), aws={"hold": True})
+
+
+@pytest.fixture
+def held(held_synthesis: Synthesis, tmp_path: Path) -> Iterator[Environment]:
+    """Yield an environment that is deployed on hold, with nothing staged."""
+    with new_environment(*held_synthesis, tmp_path) as made:
         made.cloud.deploy()
         yield made
 

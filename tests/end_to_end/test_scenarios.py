@@ -12,7 +12,7 @@ import pytest
 from draftworth.account import artifacts
 from tests.end_to_end.cloud import Template
 from tests.end_to_end.conftest import DRAFT, TARGET, Environment, FirstRun
-from tests.end_to_end.programs import run_canaries
+from tests.end_to_end.programs import paid_minutes, run_canaries
 
 pytestmark = [pytest.mark.synth, pytest.mark.emulator, pytest.mark.scenarios]
 
@@ -30,6 +30,32 @@ def test_the_node_starts_after_staging_and_canaries(env: Environment, first_run:
     assert cloud.desired_nodes == 1
     cloud.nodes_follow()
     assert cloud.instances == 1
+
+
+def test_on_hold_all_is_tried_without_nodes(
+    held: Environment, first_run: FirstRun, templates: Mapping[str, Template]
+) -> None:
+    cloud, held_job = held.cloud, held.job_name
+    held.put("checkpoints", first_run.contents["checkpoints"])
+    cloud.events()
+    assert set(run_canaries(held).values()) == {0}
+    cloud.nodes_follow()
+    assert (cloud.desired_nodes, cloud.instances, paid_minutes(held)) == (0, 0, 0)
+    assert "0 nodes, on hold" in cloud.notifications()[-1]
+    cloud.now_unix_s += 24 * 3600
+    cloud.update(templates)
+    assert held.job_name != held_job
+    assert cloud.desired_nodes == 0
+    run_canaries(held)
+    assert cloud.desired_nodes == 1
+
+
+def test_a_failed_canary_on_hold_is_mailed(held: Environment, first_run: FirstRun) -> None:
+    cloud, staged = held.cloud, dict(first_run.contents["checkpoints"])
+    held.put("checkpoints", {key: data for key, data in staged.items() if "config.json" not in key})
+    cloud.events()
+    assert set(run_canaries(held).values()) != {0}
+    assert "0 nodes, canary failed" in cloud.notifications()[-1]
 
 
 def test_a_rerun_downloads_nothing_and_compiles_nothing(

@@ -85,6 +85,19 @@ def _block_has_its_price(experiment: NeuronExperiment) -> Iterator[Problem]:
         )
 
 
+@neuron_rule("block-is-not-on-hold")
+def _block_is_not_on_hold(experiment: NeuronExperiment) -> Iterator[Problem]:
+    aws = experiment.aws
+    if aws.capacity.is_block and aws.hold:
+        yield Problem(
+            key=("aws", "hold"),
+            actual="true with kind capacity_block",
+            allowed="leave the key out, or kind: spot or on_demand",
+            reason="the hours of a Capacity Block are paid whether its nodes run or not; before it "
+            "begins no node starts anyway",
+        )
+
+
 def _is_zone_of(region: str, zone: str) -> bool:
     suffix = zone.removeprefix(region)
     return suffix != zone and re.fullmatch("[a-z]", suffix) is not None

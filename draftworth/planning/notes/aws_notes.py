@@ -28,6 +28,7 @@ def aws_notes(experiment: ResolvedNeuron, today: date) -> Iterator[Note]:
     yield from _value_is_an_example(spec)
     yield from _driver_does_not_fit(spec)
     yield from _standard_support_ends(spec, today)
+    yield from _nodes_are_on_hold(spec)
     yield from _no_administrator(spec)
     yield from _api_is_private(spec)
     yield from _hub_token_is_missing(spec)
@@ -88,6 +89,15 @@ def _standard_support_ends(spec: NeuronExperiment, today: date) -> Iterator[Note
         f"place of {prices['EKS control plane'].usd:.2f}; next: have none from that day on, or set "
         f"{' or '.join(later)}",
     )
+
+
+def _nodes_are_on_hold(spec: NeuronExperiment) -> Iterator[Note]:
+    if spec.aws.hold:
+        yield Note(
+            "nodes-are-on-hold",
+            "aws.hold is true: no accelerator node starts, and 0 accelerator minutes are paid; the "
+            "cost and times of runs are those of a later deploy without it",
+        )
 
 
 def _no_administrator(spec: NeuronExperiment) -> Iterator[Note]:

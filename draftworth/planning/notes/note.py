@@ -15,6 +15,7 @@ Code = Literal[
     "value-is-an-example",
     "driver-does-not-fit",
     "standard-support-ends",
+    "nodes-are-on-hold",
     "no-administrator",
     "api-is-private",
     "hub-token-is-missing",

@@ -109,6 +109,7 @@ CASES: dict[Code, tuple[str, Edit, Edit]] = {
         *(PAIR, put("aws", "pins", "node_release", value="1.35.6-20260714")),
         put("aws", "pins", "node_release", value="1.35.6-20260625"),
     ),
+    "nodes-are-on-hold": (PAIR, aws(hold=True), aws(hold=False)),
     "no-administrator": (PAIR, AS_IT_IS, ADMIN),
     "api-is-private": (
         *(PAIR, AS_IT_IS),

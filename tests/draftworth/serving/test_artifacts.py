@@ -68,7 +68,7 @@ NOT_IN_SECTIONS = {
     "aws.": "region availability_zone second_zone kubernetes_version public_access_cidrs "
     "admin_principal_arns pins.node_release pins.add_ons accelerator_budget_usd notify_email "
     "hub_token_secret keep_checkpoints checkpoints_bucket keep_results load_generator_image "
-    "deadline_minutes",
+    "deadline_minutes hold",
     "aws.capacity.": "kind reservation_id hours",
     "aws.price.": "usd_per_hour as_of source",
 }

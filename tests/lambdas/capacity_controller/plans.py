@@ -21,6 +21,7 @@ MINUTE = 60.0
 HOUR = 3600.0
 JOB = "llmperf-qwen3-32b-0a1b2c3d"
 OTHER_JOB = "llmperf-qwen3-32b-11112222"
+HELD_JOB = "llmperf-qwen3-32b-33334444"
 RUN_ID = f"{JOB}-89abcdef"
 TAGS = {"draftworth:experiment": "qwen3-32b", "draftworth:stack": "cluster"}
 TARGET = ModelRef(model="Qwen/Qwen3-32B", revision="main")

@@ -21,6 +21,7 @@ PLANS = {
     "patient": plans.make_plan(nodes=2, deadline_minutes=10_000, budget_usd=1e6),
     "poor": plans.make_plan(nodes=2, budget_usd=15.0),
     "other": plans.make_plan(nodes=3, job_name=plans.OTHER_JOB),
+    "held": plans.make_plan(nodes=2, job_name=plans.HELD_JOB, hold=True),
     "block": plans.make_plan(
         nodes=1, capacity="capacity_block", reservation_id=plans.BLOCK_ID, deadline_minutes=1440
     ),

@@ -16,6 +16,7 @@ from tests.lambdas.capacity_controller.fakes import CHECKPOINTS, RESULTS
 
 CANARY_EVENT = s3_event(RESULTS, f"control/canary/{plans.JOB}/baseline.json")
 FAILED_EVENT = s3_event(CHECKPOINTS, "Qwen/Qwen3-32B/main/_FAILED.json")
+HELD = plans.make_plan(hold=True, job_name=plans.HELD_JOB)
 SILENT = "draftworth qwen3-32b: canary is silent"
 
 
@@ -221,3 +222,43 @@ def test_two_models_without_tokenizers_do_not_agree() -> None:
     assert text is not None
     assert "acme/a at main (commit " in text
     assert "has no tokenizer.json and no vocab.json" in text
+
+
+# On hold
+
+
+def test_all_well_on_hold_is_mailed_once(account: Account) -> None:
+    account.start(HELD)
+    (mail,) = account.mail()
+    assert mail["subject"] == "draftworth qwen3-32b: 0 nodes, on hold"
+    for words in ("every model is staged and every canary is well", "remove aws.hold"):
+        assert words in mail["text"]
+    account.heartbeat(after=plans.HOUR)
+    assert (account.mail(), account.desired, account.paid_seconds) == ([], 0, 0.0)
+
+
+def test_a_canary_may_succeed_after_the_held_deadline(account: Account) -> None:
+    account.canaries_report = False
+    account.start(HELD)
+    account.heartbeat(after=2 * HELD.deadline_minutes * plans.MINUTE)
+    assert account.outcome == (0, "waiting_for_canary")
+    account.report(job=HELD.job_name, reported_at_unix_s=account.now)
+    account.handle(CANARY_EVENT)
+    assert account.outcome == (0, "on_hold")
+
+
+def test_the_deploy_after_hold_has_its_whole_deadline(account: Account) -> None:
+    account.start(HELD)
+    account.now += 2 * HELD.deadline_minutes * plans.MINUTE
+    account.update(plans.make_plan())
+    assert account.outcome == (1, "ready")
+    end = account.now + plans.make_plan().deadline_minutes * plans.MINUTE
+    assert account.deployment.own_deadline_unix_s == end
+
+
+def test_hold_ends_the_nodes_that_run(account: Account) -> None:
+    account.start()
+    account.instances_follow()
+    assert account.desired == 1
+    account.update(HELD)
+    assert account.desired == 0

@@ -8,7 +8,9 @@ from draftworth.records.controller_state import Deployment, NodeTime, ServerWait
 from lambdas.capacity_controller.decision import Decision, deadline_unix_s, decide
 from lambdas.capacity_controller.observation import Observation
 from lambdas.capacity_controller.observed_run import ObservedRun
+from lambdas.capacity_controller.pod_reports import Canaries
 from lambdas.capacity_controller.reserved_block import CapacityBlock
+from lambdas.capacity_controller.staged_models import Models
 from lambdas.capacity_controller.unknown import Unknown
 from tests.lambdas.capacity_controller.plans import (
     HOUR,
@@ -21,6 +23,7 @@ from tests.lambdas.capacity_controller.plans import (
     make_plan,
 )
 
+HELD = make_deployment(make_plan(hold=True))
 PARTS = ("models", "canaries", "servers", "run", "stopped", "block")
 UNKNOWN = Unknown(why="S3 did not answer")
 
@@ -115,6 +118,47 @@ def test_deadline_budget_and_deletion_hold_despite_unknowns(seen: str) -> None:
     assert outcome(observation, now=late) == (0, "deadline")
     assert outcome(observation, spent(60.0)) == (0, "budget")
     assert outcome(observation, status="ended") == (0, "ended")
+
+
+@pytest.mark.parametrize("nodes_up", [0, 1])
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        ({}, "on_hold"),
+        ({"models": Models(staging="missing")}, "waiting_for_models"),
+        ({"models": Models(staging="unreadable")}, None),
+        ({"canaries": Canaries(state="missing")}, "waiting_for_canary"),
+        ({"canaries": Canaries(state="failed")}, "canary_failed"),
+        ({"canaries": UNKNOWN}, "unknown"),
+    ],
+)
+def test_a_plan_on_hold_has_no_nodes(
+    seen: dict[str, Any], reason: str | None, nodes_up: int
+) -> None:
+    observation = make_observation(nodes=make_nodes(desired_size=nodes_up), **seen)
+    decision = decided(observation, HELD)
+    assert decision.desired_size == 0
+    assert reason in (None, decision.reason)
+
+
+def test_nodes_stay_for_the_canary_without_hold() -> None:
+    observation = make_observation(
+        nodes=make_nodes(desired_size=1), canaries=Canaries(state="missing")
+    )
+    assert outcome(observation) == (None, "waiting_for_canary")
+    assert outcome(observation, HELD) == (0, "waiting_for_canary")
+
+
+def test_hold_leaves_foreign_nodes_alone() -> None:
+    observation = make_observation(nodes=make_nodes(ownership="foreign"))
+    assert outcome(observation, HELD) == (None, "foreign_node_group")
+
+
+@pytest.mark.parametrize(("hold", "reason"), [(True, "on_hold"), (False, "deadline")])
+def test_no_deadline_passes_on_hold(hold: bool, reason: str) -> None:
+    deployment = make_deployment(make_plan(hold=hold))
+    late = deployment.own_deadline_unix_s + HOUR
+    assert outcome(deployment=deployment, now=late) == (0, reason)
 
 
 @pytest.mark.parametrize(

@@ -58,13 +58,13 @@ def gave_up(aws: FakeAws, deployment: Deployment) -> bool:
 
 # Rules in spite of which existing nodes may stay: all of these in a Capacity Block; `canary` alone
 # also elsewhere, while a new Job's canary may still report.
-HELD = {"failed", "not begun", "no server", "silent", "gave up", "not staged"}
-HELD |= {"tokenizers", "canary"}
+KEPT = {"failed", "not begun", "no server", "silent", "gave up", "not staged"}
+KEPT |= {"tokenizers", "canary"}
 
 
 def may_stay(aws: FakeAws, reasons: list[str]) -> bool:
     deployment, _ = current(aws)
-    if deployment is None or not set(reasons) <= HELD:
+    if deployment is None or not set(reasons) <= KEPT:
         return False
     if deployment.plan.capacity == "capacity_block":
         return True
@@ -96,6 +96,7 @@ def against(aws: FakeAws) -> list[str]:
         "complete": b'"complete"' in run,
         "failed": b'"failed"' in run,
         "gave up": gave_up(aws, deployment),
+        "hold": plan.hold,
         "deadline": aws.now >= deadline,
         "budget": spent >= plan.budget_usd and plan.capacity != "capacity_block",
         "no server": waited >= 130 * plans.MINUTE * plan.nodes,
@@ -155,6 +156,8 @@ def watch(aws: FakeAws) -> None:
 @example(operations=["Create first", "stage both", "ready event", "hours later", "hours later"])
 @example(operations=["Create block", "stage both", "hours later"])
 @example(operations=["stage both", "Create first", "Delete", "ready event", "Create first"])
+@example(operations=["stage both", "Create first", "Update held", "heartbeat", "hours later"])
+@example(operations=["stage both", "Create held", "hours later", "Update first", "heartbeat"])
 def test_one_event_after_the_other(operations: list[str]) -> None:
     scenario = new_scenario()
     watch(scenario.aws)
