@@ -1,4 +1,4 @@
-"""Canaries: Jobs that test a server's volumes on a CPU node before accelerator nodes start."""
+"""Canaries: Jobs that test on CPU nodes what servers need before accelerator nodes start."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,6 +11,7 @@ from charts.bindings import Bindings
 from charts.bucket_volumes import ARTIFACTS_PATH, MODEL_PATHS, server_volumes
 from charts.container_parts import amounts
 from charts.cpu_job import CpuJob, ImageProgram, cpu_pod
+from charts.paths_canary import PathsCanary
 from charts.start_program import graph_environment
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 
@@ -20,9 +21,9 @@ RETRIES = 8
 
 
 class CanaryChart(cdk8s.Chart):
-    """This chart has a canary for each variant in `experiment.canaries`.
+    """A canary for each variant in `experiment.canaries`, and one for the measuring Job's paths.
 
-    A canary is a Job that tests a server's volumes on a CPU node, before accelerator nodes start.
+    A canary is a Job that tests, before accelerator nodes start, what is first needed beside them.
     job_name: the measuring Job's name. A new measuring Job gets new canaries, which test again.
     """
 
@@ -47,6 +48,14 @@ class CanaryChart(cdk8s.Chart):
                 job_name=job_name,
                 labels=labels,
             )
+        PathsCanary(
+            self,
+            "Paths",
+            experiment=experiment,
+            bindings=bindings,
+            job_name=job_name,
+            retries=RETRIES,
+        )
 
 
 class Canary(CpuJob):

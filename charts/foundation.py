@@ -24,7 +24,12 @@ class FoundationChart(cdk8s.Chart):
             ),
         )
         serving = [names.service_name(variant.name) for variant in experiment.variants]
-        for name in (names.STAGER_SERVICE_ACCOUNT, *serving, names.MEASURING_JOB_SERVICE_ACCOUNT):
+        fixed = (
+            names.STAGER_SERVICE_ACCOUNT,
+            names.MEASURING_JOB_SERVICE_ACCOUNT,
+            names.LISTENER_SERVICE_ACCOUNT,
+        )
+        for name in (*fixed, *serving):
             service_account(self, name, namespace=names.NAMESPACE)
         NetworkPolicies(self, "NetworkPolicies", calls_kubernetes=experiment.spec.changes_servers)
 

@@ -205,13 +205,19 @@ def _beside_servers() -> k8s.Affinity:
     starts by itself when there are accelerator nodes, however long after the deploy, and traffic to
     the servers stays in their zone. There is ONE affinity term for all servers: the scheduler
     counts only pods that match all required terms (kube-scheduler, InterPodAffinity,
-    `updateWithAffinityTerms`), so with a term for each variant no pod would match. A Job with
-    `suspend: true` would be no alternative: `kubectl apply` resets the fields of a manifest, so
-    another apply after the start would suspend the run and delete its pod.
+    `updateWithAffinityTerms`), so with a term for each variant no pod would match. It requires a
+    server's name too, which the canaries' listener lacks: else the run would start beside that. A
+    Job with `suspend: true` would be no alternative: `kubectl apply` resets the fields of a
+    manifest, so another apply after the start would suspend the run and delete its pod.
     """
     any_server = k8s.PodAffinityTerm(
         topology_key="topology.kubernetes.io/zone",
-        label_selector=k8s.LabelSelector(match_labels=names.SERVING_COMPONENT),
+        label_selector=k8s.LabelSelector(
+            match_labels=names.SERVING_COMPONENT,
+            match_expressions=[
+                k8s.LabelSelectorRequirement(key=names.SERVER_LABEL, operator="Exists")
+            ],
+        ),
     )
     return k8s.Affinity(
         pod_affinity=k8s.PodAffinity(

@@ -16,6 +16,8 @@ NAMESPACE = PROJECT
 # variant (`service_name`).
 MEASURING_JOB_SERVICE_ACCOUNT = "llmperf"
 STAGER_SERVICE_ACCOUNT = "stager"
+# Without an IAM role and without rights in Kubernetes.
+LISTENER_SERVICE_ACCOUNT = "listener"
 
 # Labels that a node gets from its node group.
 CPU_NODE_LABELS: Mapping[str, str] = {"draftworth/node-group": "cpu"}

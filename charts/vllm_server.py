@@ -90,7 +90,7 @@ class VllmServer(Construct):
             self,
             "Service",
             metadata=k8s.ObjectMeta(name=name, namespace=names.NAMESPACE, labels=labels),
-            spec=_service_spec(name),
+            spec=service_spec(names.selector_labels(name)),
         )
 
 
@@ -114,7 +114,8 @@ def _deployment_spec(
     )
 
 
-def _service_spec(name: str) -> k8s.ServiceSpec:
+def service_spec(selector: Mapping[str, str]) -> k8s.ServiceSpec:
+    """Return the spec of the Service of a server. selector: labels of the server's pods."""
     # The target port equals the Service's: else the VPC CNI does not enforce network policies.
     port = k8s.ServicePort(
         name="http",
@@ -122,5 +123,4 @@ def _service_spec(name: str) -> k8s.ServiceSpec:
         target_port=k8s.IntOrString.from_number(SERVING_PORT),
         protocol="TCP",
     )
-    selector = names.selector_labels(name)
     return k8s.ServiceSpec(type="ClusterIP", selector=selector, ports=[port])

@@ -18,7 +18,7 @@ from draftworth.experiment.catalog import catalog
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import ResolvedNeuron
-from draftworth.records.deployment import CapacityPlan, DraftRef, ModelRef
+from draftworth.records.deployment import PATHS, CapacityPlan, DraftRef, ModelRef
 from draftworth.records.servers import START_ALLOWANCE_MINUTES
 from stacks.assets import measuring_image, run_spec_asset
 from stacks.base import StackPart
@@ -163,7 +163,7 @@ def capacity_plan(experiment: ResolvedNeuron, *, job_name: str) -> CapacityPlan:
         nodegroup_name=names.node_group(capacity.kind),
         nodegroup_tags=names.tags("cluster"),
         nodes=experiment.placement.nodes,
-        variants=tuple(variant.name for variant in experiment.canaries),
+        variants=(*(variant.name for variant in experiment.canaries), PATHS),
         servers=tuple(_needed_servers(experiment)),
         startup_minutes=START_ALLOWANCE_MINUTES,
         target=_reference(experiment.spec.target),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from charts import names
 from charts.benchmark_manifests import BenchmarkManifests
 from charts.manifest_files import filled_by
+from draftworth.records.deployment import PATHS
 
 
 def next_steps(written: BenchmarkManifests) -> str:
@@ -46,9 +47,9 @@ The cluster needs:
   its artifacts and puts control/serving/DEPLOYMENT.json, for each of its Deployments,
   and control/canary/*/VARIANT.json into the results, for the service account
   {_SERVER_ACCOUNT}, one that reads the run
-  specification and control/serving/*, creates results and lists and reads them,
-  for {_MEASURING_ACCOUNT}, and one that writes checkpoints and
-  reads the Hugging Face token's secret if the experiment names one, for
-  {_STAGER_ACCOUNT};
+  specification and control/serving/*, creates results, lists and reads them and puts
+  control/canary/*/{PATHS}.json, for {_MEASURING_ACCOUNT}, and one
+  that writes checkpoints and reads the Hugging Face token's secret if the experiment
+  names one, for {_STAGER_ACCOUNT};
   a CPU node labelled {_CPU_NODES} for stagers, canaries and the measuring Job,
   in the zone of the accelerator nodes, which are of the experiment's `aws.instance_type`."""

@@ -19,9 +19,10 @@ CANARIES_FOLDER = f"{CONTROL_PREFIX}canary/"
 class CanaryReport:
     """`control/canary/JOB/VARIANT.json`: how the last try of one variant's canary went.
 
-    A canary is a Job that tries the first steps of the variant's server on a CPU node.
+    A canary is a Job that tries the first steps of the variant's server on a CPU node. One more
+    tries those of the measuring Job; its `variant` is `PATHS`.
     job_name: the measuring Job of the deploy that the canary belongs to.
-    ok: the canary has read every volume and reached the bucket.
+    ok: the canary has read and reached all that it tries.
     text: the steps that succeeded, or the error and the next step.
     last_lines: the last lines of the canary's log (at most `servers.LAST_LINES`), newest last.
     """
@@ -35,10 +36,15 @@ class CanaryReport:
     reported_at_unix_s: float
 
 
+# The name, in place of a variant's, of the canary that tries what the measuring Job must reach. No
+# variant can have it, because a variant's name has no underscore.
+PATHS = "measuring_job"
+
+
 def canary_key(job_name: str, variant: str) -> str:
     """Return the object key of the report (`CanaryReport`) of one variant's canary.
 
-    job_name: the measuring Job of the same deploy.
+    job_name: the measuring Job of the same deploy. variant: the variant's name, or `PATHS`.
     """
     return f"{CANARIES_FOLDER}{job_name}/{variant}.json"
 
@@ -97,7 +103,7 @@ class CapacityPlan(Checked):
         new deployment with its own deadline and its own cost.
     nodes: accelerator nodes that the placement needs.
     variants: names of the variants that have a canary, a Job that tries the first steps of the
-        variant's server on a CPU node before accelerator nodes start.
+        variant's server on a CPU node before accelerator nodes start; and `PATHS`.
     servers: names of the servers that the run needs; not all of them run at the same time.
     startup_minutes: how long a node may be billed while no server is ready.
     nodegroup_tags: tags by which the controller recognizes its own node group.

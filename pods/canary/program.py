@@ -14,38 +14,33 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError
 from draftworth.image_registry import NoSuchImageError, UnansweredError, digest_of
-from draftworth.records import checkpoints, codec, deployment, graph_manifests, servers
-from draftworth.untrusted import MIB, TooLargeError, one_line, open_file, read_file
-from pods.log import end_at_sigterm, log_line
+from draftworth.records import checkpoints, codec, graph_manifests
+from draftworth.untrusted import MIB, TooLargeError, open_file, read_file
+from pods.canary.attempts import RETRIES, Attempts, add_options, exit_code
+from pods.log import end_at_sigterm
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-EXIT_OK = 0
-EXIT_FAILED = 1
 ROLES = ("target", "draft")
 WAIT_HOURS = 24
 PATIENCE_SECONDS = 120
-POLL_SECONDS = 10
-_TEXT_CHARACTERS = 1000
 CONFIGURATION = "config.json"
 # The bytes to read at each end of the largest file: the mount then requests both ends from S3.
 _PROBE_BYTES = MIB
 _LISTED = 1000
-_RETRIES = Config(retries={"mode": "standard", "max_attempts": 4})
 _NEXT = (
     "next: compare the pod's events, the log of the S3 CSI driver and the Pod Identity "
     "association of the variant's service account, then deploy again with a raised `rerun`"
@@ -146,14 +141,14 @@ def _probe(folder: Path, file: checkpoints.StoredFile) -> None:
 class Canary:
     """Tests the mounts and permissions of one variant's server, once, and reports the result.
 
-    client: writes the report and looks for checkpoints. arguments: the parsed command line.
-    models: the mounted checkpoints, by role (`target` or `draft`). log: the lines of the report.
+    client: looks for checkpoints. arguments: the parsed command line.
+    models: the mounted checkpoints, by role (`target` or `draft`).
     """
 
     client: S3Client
     arguments: argparse.Namespace
     models: Mapping[str, MountedModel]
-    log: list[str] = field(default_factory=list)
+    attempts: Attempts
 
     def run(self) -> bool:
         """Test the mounts and write a report; return whether all was read.
@@ -162,15 +157,17 @@ class Canary:
         """
         try:
             self._wait_until_staged()
-            self._patiently(self._read)
+            self.attempts.patiently(self._read, final=FINAL)
         except (BotoCoreError, ClientError, DraftworthError) as error:
-            self._say(f"failed: {error}")
+            self.attempts.say(f"failed: {error}")
             reason = f"{error}"
             if not isinstance(error, FINAL):
                 reason = f"{reason}; {_NEXT}"
-            self._report(ok=False, text=reason)
+            self.attempts.report(ok=False, text=reason)
             return False
-        self._report(ok=True, text="checkpoints and artifacts were read, the results reached")
+        self.attempts.report(
+            ok=True, text="checkpoints and artifacts were read, the results reached"
+        )
         return True
 
     def _wait_until_staged(self) -> None:
@@ -178,23 +175,10 @@ class Canary:
         give_up_at = time.monotonic() + wait_seconds
         for mounted in self.models.values():
             key = checkpoints.ready_key(mounted.model, mounted.revision)
-            self._say(f"waiting for {key}")
-            while not self._patiently(partial(self._is_there, key)):
+            self.attempts.say(f"waiting for {key}")
+            while not self.attempts.patiently(partial(self._is_there, key)):
                 if time.monotonic() >= give_up_at:
                     raise DraftworthError(f"{key} was not staged within {wait_seconds:g} s")
-                time.sleep(self.arguments.poll_seconds)
-
-    def _patiently(self, step: Callable[[], bool]) -> bool:
-        give_up_at = time.monotonic() + self.arguments.patience_seconds
-        while True:
-            try:
-                return step()
-            except FINAL:
-                raise
-            except (BotoCoreError, ClientError, DraftworthError) as error:
-                if time.monotonic() >= give_up_at:
-                    raise
-                self._say(f"not yet: {error}")
                 time.sleep(self.arguments.poll_seconds)
 
     def _is_there(self, key: str) -> bool:
@@ -206,33 +190,13 @@ class Canary:
             raise
         return True
 
-    def _read(self) -> bool:
-        self._say(find_image(self.arguments.serving_image))
+    def _read(self) -> None:
+        say = self.attempts.say
+        say(find_image(self.arguments.serving_image))
         for role, mounted in self.models.items():
-            self._say(mounted.read(role))
+            say(mounted.read(role))
         key, inputs = os.environ["ARTIFACT_KEY"], json.loads(os.environ["ARTIFACT_INPUTS"])
-        self._say(read_artifacts(self.arguments.artifacts_folder, key, inputs, self.models))
-        return True
-
-    def _report(self, *, ok: bool, text: str) -> None:
-        report = deployment.CanaryReport(
-            job_name=self.arguments.job,
-            variant=self.arguments.variant,
-            ok=ok,
-            text=one_line(text, characters=_TEXT_CHARACTERS),
-            last_lines=servers.last_lines(tuple(self.log)),
-            reported_at_unix_s=time.time(),
-        )
-        self.client.put_object(
-            Bucket=self.arguments.results,
-            Key=deployment.canary_key(self.arguments.job, self.arguments.variant),
-            Body=codec.dump_record(report),
-            ContentType="application/json",
-        )
-
-    def _say(self, line: str) -> None:
-        self.log.append(line)
-        log_line(line)
+        say(read_artifacts(self.arguments.artifacts_folder, key, inputs, self.models))
 
 
 def main(argv: Sequence[str]) -> int:
@@ -240,13 +204,10 @@ def main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
     end_at_sigterm()
     models = {role: _mounted(value) for role in ROLES if (value := getattr(arguments, role))}
-    client = boto3.client("s3", config=_RETRIES)
-    try:
-        is_well = Canary(client=client, arguments=arguments, models=models).run()
-    except (BotoCoreError, ClientError) as error:
-        log_line(f"the results bucket cannot be reached: {error}")
-        return EXIT_FAILED
-    return EXIT_OK if is_well else EXIT_FAILED
+    client = boto3.client("s3", config=RETRIES)
+    attempts = Attempts(client=client, arguments=arguments, name=arguments.variant)
+    canary = Canary(client=client, arguments=arguments, models=models, attempts=attempts)
+    return exit_code(canary.run)
 
 
 def _mounted(value: str) -> MountedModel:
@@ -257,11 +218,9 @@ def _mounted(value: str) -> MountedModel:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pods.canary", description=__doc__)
-    parser.add_argument("--job", required=True, help="the measuring Job that this belongs to")
     parser.add_argument("--variant", required=True, help="the variant whose server this tests")
     parser.add_argument("--serving-image", required=True, help="the image of the variant's server")
     parser.add_argument("--checkpoints", required=True, help="the bucket with the checkpoints")
-    parser.add_argument("--results", required=True, help="the bucket for the report")
     parser.add_argument(
         "--artifacts-folder", required=True, type=Path, help="where the artifacts bucket is mounted"
     )
@@ -272,10 +231,11 @@ def _parser() -> argparse.ArgumentParser:
             metavar="FOLDER=MODEL@REVISION",
             help="where the checkpoint is mounted, and what it must be",
         )
-    for name, default, text in (
-        ("--wait-seconds", WAIT_HOURS * 3600, "the longest wait for staged checkpoints"),
-        ("--patience-seconds", PATIENCE_SECONDS, "how long a failing step is tried again"),
-        ("--poll-seconds", POLL_SECONDS, "time between two tries"),
-    ):
-        parser.add_argument(name, type=float, default=default, help=f"{text} (%(default)s)")
+    parser.add_argument(
+        "--wait-seconds",
+        type=float,
+        default=WAIT_HOURS * 3600,
+        help="the longest wait for staged checkpoints (%(default)s)",
+    )
+    add_options(parser, patience_seconds=PATIENCE_SECONDS)
     return parser

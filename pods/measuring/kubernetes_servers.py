@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import urllib3
 from urllib3.util import Retry, Timeout
@@ -67,19 +68,30 @@ class KubernetesApi:
 
         It raises ServersError if Kubernetes refuses the change or cannot be reached.
         """
+        words = f"to {replicas} replica{'' if replicas == 1 else 's'}"
+        return self._patch(deployment, {"spec": {"replicas": replicas}}, words)
+
+    def try_scale(self, deployment: str) -> int:
+        """Send what `scale` sends, but change nothing; return how many pods the Deployment has.
+
+        The patch is empty: with the number that the manifest has, it would undo a change that a
+        measuring Job of another deploy has made in the meantime.
+        """
+        return self._patch(deployment, {}, "with an empty patch")
+
+    def _patch(self, deployment: str, patch: Mapping[str, Any], words: str) -> int:
         namespace, token = self._read("namespace"), self._read("token")
         hide_secret("Kubernetes token", token)
         path = f"apis/apps/v1/namespaces/{namespace}/deployments/{deployment}/scale"
         url = f"{self.url}/{path}"
-        what = f"PATCH {url} to {replicas} replica{'' if replicas == 1 else 's'}"
+        what = f"PATCH {url} {words}"
         headers = {
             "Authorization": f"Bearer {token}",
             "Content-Type": "application/merge-patch+json",
             "Accept": "application/json",
         }
-        body = json.dumps({"spec": {"replicas": replicas}})
         try:
-            answer = self._pool.request("PATCH", url, body=body, headers=headers)
+            answer = self._pool.request("PATCH", url, body=json.dumps(patch), headers=headers)
         except urllib3.exceptions.HTTPError as error:
             reason = one_line(str(error), characters=300)
             raise ServersError(
@@ -88,10 +100,7 @@ class KubernetesApi:
             ) from error
         if answer.status != 200:
             raise ServersError(f"{what}: {_refusal(answer, path)}")
-        try:
-            return int(json.loads(answer.data)["status"]["replicas"])
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise ServersError(f"{what}: the answer is no Scale: {_message(answer)}") from error
+        return _pods(answer, what)
 
     def _read(self, name: str) -> str:
         try:
@@ -192,6 +201,13 @@ async def run_deployed_servers(servers: Servers, spec: RunSpec, log: Callable[[s
         await servers.run_only(first_stage(spec).running, restart=False)
     except ServersError as error:
         log(f"servers are left as they are: {error}")
+
+
+def _pods(answer: urllib3.BaseHTTPResponse, what: str) -> int:
+    try:
+        return int(json.loads(answer.data)["status"]["replicas"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ServersError(f"{what}: the answer is no Scale: {_message(answer)}") from error
 
 
 def _refusal(answer: urllib3.BaseHTTPResponse, path: str) -> str:

@@ -10,7 +10,7 @@ from charts import names
 from draftworth.experiment.naming import RUNS_PREFIX
 from draftworth.experiment.variants import HubModel
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
-from draftworth.records.deployment import canary_key
+from draftworth.records.deployment import PATHS, canary_key
 from draftworth.records.graph_manifests import manifest_key
 from draftworth.records.servers import SERVERS_FOLDER, server_state_key
 from stacks.constructs.roles import CREATED_NOT_REPLACED, accept_folders, allow, grant, pod_role
@@ -86,6 +86,7 @@ class WorkloadRoles(Construct):
             names.MEASURING_JOB_SERVICE_ACCOUNT, "read prompts, write results"
         )
         results, runs, servers = self._results, f"{RUNS_PREFIX}*", f"{SERVERS_FOLDER}*"
+        canary = canary_key("*", PATHS)
         objects = [results.arn_for_objects(runs)]
         grant(
             measuring_job,
@@ -97,6 +98,8 @@ class WorkloadRoles(Construct):
             # The Job reads in a server's state whether the server was given up.
             allow("ReadServerStates", ["s3:GetObject"], [results.arn_for_objects(servers)]),
             allow("WriteResultsOnce", ["s3:PutObject"], objects, CREATED_NOT_REPLACED),
+            # The canary of the Job's paths has its service account, and replaces its own report.
+            allow("ReportPaths", ["s3:PutObject"], [results.arn_for_objects(canary)]),
             allow(
                 "ListRuns",
                 ["s3:ListBucket"],
@@ -104,7 +107,7 @@ class WorkloadRoles(Construct):
                 {"StringLike": {"s3:prefix": runs}},
             ),
         )
-        accept_folders(measuring_job, results, runs, servers)
+        accept_folders(measuring_job, results, runs, servers, canary)
 
     def _role(self, service_account: str, purpose: str) -> aws_iam.Role:
         role = pod_role(

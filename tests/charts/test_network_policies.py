@@ -102,12 +102,18 @@ def job_pods(component: str, name: str = "qwen3-32b") -> list[Labels]:
     return pod_labels
 
 
+def serving_pods(name: str = "qwen3-32b") -> list[Labels]:
+    """Return the labels of the servers' pods, and of the pod that stands in for one."""
+    return [*pods("Deployment", name), *job_pods("serving", name)]
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_only_the_load_generator_reaches_the_services(name: str) -> None:
     policies = of_kind("NetworkPolicy", name)
-    servers, stagers = pods("Deployment", name), job_pods("checkpoint-stager", name)
-    (load_generator,) = job_pods("load-generator", name)
-    for server in servers:
+    servers, stagers = serving_pods(name), job_pods("checkpoint-stager", name)
+    load_generators = job_pods("load-generator", name)
+    assert len(load_generators) == 2, "the measuring Job and the canary of its paths"
+    for server, load_generator in itertools.product(servers, load_generators):
         assert may_leave(policies, load_generator, server, SERVING_PORT)
         assert may_enter(policies, load_generator, server, SERVING_PORT)
         assert not may_enter(policies, load_generator, server, 22)
@@ -125,8 +131,9 @@ def test_a_policy_that_lets_everybody_in_is_noticed() -> None:
 
 
 def test_only_the_load_generator_reaches_other_pods() -> None:
-    policies, jobs, servers = of_kind("NetworkPolicy"), pods("Job"), pods("Deployment")
-    assert len(jobs) == 5
+    policies, servers = of_kind("NetworkPolicy"), serving_pods()
+    jobs = [pod for pod in pods("Job") if pod not in servers]
+    assert len(jobs) == 6
     for pod, other in itertools.product([STRANGER, *servers, *jobs], repeat=2):
         for port in (22, 80, 443, SERVING_PORT):
             assert other not in jobs or not may_enter(policies, pod, other, port)
@@ -173,9 +180,10 @@ def test_pods_reach_s3_and_credentials_alone(
 def test_where_servers_stay_nobody_reaches_the_kubernetes_api() -> None:
     objects = rendered_with(repetitions=1, control=False)
     policies = [o for o in objects["foundation"] if o["kind"] == "NetworkPolicy"]
-    (job,) = (o for o in objects["load-generator"] if o["kind"] == "Job")
-    labels = job["spec"]["template"]["metadata"]["labels"]
-    for address in ("10.0.1.10", "172.20.0.1"):
+    jobs = [o for chart in objects.values() for o in chart if o["kind"] == "Job"]
+    assert len(jobs) == 7
+    for job, address in itertools.product(jobs, ("10.0.1.10", "172.20.0.1")):
+        labels = job["spec"]["template"]["metadata"]["labels"]
         assert not pod_may_reach_address(policies, labels, address, 443)
 
 
@@ -191,11 +199,14 @@ def test_a_service_selects_one_servers_pods(name: str) -> None:
     for service in of_kind("Service", name):
         spec = service["spec"]
         assert spec["type"] == "ClusterIP"
-        selected = [d for d in of_kind("Deployment", name) if _selects(spec["selector"], d)]
-        assert [d["metadata"]["name"] for d in selected] == [service["metadata"]["name"]]
+        owners = [*of_kind("Deployment", name), *of_kind("Job", name)]
+        (selected,) = (owner for owner in owners if _selects(spec["selector"], owner))
+        service_name = service["metadata"]["name"]
+        assert (selected["metadata"]["name"] == service_name) is (selected["kind"] == "Deployment")
+        assert selected["metadata"]["name"].startswith(service_name)
         (port,) = spec["ports"]
         assert port["port"] == port["targetPort"] == SERVING_PORT
 
 
-def _selects(selector: Labels, deployment: Object) -> bool:
-    return matches({"matchLabels": selector}, deployment["spec"]["template"]["metadata"]["labels"])
+def _selects(selector: Labels, owner: Object) -> bool:
+    return matches({"matchLabels": selector}, owner["spec"]["template"]["metadata"]["labels"])

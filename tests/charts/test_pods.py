@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from charts.names import MEASURING_JOB_SERVICE_ACCOUNT, server_names
+from charts.paths_canary import LISTENER
 from charts.run_spec_file import run_spec_file
 from draftworth.measuring import run_specification
 from draftworth.records.codec import load_record
@@ -21,7 +22,8 @@ pytestmark = pytest.mark.synth
 def what_is_too_free(template: rendering.Object) -> list[str]:
     """Return the rights of a pod that none of our pods needs.
 
-    Only the measuring Job's pod, which starts and stops servers, may have a token of the API.
+    Only the measuring Job's pod, which starts and stops servers, and the canary that tries this may
+    have a token of the API.
     """
     pod = template["spec"]
     scales = pod["serviceAccountName"] == MEASURING_JOB_SERVICE_ACCOUNT
@@ -48,7 +50,7 @@ def test_pods_have_no_rights_they_do_not_need(name: str) -> None:
     experiment = resolved(name)
     pods = len(server_names(experiment)) + len(experiment.canaries) + len(experiment.spec.models)
     needless_rights = [what_is_too_free(template) for template in rendering.pod_templates(name)]
-    assert needless_rights == [[]] * (pods + 1), "the measuring Job's too"
+    assert needless_rights == [[]] * (pods + 3), "the measuring Job's, canary and listener"
 
 
 @pytest.mark.parametrize(("repetitions", "control"), [(1, False), (1, True), (2, False)])
@@ -58,7 +60,7 @@ def test_a_token_exists_only_where_servers_change(repetitions: int, *, control: 
     changing = repetitions > 1 or control
     pods = [o["spec"]["template"]["spec"] for o in objects if "template" in o.get("spec", {})]
     holders = [p["serviceAccountName"] for p in pods if p["automountServiceAccountToken"]]
-    assert holders == [MEASURING_JOB_SERVICE_ACCOUNT] * changing
+    assert holders == [MEASURING_JOB_SERVICE_ACCOUNT] * 2 * changing
     assert len([o for o in objects if o["kind"] in ("Role", "RoleBinding")]) == 2 * changing
 
 
@@ -119,7 +121,8 @@ def test_the_run_specification_has_all_services(name: str) -> None:
     assert argument(name, "--run-spec").endswith(f"/{file.sha256}.json")
     assert argument(name, "--run-spec-sha256") == hashlib.sha256(file.data).hexdigest()
     spec = load_record(run_specification.RunSpec, file.data)
-    services = [s["metadata"]["name"] for s in rendering.of_kind("Service", name)]
+    all_services = (s["metadata"]["name"] for s in rendering.of_kind("Service", name))
+    services = [service for service in all_services if service != LISTENER]
     assert [e.base_url for e in spec.endpoints] == [
         f"http://{service}.draftworth.svc:8000" for service in services
     ]

@@ -45,6 +45,12 @@ class RefusedError(Exception):
     """The API server refused a request."""
 
 
+def of_component(component: str) -> str:
+    """Return a selector of a component's pods, without those of a canary that stand in for it."""
+    canaries = "app.kubernetes.io/name notin (listener, paths-canary)"
+    return f"app.kubernetes.io/component={component},{canaries}"
+
+
 def path_of(kind: str, name: str = "", namespace: str = NAMESPACE) -> str:
     api, plural, namespaced = KINDS[kind]
     where = f"/{api}/namespaces/{namespace}/{plural}" if namespaced else f"/{api}/{plural}"

@@ -8,7 +8,7 @@ import os
 import re
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +39,7 @@ class StandInKubelet:
     """The kubelets of all nodes, in one thread.
 
     images: {text in the name of a pod's image: content of the image}.
+    more_arguments: {name of a container: arguments after those of its manifest}.
     hidden_devices: how many devices of its claim each container lacks, for tests of a broken slot.
     running: {uid of the pod: the pod}. trouble: what a real kubelet would report as events.
     """
@@ -49,6 +50,7 @@ class StandInKubelet:
     volumes: Volumes
     images: Mapping[str, Image]
     folder: Path
+    more_arguments: Mapping[str, Sequence[str]] = field(default_factory=dict)
     hidden_devices: int = 0
     running: dict[str, RunningPod] = field(default_factory=dict)
     trouble: list[str] = field(default_factory=list)
@@ -111,7 +113,11 @@ class StandInKubelet:
         }
         hosts = Mount(source=self.folder / "hosts", target="/etc/hosts", read_only=True)
         return Program(
-            command=[*container["command"], *container.get("args", ())],
+            command=[
+                *container["command"],
+                *container.get("args", ()),
+                *self.more_arguments.get(container["name"], ()),
+            ],
             environment={
                 **image.environment,
                 **self._kubernetes,
@@ -174,7 +180,7 @@ class StandInKubelet:
 
     def _mounts(self, pod: Object, container: Object) -> Iterator[Mount]:
         folders = self.volumes.of_pod(pod)
-        volumes = {v["name"]: v for v in pod["spec"]["volumes"]}
+        volumes = {v["name"]: v for v in pod["spec"].get("volumes", ())}
         for mount in container.get("volumeMounts", ()):
             volume = volumes[mount["name"]]
             yield Mount(

@@ -23,7 +23,7 @@ from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.records.codec import load_record
 from pods.measuring.kubernetes_servers import KubernetesApi, KubernetesServers
 from tests.charts.rendering import all_objects
-from tests.cluster.api import Api, Object, path_of, path_of_object
+from tests.cluster.api import Api, Object, of_component, path_of, path_of_object
 from tests.cluster.nodes import NodeKind, Nodes, node_kinds, nodes_of, recorded_slice
 from tests.pods.compiled_graphs.pods import eventually
 from tests.stacks.synthesis import synthesis
@@ -73,8 +73,8 @@ def joined(applied: Nodes, kinds: Mapping[str, NodeKind]) -> Nodes:
 
 
 def pods(api: Api, component: str) -> dict[str, Object]:
-    label = f"app.kubernetes.io/component={component}"
-    return {_owner(pod): pod for pod in api.all("Pod", labelSelector=label)}
+    selected = api.all("Pod", labelSelector=of_component(component))
+    return {_owner(pod): pod for pod in selected}
 
 
 def _owner(pod: Object) -> str:
@@ -279,7 +279,7 @@ def sides(api: Api, names: Iterable[str]) -> dict[str, set[int]]:
     def devices_by_server() -> dict[str, set[int]]:
         devices = allocated(api)
         servers = {}
-        for pod in api.all("Pod", labelSelector="app.kubernetes.io/component=serving"):
+        for pod in api.all("Pod", labelSelector=of_component("serving")):
             if "deletionTimestamp" in pod["metadata"]:
                 api.delete(path_of_object(pod), grace_seconds=0)
             elif pod["metadata"]["name"] in devices:

@@ -357,6 +357,23 @@ def test_servers_without_a_role_start_no_node(world: World) -> None:
     assert (world.cloud.desired_nodes, world.names_of("accelerator")) == (0, [])
 
 
+def test_a_closed_path_starts_no_node(world: World) -> None:
+    """The pod that stands in for a server listens at another port, so it cannot be reached."""
+    world.stack.edit = elsewhere
+    world.kubelet.more_arguments = {"paths": ("--settle-seconds=0", "--patience-seconds=0")}
+    world.deploy()
+    world.until(partial(has_mail_with, world, "canary failed"))
+    assert world.kubelet.says("canary-paths", "paths", "the measuring Job would not reach a server")
+    assert (world.cloud.desired_nodes, world.names_of("accelerator")) == (0, [])
+
+
+def elsewhere(item: Object) -> None:
+    """Have the listener listen at another port."""
+    for container in item.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):
+        if container["name"] == "listener":
+            container["args"] = ["--port", "8001"]
+
+
 def without_role(item: Object) -> None:
     """Give the pods of servers and canaries the namespace's default service account."""
     pod = item.get("spec", {}).get("template", {}).get("spec", {})

@@ -6,11 +6,13 @@ All other rights of service accounts are in AWS, by the roles that EKS Pod Ident
 import copy
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import requests
 
 from charts import names
+from pods.measuring.kubernetes_servers import KubernetesApi
 from tests.charts.rendering import all_objects, homes, of_kind
 from tests.cluster.api import KINDS, Api, Object, path_of
 from tests.cluster.conftest import empty
@@ -23,6 +25,7 @@ pytestmark = [pytest.mark.synth]
 ACCOUNTS = (
     names.MEASURING_JOB_SERVICE_ACCOUNT,
     names.STAGER_SERVICE_ACCOUNT,
+    names.LISTENER_SERVICE_ACCOUNT,
     *(names.service_name(variant.name) for variant in resolved().variants),
 )
 SERVERS = names.server_names(resolved())
@@ -141,6 +144,22 @@ def test_the_measuring_pods_token_scales_every_server(applied: Api, measuring: A
             assert "replicas" in scale["status"]
 
 
+def test_an_empty_patch_of_a_scale_changes_nothing(
+    applied: Api, measuring: Api, tmp_path: Path
+) -> None:
+    """The canary of the measuring Job's paths sends this patch."""
+    (tmp_path / "token").write_text(applied.token_of(names.MEASURING_JOB_SERVICE_ACCOUNT))
+    (tmp_path / "namespace").write_text(names.NAMESPACE)
+    (tmp_path / "ca.crt").write_bytes(applied.certificate.read_bytes())
+    canary = KubernetesApi(url=applied.url, folder=tmp_path)
+    for replicas in (1, 0):
+        measuring.change(scale_of(SERVERS[0]), {"spec": {"replicas": replicas}})
+        spec_before = applied.one("Deployment", SERVERS[0])["spec"]
+        canary.try_scale(SERVERS[0])
+        assert applied.one("Deployment", SERVERS[0])["spec"] == spec_before
+    measuring.change(scale_of(SERVERS[0]), {"spec": {"replicas": 1}})
+
+
 def test_the_measuring_pods_token_has_no_further_rights(applied: Api, measuring: Api) -> None:
     other = copy.deepcopy(of_kind("Deployment")[0])
     other["metadata"]["name"] = "of-somebody"
@@ -164,7 +183,7 @@ def test_the_measuring_pods_token_has_no_further_rights(applied: Api, measuring:
     applied.delete(path_of("Deployment", "of-somebody"))
 
 
-def test_only_the_measuring_pod_holds_a_token(
+def test_only_the_measuring_account_holds_a_token(
     applied: Api,
 ) -> None:
     kinds = [item["kind"] for item in all_objects()]
@@ -173,7 +192,7 @@ def test_only_the_measuring_pod_holds_a_token(
     assert {pod["spec"]["serviceAccountName"] for pod in pods} == set(ACCOUNTS)
     assert kinds.count("ServiceAccount") == len(ACCOUNTS)
     for pod in pods:
-        tokens = [v for v in pod["spec"]["volumes"] if "projected" in v or "secret" in v]
+        tokens = [v for v in pod["spec"].get("volumes", ()) if "projected" in v or "secret" in v]
         measures = pod["spec"]["serviceAccountName"] == names.MEASURING_JOB_SERVICE_ACCOUNT
         assert len(tokens) == measures
 

@@ -24,7 +24,7 @@ from charts.shipped import MEASURING_IMAGE, ROOT, source_files
 from draftworth.measuring.clock import MAX_WAIT_SHARE
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.run_folder import parse_s3_url
-from tests.cluster.api import Api, Object
+from tests.cluster.api import Api, Object, of_component
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.deploying import Deployment, handler
 from tests.cluster.nodes import NodeKind, Nodes, node_kinds, nodes_of
@@ -173,7 +173,7 @@ class World:
         return bool(jobs) and all(how in end for end in ends)
 
     def pods(self, component: str) -> list[Object]:
-        return self.api.all("Pod", labelSelector=f"app.kubernetes.io/component={component}")
+        return self.api.all("Pod", labelSelector=of_component(component))
 
 
 @contextmanager
@@ -217,6 +217,8 @@ def new_world(
             ),
             images=_images(folder, _address_of_pods(stack), hub),
             folder=folder,
+            # No network policies hold here, so the canary of paths does not wait until they do.
+            more_arguments={"paths": ("--settle-seconds=0", "--poll-seconds=0.5")},
         )
         stack.enter_context(working(kubelet))
         yield World(

@@ -13,7 +13,7 @@ from charts.names import service_name
 from draftworth.records.checkpoints import FailedModel, failed_key
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.controller_state import Deployment, State
-from draftworth.records.deployment import CanaryReport, canary_key
+from draftworth.records.deployment import PATHS, CanaryReport, canary_key
 from draftworth.records.servers import ServerPhase, ServerState, server_state_key
 from tests.end_to_end.pods import Process
 from tests.lambdas.capacity_controller.plans import make_report, make_server
@@ -38,7 +38,11 @@ def paid_minutes(env: Environment) -> float:
 
 
 def run_canaries(env: Environment) -> dict[str, int]:
-    """Run every variant's canary once; return their exit codes by variant."""
+    """Run every variant's canary once; return their exit codes by variant.
+
+    The canary of the measuring Job's paths is not run, because there is no listener here; its
+    report is written.
+    """
     impatient = ("--patience-seconds=0", "--poll-seconds=0.05")
     # Tests ask no registry outside this machine, and on it is none.
     options = (*impatient, f"--serving-image={NO_REGISTRY}/server:1")
@@ -48,6 +52,7 @@ def run_canaries(env: Environment) -> dict[str, int]:
     for variant in codes:
         key = canary_key(env.job_name, variant)
         _move(env, "results", key, CanaryReport, "reported_at_unix_s")
+    _report_of_canary(env, PATHS)
     env.cloud.events()
     return codes
 
@@ -101,12 +106,15 @@ def _move(env: Environment, bucket: str, key: str, kind: type[R], time: str) -> 
 
 
 def reports_of_canaries(env: Environment) -> None:
-    """Write a successful report of every variant's canary."""
-    for variant in env.experiment.canaries:
-        now = env.cloud.now_unix_s
-        report = make_report(env.job_name, variant.name, reported_at_unix_s=now)
-        env.put("results", {canary_key(env.job_name, variant.name): dump_record(report)})
+    """Write a successful report of every canary."""
+    for name in (*(variant.name for variant in env.experiment.canaries), PATHS):
+        _report_of_canary(env, name)
     env.cloud.events()
+
+
+def _report_of_canary(env: Environment, name: str) -> None:
+    report = make_report(env.job_name, name, reported_at_unix_s=env.cloud.now_unix_s)
+    env.put("results", {canary_key(env.job_name, name): dump_record(report)})
 
 
 def reports_of_servers(env: Environment) -> None:

@@ -26,8 +26,8 @@ from draftworth.records.checkpoints import FAILED_MARKER
 from draftworth.records.findings import VERDICT_FILE
 from draftworth.records.results import RESULT_SUFFIX, RUN_FILE
 from draftworth.records.servers import LOAD_LIMIT_MINUTES
-from pods.canary.program import EXIT_FAILED as CANARY_FAILED
-from pods.canary.program import EXIT_OK as CANARY_WELL
+from pods.canary.attempts import EXIT_FAILED as CANARY_FAILED
+from pods.canary.attempts import EXIT_OK as CANARY_WELL
 from pods.compiled_graphs.vllm_parent import MAX_STARTS
 from tests.end_to_end import programs
 from tests.end_to_end.cloud import Template

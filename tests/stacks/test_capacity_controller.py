@@ -7,7 +7,13 @@ import pytest
 
 from charts.names import server_name
 from draftworth.records.codec import load_record
-from draftworth.records.deployment import STATE_KEY, STOP_KEY, UNREADABLE_STATE_KEY, CapacityPlan
+from draftworth.records.deployment import (
+    PATHS,
+    STATE_KEY,
+    STOP_KEY,
+    UNREADABLE_STATE_KEY,
+    CapacityPlan,
+)
 from draftworth.records.servers import COMPILE_LIMIT_MINUTES
 from stacks.constructs.capacity_controller import ANSWER_TIMEOUT_MINUTES, TIMEOUT_MINUTES
 from tests.stacks.rendering import collapsed, granted_in, may, rights
@@ -45,7 +51,8 @@ def test_the_function_is_told_the_experiments_plan(name: str) -> None:
     aws, capacity = experiment.spec.aws, experiment.spec.aws.capacity
     assert controller_plan.experiment == name
     assert controller_plan.nodes == experiment.placement.nodes
-    assert controller_plan.variants == tuple(variant.name for variant in experiment.canaries)
+    canaries = (*(variant.name for variant in experiment.canaries), PATHS)
+    assert controller_plan.variants == canaries
     needed = [v for v in experiment.variants if v.is_baseline or not experiment.spec.search]
     assert controller_plan.servers == tuple(server_name(slot) for v in needed for slot in v.slots)
     assert controller_plan.startup_minutes > COMPILE_LIMIT_MINUTES, (

@@ -79,7 +79,9 @@ def _handler(api: StandInKubernetes) -> type[BaseHTTPRequestHandler]:
             *folder, name, last = self.path.split("/")
             assert folder == ["", "apis", "apps", "v1", "namespaces", NAMESPACE, "deployments"]
             assert last == "scale"
-            replicas = json.loads(body)["spec"]["replicas"]
+            patch = json.loads(body)
+            # An empty patch changes nothing.
+            replicas = patch["spec"]["replicas"] if patch else api.replicas.get(name, 0)
             api.requests.append((name, replicas))
             self._say(*self._answer(name, replicas))
 
