@@ -23,6 +23,8 @@ from draftworth.analysis.student_t import student_t
 
 # Of runs whose servers do not warm up, 1% seem to settle.
 _CONFIDENCE = 0.99
+# With fewer degrees of freedom, Student's t is so wide that hardly any warm-up is shown.
+_ENOUGH_DEGREES = 3
 # A smaller change of the first round's cost ratio hardly moves the mean over rounds.
 _LEAST_CHANGE = 0.05
 
@@ -38,6 +40,12 @@ def still_settles(pairs: Iterable[Pair]) -> StillSettles | None:
     t = student_t(0.5 + _CONFIDENCE / 2, change.degrees_of_freedom)
     is_shown = abs(math.log(change.times)) > t * change.standard_error
     return StillSettles(first_times=change.times) if is_shown else None
+
+
+def shows_warm_ups(pairs: Iterable[Pair]) -> bool:
+    """Return whether a run has enough rounds after a start to show a server that warms up."""
+    change = _settling(_terms(pairs))
+    return change is not None and change.degrees_of_freedom >= _ENOUGH_DEGREES
 
 
 class _Term(NamedTuple):

@@ -59,7 +59,13 @@ def _judged(run: Run, comparison: Comparison, ratio: TrafficRatio) -> Judgement:
     """
     if not isinstance(comparison.reason, CostDecides):
         return comparison.judgement
-    check = limit_check(run.blocks, comparison.traffic, run.result.limits, comparison.variant)
+    check = limit_check(
+        run.blocks,
+        comparison.traffic,
+        run.result.limits,
+        comparison.variant,
+        confidence=confidence_of_each(1, looks=run.result.looks),
+    )
     judgement, _ = judge(ratio.cost_ratio, check)
     if hides_in_floor(judgement, ratio.cost_ratio, comparison.floor):
         return Judgement.INCONCLUSIVE

@@ -23,7 +23,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from draftworth.analysis.costs import tokens_per_step_in
-from draftworth.analysis.doubts import NotCold, NotTheTargets, SeveralModels
+from draftworth.analysis.doubts import (
+    BeyondSpeculation,
+    CountsDiffer,
+    NotBelieved,
+    NotTheTargets,
+    PromptsCached,
+    RepeatsFaster,
+    SeveralModels,
+    StillSettles,
+)
 from draftworth.analysis.limits import RateBounds
 from draftworth.analysis.ratios import share_ratio
 from draftworth.analysis.sensitivity import CostByPrice, cost_by_price, costs_by_share
@@ -32,6 +41,7 @@ from draftworth.decision.best_of_many import best_of_many, confidence_of_each
 from draftworth.decision.by_class import by_class_of
 from draftworth.decision.next_step import next_step
 from draftworth.decision.rates import RateComparison, rate_comparisons, served_by_rates
+from draftworth.decision.reasons import Reason
 from draftworth.decision.run_decision import Decision, Missing, MoreNeeded
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.records.load_shapes import Load
@@ -107,11 +117,13 @@ def _by_cost(
     is_widened = best is not first
     classes = _classes_of(first, of_classes)
     is_mix = len(first.traffic.weights) > 1
-    by_class = by_class_of(run, first, classes, count=len(choices)) if is_mix else None
+    # Doubts about the mix hold for its classes too, which may have too few requests to show them.
+    is_doubted = isinstance(first.reason, NotBelieved | NotTheTargets | SeveralModels)
+    may_split = is_mix and not is_doubted
+    by_class = by_class_of(run, first, classes, count=len(choices)) if may_split else None
     splits = by_class is not None and by_class.is_shown_to_save
     if not (best.judgement.is_decided or splits):
-        is_warm = isinstance(best.reason, NotCold)
-        missing = [*missing, Missing.COLD_PROMPTS if is_warm else Missing.VERDICT]
+        missing = [*missing, _missing_for(best.reason)]
     serve = None
     if best.judgement.is_decided and run.result.status == "complete":
         serve = best.variant if best.judgement.serves_variant else best.baseline
@@ -124,7 +136,9 @@ def _by_cost(
         choices=tuple(choices),
         is_speculation=_accepts_drafts(run, best),
         classes=tuple(classes),
-        by_share=costs_by_share(
+        by_share=()
+        if is_doubted
+        else costs_by_share(
             run,
             best.traffic,
             variant=best.variant,
@@ -133,10 +147,23 @@ def _by_cost(
                 len(choices) if is_widened else 1, looks=run.result.looks
             ),
         ),
-        by_price=_by_price(run, best),
+        by_price=None if is_doubted else _by_price(run, best),
         missing=tuple(missing),
         more=tuple(_more(run, classes)) if Missing.VERDICT in missing else (),
     )
+
+
+def _missing_for(reason: Reason) -> Missing:
+    """Return what an undecided comparison needs: more requests are no cure for most doubts."""
+    match reason:
+        case PromptsCached() | RepeatsFaster():
+            return Missing.COLD_PROMPTS
+        case StillSettles():
+            return Missing.WARM_SERVERS
+        case CountsDiffer() | BeyondSpeculation() | NotTheTargets() | SeveralModels():
+            return Missing.EQUAL_WORK
+        case _:
+            return Missing.VERDICT
 
 
 def _by_price(run: Run, comparison: Comparison) -> CostByPrice | None:

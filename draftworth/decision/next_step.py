@@ -10,6 +10,8 @@ _STEPS = {
     Missing.VARIANT: NextStep.MEASURE_A_VARIANT,
     Missing.VERDICT: NextStep.MEASURE_MORE,
     Missing.COLD_PROMPTS: NextStep.MEASURE_COLD,
+    Missing.WARM_SERVERS: NextStep.MEASURE_WARM_SERVERS,
+    Missing.EQUAL_WORK: NextStep.MAKE_WORK_EQUAL,
     Missing.LIMITS: NextStep.SET_LIMITS,
     Missing.LONGER_WARMUP: NextStep.WARM_UP_LONGER,
     Missing.HIGHER_RATES: NextStep.MEASURE_HIGHER_RATES,

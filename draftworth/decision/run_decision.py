@@ -22,6 +22,10 @@ class Missing(Enum):
     """The comparison that may be the best is inconclusive."""
     COLD_PROMPTS = auto()
     """A server had prompts in its prefix cache, and the run is about prompts that are new to it."""
+    WARM_SERVERS = auto()
+    """A server still warmed up in the first rounds after its start."""
+    EQUAL_WORK = auto()
+    """The servers do not do the same work: other counts, models or outputs, or a cache."""
     LIMITS = auto()
     """Requests arrive at rates, and the experiment limits no latency."""
     LONGER_WARMUP = auto()
@@ -44,6 +48,10 @@ class NextStep(Enum):
     """Measure more requests, or leave out the variant that is undecided."""
     MEASURE_COLD = auto()
     """Measure without a prefix cache, or say that the traffic has prompts that repeat."""
+    MEASURE_WARM_SERVERS = auto()
+    """Measure servers that have run for a while, or warm them up for longer."""
+    MAKE_WORK_EQUAL = auto()
+    """Remove what the servers do differently besides speculation."""
     SET_LIMITS = auto()
     """Say which latencies the service has to keep, or measure at a load that has a cost."""
     WARM_UP_LONGER = auto()

@@ -14,7 +14,7 @@ from operator import attrgetter
 from draftworth.analysis import rare, ratios, statistics
 from draftworth.analysis.control import noise_floor
 from draftworth.analysis.doubts import NotTheTargets
-from draftworth.analysis.first_rounds import still_settles
+from draftworth.analysis.first_rounds import shows_warm_ups, still_settles
 from draftworth.analysis.likelihood_check import AnswersCheck
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
 from draftworth.analysis.output_differences import Likeness, likeness, output_pairs
@@ -71,6 +71,7 @@ class Comparison:
     floor: the noise floor: the cost ratio of the control (the baseline on a second server) to the
         baseline; None: not measured.
     by_floor: whether the verdict is inconclusive only because of the noise floor.
+    shows_warm_ups: whether there are enough rounds to show a server that warms up.
     likeness: how much the variant's outputs, and the control's, are like the baseline's.
     """
 
@@ -93,6 +94,7 @@ class Comparison:
     without_extremes: statistics.Estimate | None = None
     floor: statistics.Estimate | None = None
     by_floor: bool = False
+    shows_warm_ups: bool = True
     likeness: Likeness | None = None
 
     @property
@@ -289,6 +291,7 @@ def compare(
         without_extremes=without.estimate(confidence=confidence) if without else None,
         floor=floor,
         by_floor=by_floor,
+        shows_warm_ups=shows_warm_ups(pairs),
         likeness=likeness(outputs, output_pairs(equals, transcripts)),
     )
 

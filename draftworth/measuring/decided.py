@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from draftworth.analysis.control import without_control
 from draftworth.analysis.pairing import Traffic
+from draftworth.analysis.prefix_cache import ColdEvidence
 from draftworth.analysis.summary import Group
 from draftworth.decision.best_of_many import best_of_many, confidence_of_each
 from draftworth.decision.verdict import Comparison, compare
-from draftworth.measuring.round_counts import RoundCounts
+from draftworth.measuring.round_counts import ROUNDS_BEFORE_A_LOOK, RoundCounts
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.stopping import StoppingRule
 from draftworth.records.results import AS_SHIPPED
@@ -37,10 +38,10 @@ class Decided(StoppingRule):
     def needs_no_more(self, group: Group, *, requests: int) -> bool:
         """Return whether a group needs no further rounds; is called once after each of its rounds.
 
-        After the first round nothing is looked at: no block of a case is measured again then.
-        requests: how many requests of each case and variant the group has measured.
+        Before `ROUNDS_BEFORE_A_LOOK` rounds nothing is looked at. requests: how many requests of
+        each case and variant the group has measured.
         """
-        if requests <= self.spec.sampling.requests_per_round:
+        if requests < ROUNDS_BEFORE_A_LOOK * self.spec.sampling.requests_per_round:
             return False
         comparisons = [*self._comparisons(group)]
         undecided = [c for c in comparisons if not c.judgement.is_decided]
@@ -78,5 +79,6 @@ class Decided(StoppingRule):
                 price=spec.price,
                 control=control,
                 confidence=confidence_of_each(1, looks=looks),
+                cold=ColdEvidence.COUNTS,  # only experiments stop so; their servers have no cache
             )
             yield best_of_many(comparison, len(names) * len(spec.loads), looks=looks)

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from draftworth.measuring.run_specification import RunSpec, Sampling
 
+# With fewer rounds of a group, verdicts are not looked at: a server that warms up is not yet seen
+# (docs/decisions/0049-a-server-that-warms-up.md).
+ROUNDS_BEFORE_A_LOOK = 4
+
 
 @dataclass(frozen=True, kw_only=True)
 class RoundCounts:
@@ -60,11 +64,14 @@ class RoundCounts:
         """The most times that a run can look at a group's verdicts (a prompt class at a load).
 
         That is once after the least rounds of each repetition and once after each further round,
-        but not after the group's first round.
+        but not before `ROUNDS_BEFORE_A_LOOK` rounds.
         """
-        repetitions = range(1, self.repetitions + 1)
-        after = sum(1 + self.further(repetition) for repetition in repetitions)
-        return max(1, after - (self.least == 1))
+        measured, looks = 0, 0
+        for repetition in range(1, self.repetitions + 1):
+            for rounds in (self.least, *[1] * self.further(repetition)):
+                measured += rounds
+                looks += measured >= ROUNDS_BEFORE_A_LOOK
+        return max(1, looks)
 
     @property
     def all_least(self) -> int:

@@ -140,6 +140,14 @@ _STEPS = {
         "--no-cache-prompt, SGLang: --disable-radix-cache) and measure again, or with --cache "
         "salted where they are vLLM, or with --cache warm if your traffic repeats prompts as much"
     ),
+    NextStep.MEASURE_WARM_SERVERS: (
+        "let the servers run and measure them again; in an experiment, with more requests of "
+        "warm-up (workload.warmup_requests)"
+    ),
+    NextStep.MAKE_WORK_EQUAL: (
+        "let both sides serve the same model and count the same tokens, without a cache of "
+        "responses, and measure again"
+    ),
     NextStep.SET_LIMITS: (
         "say which latencies the service has to keep (draftworth report RUN --limit "
         "ttft_p95_ms=MS), or measure at a load that is kept full (workload.concurrency)"
@@ -366,10 +374,11 @@ def _unseen_sentence(c: Comparison) -> str:
         return ""
     unseen = unseen_of(ratio)
     kinds = {"blocks": unseen.blocks, "prompts": unseen.prompts, "starts": unseen.repetitions}
+    warm_up = "" if c.shows_warm_ups else " So few rounds do not show a server that warms up."
     rarer = [f"3 of {count} {kind}" for kind, count in kinds.items() if count and count > 3]
     return (
         f" A run of this size may miss an event in fewer than 1 of {unseen.requests} requests, and "
-        f"what is rarer than {' or '.join(rarer)}."
+        f"what is rarer than {' or '.join(rarer)}.{warm_up}"
     )
 
 

@@ -86,7 +86,7 @@ def test_few_repetitions_cover_only_what_they_show() -> None:
     assert covering(judged_runs) < least_covering(25) - 4
 
 
-# Blocks are most of the error. The run looks at its verdict after rounds 2 to 10.
+# Blocks are most of the error. The run looks at its verdict after rounds 4 to 10.
 LOOKS = Cell(
     cost_ratio=BOUNDARY,
     cases=2,
@@ -118,7 +118,7 @@ def test_intervals_of_one_look_would_not(monkeypatch: pytest.MonkeyPatch) -> Non
     """The test above can fail: with 95% at each look, a verdict is false more than once."""
     monkeypatch.setattr(Decided, "looks", staticmethod(lambda _: 1))
     missed_runs, false = missed_and_false(outcomes(LOOKS, RUNS))
-    assert missed_runs > 5
+    assert missed_runs > 3
     assert false > 2
 
 
@@ -128,7 +128,7 @@ def test_a_clear_verdict_ends_runs_early() -> None:
         sum(outcome.rounds for outcome in outcomes(cell, 10))
         for cell in (far, replace(far, stop="precise"))
     )
-    assert decided < 0.6 * precise
+    assert decided < 0.7 * precise
 
 
 # A case of two prompts decides nearly alone what a token costs.

@@ -6,11 +6,12 @@ import pytest
 
 from benchmarks.planted import BASELINE, LOADS, VARIANT, Cell, planted_blocks
 from draftworth.analysis.doubts import StillSettles
-from draftworth.analysis.first_rounds import still_settles
+from draftworth.analysis.first_rounds import shows_warm_ups, still_settles
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.decision.verdict import compare
 from draftworth.records.judgement import Judgement
 from draftworth.report.reason_sentences import reason_words
+from draftworth.report.sentences import rare_sentences
 
 RUNS = 40
 CELL = Cell(cost_ratio=0.8, cases=4, spread=0.05)
@@ -78,3 +79,17 @@ def test_no_verdict_while_the_ratio_settles() -> None:
     settled = planted_blocks(CELL, rounds=4, seed=0)
     believed = compare(settled, TRAFFIC, variant=VARIANT, baseline=BASELINE)
     assert believed.judgement == Judgement.CHEAPER
+
+
+@pytest.mark.parametrize(
+    ("cell", "rounds", "is_enough"),
+    [(CELL, 4, True), (CELL, 2, True), (replace(CELL, cases=1), 2, False), (CELL, 1, False)],
+)
+def test_too_few_rounds_show_no_warm_up(cell: Cell, rounds: int, is_enough: bool) -> None:
+    """The decision says so: `None` of `still_settles` then does not mean that none was there."""
+    cheap = replace(cell, cost_ratio=0.2)
+    assert shows_warm_ups(pairs(cheap, rounds=rounds)) is is_enough
+    blocks = planted_blocks(cheap, rounds=rounds, seed=0)
+    comparison = compare(blocks, TRAFFIC, variant=VARIANT, baseline=BASELINE)
+    sentence = "do not show a server that warms up"
+    assert (sentence in rare_sentences(comparison)) is not is_enough

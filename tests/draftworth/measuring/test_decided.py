@@ -43,16 +43,23 @@ def decided(cell: Cell, *, rounds: int, spec: RunSpec | None = None) -> tuple[De
     ],
 )
 def test_a_class_needs_no_more_once_decided(cell: Cell, enough: bool) -> None:
-    rule, lines = decided(cell, rounds=3)
-    assert rule.needs_no_more(GROUP, requests=24) is enough
+    rule, lines = decided(cell, rounds=4)
+    assert rule.needs_no_more(GROUP, requests=32) is enough
     assert rule.is_reached(GROUP) is enough
     assert any("the verdict is decided" in line for line in lines) is enough
 
 
-def test_the_first_round_decides_nothing() -> None:
-    rule, _ = decided(CHEAP, rounds=1)
-    assert not rule.needs_no_more(GROUP, requests=8)
-    assert rule.needs_no_more(GROUP, requests=9)
+def test_the_first_three_rounds_decide_nothing() -> None:
+    """Before the fourth round, a server that warms up is not yet seen."""
+    rule, _ = decided(CHEAP, rounds=3)
+    assert rule.is_reached(GROUP)
+    assert not rule.needs_no_more(GROUP, requests=24)
+    assert rule.needs_no_more(GROUP, requests=32)
+
+
+def test_a_server_that_warms_up_ends_no_run() -> None:
+    rule, _ = decided(replace(CHEAP, warm_up=0.3), rounds=4)
+    assert not rule.needs_no_more(GROUP, requests=32)
 
 
 def test_it_stops_where_only_other_prompts_help() -> None:
@@ -76,7 +83,7 @@ def test_what_is_undecided_is_reported() -> None:
     assert none == []
 
 
-# After two rounds, 95% intervals decide, and the wider ones of a run of seven looks do not.
+# After two rounds, 95% intervals decide, and the wider ones of a run of five looks do not.
 NEAR, NEAR_SEED = replace(CHEAP, cost_ratio=0.8, block_error=0.05), 4
 
 
@@ -87,7 +94,7 @@ def near_rule(spec: RunSpec, *, seed: int = NEAR_SEED) -> Decided:
 
 def test_a_look_uses_the_wider_interval() -> None:
     spec = planted_spec(NEAR)
-    assert Decided.looks(spec) == 7
+    assert Decided.looks(spec) == 5
     assert not near_rule(spec).is_reached(GROUP)
 
 
@@ -112,10 +119,10 @@ def test_the_only_look_needs_no_wider_interval() -> None:
 def test_the_best_of_several_loads_needs_more() -> None:
     """The decision is about the best load, so one that looks good by luck must not end its rounds.
 
-    Both runs have seven looks at each load.
+    Both runs have five looks at each load.
     """
     several = replace(NEAR, loads=3, sampling=replace(SAMPLING, max_requests=96))
-    assert Decided.looks(planted_spec(several)) == 7
+    assert Decided.looks(planted_spec(several)) == 5
     assert near_rule(planted_spec(NEAR), seed=3).is_reached(GROUP)
     assert not near_rule(planted_spec(several), seed=3).is_reached(GROUP)
 

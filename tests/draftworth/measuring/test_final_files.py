@@ -127,7 +127,7 @@ def test_a_control_that_never_answered_fails_no_run() -> None:
 
 @pytest.mark.parametrize(("stop", "looks"), [("precise", 1), ("decided", 2)])
 def test_a_run_records_how_often_it_looks(tmp_path: Path, stop: StopWhen, looks: int) -> None:
-    """After the second of three rounds, and after the third."""
+    """After the fourth of five rounds, and after the fifth."""
     with stream_server(server(1, 1)) as a, stream_server(server(2)) as b:
-        decided = spec(a.base_url, b.base_url, cases=[case("count")], max_rounds=3, stop=stop)
+        decided = spec(a.base_url, b.base_url, cases=[case("count")], max_rounds=5, stop=stop)
         assert run(decided, tmp_path).looks == looks

@@ -37,16 +37,15 @@ def test_a_budget_is_divided(
 @pytest.mark.parametrize(
     ("counts", "repetitions", "loads", "looks"),
     [
-        ((8, 16, 64), 1, 1, 7),  # after rounds 2 to 8
-        ((8, 8, 64), 1, 1, 7),  # not after the first round
-        ((8, 32, 64), 1, 1, 5),  # after rounds 4 to 8
-        ((8, 16, 64), 1, 2, 5),  # the other load takes two of the eight rounds
-        ((8, 16, 64), 2, 1, 7),
-        ((8, 32, 64), 2, 1, 6),  # after rounds 2 to 4, and 6 to 8
+        ((8, 16, 64), 1, 1, 5),  # after rounds 4 to 8
+        ((8, 40, 64), 1, 1, 4),  # after rounds 5 to 8
+        ((8, 16, 64), 1, 2, 3),  # the other load takes two of the eight rounds
+        ((8, 16, 64), 2, 1, 5),
+        ((8, 32, 64), 2, 1, 4),  # after rounds 4, and 6 to 8
         ((8, 8, 8), 1, 1, 1),
     ],
 )
-def test_looks_are_rounds_after_the_first(
+def test_looks_begin_after_four_rounds(
     counts: tuple[int, int, int], repetitions: int, loads: int, looks: int
 ) -> None:
     a_round, at_least, at_most = counts

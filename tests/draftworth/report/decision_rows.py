@@ -265,7 +265,7 @@ TABLE = {
     "cost: not believed": Row(
         run=lambda: states.with_requests(number_output_tokens=200),
         first_line="No decision at c4: the servers count tokens differently.",
-        missing=(Missing.VERDICT,),
+        missing=(Missing.EQUAL_WORK,),
     ),
     "cost: cheaper, from a prefix cache": Row(
         run=lambda: states.from_prefix_cache("cold"),
@@ -280,7 +280,7 @@ TABLE = {
     "cost: cheaper, with other outputs": Row(
         run=lambda: with_foreign_outputs(states.with_factor(0.6)),
         first_line="No decision at c4: k7: its answers are not the target's",
-        missing=(Missing.VERDICT,),
+        missing=(Missing.EQUAL_WORK,),
     ),
     "cost: cheaper, and more requests fail": Row(
         run=lambda: with_failures(states.many_prompts(), allowed_share=0.1),

@@ -1,0 +1,39 @@
+"""A doubt about a traffic mix holds for its classes, its prices and its next step too."""
+
+from dataclasses import replace
+
+from benchmarks.planted import BASELINE, VARIANT, Cell, planted_blocks
+from draftworth.decision.facts import facts_of
+from draftworth.decision.run_decision import Decision, Missing, NextStep
+from draftworth.records.run_folder import Run
+from tests.support.blocks import make_run
+
+CELL = Cell(cost_ratio=0.8, cases=2, spread=0.05, weights=(0.5, 0.5))
+WARMS_UP = replace(CELL, warm_up=0.6)
+
+
+def decision(cell: Cell) -> Decision:
+    result = make_run(variants=(BASELINE, VARIANT), class_weights=cell.traffic)
+    blocks = tuple(planted_blocks(cell, rounds=6, seed=2))
+    return facts_of(Run(result=result, blocks=blocks), {}).decision
+
+
+def test_a_doubted_mix_decides_nothing() -> None:
+    doubted = decision(WARMS_UP)
+    assert doubted.missing == (Missing.WARM_SERVERS,)
+    assert doubted.next_step is NextStep.MEASURE_WARM_SERVERS
+    assert (doubted.serve, doubted.by_class, doubted.by_share, doubted.by_price) == (
+        None,
+        None,
+        (),
+        None,
+    )
+    assert not doubted.more
+
+
+def test_a_mix_of_steady_servers_decides() -> None:
+    steady = decision(CELL)
+    assert steady.serve == VARIANT
+    assert steady.missing == ()
+    assert steady.by_share
+    assert steady.by_price
