@@ -264,9 +264,23 @@ def _kept(
     if arguments.profile is not None:
         write_profile(profile_of(experiment, source, estimates), arguments.profile)
     if arguments.by_prompt is not None:
+        _check_that_the_draft_was_read(experiment, estimates)
         windows = {window for v in experiment.variants if (window := v.spec.window)}
         write_prompt_forecasts(prompt_forecasts(estimates, windows), arguments.by_prompt)
     return [with_next_steps(experiment, one, prices, arguments.tokens_per_day) for one in estimates]
+
+
+def _check_that_the_draft_was_read(
+    experiment: ResolvedExperiment, estimates: Sequence[DraftEstimate]
+) -> None:
+    """Raise UserInputError if forecasts would be of n-gram drafting, which no variant has."""
+    methods = {v.spec.method for v in experiment.variants if v.spec.window}
+    if NGRAM not in methods and all(estimate.method == NGRAM for estimate in estimates):
+        raise UserInputError(
+            f"--by-prompt: given without --draft, allowed: with the draft of {experiment.path} "
+            f"({', '.join(sorted(methods))}), because n-gram drafting says little about other "
+            "drafts; next: add --draft DIR"
+        )
 
 
 def _method(experiment: ResolvedExperiment) -> str | None:

@@ -223,6 +223,12 @@ def _acceptable(replayed: Replayed, taken: Sequence[int], checked: int) -> tuple
     )
 
 
+_NOTHING_COMPARED = (
+    "no engine is compared with its own outputs: that takes a variant that the experiment has "
+    "under the same name, with its window, whose outputs have as many tokens as its server counted"
+)
+
+
 def keep_allowed_steps(
     allowed: Sequence[VariantSteps], source: TargetOutputs, *, progress: Callable[[str], None]
 ) -> None:
@@ -231,7 +237,11 @@ def keep_allowed_steps(
     The allowed steps of other variants that are there already are kept. Nothing is written for a
     run in S3. Errors go to `progress` only, because the estimate is complete without the file.
     """
-    if not allowed or source.run is None:
+    if source.run is None:
+        return
+    if not allowed:
+        if any(variant != source.run.result.baseline for variant in source.run.result.variants):
+            progress(_NOTHING_COMPARED)
         return
     variants = {steps.variant for steps in allowed}
     before = (v for record in source.run.allowed_steps for v in record.variants)

@@ -360,6 +360,20 @@ def test_a_draft_models_forecasts_come_first(tmp_path: Path, estimated: Ran) -> 
     assert "cannot be written: No such file or directory; next: give another file" in refused
 
 
+def test_forecasts_are_of_the_draft_that_is_measured(tmp_path: Path, estimated: Ran) -> None:
+    """A hub's draft is read only where `--draft` names its folder; n-gram drafting is another."""
+    classes = [c.name for c in resolved().spec.workload.classes]
+    run = write_answers(tmp_path / "run", "Qwen/Qwen3-32B", of=HUB_EXPERIMENT, classes=classes)
+    forecasts, target = tmp_path / "forecasts.json", ("--target", TINY_PAIR / "target")
+    options = (*target, "--by-prompt", forecasts)
+    refused = estimated(run, *options, experiment=HUB_EXPERIMENT, code=2)
+    assert "--by-prompt: given without --draft" in refused
+    assert not forecasts.exists()
+    draft = ("--draft", TINY_PAIR / "draft")
+    estimated(run, *options, *draft, experiment=HUB_EXPERIMENT)
+    assert forecasts.exists()
+
+
 def test_measured_acceptance_needs_no_output_and_no_model(tmp_path: Path, ran: Ran) -> None:
     """An acceptance profile can also be of an EAGLE head, which outputs alone cannot estimate.
 

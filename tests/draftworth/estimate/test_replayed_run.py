@@ -8,12 +8,19 @@ import pytest
 
 from draftworth.errors import DraftworthError
 from draftworth.estimate.prompt_lookup import LookedUp, LookupLengths
-from draftworth.estimate.replayed_run import checked_size, readings_by_text, request_steps
+from draftworth.estimate.replayed_run import (
+    checked_size,
+    keep_allowed_steps,
+    readings_by_text,
+    request_steps,
+)
+from draftworth.estimate.target_outputs import TargetOutputs
 from draftworth.metrics.steps import step_counting
 from draftworth.records.allowed_steps import LIMIT_BYTES, RequestSteps
 from draftworth.records.readings import Replayed
+from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcript
-from tests.support.blocks import make_block, make_record
+from tests.support.blocks import make_block, make_record, make_run
 from tests.support.readings import make_output, make_reading
 
 # After the first token `a`, nothing is drafted until `a b` is repeated; then five tokens follow.
@@ -154,3 +161,14 @@ def test_more_than_is_read_is_not_written() -> None:
     assert checked_size(b"x" * LIMIT_BYTES)
     with pytest.raises(DraftworthError, match=r"given 67,108,865 bytes, allowed: 67,108,864"):
         checked_size(b"x" * (LIMIT_BYTES + 1))
+
+
+@pytest.mark.parametrize(("variants", "count"), [(("baseline", "k7"), 1), (("baseline",), 0)])
+def test_a_comparison_of_nothing_is_reported(variants: tuple[str, ...], count: int) -> None:
+    """A variant under another name than the experiment's has no allowed steps."""
+    run = Run(result=make_run(variants=variants), blocks=())
+    source = TargetOutputs(outputs=(), run=run)
+    lines: list[str] = []
+    keep_allowed_steps((), source, progress=lines.append)
+    assert len(lines) == count
+    assert all("no engine is compared" in line for line in lines)
