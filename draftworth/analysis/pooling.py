@@ -149,7 +149,7 @@ def _result(results: Sequence[RunResult]) -> RunResult:
         variants=tuple(dict.fromkeys(name for result in results for name in result.variants)),
         blocks=(),
         scheduling=", ".join(dict.fromkeys(result.scheduling for result in results)),
-        looks=max(result.looks for result in results),
+        looks=_looks(results),
         repetitions=sum(result.repetitions for result in results),
         shortened=_of_each(results, lambda result: result.shortened),
         time=TimeAccount(
@@ -161,3 +161,13 @@ def _result(results: Sequence[RunResult]) -> RunResult:
 
 def _of_each(results: Sequence[RunResult], text: Callable[[RunResult], str]) -> str:
     return "; ".join(f"{result.run_id}: {text(result)}" for result in results if text(result))
+
+
+def _looks(results: Sequence[RunResult]) -> int:
+    """Return the most times that runs together were looked at.
+
+    Who adds a run because of what a first one showed has looked again, so the looks add up. If no
+    run could be ended by what it showed, there is one.
+    """
+    counts = [result.looks for result in results]
+    return sum(counts) if max(counts) > 1 else 1

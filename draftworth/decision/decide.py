@@ -26,7 +26,6 @@ from draftworth.analysis.costs import tokens_per_step_in
 from draftworth.analysis.doubts import (
     BeyondSpeculation,
     CountsDiffer,
-    NotBelieved,
     NotTheTargets,
     PromptsCached,
     RepeatsFaster,
@@ -41,7 +40,7 @@ from draftworth.decision.best_of_many import best_of_many, confidence_of_each
 from draftworth.decision.by_class import by_class_of
 from draftworth.decision.next_step import next_step
 from draftworth.decision.rates import RateComparison, rate_comparisons, served_by_rates
-from draftworth.decision.reasons import Reason
+from draftworth.decision.reasons import Doubt, Reason
 from draftworth.decision.run_decision import Decision, Missing, MoreNeeded
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.records.load_shapes import Load
@@ -118,7 +117,7 @@ def _by_cost(
     classes = _classes_of(first, of_classes)
     is_mix = len(first.traffic.weights) > 1
     # Doubts about the mix hold for its classes too, which may have too few requests to show them.
-    is_doubted = isinstance(first.reason, NotBelieved | NotTheTargets | SeveralModels)
+    is_doubted = isinstance(first.reason, Doubt)
     may_split = is_mix and not is_doubted
     by_class = by_class_of(run, first, classes, count=len(choices)) if may_split else None
     splits = by_class is not None and by_class.is_shown_to_save

@@ -12,6 +12,7 @@ from draftworth.analysis.doubts import (
     NotBelieved,
     NotComparable,
     NotTheTargets,
+    SeveralModels,
     ShortWarmup,
 )
 
@@ -78,6 +79,9 @@ class NoCostAtRate:
 class KeepsLimits:
     """Requests arrive at a rate, so a token has no cost, and every latency limit is kept."""
 
+
+# Reasons to believe none of a comparison's costs, in whatever form they are shown.
+Doubt = NotBelieved | NotTheTargets | SeveralModels
 
 Reason = (
     CostDecides

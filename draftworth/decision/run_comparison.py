@@ -9,6 +9,8 @@ from draftworth.analysis.ratios import log_cost_ratio
 from draftworth.analysis.statistics import Estimate, interval_of
 from draftworth.decision.best_of_many import confidence_of_each
 from draftworth.decision.facts import RunFacts
+from draftworth.decision.reasons import Doubt
+from draftworth.decision.verdict import Comparison
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.records.run_folder import Run
 
@@ -45,17 +47,19 @@ class Change:
         prompt in the other run, so differences between prompts do not widen it. Comparing the
         intervals of the two runs' own cost ratios, which are wider, would not show a change of 10%.
     baseline_itls_s: the baseline's median ITL in seconds per token, in each run.
+    doubt: why the cost ratio of one of the runs is not believed; None: both are.
     """
 
     label: str
     cost_ratios: tuple[Estimate | None, Estimate | None]
     ratio: Estimate | None
     baseline_itls_s: tuple[float | None, float | None]
+    doubt: Doubt | None = None
 
     @property
     def is_shown(self) -> bool | None:
         """Whether the variant's effect is shown to differ; None: the runs cannot show that."""
-        return is_shown(self.ratio)
+        return None if self.doubt else is_shown(self.ratio)
 
 
 def is_shown(ratio: Estimate | None) -> bool | None:
@@ -68,6 +72,10 @@ def is_shown(ratio: Estimate | None) -> bool | None:
     if ratio is None or ends is None or ratio.holds_for_repetitions is not None:
         return None
     return not ends[0] <= 1 <= ends[1]
+
+
+def _doubt(*comparisons: Comparison) -> Doubt | None:
+    return next((c.reason for c in comparisons if isinstance(c.reason, Doubt)), None)
 
 
 def _ratio(runs: Sequence[Run], traffic: Traffic, variant: str) -> Estimate | None:
@@ -113,6 +121,7 @@ def changes(facts: RunFacts, other: RunFacts) -> tuple[Change, ...]:
                     cost_ratios=(variant.comparison.cost_ratio, match.comparison.cost_ratio),
                     ratio=_ratio((facts.run, other.run), Traffic.of(group.group), variant.name),
                     baseline_itls_s=(group.baseline.value(ITL), other_baseline.value(ITL)),
+                    doubt=_doubt(variant.comparison, match.comparison),
                 )
                 compared.append(change)
     return tuple(compared)

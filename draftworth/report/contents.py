@@ -28,6 +28,7 @@ from draftworth.report.handover_page import TITLE, handover_section
 from draftworth.report.likelihood_tables import predicted_sections
 from draftworth.report.other_mixes import other_mixes_sections
 from draftworth.report.plots import group_plots
+from draftworth.report.reason_sentences import words_of
 from draftworth.report.run_differences import differences_words, unlike_words
 from draftworth.report.search_report import search_sections
 from draftworth.report.search_sentences import search_answer
@@ -124,6 +125,8 @@ def _prices(runs: tuple[Run, Run]) -> Iterator[str]:
 
 def change_sentence(change_: Change) -> str:
     """Return a sentence on how one variant's cost ratio differs between two runs."""
+    if change_.doubt:
+        return f"{change_.label}: what has changed is open: {words_of(change_.doubt)}."
     interval = words.change_interval(change_.ratio)
     if_different = f"what speculation changes has changed, by {interval}"
     sentence = _shown_words(change_.ratio, is_shown=change_.is_shown, if_different=if_different)

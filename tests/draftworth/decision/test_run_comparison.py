@@ -11,7 +11,7 @@ from draftworth.decision.run_comparison import NotComparedError, changes
 from draftworth.records.run_folder import Run
 from draftworth.report.contents import change_sentence
 from draftworth.report.run_differences import not_compared_words
-from tests.draftworth.report import runs
+from tests.draftworth.report import runs, states
 from tests.support.present import present
 
 
@@ -26,6 +26,7 @@ def slower(run: Run, factor: float) -> Run:
     return replace(run, blocks=blocks, result=replace(run.result, run_id="other"))
 
 
+COUNTED_TWICE = states.with_requests(number_output_tokens=200)
 MANY_STARTS = runs.with_repetitions(runs.make_run(), MANY_REPETITIONS, between=0.01)
 
 
@@ -106,3 +107,15 @@ def test_runs_of_different_things_are_refused(overrides: dict[str, Any], reason:
     with pytest.raises(NotComparedError) as refused:
         changes(runs.make_facts(), other)
     assert re.search(reason, not_compared_words(refused.value))
+
+
+def test_a_run_that_is_not_believed_shows_no_change() -> None:
+    """The other run's variant counts twice as many tokens in the same texts."""
+    believed, doubted = runs.make_facts(runs.make_run()), runs.make_facts(COUNTED_TWICE)
+    change, *_ = changes(believed, doubted)
+    assert change.is_shown is None
+    assert "what has changed is open: the servers count tokens differently" in change_sentence(
+        change
+    )
+    same, *_ = changes(believed, believed)
+    assert same.doubt is None

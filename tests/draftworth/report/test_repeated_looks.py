@@ -53,12 +53,13 @@ def test_every_printed_interval_is_wider() -> None:
         assert present(often.high) > present(once.high)
 
 
-def test_runs_together_have_the_looks_of_most() -> None:
+def test_the_looks_of_runs_together_add_up() -> None:
     one, other = (
         replace(RUN, result=replace(RUN.result, run_id=name), blocks=blocks)
         for name, blocks in (("a", RUN.blocks), ("b", RUN.blocks))
     )
-    assert pooled([with_looks(one), other]).result.looks == LOOKS
+    assert pooled([with_looks(one), other]).result.looks == LOOKS + 1
+    assert pooled([one, other]).result.looks == 1
     (once, *_), (often, *_) = (
         changes(make_facts(one), make_facts(other)),
         changes(make_facts(one), make_facts(with_looks(other))),
