@@ -109,7 +109,7 @@ def test_runs_of_different_things_are_refused(overrides: dict[str, Any], reason:
     assert re.search(reason, not_compared_words(refused.value))
 
 
-def test_a_run_that_is_not_believed_shows_no_change() -> None:
+def test_a_doubted_run_shows_no_change() -> None:
     """The other run's variant counts twice as many tokens in the same texts."""
     believed, doubted = runs.make_facts(runs.make_run()), runs.make_facts(COUNTED_TWICE)
     change, *_ = changes(believed, doubted)

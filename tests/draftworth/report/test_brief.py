@@ -47,7 +47,7 @@ def test_the_answer_of_every_kind_of_run(kind: str) -> None:
     answers = {name: lines(answer_of(facts_of_state(name))) for name in STATES_OF[kind]}
     parts = ("\n".join([f"# {name}", *state_lines]) for name, state_lines in answers.items())
     assert_snapshot("\n\n".join(parts) + "\n", SNAPSHOTS / f"brief-{kind}.txt")
-    for state_lines in lines_by_state.values():
+    for state_lines in answers.values():
         assert len(state_lines) <= MOST_LINES
         assert max(map(len, state_lines)) <= 80
 
