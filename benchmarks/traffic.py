@@ -185,7 +185,7 @@ METHODS: Mapping[str, Method] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Whether an interval holds the truth, and its width divided by the cost ratio."""
+    """Says whether a simulated interval contains the truth, and how wide it is (relative)."""
 
     covers: bool
     width: float

@@ -184,6 +184,6 @@ def different_servers(run: Run, other: Run) -> Iterator[ValuesDiffer]:
 
 
 def _versions(result: RunResult, field: str) -> str:
-    """Return the versions that the self-tests of a run's servers found, joined."""
+    """Return the versions that the self-tests of a run's servers reported, as one text."""
     every = {getattr(test, field) for test in result.self_tests.values()}
     return ", ".join(sorted(every - {""}))

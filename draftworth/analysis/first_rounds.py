@@ -29,23 +29,43 @@ _ENOUGH_DEGREES = 3
 _LEAST_CHANGE = 0.05
 
 
-def still_settles(pairs: Iterable[Pair]) -> StillSettles | None:
-    """Return by how much the cost ratio changes after the servers' start; None: not shown to.
+@dataclass(frozen=True)
+class Settling:
+    """How the cost ratio changes in the rounds after the servers' start.
+
+    times: the cost ratio in the first round / long after the start. standard_error: that of its
+        logarithm. degrees_of_freedom: 0 if there are too few rounds to fit a change.
+    """
+
+    times: float
+    standard_error: float
+    degrees_of_freedom: int
+
+    @property
+    def doubt(self) -> StillSettles | None:
+        """By how much the cost ratio still changes; None: it is not shown to."""
+        change = abs(math.log(self.times))
+        if change <= math.log1p(_LEAST_CHANGE):
+            return None
+        t = student_t(0.5 + _CONFIDENCE / 2, self.degrees_of_freedom)
+        is_shown = change > t * self.standard_error
+        return StillSettles(first_times=self.times) if is_shown else None
+
+    @property
+    def shows_warm_ups(self) -> bool:
+        """Whether there are enough rounds after a start to show a server that warms up."""
+        return self.degrees_of_freedom >= _ENOUGH_DEGREES
+
+
+_NOT_FITTED = Settling(times=1.0, standard_error=math.inf, degrees_of_freedom=0)
+
+
+def settling_of(pairs: Iterable[Pair]) -> Settling:
+    """Return how the cost ratio changes after the servers' start.
 
     pairs: pairs of one traffic; those without a cost on both sides are left out.
     """
-    change = _settling(_terms(pairs))
-    if change is None or abs(math.log(change.times)) <= math.log1p(_LEAST_CHANGE):
-        return None
-    t = student_t(0.5 + _CONFIDENCE / 2, change.degrees_of_freedom)
-    is_shown = abs(math.log(change.times)) > t * change.standard_error
-    return StillSettles(first_times=change.times) if is_shown else None
-
-
-def shows_warm_ups(pairs: Iterable[Pair]) -> bool:
-    """Return whether a run has enough rounds after a start to show a server that warms up."""
-    change = _settling(_terms(pairs))
-    return change is not None and change.degrees_of_freedom >= _ENOUGH_DEGREES
+    return _fitted(_terms(pairs))
 
 
 class _Term(NamedTuple):
@@ -60,23 +80,14 @@ class _Term(NamedTuple):
     halving: float
 
 
-@dataclass(frozen=True)
-class _Change:
-    """The cost ratio in the first round / long after; the standard error of its logarithm."""
-
-    times: float
-    standard_error: float
-    degrees_of_freedom: int
-
-
-def _settling(terms: Sequence[_Term]) -> _Change | None:
-    """Return the fitted change; None if there are too few rounds to fit one.
+def _fitted(terms: Sequence[_Term]) -> Settling:
+    """Return the fitted change; `_NOT_FITTED` if there are too few rounds to fit one.
 
     Blocks are the independent measurements: the error is computed from their mean residuals.
     """
     squares = math.fsum(term.halving**2 for term in terms)
     if not squares:
-        return None
+        return _NOT_FITTED
     slope = math.fsum(term.log_ratio * term.halving for term in terms) / squares
     blocks: defaultdict[tuple[str, str], list[_Term]] = defaultdict(list)
     for term in terms:
@@ -84,13 +95,13 @@ def _settling(terms: Sequence[_Term]) -> _Change | None:
     means = len(connected_blocks((term.sample, term.group) for term in terms))
     degrees = len(blocks) - means - 1
     if degrees < 1:
-        return None
+        return _NOT_FITTED
     of_block = math.fsum(
         fmean(t.log_ratio - slope * t.halving for t in block) ** 2 for block in blocks.values()
     )
     leverage = math.fsum(math.fsum(t.halving for t in block) ** 2 for block in blocks.values())
     error = math.sqrt(of_block / degrees * leverage) / squares
-    return _Change(math.exp(slope), error, degrees)
+    return Settling(math.exp(slope), error, degrees)
 
 
 def _terms(pairs: Iterable[Pair]) -> list[_Term]:

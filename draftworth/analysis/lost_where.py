@@ -165,10 +165,10 @@ def _position_loss(
 def _counts_at(
     requests: Iterable[ComparedRequest], position: int
 ) -> Iterator[tuple[Sample, int, int, int]]:
-    """Yield each request's clusters, and how many of its steps reach a draft position.
+    """Yield (clusters, steps, acceptable, accepted) of each request at a draft position.
 
-    Two more numbers follow: how many of these could accept the drafted token there, and did. A
-    request whose steps are not known is left out.
+    steps: how many steps reach the position. acceptable, accepted: in how many of these the draft's
+    token is the output's, and in how many it was accepted. Requests without counts are left out.
     """
     for request in requests:
         steps = request.allowed

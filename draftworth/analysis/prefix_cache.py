@@ -92,13 +92,14 @@ def _why_not_cold(
     blocks: Sequence[BlockResult], traffic: Traffic, variant: str, evidence: ColdEvidence
 ) -> NotCold | None:
     in_traffic = [b for group in traffic.groups for b in group.blocks(blocks, variant)]
-    if cached_share(in_traffic) is None and evidence is ColdEvidence.COUNTS_OR_TTFT:
-        return _faster_again(
-            [b for b in blocks if b.variant == variant and b.prompt_class in traffic.weights],
-            variant,
-        )
-    share = large_cached_share(in_traffic)
-    return None if share is None else PromptsCached(variant=variant, share=share)
+    share = cached_share(in_traffic)
+    if share is not None:
+        is_large = share > MAX_CACHED_SHARE
+        return PromptsCached(variant=variant, share=share) if is_large else None
+    if evidence is not ColdEvidence.COUNTS_OR_TTFT:
+        return None
+    at_all_loads = (b for b in blocks if b.variant == variant)
+    return _faster_again([b for b in at_all_loads if b.prompt_class in traffic.weights], variant)
 
 
 def _faster_again(blocks: Sequence[BlockResult], variant: str) -> RepeatsFaster | None:

@@ -23,7 +23,7 @@ from draftworth.records.load_shapes import Load
 from draftworth.records.results import AS_SHIPPED, values_of
 from draftworth.records.run_folder import Run
 
-# Two runs did not do the same work if the mean lengths of their prompts or outputs differ by more
+# Two runs have not done equal work if the mean lengths of their prompts or outputs differ by more
 # than this share.
 ALIKE = 0.05
 

@@ -14,7 +14,7 @@ from operator import attrgetter
 from draftworth.analysis import rare, ratios, statistics
 from draftworth.analysis.control import noise_floor
 from draftworth.analysis.doubts import NotTheTargets
-from draftworth.analysis.first_rounds import shows_warm_ups, still_settles
+from draftworth.analysis.first_rounds import settling_of
 from draftworth.analysis.likelihood_check import AnswersCheck
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
 from draftworth.analysis.output_differences import Likeness, likeness, output_pairs
@@ -249,10 +249,11 @@ def compare(
         blocks, traffic, ratio, limits, (baseline, variant), confidence=confidence
     )
     measured = [b for group in traffic.groups for b in group.blocks(blocks, variant)]
+    settling = settling_of(pairs)
     doubt = (
         why_not_believed(pairs, ratio, measured, price_ratio=factor)
         or why_not_cold(blocks, traffic, (baseline, variant), cold)
-        or still_settles(pairs)
+        or settling.doubt
     )
     if doubt and isinstance(reason, CostDecides | TooFewPrompts):
         judgement, reason = Judgement.INCONCLUSIVE, doubt
@@ -291,7 +292,7 @@ def compare(
         without_extremes=without.estimate(confidence=confidence) if without else None,
         floor=floor,
         by_floor=by_floor,
-        shows_warm_ups=shows_warm_ups(pairs),
+        shows_warm_ups=settling.shows_warm_ups,
         likeness=likeness(outputs, output_pairs(equals, transcripts)),
     )
 

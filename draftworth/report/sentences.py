@@ -173,6 +173,19 @@ _STEPS = {
 }
 
 
+_RATES = "rates at which one side keeps the limits and the other does not"
+_MISSING = {
+    Missing.VERDICT: "a verdict",
+    Missing.COLD_PROMPTS: "prompts that are new to both servers, or a cache that is wanted",
+    Missing.WARM_SERVERS: "servers that have warmed up",
+    Missing.EQUAL_WORK: "servers that do the same work",
+    Missing.LIMITS: "a cost: arrivals at a rate have none per token, and no latency is limited",
+    Missing.HIGHER_RATES: _RATES,
+    Missing.LOWER_RATES: _RATES,
+    Missing.OTHER_RATES: _RATES,
+}
+
+
 def missing_sentences(facts: RunFacts) -> Iterator[str]:
     """Yield in words what is missing for a decision, without full stops."""
     decision, result = facts.decision, facts.run.result
@@ -183,16 +196,10 @@ def missing_sentences(facts: RunFacts) -> Iterator[str]:
             case Missing.ANOTHER_SERVER | Missing.VARIANT:
                 name = "a candidate of the search" if facts.run.search else "a speculative variant"
                 yield f"{name}, measured beside the baseline"
-            case Missing.VERDICT:
-                yield "a verdict"
-            case Missing.COLD_PROMPTS:
-                yield "prompts that are new to both servers, or a cache that is wanted"
-            case Missing.LIMITS:
-                yield "a cost: arrivals at a rate have none per token, and no latency is limited"
             case Missing.LONGER_WARMUP:
                 yield from (warmup_words(short) for short in _short_warmups(decision))
             case _:
-                yield "rates at which one side keeps the limits and the other does not"
+                yield _MISSING[missing]
     for more in decision.more:
         lacks = shortfall_words(more.shortfall, result.target_interval_width)
         yield f"{more.comparison.traffic.label}: {lacks}"

@@ -22,7 +22,7 @@ LISTEN_HOURS = 2
 
 
 class _Answer(BaseHTTPRequestHandler):
-    # Seconds after which a connection without a request is closed.
+    # The handler closes a connection that has sent no request for this many seconds.
     timeout = 10
 
     def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""The backstop: a schedule that takes the accelerator nodes to zero without any code of ours."""
+"""Builds the backstop: a schedule that sets the node group to zero without the controller."""
 
 import json
 from datetime import UTC, datetime, timedelta

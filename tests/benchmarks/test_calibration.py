@@ -51,7 +51,10 @@ def test_without_clustering_it_would_not(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_cheaper_is_rarely_said_of_what_is_not(judged: list[JudgedRun]) -> None:
-    """At the boundary: nominally 2.5%, of 60 runs at most 6. 1% of runs seem to warm up."""
+    """At the boundary, 2.5% of verdicts are nominally false: at most 6 of 60 runs may be.
+
+    1% of runs are withheld because a server seems to warm up.
+    """
     assert [o.comparison.judgement for o in judged].count(Judgement.CHEAPER) <= 6
     cheap = [o.comparison.judgement for o in outcomes(replace(CELL, cost_ratio=0.5), 20)]
     assert cheap.count(Judgement.CHEAPER) >= 18

@@ -1,12 +1,13 @@
 """A cost ratio that still settles in the rounds after the servers' start decides nothing."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from benchmarks.planted import BASELINE, LOADS, VARIANT, Cell, planted_blocks
 from draftworth.analysis.doubts import StillSettles
-from draftworth.analysis.first_rounds import shows_warm_ups, still_settles
+from draftworth.analysis.first_rounds import settling_of
 from draftworth.analysis.pairing import Pair, Traffic, counting, paired
 from draftworth.decision.verdict import compare
 from draftworth.records.judgement import Judgement
@@ -22,6 +23,10 @@ TRAFFIC = Traffic(weights=CELL.traffic, load=LOADS[0])
 def pairs(cell: Cell, *, rounds: int = 4, seed: int = 0) -> tuple[Pair, ...]:
     blocks = planted_blocks(cell, rounds=rounds, seed=seed)
     return counting(paired(blocks, TRAFFIC, variant=VARIANT, baseline=BASELINE))
+
+
+def still_settles(of_run: Sequence[Pair]) -> StillSettles | None:
+    return settling_of(of_run).doubt
 
 
 @pytest.mark.parametrize("rounds", [4, 8])
@@ -86,9 +91,9 @@ def test_no_verdict_while_the_ratio_settles() -> None:
     [(CELL, 4, True), (CELL, 2, True), (replace(CELL, cases=1), 2, False), (CELL, 1, False)],
 )
 def test_too_few_rounds_show_no_warm_up(cell: Cell, rounds: int, is_enough: bool) -> None:
-    """The decision says so: `None` of `still_settles` then does not mean that none was there."""
+    """The decision says so: no doubt then does not mean that none was there."""
     cheap = replace(cell, cost_ratio=0.2)
-    assert shows_warm_ups(pairs(cheap, rounds=rounds)) is is_enough
+    assert settling_of(pairs(cheap, rounds=rounds)).shows_warm_ups is is_enough
     blocks = planted_blocks(cheap, rounds=rounds, seed=0)
     comparison = compare(blocks, TRAFFIC, variant=VARIANT, baseline=BASELINE)
     sentence = "do not show a server that warms up"

@@ -1,4 +1,4 @@
-"""Prompts of requests that are not measured: as the measured ones, but with another beginning."""
+"""Requests that are not measured have the measured prompts, with another beginning."""
 
 from dataclasses import replace
 from typing import Any
