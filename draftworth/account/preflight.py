@@ -14,6 +14,7 @@ from pathlib import Path
 from draftworth import errors, terminal
 from draftworth.account import clients, printing
 from draftworth.account.checks import (
+    account_checks,
     capacity_checks,
     check,
     cluster_checks,
@@ -37,6 +38,7 @@ GATES: Sequence[Check] = (
     Check(name="region", run=check.region_enabled),
 )
 CHECKS: Sequence[Check] = (
+    Check(name="account plan", run=account_checks.account_plan),
     Check(name="zone", run=capacity_checks.zone_offering),
     Check(name="quota", run=capacity_checks.vcpu_quota),
     Check(name="capacity block", run=capacity_checks.capacity_block),

@@ -138,12 +138,22 @@ def zones_that_offer(region: Region, kind: str) -> list[str]:
 
 
 def vcpu_quota(situation: Situation) -> CheckResult:
-    """Check that the quota allows the planned nodes in addition to the running instances."""
-    quota = ACCELERATOR.get(situation.experiment.spec.aws.capacity.kind)
+    """Check that the quota allows the planned nodes in addition to the running instances.
+
+    On hold no node starts, so a quota that is too small is a warning. AWS may take days to raise
+    it; what other checks of accelerators ask for is a line of the file, and fails on hold too.
+    """
+    aws = situation.experiment.spec.aws
+    quota = ACCELERATOR.get(aws.capacity.kind)
     if quota is None:
         return passed("a Capacity Block counts against no vCPU quota")
-    need = situation.experiment.spec.accelerator.vcpus * situation.nodes
-    return room(situation, quota, need)
+    result = room(situation, quota, situation.experiment.spec.accelerator.vcpus * situation.nodes)
+    if aws.hold and result.status == "fail":
+        return warned(
+            f"{result.observation}, but not on hold",
+            f"before you deploy without aws.hold: {result.next_step}",
+        )
+    return result
 
 
 def capacity_block(situation: Situation) -> CheckResult:

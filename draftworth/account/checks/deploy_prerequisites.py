@@ -94,13 +94,14 @@ _SECRETS = "secretsmanager"
 
 def bootstrap(situation: check.Situation) -> check.CheckResult:
     """Check that CDK's bootstrap of the account and region has `BOOTSTRAP_VERSION` or later."""
-    root, qualifier, cli = situation.root, DEFAULT_QUALIFIER, "aws-cdk@2"
+    root, qualifier, cdk = situation.root, DEFAULT_QUALIFIER, "npx aws-cdk@2"
     if (root / "cdk.json").is_file():
         context = json.loads((root / "cdk.json").read_text(encoding="utf-8"))["context"]
         qualifier = context.get("@aws-cdk/core:bootstrapQualifier", DEFAULT_QUALIFIER)
-        cli = f"aws-cdk@{pinned_cdk_version(root)}"
+        # `cdk bootstrap` starts the app, which needs the Python of .venv.
+        cdk = f'PATH="$PWD/.venv/bin:$PATH" npx aws-cdk@{pinned_cdk_version(root)}'
     name = f"/cdk-bootstrap/{qualifier}/version"
-    command = f"npx {cli} bootstrap aws://ACCOUNT/{situation.region}"
+    command = f"{cdk} bootstrap aws://ACCOUNT/{situation.region}"
     doing = f"read the SSM parameter {name}"
     answer = situation.here.ask(doing, "ssm", "get_parameter", "ParameterNotFound", Name=name)
     if answer is None:

@@ -28,7 +28,8 @@ def account() -> Iterator[None]:
 def test_bootstrap_is_judged_by_its_version(account: None) -> None:
     result = deploy_prerequisites.bootstrap(situation())
     assert result.status == "fail"
-    assert result.next_step == "npx aws-cdk@2.1148.1 bootstrap aws://ACCOUNT/us-east-2"
+    command = "npx aws-cdk@2.1148.1 bootstrap aws://ACCOUNT/us-east-2"
+    assert result.next_step == f'PATH="$PWD/.venv/bin:$PATH" {command}'
     ssm = boto3.client("ssm", region_name=REGION)
     for version, status in (("6", "pass"), ("28", "pass"), ("5", "fail")):
         ssm.put_parameter(Name=PARAMETER, Value=version, Type="String", Overwrite=True)

@@ -15,6 +15,7 @@ SERVICES = (
     "cloudformation",
     "ec2",
     "eks",
+    "freetier",
     "lambda",
     "pricing",
     "secretsmanager",
