@@ -12,6 +12,7 @@ from pathlib import Path
 
 from draftworth import terminal
 from draftworth.decision.facts import RunFacts, facts_of
+from draftworth.decision.run_decision import Decision, NextStep
 from draftworth.errors import UserInputError
 from draftworth.measuring.result_files import StorageFullError
 from draftworth.measuring.unended_runs import read_run_so_far
@@ -60,10 +61,7 @@ def print_answer(
     decision, *rest = answer_lines(
         answer,
         next_command=_next_command(
-            runs_at,
-            judged_by,
-            is_made=facts.decision.is_made,
-            is_written=written_to is not None,
+            runs_at, judged_by, facts.decision, is_written=written_to is not None
         ),
         files=str(written_to or " ".join(runs_at)),
     )
@@ -97,15 +95,19 @@ def answer_if_cut_off(arguments: argparse.Namespace, folder: Path) -> Iterator[N
 
 
 def _next_command(
-    runs_at: Sequence[str], judged_by: Sequence[str], *, is_made: bool, is_written: bool
+    runs_at: Sequence[str], judged_by: Sequence[str], decision: Decision, *, is_written: bool
 ) -> str:
+    if decision.next_step is NextStep.MEASURE_A_VARIANT:
+        # The run with the draft is named first: its winner is compared with the servers here.
+        against = " ".join(f"--against {shlex.quote(run_at)}" for run_at in runs_at)
+        return f"{invocation()} report OTHER {against}  (OTHER: a run of its prompts with a draft)"
     if find_spec("matplotlib") is None:
         option = "--verbose"
     elif len(runs_at) == 1 and not judged_by:
         option = "--out"
     else:
         option = "--out report"
-    if not is_made:
+    if not decision.is_made:
         option = "--verbose"
     elif is_written or runs_at[0].startswith("s3://"):
         option = "--handover"

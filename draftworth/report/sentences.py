@@ -130,7 +130,10 @@ def step_words(step: NextStep, search: SearchResult | None) -> str:
 
 _STEPS = {
     NextStep.MEASURE_AGAIN: "measure again",
-    NextStep.MEASURE_A_VARIANT: "measure a speculative variant beside a baseline",
+    NextStep.MEASURE_A_VARIANT: (
+        "measure a speculative variant beside a baseline, or compare a run of the same prompts "
+        "that has one with this run (draftworth report OTHER --against RUN)"
+    ),
     NextStep.MEASURE_MORE: (
         "measure more (workload.max_requests, repetitions), or leave out the variant that is "
         "undecided"

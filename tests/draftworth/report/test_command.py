@@ -19,12 +19,22 @@ from draftworth.metrics.definitions import COST
 from draftworth.records.acceptance_profile import load_profile
 from draftworth.records.codec import load_record
 from draftworth.records.load_shapes import ConcurrencyLoad
+from draftworth.records.results import AS_SHIPPED
 from draftworth.records.run_folder import Run, read_run
 from draftworth.report.brief import Answer
 from draftworth.report.run_differences import not_compared_words, unlike_words
 from tests.conftest import ROOT
 from tests.draftworth.report.pages import SNAPSHOTS
-from tests.draftworth.report.runs import BASELINE, make_facts, make_run, write_run
+from tests.draftworth.report.runs import (
+    BASELINE,
+    VARIANT,
+    make_drafted_block,
+    make_facts,
+    make_plain_block,
+    make_run,
+    two_rounds,
+    write_run,
+)
 from tests.support.blocks import each_request, make_price
 from tests.support.present import present
 from tests.support.snapshot import assert_snapshot
@@ -88,6 +98,32 @@ def test_the_handover_is_printed_and_written_alone(
     assert main(["report", str(folder), "--verbose"]) == 0
     page = output[output.index("\nHandover\n") : output.index("handover written to")]
     assert capsys.readouterr().out.endswith(f"{page}files: {folder}\n")
+
+
+@pytest.mark.parametrize(
+    ("variants", "next_arguments"),
+    [
+        ((BASELINE, AS_SHIPPED), "report OTHER --against {folder}"),
+        ((BASELINE,), "report OTHER --against {folder}"),
+        ((BASELINE, VARIANT), "report {folder} --out"),
+    ],
+    ids=["baseline as shipped", "one server", "with a draft"],
+)
+def test_a_run_without_draft_leads_to_comparison(
+    variants: tuple[str, ...],
+    next_arguments: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plain = two_rounds(make_plain_block(1, "structured"))
+    shipped = (replace(b, variant=AS_SHIPPED, block=b.block + 100) for b in plain)
+    drafted = two_rounds(make_drafted_block(3, "structured"))
+    blocks = tuple(b for b in (*plain, *shipped, *drafted) if b.variant in variants)
+    run = make_run(blocks=blocks, variants=variants, class_weights={"structured": 1.0})
+    folder = write_run(run, tmp_path / "run")
+    assert main(["report", str(folder)]) == 0
+    (line,) = (x for x in capsys.readouterr().out.splitlines() if x.startswith("Next: "))
+    assert next_arguments.format(folder=folder) in line
 
 
 def test_json_is_alone_on_standard_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
