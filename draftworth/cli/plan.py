@@ -1,14 +1,15 @@
 """`draftworth plan`: shows what an experiment runs and costs, before anything is built."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from draftworth.cli.plan_text import plan_text
 from draftworth.errors import UserInputError, suggestion
 from draftworth.planning import prices, resolved, timeline
-from draftworth.planning.assumptions import OPTION, assumption_data, replaced
+from draftworth.planning.assumptions import OPTION, Bounds, assumption_data, replaced
+from draftworth.planning.hold import Hold
 from draftworth.planning.notes import notes
 from draftworth.planning.notes.limit_notes import refuse_hopeless_limits
 from draftworth.planning.timeline import RunForecast
@@ -27,12 +28,23 @@ def run_figures(run: RunForecast) -> dict[str, object]:
         "ready_minutes": run.all_measured_minutes,
         "nat_gateway_usd": run.nat_usd,
     }
-    cases = {
+    budget = {"accelerator_budget_usd": aws.accelerator_budget_usd}
+    return {**_cases(figures), "nodes": run.experiment.placement.nodes, **budget}
+
+
+def hold_figures(run: RunForecast) -> Mapping[str, object] | None:
+    """Return cost and minutes of the deploy on hold for `--json`; None: the run is not on hold."""
+    hold = Hold.of(run.experiment, run.assumed)
+    if hold is None:
+        return None
+    return _cases({"usd": hold.usd, "minutes": hold.minutes, "nat_gateway_usd": hold.nat_usd})
+
+
+def _cases(figures: Mapping[str, Bounds | None]) -> Mapping[str, object]:
+    return {
         key: bounds and {"best": bounds.best, "worst": bounds.worst}
         for key, bounds in figures.items()
     }
-    budget = {"accelerator_budget_usd": aws.accelerator_budget_usd}
-    return {**cases, "nodes": run.experiment.placement.nodes, **budget}
 
 
 COMPILED_OPTION = "--compiled"
@@ -106,6 +118,7 @@ def _json_text(
     }
     if first and second:
         document |= run_figures(first) | {"second": run_figures(second)}
+        document |= {"hold": hold_figures(first)}
     return dump_json(document | {"notes": notes}, indent=2).decode().rstrip()
 
 

@@ -9,6 +9,7 @@ from draftworth.metrics.definitions import FINDING_METRICS, charged
 from draftworth.planning.assumptions import HOURS_PER_MONTH, OPTION, Bounds, assumption_data
 from draftworth.planning.capacity_block import PaidBlock, free_slots
 from draftworth.planning.durations import SearchTime
+from draftworth.planning.hold import Hold
 from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron
 from draftworth.planning.timeline import NODE_START, RunForecast
 from draftworth.records.deployment import BLOCK_MARGIN_SECONDS
@@ -18,8 +19,11 @@ from draftworth.terminal import table_lines
 def cost_lines(first: RunForecast, second: RunForecast, *, verbose: bool) -> Iterator[str]:
     """Yield lines on the cost of a first and a second run, and on costs other than those of nodes.
 
-    The second run reuses graphs that the first one compiled.
+    The second run reuses graphs that the first one compiled. If the experiment is on hold, the
+    first line is on the cost of the hold, and the runs are those of deploys without it.
     """
+    if hold := Hold.of(first.experiment, first.assumed):
+        yield from _hold_lines(hold)
     if block := PaidBlock.of(first.experiment):
         yield from _block_lines(block, first, second)
     else:
@@ -30,10 +34,22 @@ def cost_lines(first: RunForecast, second: RunForecast, *, verbose: bool) -> Ite
     )
     yield (
         f"NAT gateway {first.nat_usd:.2f} USD for {first.nat_gib:.0f} GiB of a first run "
-        f"(checkpoints, images), {second.nat_usd:.2f} of a second"
+        f"({'images' if hold else 'checkpoints, images'}), {second.nat_usd:.2f} of a second"
     )
     if verbose:
         yield _metrics_line(first.experiment)
+
+
+def _hold_lines(hold: Hold) -> Iterator[str]:
+    yield (
+        f"on hold     {hold.usd:.2f} USD for {hold.minutes:.0f} minutes, then the canaries; no "
+        "accelerator"
+    )
+    yield (
+        f"  {hold.nat_usd:.2f} of them for {hold.nat_gib:.0f} GiB of checkpoints through the NAT "
+        "gateway, the rest for the cluster"
+    )
+    yield "  what follows is of deploys without aws.hold"
 
 
 def _block_lines(block: PaidBlock, first: RunForecast, second: RunForecast) -> Iterator[str]:
@@ -151,8 +167,9 @@ def _phase_row(run: RunForecast, name: str) -> tuple[str, ...]:
 
 
 def _verdict_lines(run: RunForecast) -> Iterator[str]:
+    deploy = "`cdk deploy` without aws.hold" if run.experiment.spec.aws.hold else "`cdk deploy`"
     yield (
-        f"verdict     {run.all_measured_minutes:.0f} minutes after `cdk deploy` starts, without "
+        f"verdict     {run.all_measured_minutes:.0f} minutes after {deploy} starts, without "
         "limits or a wait for capacity"
     )
     for case, schedule in (("best", run.limited.best), ("worst", run.limited.worst)):

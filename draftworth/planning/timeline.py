@@ -114,8 +114,9 @@ class Schedules:
 class RunForecast:
     """A run's time line, twice: `limited` is cut at the deadline or the budget, `unlimited` is not.
 
-    nat_gib: the GiB that pass the NAT gateway: the serving images of all nodes, and in a first run
-        the checkpoints. Not counted are nodes that are lost, whose successors pull the image again.
+    nat_gib: the GiB that pass the NAT gateway: the serving images of all nodes, and in a run that
+        stages them the checkpoints. Not counted are nodes that are lost, whose successors pull the
+        image again.
 
     In a search, the best case has only the candidates that are always measured (`Extent.certain`);
     the worst case has all candidates that begin before a limit in `search.stop` forbids it.
@@ -197,6 +198,9 @@ def forecast(
 ) -> RunForecast:
     """Compute the time line of one run of an experiment.
 
+    If the experiment is on hold, the run is that of the next deploy without `aws.hold`: it finds
+    the cluster and all checkpoints of the deploy on hold.
+
     assumed: durations and speeds; by default the shipped assumptions for the experiment's target.
     compiled: names of variants whose compiled graph is already in the artifacts bucket.
     second: whether the run follows a first run, so that the cluster and all checkpoints exist, and
@@ -207,6 +211,7 @@ def forecast(
     if second:
         further = {c.variant for c in extent.possible} if extent else ()
         compiled = {*compiled, *(v.name for v in experiment.variants if v.name not in further)}
+    is_deployed = second or experiment.spec.aws.hold
     best, worst = (Durations(experiment=experiment, assumed=assumed, case=case) for case in CASES)
     search = None
     if extent:
@@ -215,7 +220,7 @@ def forecast(
         )
     plans = [_Plan(durations=durations, compiled=compiled) for durations in (best, worst)]
     for plan in plans:
-        plan.measure_what_is_certain(search, second=second)
+        plan.measure_what_is_certain(search, is_deployed=is_deployed)
     if search and search.extent.possible:
         begun = Bounds(*(plan.schedule.certain_search_minutes for plan in plans))
         plans[0].add(FURTHER_CANDIDATES, 0.0)  # at best no other candidate is measured
@@ -229,13 +234,13 @@ def forecast(
         assumed=assumed,
         limited=limited,
         unlimited=unlimited,
-        nat_gib=Bounds(*(_nat_gib(durations, second=second) for durations in (best, worst))),
+        nat_gib=Bounds(*(_nat_gib(each, is_deployed=is_deployed) for each in (best, worst))),
         search=search,
     )
 
 
-def _nat_gib(durations: Durations, *, second: bool) -> float:
-    return durations.pulled_gib() + (0.0 if second else durations.staged_gib())
+def _nat_gib(durations: Durations, *, is_deployed: bool) -> float:
+    return durations.pulled_gib() + (0.0 if is_deployed else durations.staged_gib())
 
 
 @dataclass(kw_only=True)
@@ -251,12 +256,12 @@ class _Plan:
     compiled: Collection[str]
     spans: dict[str, Span] = field(default_factory=dict)
 
-    def measure_what_is_certain(self, search: SearchTime | None, *, second: bool) -> None:
+    def measure_what_is_certain(self, search: SearchTime | None, *, is_deployed: bool) -> None:
         # Everything that a CPU node can do is finished before accelerator nodes start.
         experiment, assumption = self.durations.experiment, self.durations.assumption
-        deploying = assumption("redeploy_minutes" if second else "deploy_minutes")
+        deploying = assumption("redeploy_minutes" if is_deployed else "deploy_minutes")
         self.add(DEPLOY, deploying, billed=False)
-        self.add(STAGE, 0.0 if second else self.durations.stage_minutes(), billed=False)
+        self.add(STAGE, 0.0 if is_deployed else self.durations.stage_minutes(), billed=False)
         self.add(SCALE_UP, assumption("scale_up_minutes"), billed=False)
         self.add(NODE_START, assumption("node_start_minutes"))
         self.add(IMAGE_PULL, assumption("image_pull_minutes"))

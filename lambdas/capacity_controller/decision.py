@@ -24,8 +24,8 @@ WORDS: Mapping[str, Any] = tomllib.loads(
     Path(__file__).with_name("mails.toml").read_text(encoding="utf-8")
 )
 
-# Mail subjects show these reasons with spaces instead of `_`. docs/operations.md has a row for each
-# except `unknown`, which is only logged.
+# Mail subjects show these reasons with spaces instead of `_`. docs/troubleshooting.md has a row for
+# each except `unknown`, which is only logged.
 Reason = Literal[
     "ready",
     "ended",

@@ -27,7 +27,9 @@ MAX_SUBJECT_CHARACTERS = 99
 
 
 class Mail(StrEnum):
-    """The kinds of mail except those about decisions and missing nodes; docs/operations.md has all.
+    """The kinds of mail except those about decisions and missing nodes.
+
+    docs/troubleshooting.md has all kinds.
 
     The value is the mail's key in `mails.toml`. `State.problems` has the values of mails about
     problems that the controller found itself.

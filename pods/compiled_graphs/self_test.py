@@ -1,8 +1,8 @@
 """Tests what a server needs on its node, in the server's own container, before the server starts.
 
 Driver, devices, runtime and the mounted checkpoint are tested in that order. If a test fails, the
-server does not start, and the measuring run ends (docs/operations.md lists the failures). A value
-that cannot be read is left out of the record, and is no failure.
+server does not start, and the measuring run ends (docs/troubleshooting.md has the failures). A
+value that cannot be read is left out of the record, and is no failure.
 
 This takes seconds if all is well. The time limits are longer than a driver or a mount may need to
 recover: Neuron's driver waits up to 480 seconds for a Trainium2 device that resets, and the S3

@@ -92,9 +92,9 @@ def _block_is_not_on_hold(experiment: NeuronExperiment) -> Iterator[Problem]:
         yield Problem(
             key=("aws", "hold"),
             actual="true with kind capacity_block",
-            allowed="leave the key out, or kind: spot or on_demand",
-            reason="the hours of a Capacity Block are paid whether its nodes run or not; before it "
-            "begins no node starts anyway",
+            allowed="leave the key out, or kind: spot or on_demand, which buys nothing on hold",
+            reason="the hours of a Capacity Block are paid whether its nodes run or not: deploy on "
+            "hold first, and buy the block when all is well",
         )
 
 

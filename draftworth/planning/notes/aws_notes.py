@@ -95,8 +95,9 @@ def _nodes_are_on_hold(spec: NeuronExperiment) -> Iterator[Note]:
     if spec.aws.hold:
         yield Note(
             "nodes-are-on-hold",
-            "aws.hold is true: no accelerator node starts, and 0 accelerator minutes are paid; the "
-            "cost and times of runs are those of a later deploy without it",
+            "aws.hold is true: no accelerator node starts, but cluster and CPU nodes cost "
+            f"{assumption_data().standing_usd_per_hour:.2f} USD per hour, and no deadline ends "
+            "them; when all is well, deploy without it, or destroy",
         )
 
 

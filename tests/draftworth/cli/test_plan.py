@@ -12,14 +12,16 @@ import pytest
 
 from draftworth.cli import main
 from draftworth.planning.notes import notes
-from draftworth.planning.resolved import NeuronVariant, load_neuron
+from draftworth.planning.resolved import NeuronVariant, ResolvedNeuron, load_neuron
 from draftworth.planning.timeline import forecast
 from tests.conftest import ROOT
+from tests.support.documents import assert_block
 from tests.support.experiments import (
     DFLASH,
     OF_HEADS,
     Edit,
     both,
+    changed_aws,
     drop,
     put,
     resolved,
@@ -99,6 +101,47 @@ def test_the_first_deploys_plan_fits_one_screen(
     assert "note: aws.admin_principal_arns is empty: kubectl is refused" in text
     assert "note: aws.public_access_cidrs is empty: the Kubernetes API is private" in text
     assert "may end the run" not in text
+
+
+def test_the_page_has_the_cost_of_hold(planned: Planned) -> None:
+    held = planned(put("aws", "hold", value=True), base="smoke", with_=())
+    costs = held.partition("\n\n")[0].splitlines()[1:]
+    assert costs[0].startswith("on hold     ")
+    lines = "\n".join(costs)
+    assert_block(ROOT / "docs" / "operations.md", "hold", f"```\n{lines}\n```\n")
+    assert "minutes after `cdk deploy` without aws.hold starts" in held
+    assert "on hold" not in planned(base="smoke", with_=())
+
+
+def minutes(experiment: ResolvedNeuron, *begins: str) -> list[str]:
+    """Return how long phases whose names begin so take together, at best and at worst."""
+    taken = []
+    for schedule in vars(forecast(experiment).unlimited).values():
+        spans = [s for name, s in schedule.spans.items() if name.startswith(begins)]
+        taken.append(f"{max(s.end for s in spans) - min(s.start for s in spans):.0f}")
+    return taken
+
+
+def test_the_page_has_the_minutes_after_hold() -> None:
+    held = changed_aws(resolved("smoke"), hold=True)
+    page = (ROOT / "docs" / "operations.md").read_text()
+    for begins, happens in {
+        ("deploy",): "{} to {} | the deploy;",
+        ("scale up", "node start"): "then {} to {} | one node starts",
+        ("image pull", "compile", "load"): "then {} to {} | the servers' image is pulled",
+        ("measure",): "then {} to {} | the measuring Job",
+        ("nodes to zero",): "then {} to {} | the node goes",
+    }.items():
+        assert f"| {happens.format(*minutes(held, *begins))}" in page
+
+
+def test_the_hold_for_programs(planned: Planned) -> None:
+    held = json.loads(planned(put("aws", "hold", value=True), base="smoke", with_=("--json",)))
+    assert held["hold"]["usd"]["best"] > held["hold"]["nat_gateway_usd"]["best"] > 0
+    without = json.loads(planned(base="smoke", with_=("--json",)))
+    assert without["hold"] is None
+    assert without["usd"] == pytest.approx(held["usd"])
+    assert without["ready_minutes"]["best"] > held["ready_minutes"]["best"]
 
 
 def test_assumptions_are_replaced_and_compiled_graphs_only_loaded(planned: Planned) -> None:

@@ -1,4 +1,4 @@
-"""The table of mails in docs/operations.md, and the function's entry point."""
+"""The table of mails in docs/troubleshooting.md, and the function's entry point."""
 
 import re
 import time
@@ -42,14 +42,14 @@ def undocumented(page: str) -> set[str]:
 
 
 def test_each_mail_has_a_row_and_vice_versa() -> None:
-    page = (ROOT / "docs/operations.md").read_text()
+    page = (ROOT / "docs/troubleshooting.md").read_text()
     rows = documented(page)
     assert undocumented(page) == set()
     assert len(rows) == len(set(rows))
 
 
 def test_a_missing_or_renamed_row_is_noticed() -> None:
-    page = (ROOT / "docs/operations.md").read_text()
+    page = (ROOT / "docs/troubleshooting.md").read_text()
     assert undocumented(page.replace("| `not begun` |", "| `never begun` |")) == {
         "not begun",
         "never begun",
