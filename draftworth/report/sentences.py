@@ -22,7 +22,12 @@ from draftworth.report import search_sentences, words
 from draftworth.report.attention import attention_of
 from draftworth.report.break_even_sentences import break_even_sentences
 from draftworth.report.percent import changes, spoken_changes
-from draftworth.report.reason_sentences import looks_sentences, reason_words, warmup_words
+from draftworth.report.reason_sentences import (
+    looks_sentences,
+    reason_words,
+    warmup_words,
+    words_of,
+)
 from draftworth.report.search_sentences import named, search_answer
 from draftworth.untrusted import one_line
 
@@ -140,6 +145,10 @@ _STEPS = {
         "--no-cache-prompt, SGLang: --disable-radix-cache) and measure again, or with --cache "
         "salted where they are vLLM, or with --cache warm if your traffic repeats prompts as much"
     ),
+    NextStep.MEASURE_SALTED: (
+        "measure again with --cache salted, or with --cache warm if your traffic repeats prompts "
+        "as much"
+    ),
     NextStep.MEASURE_WARM_SERVERS: (
         "let the servers run and measure them again; in an experiment, with more requests of "
         "warm-up (workload.warmup_requests)"
@@ -148,6 +157,12 @@ _STEPS = {
         "let both sides serve the same model and count the same tokens, without a cache of "
         "responses, and measure again"
     ),
+    NextStep.LET_REQUESTS_SUCCEED: (
+        "remove what makes requests fail (requests.csv of a written report has the reasons), or "
+        "give them more time (workload.request_timeout_seconds, --timeout-seconds), and measure "
+        "again"
+    ),
+    NextStep.FREE_THE_CLIENT: "give the client a core of its own, and measure again",
     NextStep.SET_LIMITS: (
         "say which latencies the service has to keep (draftworth report RUN --limit "
         "ttft_p95_ms=MS), or measure at a load that is kept full (workload.concurrency)"
@@ -179,6 +194,8 @@ _MISSING = {
     Missing.COLD_PROMPTS: "prompts that are new to both servers, or a cache that is wanted",
     Missing.WARM_SERVERS: "servers that have warmed up",
     Missing.EQUAL_WORK: "servers that do the same work",
+    Missing.ANSWERS: "requests that succeed alike on all servers",
+    Missing.FREE_CLIENT: "a client that does not wait for a core",
     Missing.LIMITS: "a cost: arrivals at a rate have none per token, and no latency is limited",
     Missing.HIGHER_RATES: _RATES,
     Missing.LOWER_RATES: _RATES,
@@ -219,7 +236,9 @@ def _verdict_sentence(facts: RunFacts) -> str:
     if best is None:
         return why_no_verdict(facts.run.result)
     if decision.rates:
-        return " ".join([*rate_sentences(facts), *equal_rate_sentences(decision)])
+        doubt = f"{best.traffic.label}: {words_of(best.doubt)}." if best.doubt else ""
+        rates = [*rate_sentences(facts), *equal_rate_sentences(decision)]
+        return " ".join([doubt, *rates] if doubt else rates)
     count = len(decision.choices)
     wider = ", with an interval for all of them" if decision.is_widened else ""
     among = f" (the best of {count} comparisons{wider})" if count > 1 else ""

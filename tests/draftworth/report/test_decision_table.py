@@ -100,6 +100,8 @@ def test_the_decision_is_that_of_the_row(row: Row, facts: RunFacts) -> None:
     if row.classes and decision.by_class:
         assert decision.by_class.classes == row.classes
     assert decision_sentence(facts).startswith(row.first_line)
+    step = decision.next_step
+    assert (step if step and step.removes_a_doubt else None) is row.cure
 
 
 def test_every_form_of_an_answer_agrees(facts: RunFacts) -> None:
