@@ -81,7 +81,7 @@ def test_what_is_missing_at_the_end_is_told() -> None:
     assert "more prompts would make the interval 1% wide" in line
 
 
-def test_a_doubt_takes_the_place_of_what_is_missing() -> None:
+def test_a_doubt_replaces_what_is_missing() -> None:
     """More prompts would repeat the error of a server that warms up."""
     lines: list[str] = []
     warms_up = planted_blocks(replace(CELL, spread=0.8, warm_up=0.6), rounds=8, seed=1)
