@@ -26,7 +26,7 @@ from rich.table import Table
 from benchmarks.planted import BASELINE, BOUNDARY, LOADS, VARIANT, Cell, PlantedRun, planted_spec
 from draftworth.analysis import pairing, statistics
 from draftworth.analysis.control import without_control
-from draftworth.analysis.doubts import StillSettles
+from draftworth.analysis.doubts import NotSteadyYet
 from draftworth.analysis.spread import MANY_REPETITIONS
 from draftworth.decision import verdict
 from draftworth.decision.best_of_many import confidence_of_each
@@ -48,7 +48,7 @@ class JudgedRun:
 
     def covers(self, truth: float) -> bool | None:
         """Return whether the interval contains the true ratio; None: there is no valid interval."""
-        if isinstance(self.comparison.reason, StillSettles):
+        if isinstance(self.comparison.reason, NotSteadyYet):
             return None
         ends = statistics.interval_of(self.comparison.cost_ratio)
         return None if ends is None else ends[0] <= truth <= ends[1]

@@ -87,7 +87,7 @@ class BeyondSpeculation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StillSettles:
+class NotSteadyYet:
     """The cost ratio changes in the rounds after the servers' start: one of them still warmed up.
 
     first_times: the cost ratio in the first round / that of rounds long after the start.
@@ -184,4 +184,4 @@ NotComparable = SeveralModels | ManyExcluded | ManyFailed | FailedUnequally
 # Reasons why prompts were not new to a server that is to answer new prompts.
 NotCold = PromptsCached | RepeatsFaster
 # Reasons why the result of a comparison is not believed.
-NotBelieved = CountsDiffer | BeyondSpeculation | NotCold | StillSettles
+NotBelieved = CountsDiffer | BeyondSpeculation | NotCold | NotSteadyYet

@@ -1,4 +1,4 @@
-"""Checks that a cost ratio does not settle during a run: that no server still warmed up.
+"""Checks that a cost ratio is steady from the servers' start on: that no server still warmed up.
 
 If one of two servers is slower in the first rounds after its start, the cost ratio is wrong by
 less and less, and every round repeats the error, so no interval contains it. Here the logarithm of
@@ -15,13 +15,13 @@ from statistics import fmean
 from typing import NamedTuple
 
 from draftworth.analysis.clustering import Sample
-from draftworth.analysis.doubts import StillSettles
+from draftworth.analysis.doubts import NotSteadyYet
 from draftworth.analysis.pairing import Pair
 from draftworth.analysis.ratios import cost_amounts
 from draftworth.analysis.spread import connected_blocks
 from draftworth.analysis.student_t import student_t
 
-# Of runs whose servers do not warm up, 1% seem to settle.
+# Of runs whose servers do not warm up, 1% seem to be unsteady.
 _CONFIDENCE = 0.99
 # With fewer degrees of freedom, Student's t is so wide that hardly any warm-up is shown.
 _ENOUGH_DEGREES = 3
@@ -30,7 +30,7 @@ _LEAST_CHANGE = 0.05
 
 
 @dataclass(frozen=True)
-class Settling:
+class ChangeAfterStart:
     """How the cost ratio changes in the rounds after the servers' start.
 
     times: the cost ratio in the first round / long after the start. standard_error: that of its
@@ -42,14 +42,14 @@ class Settling:
     degrees_of_freedom: int
 
     @property
-    def doubt(self) -> StillSettles | None:
+    def doubt(self) -> NotSteadyYet | None:
         """By how much the cost ratio still changes; None: it is not shown to."""
         change = abs(math.log(self.times))
         if change <= math.log1p(_LEAST_CHANGE):
             return None
         t = student_t(0.5 + _CONFIDENCE / 2, self.degrees_of_freedom)
         is_shown = change > t * self.standard_error
-        return StillSettles(first_times=self.times) if is_shown else None
+        return NotSteadyYet(first_times=self.times) if is_shown else None
 
     @property
     def shows_warm_ups(self) -> bool:
@@ -57,10 +57,10 @@ class Settling:
         return self.degrees_of_freedom >= _ENOUGH_DEGREES
 
 
-_NOT_FITTED = Settling(times=1.0, standard_error=math.inf, degrees_of_freedom=0)
+_NOT_FITTED = ChangeAfterStart(times=1.0, standard_error=math.inf, degrees_of_freedom=0)
 
 
-def settling_of(pairs: Iterable[Pair]) -> Settling:
+def change_after_start(pairs: Iterable[Pair]) -> ChangeAfterStart:
     """Return how the cost ratio changes after the servers' start.
 
     pairs: pairs of one traffic; those without a cost on both sides are left out.
@@ -80,7 +80,7 @@ class _Term(NamedTuple):
     halving: float
 
 
-def _fitted(terms: Sequence[_Term]) -> Settling:
+def _fitted(terms: Sequence[_Term]) -> ChangeAfterStart:
     """Return the fitted change; `_NOT_FITTED` if there are too few rounds to fit one.
 
     Blocks are the independent measurements: the error is computed from their mean residuals.
@@ -101,7 +101,7 @@ def _fitted(terms: Sequence[_Term]) -> Settling:
     )
     leverage = math.fsum(math.fsum(t.halving for t in block) ** 2 for block in blocks.values())
     error = math.sqrt(of_block / degrees * leverage) / squares
-    return Settling(math.exp(slope), error, degrees)
+    return ChangeAfterStart(math.exp(slope), error, degrees)
 
 
 def _terms(pairs: Iterable[Pair]) -> list[_Term]:

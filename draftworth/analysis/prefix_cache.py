@@ -19,7 +19,7 @@ from draftworth.analysis.pairing import Traffic, repetition_of
 from draftworth.analysis.spread import MIN_PROMPTS
 from draftworth.analysis.student_t import student_t
 from draftworth.records.load_shapes import Load
-from draftworth.records.results import BlockResult, RequestRecord, RunResult
+from draftworth.records.results import BlockResult, PromptCache, RequestRecord, RunResult
 
 # Up to this share of a variant's prompt tokens may come from a cache: it changes TTFT by as little.
 MAX_CACHED_SHARE = 0.01
@@ -43,9 +43,13 @@ class ColdEvidence(Enum):
 
     @classmethod
     def in_run(cls, result: RunResult) -> "ColdEvidence":
-        if not result.prompts_are_new:
+        return cls.of(result.prompt_cache, of_own_servers=result.of_own_servers)
+
+    @classmethod
+    def of(cls, prompt_cache: PromptCache, *, of_own_servers: bool) -> "ColdEvidence":
+        if prompt_cache == "warm":
             return cls.NOTHING
-        return cls.COUNTS_OR_TTFT if result.of_own_servers else cls.COUNTS
+        return cls.COUNTS_OR_TTFT if of_own_servers else cls.COUNTS
 
 
 def cached_share(blocks: Sequence[BlockResult]) -> float | None:

@@ -45,6 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # Only `measure` has the option --requests-per-second: at a given rate of requests there is no
     # cost per token, which the verdict of `compare` needs.
     parser.set_defaults(requests_per_second=None)
+    parser.add_argument(
+        "--again",
+        metavar="RUN",
+        type=Path,
+        help="one more run with the servers, prompts and settings of this one; options beside it "
+        "change them, such as --cache salted",
+    )
     rounds = "at most, of all prompt files; fewer once the intervals are narrow (8)"
     measure.add_request_arguments(parser, parser, rounds=rounds)
 
@@ -54,17 +61,19 @@ _DEFAULTS = {**resuming.DEFAULTS, "rounds": 8, "out": Path("runs")}
 
 def run(options: argparse.Namespace) -> int:
     """Measure all servers in turn and print the verdict."""
-    begun = resuming.resumed(options, "compare")
+    repeated = resuming.repeated(options, "compare")
+    resumed = resuming.resumed(options, "compare")
+    begun = repeated or resumed
     options = resuming.completed(options, begun, _DEFAULTS, needed=("baseline", "variant"))
     endpoints, price = _servers(options, begun)
     _check_that_servers_differ(endpoints)
     spec = measure.run_spec(options, "compare", endpoints, price, begun, may_end_early=True)
-    if begun is None:
+    if resumed is None:
         _note_what_one_host_means(endpoints)
     _note_what_is_too_few(options.rounds, sum(len(case.prompts) for case in spec.cases))
     url_options = {e.variant: f"--variant {e.variant}" for e in endpoints}
     url_options[BASELINE] = "--baseline"
-    return measure.measure_and_print(options, spec, url_options, begun)
+    return measure.measure_and_print(options, spec, url_options, resumed)
 
 
 def _servers(
@@ -72,19 +81,21 @@ def _servers(
 ) -> tuple[tuple[Endpoint, ...], Price | None]:
     """Return the servers and their price, from the options or else from the resumed run.
 
-    begun: the run to resume; None: a new run. UserInputError: an option is wrong or missing.
+    begun: the run to resume or to repeat; None: a new run. UserInputError: an option is wrong or
+    missing.
     """
     if begun is not None and not (options.baseline or options.variant):
         price = begun.spec.price
         if price is None:
-            # The resumed run has no price. `price_of` returns None, or raises an error if an
+            # That run has no price. `price_of` returns None, or raises an error if an
             # option gives the source or the day of a price.
             return begun.spec.endpoints, measure.price_of(options, {}, next_step=_ADD_PRICES)
         day = options.price_as_of.isoformat()
         return begun.spec.endpoints, replace(price, source=options.price_source, as_of=day)
     if not (options.baseline and options.variant):
+        option = "--resume" if options.resume else "--again"
         raise UserInputError(
-            "--resume: given with a part of the servers, allowed: with all of them, or with none, "
+            f"{option}: given with a part of the servers, allowed: with all of them, or with none, "
             "as the run has recorded them"
         )
     usd_per_hour: dict[str, float | None] = {}

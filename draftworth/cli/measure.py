@@ -226,6 +226,17 @@ def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:
     return tuple(cases.values())
 
 
+def _recorded_cases(begun: BegunRun, most_tokens: int) -> tuple[Case, ...]:
+    cases = begun.spec.cases
+    longest = max((p.max_tokens or 0 for case in cases for p in case.prompts), default=0)
+    if longest > most_tokens:
+        raise UserInputError(
+            f"--output-tokens: given {most_tokens}, allowed: at least the {longest} that a prompt "
+            f"of {begun.folder} has as its max_tokens; next: leave it out, or give --prompts"
+        )
+    return cases
+
+
 def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...]:
     """Read the prompt files at a path.
 
@@ -309,12 +320,13 @@ def run_spec(
     """Return the run specification for the options.
 
     name: the command's name, with which the run's id begins.
-    begun: the run to resume, whose prompts are used if the options have none; None: a new run.
+    begun: the run to resume or to repeat, whose prompts are used if the options have none; None: a
+    new run.
     may_end_early: after two rounds the run ends as soon as its intervals are narrow enough.
     """
     requests = options.requests_per_case
     cases = (
-        begun.spec.cases
+        _recorded_cases(begun, options.output_tokens)
         if begun is not None and options.prompts is None
         else _cases(options.prompts, options.output_tokens)
     )

@@ -17,6 +17,7 @@ from draftworth.errors import UserInputError
 from draftworth.measuring.result_files import StorageFullError
 from draftworth.measuring.unended_runs import read_run_so_far
 from draftworth.records.codec import dump_record
+from draftworth.records.results import SPECIFICATION_FILE
 from draftworth.report.brief import answer_lines, answer_of
 from draftworth.report.contents import document_of
 from draftworth.report.document import Document, document_lines, section_lines
@@ -60,9 +61,8 @@ def print_answer(
             print(*section_lines(section), "", sep="\n")
     decision, *rest = answer_lines(
         answer,
-        next_command=_next_command(
-            runs_at, judged_by, facts.decision, is_written=written_to is not None
-        ),
+        next_command=_repeating_command(facts, runs_at)
+        or _next_command(runs_at, judged_by, facts.decision, is_written=written_to is not None),
         files=str(written_to or " ".join(runs_at)),
     )
     terminal.print_styled(decision, style="bold green" if facts.decision.is_made else "bold yellow")
@@ -92,6 +92,21 @@ def answer_if_cut_off(arguments: argparse.Namespace, folder: Path) -> Iterator[N
         except UserInputError as error:  # the run has no finished block
             print(error, file=sys.stderr)
         raise
+
+
+def _repeating_command(facts: RunFacts, runs_at: Sequence[str]) -> str:
+    """Return the command that measures a run of `compare` again, without what is in doubt.
+
+    Empty if the next step is another one, or if no folder here has the servers and prompts.
+    """
+    step, result = facts.decision.next_step, facts.run.result
+    if step is None or not step.removes_a_doubt or len(runs_at) > 1:
+        return ""
+    recorded = Path(runs_at[0]) / SPECIFICATION_FILE
+    if result.experiment != "compare" or not recorded.is_file():
+        return ""
+    salted = " --cache salted" if step is NextStep.MEASURE_SALTED else ""
+    return f"{invocation()} compare --again {shlex.quote(runs_at[0])}{salted}"
 
 
 def _next_command(

@@ -1,4 +1,4 @@
-"""Continues a run of `measure` or `compare` with the settings that its folder has recorded."""
+"""Continues or repeats a run of `measure` or `compare` with the settings in its folder."""
 
 import argparse
 import os
@@ -48,13 +48,8 @@ def resumed(options: argparse.Namespace, command: str) -> BegunRun | None:
     """
     if options.resume is None:
         return None
-    begun = unended_runs.read_begun_run(options.resume)
+    begun = _read(options, "--resume", options.resume, command)
     folder, blocks = begun.folder, begun.history.blocks
-    if begun.spec.experiment != command:
-        raise UserInputError(
-            f"--resume: given {folder}, a run of {one_line(begun.spec.experiment)}, allowed: a run "
-            f"of {command}"
-        )
     if result := begun.history.result:
         raise UserInputError(
             f"--resume: given {folder}, a run that has ended ({result.status}), allowed: one that "
@@ -65,13 +60,39 @@ def resumed(options: argparse.Namespace, command: str) -> BegunRun | None:
             f"--resume: given {folder}, allowed: a folder with the run's own name; next: rename it "
             f"to {one_line(blocks[0].run_id)}"
         )
-    for endpoint in begun.spec.endpoints:
-        base_url(endpoint.base_url, option=f"--resume: {folder}")
-    _refuse_to_send_the_key(options, begun)
     return begun
 
 
-def _refuse_to_send_the_key(options: argparse.Namespace, begun: BegunRun) -> None:
+def repeated(options: argparse.Namespace, command: str) -> BegunRun | None:
+    """Return the run that `--again` names, or None if the option is not given.
+
+    A new run takes its servers, prompts and settings. command: the name of the command that runs
+    now, which must have made that run too. UserInputError: the run cannot be repeated.
+    """
+    if options.again is None:
+        return None
+    if options.resume is not None:
+        raise UserInputError(
+            "--again: given with --resume, allowed: one of them; next: --resume for a run that did "
+            "not end, --again for one more run"
+        )
+    return _read(options, "--again", options.again, command)
+
+
+def _read(options: argparse.Namespace, option: str, folder: Path, command: str) -> BegunRun:
+    begun = unended_runs.read_begun_run(folder)
+    if begun.spec.experiment != command:
+        raise UserInputError(
+            f"{option}: given {begun.folder}, a run of {one_line(begun.spec.experiment)}, allowed: "
+            f"a run of {command}"
+        )
+    for endpoint in begun.spec.endpoints:
+        base_url(endpoint.base_url, option=f"{option}: {begun.folder}")
+    _refuse_to_send_the_key(options, option, begun)
+    return begun
+
+
+def _refuse_to_send_the_key(options: argparse.Namespace, option: str, begun: BegunRun) -> None:
     """Raise UserInputError if the API key would go to a server that only the run's folder names.
 
     The folder may come from anybody, so its server could steal the key. A server on another machine
@@ -83,7 +104,7 @@ def _refuse_to_send_the_key(options: argparse.Namespace, begun: BegunRun) -> Non
     if remote and os.environ.get(API_KEY_VARIABLE) and not all(getattr(options, n) for n in names):
         words = " and ".join(f"--{name.replace('_', '-')}" for name in names)
         raise UserInputError(
-            f"--resume: given {begun.folder}, which sends your {API_KEY_VARIABLE} to "
+            f"{option}: given {begun.folder}, which sends your {API_KEY_VARIABLE} to "
             f"{one_line(', '.join(remote))}, allowed: with {words} on the command line; next: add "
             f"them as the run began, or unset {API_KEY_VARIABLE}"
         )

@@ -9,9 +9,9 @@
   decision: a default would look like a measured result.
 - If requests arrive at rates only, the highest rates within the latency limits decide (`rates.py`),
   of several variants with wider intervals. Nothing is decided if the servers do not do the same
-  work: another model answers, outputs are not the target's, or one side fails more requests at a
-  rate at which both keep the limits. Nor is a limit shown to be kept after a warm-up that is too
-  short for a rate.
+  work: another model answers, outputs are not the target's, prompts came from a prefix cache, or
+  one side fails more requests at a rate at which both keep the limits. Nor is a limit shown to be
+  kept after a warm-up that is too short for a rate.
 - If the variant is shown to be cheaper in one class and more expensive in another, the variant may
   serve some classes and the baseline the others (`by_class.py`). That is the decision if it is
   shown to save. It is computed for the variant and load of the deciding comparison only.
@@ -26,11 +26,14 @@ from draftworth.analysis.costs import tokens_per_step_in
 from draftworth.analysis.doubts import (
     BeyondSpeculation,
     CountsDiffer,
+    FailedUnequally,
+    ManyExcluded,
+    ManyFailed,
+    NotSteadyYet,
     NotTheTargets,
     PromptsCached,
     RepeatsFaster,
     SeveralModels,
-    StillSettles,
 )
 from draftworth.analysis.limits import RateBounds
 from draftworth.analysis.ratios import share_ratio
@@ -40,9 +43,10 @@ from draftworth.decision.best_of_many import best_of_many, confidence_of_each
 from draftworth.decision.by_class import by_class_of
 from draftworth.decision.next_step import next_step
 from draftworth.decision.rates import RateComparison, rate_comparisons, served_by_rates
-from draftworth.decision.reasons import Doubt, Reason
+from draftworth.decision.reasons import Reason
 from draftworth.decision.run_decision import Decision, Missing, MoreNeeded
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
+from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import Load
 from draftworth.records.results import AS_SHIPPED
 from draftworth.records.run_folder import Run
@@ -67,7 +71,7 @@ def decide(
     keep the latency limits; empty without latency limits, or if no requests arrive at rates.
     """
     decision = _what_to_serve(run, mixes, of_classes, highest_rates)
-    return replace(decision, next_step=next_step(decision, run.search))
+    return replace(decision, next_step=next_step(decision, run))
 
 
 def _what_to_serve(
@@ -117,7 +121,7 @@ def _by_cost(
     classes = _classes_of(first, of_classes)
     is_mix = len(first.traffic.weights) > 1
     # Doubts about the mix hold for its classes too, which may have too few requests to show them.
-    is_doubted = isinstance(first.reason, Doubt)
+    is_doubted = first.doubt is not None
     may_split = is_mix and not is_doubted
     by_class = by_class_of(run, first, classes, count=len(choices)) if may_split else None
     splits = by_class is not None and by_class.is_shown_to_save
@@ -157,10 +161,14 @@ def _missing_for(reason: Reason) -> Missing:
     match reason:
         case PromptsCached() | RepeatsFaster():
             return Missing.COLD_PROMPTS
-        case StillSettles():
+        case NotSteadyYet():
             return Missing.WARM_SERVERS
         case CountsDiffer() | BeyondSpeculation() | NotTheTargets() | SeveralModels():
             return Missing.EQUAL_WORK
+        case ManyFailed() | FailedUnequally():
+            return Missing.ANSWERS
+        case ManyExcluded():
+            return Missing.FREE_CLIENT
         case _:
             return Missing.VERDICT
 
@@ -186,7 +194,7 @@ def _by_rates(
     wrong = _not_alike(choices, compared)
     served = None if wrong else served_by_rates(compared)
     if served is None:
-        missing = [*missing, Missing.VERDICT if wrong else _lacks(run, compared)]
+        missing = [*missing, _missing_for(wrong.reason) if wrong else _lacks(run, compared)]
     by = wrong or next((c for c in choices if c.variant == served), choices[0])
     return Decision(
         baseline=run.result.baseline,
@@ -205,13 +213,15 @@ def _not_alike(
 ) -> Comparison | None:
     """Return a comparison that shows that the servers do not do the same work; None: there is none.
 
-    More requests are no gain if another model answers them, if outputs are not the target's, or if
-    more of them fail. Then the rates of this variant decide nothing, and the baseline is not shown
-    to take more either.
+    More requests are no gain if another model answers them, if outputs are not the target's, if
+    a prefix cache has their prompts, or if more of them fail. Then the rates of this variant decide
+    nothing, and the baseline is not shown to take more either. The doubt is the comparison's
+    reason, also at a rate at which the variant breaks the limits: the baseline may keep them by a
+    cache.
     """
     for comparison in choices:
-        if isinstance(comparison.reason, SeveralModels | NotTheTargets):
-            return comparison
+        if doubt := comparison.doubt:
+            return replace(comparison, judgement=Judgement.INCONCLUSIVE, reason=doubt)
     return next((unequal for c in compared if (unequal := c.failed_unequally)), None)
 
 

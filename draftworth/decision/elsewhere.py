@@ -13,10 +13,12 @@ from draftworth.analysis.comparable_runs import (
     loads_of,
 )
 from draftworth.analysis.pairing import Traffic, samples_of
+from draftworth.analysis.prefix_cache import ColdEvidence, why_not_cold
 from draftworth.analysis.ratios import LogRatio, cost_amounts, log_of_traffic
 from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group
 from draftworth.decision.facts import GroupFacts, RunFacts, weights_of
+from draftworth.decision.reasons import Doubt
 from draftworth.decision.run_comparison import NotComparedError, confidence_of_two, is_shown
 from draftworth.metrics.definitions import slot_usd_per_second
 from draftworth.records.load_shapes import Load
@@ -36,6 +38,7 @@ class Across:
         missing, in server seconds; None: not known.
     usd: cost in US dollars of a million output tokens in (this run, the other run); None without a
         price.
+    doubts: why the variant's figures are not believed in (this run, the other run); None: they are.
     """
 
     traffic: Traffic
@@ -43,6 +46,7 @@ class Across:
     other_variant: str
     ratio: Estimate | None
     usd: tuple[Estimate | None, Estimate | None]
+    doubts: tuple[Doubt | None, Doubt | None] = (None, None)
 
     @property
     def is_cost(self) -> bool:
@@ -51,7 +55,7 @@ class Across:
     @property
     def is_shown(self) -> bool | None:
         """Whether the variants are shown to differ in cost; None: the runs cannot show that."""
-        return is_shown(self.ratio)
+        return None if any(self.doubts) else is_shown(self.ratio)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +121,7 @@ def elsewhere(facts: RunFacts, other: RunFacts) -> Elsewhere:
         raise NotComparedError(facts, other, different, of_one_experiment=False)
     loads = loads_of(facts.run) & loads_of(other.run)
     rows = (
-        _across((facts.run, other.run), traffic, ours, theirs)
+        _across((facts, other), traffic, ours, theirs)
         for traffic in _traffics(facts)
         if traffic.load in loads
         for ours in facts.run.result.variants
@@ -130,22 +134,22 @@ def elsewhere(facts: RunFacts, other: RunFacts) -> Elsewhere:
         rows=tuple(rows),
         unlike=tuple(_unlike(facts, other, loads)),
         differences=(*other_prompts, *different_servers(facts.run, other.run)),
-        winners=() if other_prompts else tuple(_winners(facts, other.run, loads)),
+        winners=() if other_prompts else tuple(_winners(facts, other, loads)),
     )
 
 
-def _winners(facts: RunFacts, other: Run, loads: set[Load]) -> Iterator[Across]:
-    decision = facts.decision
+def _winners(facts: RunFacts, other: RunFacts, loads: set[Load]) -> Iterator[Across]:
+    decision, result = facts.decision, other.run.result
     if decision.serve is None or decision.comparison is None:
         return
-    plain = [n for n in other.result.variants if n in (other.result.baseline, AS_SHIPPED)]
+    plain = [n for n in result.variants if n in (result.baseline, AS_SHIPPED)]
     candidates = {*facts.run.result.variants} - {facts.run.result.baseline, AS_SHIPPED}
     measured = dict.fromkeys(group.group.load for group in facts.groups)
     count = len(candidates) * len(measured) * len(plain)
     for load in (n for n in measured if n in loads and n.has_cost_per_token):
         traffic = replace(decision.comparison.traffic, load=load)
         for theirs in plain:
-            yield _across((facts.run, other), traffic, decision.serve, theirs, count=count)
+            yield _across((facts, other), traffic, decision.serve, theirs, count=count)
 
 
 def _traffics(facts: RunFacts) -> Iterator[Traffic]:
@@ -157,9 +161,10 @@ def _traffics(facts: RunFacts) -> Iterator[Traffic]:
 
 
 def _across(
-    runs: tuple[Run, Run], traffic: Traffic, ours: str, theirs: str, *, count: int = 1
+    facts: tuple[RunFacts, RunFacts], traffic: Traffic, ours: str, theirs: str, *, count: int = 1
 ) -> Across:
-    (run, other), names = runs, (ours, theirs)
+    names, runs = (ours, theirs), (facts[0].run, facts[1].run)
+    run, other = runs
     cost, other_cost = (_log_cost(r, traffic, name) for r, name in zip(runs, names, strict=True))
     price, other_price = (
         slot_usd_per_second(r.result.price, name) for r, name in zip(runs, names, strict=True)
@@ -175,7 +180,28 @@ def _across(
         other_variant=theirs,
         ratio=log_ratio.estimate(confidence=confidence) if log_ratio else None,
         usd=(_usd(cost, price), _usd(other_cost, other_price)),
+        doubts=(_doubt(facts[0], traffic, ours), _doubt(facts[1], traffic, theirs)),
     )
+
+
+def _doubt(facts: RunFacts, traffic: Traffic, variant: str) -> Doubt | None:
+    """Return why a variant's figures in a traffic are not believed; None: nothing shows that.
+
+    A doubt about two servers that a run compares is one about each of them, and one about a traffic
+    mix holds for its classes. A run of one server compares nothing, and may have a prefix cache.
+    """
+    doubts: list[Doubt] = [
+        c.doubt
+        for c in facts.comparisons
+        if c.doubt
+        and variant in (c.variant, c.baseline)
+        and c.traffic.load == traffic.load
+        and not c.traffic.weights.keys().isdisjoint(traffic.weights)
+    ]
+    if doubts:
+        return doubts[0]
+    evidence = ColdEvidence.in_run(facts.run.result)
+    return why_not_cold(facts.run.blocks, traffic, [variant], evidence)
 
 
 def _usd(cost: LogRatio | None, usd_per_second: float | None) -> Estimate | None:

@@ -49,7 +49,8 @@ class VariantFacts:
     against_shipped: the comparison with the baseline at the engine's default settings; None: not
         measured.
     shortfall: how much more to measure until the cost ratio's interval is as narrow as the
-        experiment asks for; None: there is no interval, or it decides and the run ended for that.
+        experiment asks for; None: there is no interval, it decides and the run ended for that, or
+        more requests would be no cure (`Comparison.obstacle`).
     server: the check of the mean ITL against the server's histogram; None: not possible.
     accepted_at: for n = 1, 2, ..., the share of steps that accept drafted token n; empty: not
         known.
@@ -358,7 +359,8 @@ def _variant_facts(
 
 
 def _shortfall(result: RunResult, comparison: Comparison) -> Shortfall | None:
-    if result.looks > 1 and comparison.judgement.is_decided:
+    ended_for_it = result.looks > 1 and comparison.judgement.is_decided
+    if ended_for_it or comparison.obstacle:
         return None
     return shortfall(comparison.cost_ratio, target_width=result.target_interval_width)
 

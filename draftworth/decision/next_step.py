@@ -1,6 +1,7 @@
 """Decides what to do next after a run: what gives a decision or, after a search, confirms it."""
 
 from draftworth.decision.run_decision import Decision, Missing, NextStep
+from draftworth.records.run_folder import Run
 from draftworth.records.search_result import SearchResult
 
 # For each thing that is missing, what to do.
@@ -12,6 +13,8 @@ _STEPS = {
     Missing.COLD_PROMPTS: NextStep.MEASURE_COLD,
     Missing.WARM_SERVERS: NextStep.MEASURE_WARM_SERVERS,
     Missing.EQUAL_WORK: NextStep.MAKE_WORK_EQUAL,
+    Missing.ANSWERS: NextStep.LET_REQUESTS_SUCCEED,
+    Missing.FREE_CLIENT: NextStep.FREE_THE_CLIENT,
     Missing.LIMITS: NextStep.SET_LIMITS,
     Missing.LONGER_WARMUP: NextStep.WARM_UP_LONGER,
     Missing.HIGHER_RATES: NextStep.MEASURE_HIGHER_RATES,
@@ -20,14 +23,26 @@ _STEPS = {
 }
 
 
-def next_step(decision: Decision, search: SearchResult | None) -> NextStep | None:
+def next_step(decision: Decision, run: Run) -> NextStep | None:
     """Return what to do next; None: nothing is missing, and the run had no search.
 
-    search: the result of the run's search; None: it had none.
+    A doubt about the best candidate of a search is removed before the candidate is confirmed.
     """
-    if search and Missing.COMPLETE_RUN not in decision.missing:
-        return step_after_search(search, serves_baseline=decision.serves_baseline)
-    return _STEPS[decision.missing[0]] if decision.missing else None
+    step = _STEPS[decision.missing[0]] if decision.missing else None
+    if step is NextStep.MEASURE_COLD and _takes_salts(run):
+        return NextStep.MEASURE_SALTED
+    if run.search is None or step is NextStep.MEASURE_AGAIN or (step and step.removes_a_doubt):
+        return step
+    return step_after_search(run.search, serves_baseline=decision.serves_baseline)
+
+
+def _takes_salts(run: Run) -> bool:
+    """Return whether a `cache_salt` is untried and all servers take one, as vLLM does.
+
+    Only vLLM has the counters of its prefix cache that a block records.
+    """
+    is_of_vllm = all(block.prefix_cache is not None for block in run.blocks)
+    return is_of_vllm and run.result.of_own_servers and run.result.prompt_cache == "cold"
 
 
 def step_after_search(search: SearchResult, *, serves_baseline: bool) -> NextStep:

@@ -75,7 +75,7 @@ def is_shown(ratio: Estimate | None) -> bool | None:
 
 
 def _doubt(*comparisons: Comparison) -> Doubt | None:
-    return next((c.reason for c in comparisons if isinstance(c.reason, Doubt)), None)
+    return next((c.doubt for c in comparisons if c.doubt), None)
 
 
 def _ratio(runs: Sequence[Run], traffic: Traffic, variant: str) -> Estimate | None:

@@ -26,6 +26,10 @@ class Missing(Enum):
     """A server still warmed up in the first rounds after its start."""
     EQUAL_WORK = auto()
     """The servers do not do the same work: other counts, models or outputs, or a cache."""
+    ANSWERS = auto()
+    """Many requests failed, or more of one server than of the other."""
+    FREE_CLIENT = auto()
+    """The client waited for a core, so the times of many requests cannot be trusted."""
     LIMITS = auto()
     """Requests arrive at rates, and the experiment limits no latency."""
     LONGER_WARMUP = auto()
@@ -48,10 +52,16 @@ class NextStep(Enum):
     """Measure more requests, or leave out the variant that is undecided."""
     MEASURE_COLD = auto()
     """Measure without a prefix cache, or say that the traffic has prompts that repeat."""
+    MEASURE_SALTED = auto()
+    """Measure vLLM servers with a salt for each request, so that their caches have none of it."""
     MEASURE_WARM_SERVERS = auto()
     """Measure servers that have run for a while, or warm them up for longer."""
     MAKE_WORK_EQUAL = auto()
     """Remove what the servers do differently besides speculation."""
+    LET_REQUESTS_SUCCEED = auto()
+    """Remove what makes requests fail, or give them more time."""
+    FREE_THE_CLIENT = auto()
+    """Give the client a core of its own."""
     SET_LIMITS = auto()
     """Say which latencies the service has to keep, or measure at a load that has a cost."""
     WARM_UP_LONGER = auto()
@@ -66,6 +76,23 @@ class NextStep(Enum):
     """Predict for other drafts, because those that were measured do not pay."""
     CONFIRM_BEST = auto()
     """Measure the search's best candidate against the baseline in an experiment of its own."""
+
+    @property
+    def removes_a_doubt(self) -> bool:
+        """Whether this removes what more requests would not: a doubt about the figures."""
+        return self in _REMOVE_DOUBTS
+
+
+_REMOVE_DOUBTS = frozenset(
+    {
+        NextStep.MEASURE_COLD,
+        NextStep.MEASURE_SALTED,
+        NextStep.MEASURE_WARM_SERVERS,
+        NextStep.MAKE_WORK_EQUAL,
+        NextStep.LET_REQUESTS_SUCCEED,
+        NextStep.FREE_THE_CLIENT,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from operator import attrgetter
 
 from draftworth.analysis import rare, ratios, statistics
 from draftworth.analysis.control import noise_floor
-from draftworth.analysis.doubts import NotTheTargets
-from draftworth.analysis.first_rounds import settling_of
+from draftworth.analysis.doubts import NotComparable, NotTheTargets, SeveralModels, ShortWarmup
+from draftworth.analysis.first_rounds import change_after_start
 from draftworth.analysis.likelihood_check import AnswersCheck
 from draftworth.analysis.limits import LimitCheck, limit_check, why_not_comparable
 from draftworth.analysis.output_differences import Likeness, likeness, output_pairs
@@ -25,6 +25,7 @@ from draftworth.analysis.spread import Spread, spread
 from draftworth.decision.reasons import (
     CostDecides,
     CostPlace,
+    Doubt,
     KeepsLimits,
     LimitDecides,
     NoCostAtRate,
@@ -65,7 +66,8 @@ class Comparison:
     ttft_ratio: the geometric mean over pairs of the variant's TTFT / the baseline's.
     ttft_p95_ratio: the 95th percentile of the variant's TTFT / that of the baseline's.
     baseline_usd, variant_usd: cost in US dollars of a million output tokens; None without a price.
-    judgement, reason: the verdict, and why it is so.
+    judgement, reason: the verdict, and why it is so. doubt: why the figures are not believed,
+        whether or not that is the reason for the verdict; None: nothing shows that.
     extremes: the requests that took far longer than usual, if only one side has some.
     without_extremes: the cost ratio without the pairs that have such a request.
     floor: the noise floor: the cost ratio of the control (the baseline on a second server) to the
@@ -89,6 +91,7 @@ class Comparison:
     variant_usd: float | None
     judgement: Judgement
     reason: Reason
+    doubt: Doubt | None = None
     error: Spread | None = None
     extremes: rare.Extremes | None = None
     without_extremes: statistics.Estimate | None = None
@@ -100,6 +103,11 @@ class Comparison:
     @property
     def clears_floor(self) -> bool | None:
         return clears(self.judgement, self.cost_ratio, self.floor)
+
+    @property
+    def obstacle(self) -> Doubt | NotComparable | None:
+        """Why more requests alone would decide nothing; None: nothing shows that they would not."""
+        return self.doubt or (self.reason if isinstance(self.reason, NotComparable) else None)
 
     @property
     def name(self) -> str:
@@ -249,16 +257,17 @@ def compare(
         blocks, traffic, ratio, limits, (baseline, variant), confidence=confidence
     )
     measured = [b for group in traffic.groups for b in group.blocks(blocks, variant)]
-    settling = settling_of(pairs)
-    doubt = (
-        why_not_believed(pairs, ratio, measured, price_ratio=factor)
-        or why_not_cold(blocks, traffic, (baseline, variant), cold)
-        or settling.doubt
-    )
-    if doubt and isinstance(reason, CostDecides | TooFewPrompts):
+    start = change_after_start(pairs)
+    doubt: Doubt | None = why_not_cold(blocks, traffic, (baseline, variant), cold)
+    if traffic.load.has_cost_per_token:
+        not_believed = why_not_believed(pairs, ratio, measured, price_ratio=factor)
+        doubt = not_believed or doubt or start.doubt
+    if doubt and _is_left_open_by_doubts(judgement, reason):
         judgement, reason = Judgement.INCONCLUSIVE, doubt
+    if isinstance(reason, SeveralModels):
+        doubt = reason
     if wrong := not_the_targets(answers, (baseline, variant)):
-        judgement, reason = Judgement.INCONCLUSIVE, wrong
+        judgement, reason, doubt = Judgement.INCONCLUSIVE, wrong, wrong
     by_floor = hides_in_floor(judgement, ratio, floor)
     if by_floor:
         judgement = Judgement.INCONCLUSIVE
@@ -287,14 +296,26 @@ def compare(
         variant_usd=weighted(blocks, traffic, variant, COST, price=price),
         judgement=judgement,
         reason=reason,
+        doubt=doubt,
         error=error,
         extremes=extremes,
         without_extremes=without.estimate(confidence=confidence) if without else None,
         floor=floor,
         by_floor=by_floor,
-        shows_warm_ups=settling.shows_warm_ups,
+        shows_warm_ups=start.shows_warm_ups,
         likeness=likeness(outputs, output_pairs(equals, transcripts)),
     )
+
+
+def _is_left_open_by_doubts(judgement: Judgement, reason: Reason) -> bool:
+    """Return whether doubts about the figures leave a verdict open, which would follow from them.
+
+    A latency that breaks its limit breaks it without a prefix cache or a fast start all the more.
+    Requests that cannot be compared are the first thing to mend.
+    """
+    if isinstance(reason, LimitDecides):
+        return judgement != Judgement.OUTSIDE_LIMITS
+    return isinstance(reason, CostDecides | TooFewPrompts | KeepsLimits | ShortWarmup)
 
 
 def not_the_targets(

@@ -11,12 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from draftworth.analysis.control import without_control
-from draftworth.analysis.pairing import Traffic
-from draftworth.analysis.prefix_cache import ColdEvidence
 from draftworth.analysis.summary import Group
 from draftworth.decision.best_of_many import best_of_many, confidence_of_each
-from draftworth.decision.verdict import Comparison, compare
+from draftworth.decision.verdict import Comparison
 from draftworth.measuring.round_counts import ROUNDS_BEFORE_A_LOOK, RoundCounts
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.stopping import StoppingRule
@@ -67,18 +64,8 @@ class Decided(StoppingRule):
         The decision is about the best of all variants and loads.
         """
         spec, looks = self.spec, self.looks(self.spec)
-        measured, control = without_control(self.blocks)
         names = [e.variant for e in spec.variants if e.variant not in (spec.baseline, AS_SHIPPED)]
         for variant in names:
-            comparison = compare(
-                measured,
-                Traffic.of(group),
-                variant=variant,
-                baseline=spec.baseline,
-                limits=spec.limits,
-                price=spec.price,
-                control=control,
-                confidence=confidence_of_each(1, looks=looks),
-                cold=ColdEvidence.COUNTS,  # only experiments stop so; their servers have no cache
-            )
+            confidence = confidence_of_each(1, looks=looks)
+            comparison = self._compared(group, variant, confidence=confidence)
             yield best_of_many(comparison, len(names) * len(spec.loads), looks=looks)

@@ -9,7 +9,7 @@ its intervals are made wider for that (`decided`).
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from draftworth.analysis.shortfall import Shortfall, shortfall
@@ -17,6 +17,7 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.analysis.summary import Group
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.stopping import StoppingRule
+from draftworth.report.reason_sentences import words_of
 from draftworth.report.sentences import shortfall_words
 
 # How many rounds in a row must end with narrow intervals.
@@ -45,26 +46,31 @@ class Precision(StoppingRule):
         requests: how many requests of each case and variant the group has measured.
         """
         target = self.spec.sampling.target_interval_width
-        missing = [
-            (ratio, shortfall(ratio, target_width=target)) for ratio in self._ratios(group).values()
-        ]
+        ratios = self._ratios(group)
+        missing = {v: shortfall(ratio, target_width=target) for v, ratio in ratios.items()}
         if not missing:
             return True
-        if any(lacks is None or lacks for _, lacks in missing):
+        if wide := {v: lacks for v, lacks in missing.items() if lacks is None or lacks}:
             self._narrow[group] = 0
-            return self._is_at_its_best(group, missing, requests)
+            return self._is_at_its_best(group, ratios, wide, requests)
         self._narrow[group] += 1
         if not self.is_reached(group):
             return False
-        widths = [ratio.relative_width or 0.0 for ratio, _ in missing if ratio]
+        widths = [ratio.relative_width or 0.0 for ratio in ratios.values() if ratio]
         if widths:
             self._say(group, f"the interval of the cost ratio is {max(widths):.1%} wide", requests)
         return True
 
     def report_missing(self, group: Group) -> None:
-        """Report the width of a group's intervals, and what is missing for the wanted width."""
+        """Report the width of a group's intervals, and what is missing for the wanted width.
+
+        Where more requests would be no cure, report what has to be mended instead.
+        """
         target = self.spec.sampling.target_interval_width
         for variant, ratio in self._ratios(group).items():
+            if obstacle := self._compared(group, variant).obstacle:
+                self.progress(f"{group.label}: {variant} is not decided: {words_of(obstacle)}")
+                continue
             width = ratio.relative_width if ratio else None
             width_words = (
                 "has no interval" if width is None else f"has an interval {width:.1%} wide"
@@ -76,19 +82,26 @@ class Precision(StoppingRule):
     def _is_at_its_best(
         self,
         group: Group,
-        missing: Sequence[tuple[Estimate | None, Shortfall | None]],
+        ratios: Mapping[str, Estimate | None],
+        wide: Mapping[str, Shortfall | None],
         requests: int,
     ) -> bool:
         """Return whether further rounds would hardly narrow a group's intervals, and say so.
 
-        missing: for each cost ratio: its estimate (None: it cannot be computed yet), and how much
-            more must be measured until its interval is narrow enough (None: it has no interval).
-        requests: how many requests of each case and variant the group has measured.
+        ratios: by variant, its cost ratio; None: it cannot be computed yet. wide: how much more
+            must be measured until the interval is narrow enough (None: there is no interval), for
+            each variant of which it is not. requests: how many requests of each case and variant
+            the group has measured.
         """
         target = self.spec.sampling.target_interval_width
-        wide = [ratio for ratio, lacks in missing if lacks is None or lacks]
-        if not self._are_at_their_best(group, wide, requests=requests, target_width=target):
+        of_wide = [ratios[variant] for variant in wide]
+        if not self._are_at_their_best(group, of_wide, requests=requests, target_width=target):
             return False
-        words = next(shortfall_words(lacks, target) for _, lacks in missing if lacks)
-        self._say(group, f"more rounds would hardly narrow the interval; {words}", requests)
+        variant, lacks = next((variant, lacks) for variant, lacks in wide.items() if lacks)
+        narrows = "more rounds would hardly narrow the interval"
+        if obstacle := self._compared(group, variant).obstacle:
+            doubt, _, _ = words_of(obstacle).partition("; ")
+            self._say(group, f"{doubt}; {narrows}", requests)
+        else:
+            self._say(group, f"{narrows}; {shortfall_words(lacks, target)}", requests)
         return True

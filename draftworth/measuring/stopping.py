@@ -11,11 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from draftworth.analysis.control import without_control
 from draftworth.analysis.pairing import Traffic, paired
+from draftworth.analysis.prefix_cache import ColdEvidence
 from draftworth.analysis.ratios import log_cost_ratio
 from draftworth.analysis.shortfall import more_rounds_help
-from draftworth.analysis.statistics import Estimate
+from draftworth.analysis.statistics import CONFIDENCE, Estimate
 from draftworth.analysis.summary import Group
+from draftworth.decision.verdict import Comparison, compare
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.records.results import BlockResult
 
@@ -81,6 +84,24 @@ class StoppingRule(ABC):
             return False
         return not any(
             ratio is None or more_rounds_help(ratio, target_width=target_width) for ratio in ratios
+        )
+
+    def _compared(
+        self, group: Group, variant: str, *, confidence: float = CONFIDENCE
+    ) -> Comparison:
+        """Judge a variant of a group by what was measured so far, with the rules of the report."""
+        spec = self.spec
+        measured, control = without_control(self.blocks)
+        return compare(
+            measured,
+            Traffic.of(group),
+            variant=variant,
+            baseline=spec.baseline,
+            limits=spec.limits,
+            price=spec.price,
+            control=control,
+            confidence=confidence,
+            cold=ColdEvidence.of(spec.shape.prompt_cache, of_own_servers=not spec.class_weights),
         )
 
     def _say(self, group: Group, text: str, requests: int) -> None:

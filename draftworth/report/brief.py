@@ -27,6 +27,7 @@ from draftworth.report.reason_sentences import looks_sentences
 from draftworth.report.search_sentences import course
 from draftworth.report.sentences import (
     by_class_sentences,
+    cure,
     decision_sentence,
     findings,
     headline,
@@ -175,6 +176,7 @@ class Answer:
     decision: what to serve, in a sentence. headline: the verdict in a sentence, with its interval.
     missing: what is missing for a decision; empty if there is one.
     next_step: what to do to get a decision, or to confirm that of a search; else empty.
+    cure: the same in a few words, if it removes a doubt that more requests would not; else empty.
     by_class: what serving by class would cost; None: it is not shown that the variant is cheaper in
         one class and more expensive in another.
     pays_while: at which shares of a class in the traffic a token costs less with the variant, for
@@ -208,6 +210,7 @@ class Answer:
     decision: str
     missing: tuple[str, ...] = ()
     next_step: str = ""
+    cure: str = ""
     by_class: ByClassCosts | None = None
     pays_while: tuple[EqualShare, ...] = ()
     pays_up_to_price: EqualPrice | None = None
@@ -245,6 +248,7 @@ def answer_of(facts: RunFacts) -> Answer:
         decision=decision_sentence(facts),
         missing=tuple(missing_sentences(facts)),
         next_step=next_step(facts),
+        cure=cure(facts),
         by_class=_by_class(decision),
         pays_while=tuple(_equal_shares(decision)),
         pays_up_to_price=_equal_price(decision),
@@ -397,6 +401,7 @@ def answer_lines(answer: Answer, *, next_command: str, files: str) -> list[str]:
         *_tokens(answer),
         *_engine(answer),
         *_warnings(answer),
+        *([f"Cure:  {answer.cure}"] if answer.cure else ()),
         f"Next:  {next_command}",
         f"Files: {files}",
     ]

@@ -5,6 +5,7 @@ Tables of figures and cross-checks are in `figures`.
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 
 from draftworth.analysis.costs import run_parts, total
 from draftworth.analysis.scores import ScoreComparison
@@ -85,6 +86,7 @@ def elsewhere_section(elsewhere: Elsewhere) -> Section:
         paragraphs=(
             "This run is {}, the other one is {}.".format(*names),
             *map(_winner_sentence, elsewhere.winners),
+            *dict.fromkeys(chain.from_iterable(map(_doubt_sentences, elsewhere.rows))),
             *(f"Not the same: {differences_words([d])}." for d in elsewhere.differences),
             *(f"Not alike: {unlike_words(unlike)}." for unlike in elsewhere.unlike),
             f"Prices: {'; '.join(_prices(runs))}.",
@@ -100,10 +102,20 @@ def _winner_sentence(across: Across) -> str:
     ratio = across.ratio
     phrase = words.cost_phrase(ratio.value, ratio.low, ratio.high) if ratio else ""
     sentence = _shown_words(ratio, is_shown=across.is_shown, if_different=f"{by} {phrase}")
+    if any(across.doubts):
+        sentence = "which costs less is open"
     return (
         f"{across.traffic.label}, the winner here ({across.variant}) against "
         f"{across.other_variant} there: {sentence}."
     )
+
+
+def _doubt_sentences(across: Across) -> Iterator[str]:
+    names = across.variant, across.other_variant
+    runs = "this run", "the other one"
+    for name, run, doubt in zip(names, runs, across.doubts, strict=True):
+        if doubt:
+            yield f"What {name} of {run} costs is open: {words_of(doubt)}."
 
 
 def _usd_cells(usd: Estimate | None) -> tuple[str, str]:

@@ -61,7 +61,7 @@ def words_of(reason: reasons.Reason) -> str:
             | doubts.BeyondSpeculation()
             | doubts.PromptsCached()
             | doubts.RepeatsFaster()
-            | doubts.StillSettles()
+            | doubts.NotSteadyYet()
         ):
             return _not_believed_words(reason)
         case doubts.NotTheTargets(checks=checks):
@@ -200,7 +200,7 @@ def _not_believed_words(doubt: doubts.NotBelieved) -> str:
                 f"beside ITL is {doubt.times:.2f} times as long the first time ({prompts}, at most "
                 f"{MIN_TTFT_RATIO:g}): it has a prefix cache, or was slow with first prompts"
             )
-        case doubts.StillSettles():
+        case doubts.NotSteadyYet():
             lower = "lower" if doubt.first_times < 1 else "higher"
             return (
                 "a server still warmed up; in the first round the cost ratio is "

@@ -22,7 +22,12 @@ from draftworth.report import search_sentences, words
 from draftworth.report.attention import attention_of
 from draftworth.report.break_even_sentences import break_even_sentences
 from draftworth.report.percent import changes, spoken_changes
-from draftworth.report.reason_sentences import looks_sentences, reason_words, warmup_words
+from draftworth.report.reason_sentences import (
+    looks_sentences,
+    reason_words,
+    warmup_words,
+    words_of,
+)
 from draftworth.report.search_sentences import named, search_answer
 from draftworth.untrusted import one_line
 
@@ -121,6 +126,38 @@ def next_step(facts: RunFacts) -> str:
     return step_words(step, facts.run.search) if step else ""
 
 
+def cure(facts: RunFacts) -> str:
+    """Say in a few words what removes a doubt; empty if the next step is not about one."""
+    step = facts.decision.next_step
+    if step is None or not step.removes_a_doubt:
+        return ""
+    of_own = _CURES_OF_OWN_SERVERS if facts.run.result.of_own_servers else {}
+    return of_own.get(step, _CURES.get(step, ""))
+
+
+# For the ten lines, of which none is longer than 80 characters.
+_CURES = {
+    NextStep.MEASURE_COLD: "start the servers with no prefix cache (--verbose: how)",
+    NextStep.MEASURE_WARM_SERVERS: "send more requests of warm-up (workload.warmup_requests)",
+    NextStep.MAKE_WORK_EQUAL: (
+        "serve one model on both sides, counted alike, without a response cache"
+    ),
+    NextStep.LET_REQUESTS_SUCCEED: "remove what makes requests fail, or give them more time",
+    NextStep.FREE_THE_CLIENT: "give the client a core of its own",
+}
+_CURES_OF_OWN_SERVERS = {
+    NextStep.MEASURE_COLD: (
+        "start the servers with no prefix cache (--verbose: how), or --cache warm"
+    ),
+    NextStep.MEASURE_SALTED: (
+        "salt each request, or --cache warm if your traffic repeats prompts too"
+    ),
+    NextStep.MEASURE_WARM_SERVERS: (
+        "measure the same servers again, now that they have run for a while"
+    ),
+}
+
+
 def step_words(step: NextStep, search: SearchResult | None) -> str:
     """Say in the imperative what the user can do next, without a full stop."""
     if step is NextStep.CONFIRM_BEST and search:
@@ -143,6 +180,10 @@ _STEPS = {
         "--no-cache-prompt, SGLang: --disable-radix-cache) and measure again, or with --cache "
         "salted where they are vLLM, or with --cache warm if your traffic repeats prompts as much"
     ),
+    NextStep.MEASURE_SALTED: (
+        "measure again with --cache salted, or with --cache warm if your traffic repeats prompts "
+        "as much"
+    ),
     NextStep.MEASURE_WARM_SERVERS: (
         "let the servers run and measure them again; in an experiment, with more requests of "
         "warm-up (workload.warmup_requests)"
@@ -151,6 +192,12 @@ _STEPS = {
         "let both sides serve the same model and count the same tokens, without a cache of "
         "responses, and measure again"
     ),
+    NextStep.LET_REQUESTS_SUCCEED: (
+        "remove what makes requests fail (requests.csv of a written report has the reasons), or "
+        "give them more time (workload.request_timeout_seconds, --timeout-seconds), and measure "
+        "again"
+    ),
+    NextStep.FREE_THE_CLIENT: "give the client a core of its own, and measure again",
     NextStep.SET_LIMITS: (
         "say which latencies the service has to keep (draftworth report RUN --limit "
         "ttft_p95_ms=MS), or measure at a load that is kept full (workload.concurrency)"
@@ -182,6 +229,8 @@ _MISSING = {
     Missing.COLD_PROMPTS: "prompts that are new to both servers, or a cache that is wanted",
     Missing.WARM_SERVERS: "servers that have warmed up",
     Missing.EQUAL_WORK: "servers that do the same work",
+    Missing.ANSWERS: "requests that succeed alike on all servers",
+    Missing.FREE_CLIENT: "a client that does not wait for a core",
     Missing.LIMITS: "a cost: arrivals at a rate have none per token, and no latency is limited",
     Missing.HIGHER_RATES: _RATES,
     Missing.LOWER_RATES: _RATES,
@@ -222,7 +271,9 @@ def _verdict_sentence(facts: RunFacts) -> str:
     if best is None:
         return why_no_verdict(facts.run.result)
     if decision.rates:
-        return " ".join([*rate_sentences(facts), *equal_rate_sentences(decision)])
+        doubt = f"{best.traffic.label}: {words_of(best.doubt)}." if best.doubt else ""
+        rates = [*rate_sentences(facts), *equal_rate_sentences(decision)]
+        return " ".join([doubt, *rates] if doubt else rates)
     count = len(decision.choices)
     wider = ", with an interval for all of them" if decision.is_widened else ""
     among = f" (the best of {count} comparisons{wider})" if count > 1 else ""

@@ -14,6 +14,7 @@ from draftworth.records.results import RunResult, StopWhen
 from tests.support.runners import make_runner
 from tests.support.specifications import sampling, shape, specification
 from tests.support.stream_server import Request, Script, Step, completion, plain
+from tests.support.waiting import HANGS_AFTER_SECONDS
 
 COUNTERS = """
 # TYPE vllm:spec_decode_num_drafts_total counter
@@ -68,7 +69,7 @@ def spec(
     *urls: str,
     cases: Sequence[Case],
     requests: int = 4,
-    deadline_s: float = 5.0,
+    deadline_s: float = HANGS_AFTER_SECONDS,
     max_rounds: int = 1,
     target_width: float = 1.0,
     loads: tuple[Load, ...] = (IN_PAIRS,),

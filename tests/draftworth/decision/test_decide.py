@@ -9,6 +9,7 @@ from draftworth.records.run_folder import Run
 from draftworth.report.sentences import missing_sentences
 from tests.draftworth.report import runs, states
 from tests.support.blocks import make_run
+from tests.support.present import present
 
 CELL = Cell(cost_ratio=0.8, cases=2, spread=0.05, weights=(0.5, 0.5))
 WARMS_UP = replace(CELL, warm_up=0.6)
@@ -42,6 +43,13 @@ def test_what_a_doubted_mix_misses_is_said() -> None:
     assert missing == "servers that have warmed up"
     counted_twice = runs.make_facts(states.with_requests(number_output_tokens=200))
     assert [*missing_sentences(counted_twice)] == ["servers that do the same work"]
+
+
+def test_no_shortfall_is_printed_beside_a_doubt() -> None:
+    for cell, is_printed in ((CELL, True), (WARMS_UP, False)):
+        of_variants = facts(cell).speculative
+        assert {present(v.comparison).doubt is None for v in of_variants} == {is_printed}
+        assert any(v.shortfall for v in of_variants) is is_printed
 
 
 def test_a_mix_of_steady_servers_decides() -> None:

@@ -7,11 +7,11 @@ import pytest
 
 from draftworth.analysis.spread import MANY_REPETITIONS
 from draftworth.decision.elsewhere import Elsewhere, elsewhere
-from draftworth.records.results import AS_SHIPPED, BlockResult
+from draftworth.records.results import AS_SHIPPED, BlockResult, PromptCache
 from draftworth.records.run_folder import Run
 from draftworth.records.servers import SelfTest
 from draftworth.report.contents import elsewhere_section
-from tests.draftworth.report import runs
+from tests.draftworth.report import runs, states
 from tests.support.blocks import each_request
 from tests.support.present import present
 
@@ -108,6 +108,48 @@ def test_the_winners_interval_is_wider() -> None:
     assert present(present(winner.ratio).relative_width) > present(
         present(row.ratio).relative_width
     )
+
+
+def cached(run: Run, variant: str) -> Run:
+    """A run in which a variant's server had three quarters of its prompts in a prefix cache."""
+    blocks = (
+        each_request(b, lambda r: replace(r, number_input_tokens=64, cached_input_tokens=48))
+        if b.variant == variant
+        else b
+        for b in run.blocks
+    )
+    return replace(run, blocks=tuple(blocks))
+
+
+@pytest.mark.parametrize(("run", "other"), [("cold", "cold"), ("warm", "warm")])
+def test_a_cache_of_the_other_run_is_doubted(run: PromptCache, other: PromptCache) -> None:
+    there = cached(newest(factor=2.0, prompt_cache=other), runs.BASELINE)
+    comparison = compared(old(prompt_cache=run), there)
+    is_open = run == "cold"
+    by_server = {w.other_variant: w.is_shown for w in comparison.winners}
+    assert (by_server[runs.BASELINE] is None) is is_open
+    text = " ".join(map(str, elsewhere_section(comparison).paragraphs))
+    assert ("against baseline there: which costs less is open." in text) is is_open
+    words = "What baseline of the other one costs is open: prompts were not new to baseline;"
+    assert text.count(words) == is_open
+
+
+def test_a_doubted_pair_is_doubted_elsewhere_too() -> None:
+    """The variant counts twice as many tokens in the same texts: neither server is believed."""
+    comparison = compared(states.with_requests(number_output_tokens=200), newest())
+    assert {row.is_shown for row in comparison.rows} == {None}
+    text = " ".join(map(str, elsewhere_section(comparison).paragraphs))
+    for name in (runs.BASELINE, runs.VARIANT):
+        assert f"What {name} of this run costs is open: the servers count tokens" in text
+
+
+def test_one_servers_cache_is_doubted_without_a_pair() -> None:
+    run = newest()
+    plain = tuple(b for b in run.blocks if b.variant == runs.BASELINE)
+    there = replace(run, blocks=plain, result=replace(run.result, variants=(runs.BASELINE,)))
+    for server, is_open in ((there, False), (cached(there, runs.BASELINE), True)):
+        rows = compared(old(), server).rows
+        assert {row.is_shown is None for row in rows} == {is_open}
 
 
 def test_without_a_decision_nothing_is_judged() -> None:

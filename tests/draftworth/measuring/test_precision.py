@@ -81,6 +81,19 @@ def test_what_is_missing_at_the_end_is_told() -> None:
     assert "more prompts would make the interval 1% wide" in line
 
 
+def test_a_doubt_replaces_what_is_missing() -> None:
+    """More prompts would repeat the error of a server that warms up."""
+    lines: list[str] = []
+    warms_up = planted_blocks(replace(CELL, spread=0.8, warm_up=0.6), rounds=8, seed=1)
+    asking = precision(spec(width=0.01), warms_up, lines)
+    asking.report_missing(GROUP)
+    assert asking.needs_no_more(GROUP, requests=64)
+    at_the_end, stopped = lines
+    assert "variant is not decided: a server still warmed up; in the first round" in at_the_end
+    assert "a server still warmed up; more rounds would hardly narrow the interval" in stopped
+    assert not any("more prompts" in line for line in lines)
+
+
 def test_it_stops_where_only_other_repetitions_would_help() -> None:
     """Costs differ by the servers' start, not by prompt: more rounds of a start hardly help."""
     cell = replace(CELL, repetitions=4, between=0.3)

@@ -62,11 +62,12 @@ def test_chunks_of_many_tokens_are_counted_and_stamped() -> None:
     assert record.usage_source == "every_chunk"
     assert measured.transcript.chunk_tokens == (3, 8, 1, 8)
     assert (record.number_input_tokens, record.number_total_tokens) == (11, 31)
-    # Bytes cannot arrive before they are sent; how much later depends on the machine's load.
+    # Bytes cannot arrive before they are sent; how much later depends on the machine's load. A busy
+    # client may read several chunks at once, and they have the time of the last one.
     assert record.ttft_s is not None
     assert record.ttft_s >= 0.1
     offsets_us = measured.transcript.chunk_offsets_us
-    assert all(b > a for a, b in itertools.pairwise(offsets_us))
+    assert all(b >= a for a, b in itertools.pairwise(offsets_us))
     assert record.inter_token_latency_s == pytest.approx(
         (offsets_us[-1] - offsets_us[0]) / 1e6 / 17, rel=1e-3
     )

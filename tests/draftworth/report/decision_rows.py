@@ -5,10 +5,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
-from draftworth.decision.run_decision import Missing
+from draftworth.decision.run_decision import Missing, NextStep
 from draftworth.records.likelihoods import GreedyLikelihood
 from draftworth.records.load_shapes import PoissonLoad
-from draftworth.records.results import BlockResult, Limits, Price, RequestRecord
+from draftworth.records.results import (
+    BlockResult,
+    Limits,
+    PrefixCacheCounters,
+    Price,
+    PromptCache,
+    RequestRecord,
+)
 from draftworth.records.run_folder import Run
 from tests.draftworth.report import runs, searches, states
 from tests.support.blocks import each_request, make_failed_record
@@ -22,7 +29,7 @@ class Row:
 
     serve: the variant or baseline for all traffic; None: neither. classes: the classes that the
     variant serves if the baseline serves the others. first_line: the beginning of every form of the
-    answer. missing: what is missing for a decision.
+    answer. missing: what is missing for a decision. cure: the next step, if that removes a doubt.
     """
 
     run: Callable[[], Run]
@@ -30,6 +37,7 @@ class Row:
     classes: tuple[str, ...] = ()
     first_line: str
     missing: tuple[Missing, ...] = ()
+    cure: NextStep | None = None
 
 
 def at_rates(
@@ -88,6 +96,10 @@ def higher_rate() -> Run:
     return at_rates({BASELINE: {2.0: FAST, 4.0: SLOW}, VARIANT: {2.0: FAST, 4.0: FAST}}, slower=1.4)
 
 
+def baseline_takes_more() -> Run:
+    return at_rates({BASELINE: {2.0: FAST, 4.0: FAST}, VARIANT: {2.0: FAST, 4.0: SLOW}})
+
+
 def with_failures(run: Run, *, allowed_share: float) -> Run:
     """Return a run in which one in 16 of the variant's requests fails, with this limit on them."""
     blocks = tuple(
@@ -118,6 +130,37 @@ def with_foreign_outputs(run: Run) -> Run:
         variant=VARIANT, outputs=16, tokens=2400, beyond=9, farthest=4.0, chance=1e-6
     )
     return replace(run, likelihoods=(check,))
+
+
+def from_cache(run: Run, variant: str, prompt_cache: PromptCache = "cold") -> Run:
+    """Return a run at rates in which a variant had three quarters of its prompts in a cache.
+
+    It had none at the lowest rate. prompt_cache: what the user wants a server's cache to have.
+    """
+    lowest = min((block.load for block in run.blocks), key=lambda load: load.order)
+    blocks = tuple(
+        each_request(b, lambda r: replace(r, number_input_tokens=64, cached_input_tokens=48))
+        if b.variant == variant and b.load != lowest
+        else b
+        for b in run.blocks
+    )
+    return replace(run, blocks=blocks, result=replace(run.result, prompt_cache=prompt_cache))
+
+
+def of_own_vllm(prompt_cache: PromptCache) -> Run:
+    """Return a run of `compare` with vLLM servers, which had prompts in their caches."""
+    counts = PrefixCacheCounters(queried_tokens=640, cached_tokens=480)
+    run = states.with_factor(0.6, class_weights={}, prompt_cache=prompt_cache)
+    return replace(run, blocks=tuple(replace(b, prefix_cache=counts) for b in run.blocks))
+
+
+def with_another_model() -> Run:
+    run = states.with_factor(0.6)
+    blocks = tuple(
+        b if b.variant == BASELINE else replace(b, answering_models=("other",)) for b in run.blocks
+    )
+    named = (replace(b, answering_models=b.answering_models or ("target",)) for b in blocks)
+    return replace(run, blocks=tuple(named))
 
 
 def third_variant_at_rates() -> Run:
@@ -266,11 +309,43 @@ TABLE = {
         run=lambda: states.with_requests(number_output_tokens=200),
         first_line="No decision at c4: the servers count tokens differently.",
         missing=(Missing.EQUAL_WORK,),
+        cure=NextStep.MAKE_WORK_EQUAL,
+    ),
+    "cost: faster than speculation can be": Row(
+        run=lambda: states.STATES["answers from a cache"],
+        first_line="No decision at c4: no speculation can gain so much.",
+        missing=(Missing.EQUAL_WORK,),
+        cure=NextStep.MAKE_WORK_EQUAL,
+    ),
+    "cost: cheaper, and another model answers": Row(
+        run=with_another_model,
+        first_line="No decision at c4: in structured at c4, baseline answers as target",
+        missing=(Missing.EQUAL_WORK,),
+        cure=NextStep.MAKE_WORK_EQUAL,
+    ),
+    "cost: cheaper, and the client was busy": Row(
+        run=lambda: states.with_requests(excluded="waited for a core"),
+        first_line="No decision at c4: 100% of the samples of k7 in structured at c4 are excluded",
+        missing=(Missing.FREE_CLIENT,),
+        cure=NextStep.FREE_THE_CLIENT,
     ),
     "cost: cheaper, from a prefix cache": Row(
         run=lambda: states.from_prefix_cache("cold"),
         first_line="No decision at c4: prompts were not new to k7.",
         missing=(Missing.COLD_PROMPTS,),
+        cure=NextStep.MEASURE_COLD,
+    ),
+    "cost: cheaper, from a cache of vLLM": Row(
+        run=lambda: of_own_vllm("cold"),
+        first_line="No decision at c4: prompts were not new to baseline.",
+        missing=(Missing.COLD_PROMPTS,),
+        cure=NextStep.MEASURE_SALTED,
+    ),
+    "cost: cheaper, from a cache in spite of salts": Row(
+        run=lambda: of_own_vllm("salted"),
+        first_line="No decision at c4: prompts were not new to baseline.",
+        missing=(Missing.COLD_PROMPTS,),
+        cure=NextStep.MEASURE_COLD,
     ),
     "cost: cheaper, from a wanted cache": Row(
         run=lambda: states.from_prefix_cache("warm"),
@@ -281,11 +356,13 @@ TABLE = {
         run=lambda: with_foreign_outputs(states.with_factor(0.6)),
         first_line="No decision at c4: k7: its answers are not the target's",
         missing=(Missing.EQUAL_WORK,),
+        cure=NextStep.MAKE_WORK_EQUAL,
     ),
     "cost: cheaper, and more requests fail": Row(
         run=lambda: with_failures(states.many_prompts(), allowed_share=0.1),
         first_line="No decision at c4: ",
-        missing=(Missing.VERDICT,),
+        missing=(Missing.ANSWERS,),
+        cure=NextStep.LET_REQUESTS_SUCCEED,
     ),
     "cost: two lengths of prompts": Row(
         run=at_two_contexts,
@@ -322,15 +399,34 @@ TABLE = {
     "rate: the variant takes more, and fails more": Row(
         run=lambda: with_failures(higher_rate(), allowed_share=0.1),
         first_line="No decision at p2: requests in structured at p2 failed unequally: 0 of 256 of",
-        missing=(Missing.VERDICT,),
+        missing=(Missing.ANSWERS,),
+        cure=NextStep.LET_REQUESTS_SUCCEED,
     ),
     "rate: the variant takes more, with other outputs": Row(
         run=lambda: with_foreign_outputs(higher_rate()),
         first_line="No decision at p2: k7: its answers are not the target's",
-        missing=(Missing.VERDICT,),
+        missing=(Missing.EQUAL_WORK,),
+        cure=NextStep.MAKE_WORK_EQUAL,
+    ),
+    "rate: the variant takes more, from a prefix cache": Row(
+        run=lambda: from_cache(higher_rate(), VARIANT),
+        first_line="No decision at p4: prompts were not new to k7.",
+        missing=(Missing.COLD_PROMPTS,),
+        cure=NextStep.MEASURE_COLD,
+    ),
+    "rate: the variant takes more, from a wanted cache": Row(
+        run=lambda: from_cache(higher_rate(), VARIANT, "warm"),
+        serve=VARIANT,
+        first_line=f"Decision: serve {VARIANT}. It takes more requests within the limits.",
+    ),
+    "rate: the baseline takes more, from a prefix cache": Row(
+        run=lambda: from_cache(baseline_takes_more(), BASELINE),
+        first_line="No decision at p4: prompts were not new to baseline.",
+        missing=(Missing.COLD_PROMPTS,),
+        cure=NextStep.MEASURE_COLD,
     ),
     "rate: the baseline takes more": Row(
-        run=lambda: at_rates({BASELINE: {2.0: FAST, 4.0: FAST}, VARIANT: {2.0: FAST, 4.0: SLOW}}),
+        run=baseline_takes_more,
         serve=BASELINE,
         first_line="Decision: serve without speculation. It takes more requests within the limits.",
     ),
