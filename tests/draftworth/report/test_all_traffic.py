@@ -61,19 +61,28 @@ def ratio_of(prompt: int) -> float:
     return 2 * STEPS[prompt] * (1.15 if prompt % 2 else 0.95)
 
 
-def measured(prompts: int = PROMPTS, **overrides: object) -> Run:
+def measured(
+    prompts: int = PROMPTS, *, variants: tuple[str, ...] = (VARIANT,), **overrides: object
+) -> Run:
+    sides = (BASELINE, *variants)
     blocks = [
-        block(2 * turn + side, variant, turn + 1, prompts)
+        block(len(sides) * turn + side, variant, turn + 1, prompts)
         for turn in range(2)
-        for side, variant in enumerate((BASELINE, VARIANT))
+        for side, variant in enumerate(sides)
     ]
+    overrides.setdefault("variants", sides)
     return make_run(blocks=tuple(blocks), class_weights={"chat": 1.0}, **overrides)
 
 
-def verdict(run: Run, traffic: LoggedTraffic = TRAFFIC) -> AllTraffic:
+def verdicts(run: Run, traffic: LoggedTraffic = TRAFFIC) -> list[AllTraffic]:
     facts = facts_of(run, {})
-    (only,) = all_traffic(facts.run, [c for v in facts.speculative if (c := v.comparison)], traffic)
-    assert isinstance(only, AllTraffic)
+    comparisons = [c for v in facts.speculative if (c := v.comparison)]
+    judged = [*all_traffic(facts.run, comparisons, traffic)]
+    return [v for v in judged if isinstance(v, AllTraffic)]
+
+
+def verdict(run: Run, traffic: LoggedTraffic = TRAFFIC) -> AllTraffic:
+    (only,) = verdicts(run, traffic)
     return only
 
 
@@ -106,6 +115,29 @@ def test_several_looks_widen_the_interval() -> None:
     looks = replace(run, result=replace(run.result, looks=7))
     once, often = (verdict(r).ratio.cost_ratio.relative_width or 0.0 for r in (run, looks))
     assert once < often
+
+
+def test_each_further_variant_widens_the_intervals() -> None:
+    """The best of several looks better than it is; both intervals are of the same requests."""
+    alone = verdict(measured()).ratio
+    first, second = verdicts(measured(variants=(VARIANT, "second")))
+    assert first.ratio.cost_ratio.value == second.ratio.cost_ratio.value == alone.cost_ratio.value
+    for one, of_two in (
+        (alone.cost_ratio, first.ratio.cost_ratio),
+        (alone.cost_ratio, second.ratio.cost_ratio),
+        (alone.without_forecast, first.ratio.without_forecast),
+    ):
+        assert (one.relative_width or 0.0) < (of_two.relative_width or 0.0)
+
+
+def test_a_variant_elsewhere_widens_nothing() -> None:
+    """Only what is judged with the same record is judged at once."""
+    run = measured()
+    elsewhere = tuple(
+        replace(b, prompt_class="other", case="other", block=b.block + 4) for b in run.blocks
+    )
+    both = replace(run, blocks=(*run.blocks, *elsewhere), class_weights={"chat": 0.5, "other": 0.5})
+    assert verdict(both).ratio.cost_ratio == verdict(run).ratio.cost_ratio
 
 
 def test_an_open_limit_leaves_all_traffic_open() -> None:
