@@ -10,7 +10,7 @@ from draftworth.decision.all_traffic import AllTraffic, all_traffic
 from draftworth.decision.facts import facts_of
 from draftworth.records.codec import dump_record
 from draftworth.records.judgement import Judgement
-from draftworth.records.logged_traffic import ChosenPrompt, LoggedTraffic
+from draftworth.records.logged_traffic import ChosenPrompt, LoggedTraffic, sha256_of
 from draftworth.records.results import BlockResult, Limits
 from draftworth.records.run_folder import Run
 from draftworth.report.all_traffic_section import all_traffic_sentence
@@ -172,6 +172,23 @@ def test_a_run_without_enough_is_refused(
 ) -> None:
     run = write_run(measured(prompts), tmp_path / "run")
     assert words in ran("report", run, "--traffic", written(traffic, tmp_path), code=2)
+
+
+def test_another_record_than_the_runs_is_refused(tmp_path: Path, ran: Ran) -> None:
+    """The same prompts with other weights, as another log would give them."""
+    used = written(TRAFFIC, tmp_path)
+    run = write_run(measured(chosen_by={"chat": sha256_of(used)}), tmp_path / "run")
+    assert "for all 2,000 logged prompts" in " ".join(ran("report", run, "--traffic", used).split())
+    (tmp_path / "other").mkdir()
+    weights = tuple(replace(p, parts=1 + n % 2) for n, p in enumerate(TRAFFIC.chosen))
+    other = written(replace(TRAFFIC, chosen=weights), tmp_path / "other")
+    words = ran("report", run, "--traffic", other, code=2)
+    assert f"with SHA-256 {sha256_of(other)[:12]}, allowed: with {sha256_of(used)[:12]}" in words
+
+
+def test_a_run_without_a_hash_takes_any_record(tmp_path: Path, ran: Ran) -> None:
+    run = write_run(measured(chosen_by={"other": "0f" * 32}), tmp_path / "run")
+    assert "for all" in ran("report", run, "--traffic", written(TRAFFIC, tmp_path))
 
 
 def test_programs_and_pages_get_it_too(tmp_path: Path, ran: Ran) -> None:
