@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     _check_that_servers_differ(endpoints)
     spec = measure.run_spec(options, "compare", endpoints, price, begun, may_end_early=True)
     if begun is None:
-        _note_what_one_host_means(endpoints)
+        _note_what_one_host_means(endpoints, warmup_requests=options.warmup_requests)
     _note_what_is_too_few(options.rounds, sum(len(case.prompts) for case in spec.cases))
     url_options = {e.variant: f"--variant {e.variant}" for e in endpoints}
     url_options[BASELINE] = "--baseline"
@@ -203,8 +203,11 @@ def _check_that_servers_differ(endpoints: Sequence[Endpoint]) -> None:
             )
 
 
-def _note_what_one_host_means(endpoints: Sequence[Endpoint]) -> None:
-    """Print a note about servers of one host; no order of blocks cancels what they do there."""
+def _note_what_one_host_means(endpoints: Sequence[Endpoint], *, warmup_requests: int) -> None:
+    """Print a note about servers of one host; no order of blocks cancels what they do there.
+
+    warmup_requests: the number of requests that each block begins with and that do not count.
+    """
     by_host: dict[str, list[str]] = {}
     for endpoint in endpoints:
         host, _, _ = arguments.server_at(endpoint.base_url)
@@ -213,7 +216,9 @@ def _note_what_one_host_means(endpoints: Sequence[Endpoint]) -> None:
         if len(names) > 1:
             print(
                 f"note: {' and '.join(names)} are on one host: a block that follows another "
-                "server's may be slowed by it (heat, caches, memory), and the answer contains that",
+                "server's may be slowed by it (heat, caches, memory), and the answer contains what "
+                f"lasts longer than {counted(warmup_requests, 'request')}; next: with "
+                "--warmup-requests 8 the first eight of each block do not count",
                 file=sys.stderr,
             )
 

@@ -315,6 +315,7 @@ def test_an_unserved_model_is_refused_with_those_served(
 def test_servers_of_one_host_are_noted(compared: Compared) -> None:
     output = compared("--baseline", "{}", "--variant", "fast={}")
     assert "note: baseline and fast are on one host" in output
+    assert "what lasts longer than 1 request; next: with --warmup-requests 8 the" in output
 
 
 def test_servers_of_two_hosts_are_not(compared: Compared) -> None:
