@@ -78,6 +78,8 @@ class Cell:
         takes the same time for variant and baseline; `cost_ratio` includes prefills and decoding.
     slow_blocks: (share of the variant's blocks that are slow, factor on their cost).
     carry_over: by what share a block that follows one of the variant costs more.
+    carry_over_half_life: after how many of such a block's requests half of that is left.
+    warmup_requests: how many requests at the beginning of each block are not measured.
     warm_up: how much more a token costs the baseline in the first round after each start of its
         server, as a share; it halves with each further round.
     period: number of blocks after which a disturbance of cost repeats; 0: no disturbance. It gives
@@ -112,6 +114,8 @@ class Cell:
     ttft_ratios: tuple[tuple[float, float], ...] = ()
     slow_blocks: tuple[float, float] = (0.0, 1.0)
     carry_over: float = 0.0
+    carry_over_half_life: float = math.inf
+    warmup_requests: int = 0
     warm_up: float = 0.0
     period: int = 0
     in_flight: int = 1
@@ -196,18 +200,20 @@ class PlantedRun:
         for index, (case, prompts) in enumerate(self._cases.items()):
             if cell.class_of(index) not in turn.classes:
                 continue
-            first = (turn.number - 1) * per_round
+            first = (turn.number - 1) * per_round - cell.warmup_requests
             for endpoint in turn.order(cell.class_of(index), case, run_id=self._id):
                 number, side = len(self.blocks), endpoint.variant
                 error = self._generator.gauss(0, cell.block_error)
                 factor = math.exp(self._drift * number / last + error + self._periodic(number))
                 factor *= self._server(endpoint, turn.stage.repetition)
                 factor *= self._misled(endpoint, turn)
+                carried = self._carried_over()
                 sent = (
-                    _record(cell, side, prompts[n % len(prompts)], factor, self._generator)
-                    for n in count(first)
+                    _record(cell, side, prompts[n % len(prompts)], factor * c, self._generator)
+                    for n, c in zip(count(first), carried, strict=False)
                 )
-                records = _together(cell, sent) if cell.in_flight > 1 else islice(sent, per_round)
+                warm = islice(sent, cell.warmup_requests, None)
+                records = _together(cell, warm) if cell.in_flight > 1 else islice(warm, per_round)
                 block = BlockResult(
                     run_id=self._id,
                     experiment=CLASS,
@@ -221,7 +227,7 @@ class PlantedRun:
                     load=turn.load,
                     started_at_unix_s=_START_UNIX_S,
                     ended_at_unix_s=_START_UNIX_S,
-                    warmup_requests=0,
+                    warmup_requests=cell.warmup_requests,
                     speculation=None,
                     server=None,
                     requests=tuple(records),
@@ -235,15 +241,19 @@ class PlantedRun:
         return _PERIOD_DEVIATION * math.sqrt(2) * math.sin(angle)
 
     def _misled(self, endpoint: Endpoint, turn: Round) -> float:
-        """Return the factor on a block's cost by what misleads: a warm-up, or the block before."""
+        """Return the factor on a block's cost by a server that warms up, or by a slow block."""
         factor = 1.0
         if endpoint.is_baseline:
             factor *= 1 + self.cell.warm_up / 2 ** self._earlier_rounds(turn)
         else:
             factor *= _rare(self.cell.slow_blocks, self._generator)
-        if self.blocks and self.blocks[-1].variant == VARIANT:
-            factor *= 1 + self.cell.carry_over
         return factor
+
+    def _carried_over(self) -> Iterator[float]:
+        """Yield the factor on the cost of each of a block's requests by the block before."""
+        follows = bool(self.blocks) and self.blocks[-1].variant == VARIANT
+        share, half_life = self.cell.carry_over * follows, self.cell.carry_over_half_life
+        return (1 + share / 2 ** (number / half_life) for number in count())
 
     def _earlier_rounds(self, turn: Round) -> int:
         """Return how many rounds the servers have measured since their last start."""
@@ -421,7 +431,7 @@ def planted_spec(cell: Cell) -> RunSpec:
         cases=tuple(_case(cell, index) for index in range(cell.cases)),
         loads=LOADS[: cell.loads],
         load_generator="asyncio",
-        sampling=replace(cell.sampling, stop=cell.stop),
+        sampling=replace(cell.sampling, stop=cell.stop, warmup_requests=cell.warmup_requests),
         parallel=False,
         class_weights=cell.traffic,
         price=None,

@@ -123,7 +123,15 @@ def _differences(run: Run, other: Run) -> Iterator[Difference]:
         yield from different_values(field, value_of(run), value_of(other))
     yield from different_cases(run, other)
     yield from different_prompts(run, other)
+    yield from _different_choices(run.result.chosen_by, other.result.chosen_by)
     yield from _different_serving(run.result.serving, other.result.serving)
+
+
+def _different_choices(
+    ours: Mapping[str, str], theirs: Mapping[str, str]
+) -> Iterator[ValuesDiffer]:
+    for prompt_class in sorted(ours.keys() & theirs.keys()):
+        yield from different_values("chosen_by", ours[prompt_class], theirs[prompt_class])
 
 
 def _different_serving(
@@ -156,6 +164,7 @@ def _result(results: Sequence[RunResult]) -> RunResult:
             **{part: sum(getattr(r.time, part) for r in results) for part in vars(latest.time)}
         ),
         interruptions=tuple(i for result in results for i in result.interruptions),
+        chosen_by={name: sha for result in results for name, sha in result.chosen_by.items()},
     )
 
 

@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from draftworth.analysis.spread import MIN_PROMPTS
 from draftworth.cli import arguments, measure, resuming
 from draftworth.errors import UserInputError, counted
-from draftworth.measuring.run_specification import Endpoint
+from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.unended_runs import BegunRun
 from draftworth.records.results import MAX_VARIANTS, Price
 from draftworth.report.reason_sentences import ENOUGH
@@ -22,7 +23,7 @@ from draftworth.speculation import most_tokens_per_step
 from draftworth.untrusted import one_line
 
 BASELINE = "baseline"
-_SETTINGS = "[,window=K][,usd_per_hour=X]"
+_SETTINGS = "[,window=K[,ngram=MIN-MAX]][,usd_per_hour=X]"
 _ADD_PRICES = "add ,usd_per_hour=X to each server"
 _EXAMPLE = "fast=http://localhost:8001,window=5,usd_per_hour=1.20"
 
@@ -39,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar=f"NAME=URL{_SETTINGS}",
         help="a server with speculation; may be repeated. K: drafted tokens that a step checks; "
-        f"without it, acceptance is told only where the server counts it. E.g. {_EXAMPLE}",
+        "without it, acceptance is told only where the server counts it. MIN-MAX: vLLM's "
+        "prompt_lookup_min and _max, if it drafts by n-grams; then the answer says what the engine "
+        f"loses. E.g. {_EXAMPLE}",
     )
     parser.add_argument("--out", type=Path, help="folder for the run's files (runs)")
     # Only `measure` has the option --requests-per-second: at a given rate of requests there is no
@@ -69,11 +72,21 @@ def run(options: argparse.Namespace) -> int:
     _check_that_servers_differ(endpoints)
     spec = measure.run_spec(options, "compare", endpoints, price, begun, may_end_early=True)
     if resumed is None:
-        _note_what_one_host_means(endpoints)
+        _note_what_one_host_means(endpoints, warmup_requests=options.warmup_requests)
     _note_what_is_too_few(options.rounds, sum(len(case.prompts) for case in spec.cases))
     url_options = {e.variant: f"--variant {e.variant}" for e in endpoints}
     url_options[BASELINE] = "--baseline"
-    return measure.measure_and_print(options, spec, url_options, resumed)
+    return measure.measure_and_print(
+        options, spec, url_options, resumed, then=partial(_say_what_engines_lose, spec)
+    )
+
+
+def _say_what_engines_lose(spec: RunSpec, folder: Path, progress: Callable[[str], None]) -> None:
+    if any(endpoint.lookup_lengths for endpoint in spec.endpoints):
+        # Imported here, because it loads pydantic: slow, and only n-gram drafting needs it.
+        from draftworth.cli.compare_engines import keep_engine_losses
+
+        keep_engine_losses(spec, folder, progress)
 
 
 def _servers(
@@ -137,7 +150,7 @@ def _endpoint(name: str, option: str, text: str, usd_per_hour: dict[str, float |
     option: the words that begin an error message. UserInputError: the URL or a setting is wrong.
     """
     url, *settings = text.split(",")
-    values: dict[str, float] = {}
+    values: dict[str, Any] = {}
     for setting in settings:
         key, _, value = setting.partition("=")
         if key not in _PARSE or key in values:
@@ -149,6 +162,11 @@ def _endpoint(name: str, option: str, text: str, usd_per_hour: dict[str, float |
             values[key] = _PARSE[key](value)
         except argparse.ArgumentTypeError as error:
             raise UserInputError(f"{option}: {key}: {error}") from None
+    if "ngram" in values and "window" not in values:
+        raise UserInputError(
+            f"{option}: ngram: given without window, allowed: with window=K, the most tokens that "
+            "a step drafts (num_speculative_tokens)"
+        )
     usd_per_hour[name] = values.get("usd_per_hour")
     most = 1 if name == BASELINE else None
     if "window" in values:
@@ -158,11 +176,28 @@ def _endpoint(name: str, option: str, text: str, usd_per_hour: dict[str, float |
         base_url=arguments.base_url(url, option=option),
         max_tokens_per_step=most,
         is_baseline=name == BASELINE,
+        lookup_lengths=values.get("ngram"),
     )
 
 
-_PARSE: Mapping[str, Callable[[str], float]] = {
-    "window": partial(arguments.positive_int, at_most=1_000),
+def _lookup_lengths(text: str) -> tuple[int, int]:
+    """Parse how many tokens n-gram drafting looks up, the fewest and the most.
+
+    argparse.ArgumentTypeError: the text has other numbers.
+    """
+    fewest, hyphen, most = text.partition("-")
+    both = _LENGTH(fewest), _LENGTH(most if hyphen else fewest)
+    if both[0] > both[1]:
+        raise argparse.ArgumentTypeError(
+            f"given {text}, allowed: MIN-MAX with the fewer tokens first"
+        )
+    return both
+
+
+_LENGTH = partial(arguments.positive_int, at_most=1_000)
+_PARSE: Mapping[str, Callable[[str], Any]] = {
+    "window": _LENGTH,
+    "ngram": _lookup_lengths,
     "usd_per_hour": arguments.positive_number,
 }
 
@@ -179,8 +214,11 @@ def _check_that_servers_differ(endpoints: Sequence[Endpoint]) -> None:
             )
 
 
-def _note_what_one_host_means(endpoints: Sequence[Endpoint]) -> None:
-    """Print a note about servers of one host; no order of blocks cancels what they do there."""
+def _note_what_one_host_means(endpoints: Sequence[Endpoint], *, warmup_requests: int) -> None:
+    """Print a note about servers of one host; no order of blocks cancels what they do there.
+
+    warmup_requests: the number of requests that each block begins with and that do not count.
+    """
     by_host: dict[str, list[str]] = {}
     for endpoint in endpoints:
         host, _, _ = arguments.server_at(endpoint.base_url)
@@ -189,7 +227,9 @@ def _note_what_one_host_means(endpoints: Sequence[Endpoint]) -> None:
         if len(names) > 1:
             print(
                 f"note: {' and '.join(names)} are on one host: a block that follows another "
-                "server's may be slowed by it (heat, caches, memory), and the answer contains that",
+                "server's may be slowed by it (heat, caches, memory), and the answer contains what "
+                f"lasts longer than {counted(warmup_requests, 'request')}; next: with "
+                "--warmup-requests 8 the first eight of each block do not count",
                 file=sys.stderr,
             )
 

@@ -7,7 +7,7 @@ import argparse
 import asyncio
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -158,11 +158,15 @@ def measure_and_print(
     spec: RunSpec,
     url_options: Mapping[str, str],
     begun: BegunRun | None,
+    *,
+    then: Callable[[Path, Callable[[str], None]], None] = lambda _, __: None,
 ) -> int:
     """Measure the servers in `spec`, and print what the run found; return the exit code.
 
     url_options: by variant, the option that gave its base URL, for error messages.
-    begun: the run to resume; None: a new run. DraftworthError: the run failed, or the disk is full.
+    begun: the run to resume; None: a new run.
+    then: called after a complete run, with its folder and a function that shows a line.
+    DraftworthError: the run failed, or the disk is full.
     """
     arguments.check_api_key()
     folder = resuming.run_folder(options, spec, begun)
@@ -185,6 +189,8 @@ def measure_and_print(
                 history=read_history(sink, folder.name),
                 advanced=progress.advanced,
             )
+            if result.status == "complete":
+                then(folder, progress.line)
     except result_files.StorageFullError as error:
         again = unended_runs.resume_command(spec, folder)
         raise DraftworthError(f"{error}, then {again}") from error

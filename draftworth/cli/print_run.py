@@ -61,8 +61,11 @@ def print_answer(
             print(*section_lines(section), "", sep="\n")
     decision, *rest = answer_lines(
         answer,
-        next_command=_repeating_command(facts, runs_at)
-        or _next_command(runs_at, judged_by, facts.decision, is_written=written_to is not None),
+        next_commands=[
+            _repeating_command(facts, runs_at)
+            or _next_command(runs_at, judged_by, facts.decision, is_written=written_to is not None),
+            *_for_the_engine(facts, runs_at),
+        ],
         files=str(written_to or " ".join(runs_at)),
     )
     terminal.print_styled(decision, style="bold green" if facts.decision.is_made else "bold yellow")
@@ -127,6 +130,16 @@ def _next_command(
     elif is_written or runs_at[0].startswith("s3://"):
         option = "--handover"
     return f"{invocation()} report {shlex.join([*runs_at, *judged_by])} {option}"
+
+
+def _for_the_engine(facts: RunFacts, runs_at: Sequence[str]) -> Iterator[str]:
+    """Yield the command that says what the engine of a user's own server loses, if nothing does."""
+    result = facts.run.result
+    speculates = any(most > 1 for most in result.max_tokens_per_step.values())
+    may_be_asked = result.of_own_servers and result.status == "complete" and len(runs_at) == 1
+    if speculates and may_be_asked and not facts.engine_losses:
+        run = shlex.quote(runs_at[0])
+        yield f"{invocation()} estimate EXPERIMENT --answers {run} (what its engine loses)"
 
 
 def invocation() -> str:

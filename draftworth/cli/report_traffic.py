@@ -9,7 +9,12 @@ from draftworth.analysis.traffic_ratio import TooFewMeasured
 from draftworth.decision.all_traffic import AllTraffic, all_traffic
 from draftworth.decision.facts import RunFacts
 from draftworth.errors import UserInputError, counted
-from draftworth.records.logged_traffic import MIN_MEASURED, LoggedTraffic, read_logged_traffic
+from draftworth.records.logged_traffic import (
+    MIN_MEASURED,
+    LoggedTraffic,
+    read_logged_traffic,
+    sha256_of,
+)
 from draftworth.untrusted import one_line
 
 
@@ -31,7 +36,26 @@ def with_traffic(facts: RunFacts, path: Path | None) -> RunFacts:
     """
     if path is None:
         return facts
-    return replace(facts, all_traffic=tuple(_verdicts(read_logged_traffic(path), path, facts)))
+    logged = read_logged_traffic(path)
+    _refuse_another_choice(logged, path, facts)
+    return replace(facts, all_traffic=tuple(_verdicts(logged, path, facts)))
+
+
+def _refuse_another_choice(logged: LoggedTraffic, path: Path, facts: RunFacts) -> None:
+    """Raise UserInputError if the run's prompts were chosen with another record.
+
+    A run that has no hash of a record takes any: it is older, or its prompts lay without theirs.
+    """
+    measured = facts.run.result.chosen_by.get(logged.prompt_class)
+    actual = sha256_of(path)
+    if measured and measured != actual:
+        raise UserInputError(
+            f"--traffic: given {one_line(str(path))} with SHA-256 {actual[:12]}, allowed: with "
+            f"{one_line(measured[:12])}, the record with which the prompts of class "
+            f"{one_line(logged.prompt_class)} were chosen that this run measured, because another "
+            "one weighs them otherwise; next: give that file, which `prompts choose` wrote beside "
+            "the folder of the class"
+        )
 
 
 def _verdicts(logged: LoggedTraffic, path: Path, facts: RunFacts) -> Iterator[AllTraffic]:

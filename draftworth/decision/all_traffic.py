@@ -33,23 +33,29 @@ def all_traffic(
     """Yield the verdict for all prompts of a log, for each variant and load that was compared.
 
     comparisons: those of the run's classes; only those in the class of the chosen prompts count.
+        Several are judged at once, so each has a wider interval, as the best of them has in the
+        decision (`best_of_many`): a reader who takes the best one shall not be too sure of it.
     """
-    for comparison in comparisons:
+    judged = [c for c in comparisons if _is_of(logged, c)]
+    for comparison in judged:
         traffic = comparison.traffic
-        if traffic.name != logged.prompt_class or not traffic.load.has_cost_per_token:
-            continue
         sides = {"variant": comparison.variant, "baseline": comparison.baseline}
         ratio = traffic_ratio(
             paired(run.blocks, traffic, **sides),
             logged,
             factor=share_ratio(run.result.price, **sides),
-            confidence=confidence_of_each(1, looks=run.result.looks),
+            confidence=confidence_of_each(len(judged), looks=run.result.looks),
         )
         if isinstance(ratio, TrafficRatio):
             judgement = _judged(run, comparison, ratio)
             yield AllTraffic(comparison=comparison, ratio=ratio, judgement=judgement)
         elif ratio:
             yield ratio
+
+
+def _is_of(logged: LoggedTraffic, comparison: Comparison) -> bool:
+    traffic = comparison.traffic
+    return traffic.name == logged.prompt_class and traffic.load.has_cost_per_token
 
 
 def _judged(run: Run, comparison: Comparison, ratio: TrafficRatio) -> Judgement:

@@ -134,7 +134,7 @@ class RunFacts:
     goodputs: the goodput of every variant in each traffic, if latencies are limited.
     repetitions: the figures of each repetition, if there are several.
     engine_losses: what engines lose of the tokens per step that texts and drafts allow; empty if
-        `estimate` did not compute what they allow.
+        neither `estimate` nor `compare` computed what they allow.
     claims: whether the run reproduces the published figures of a claims file; empty without a file.
     all_traffic: the verdicts for all prompts of a log, from which the measured ones were chosen;
         empty without the record of the choice.

@@ -12,10 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
+from typing import Protocol
 
 from draftworth.analysis.acceptance import acceptance_of
-from draftworth.estimate.run_tokenizing import TargetTokenizer
-from draftworth.records.readings import Output
+from draftworth.records.readings import Output, TokenIds
+
+
+class Tokenizer(Protocol):
+    """Makes token ids of outputs and their prompts, as the target's server makes them."""
+
+    def token_ids(self, outputs: Sequence[Output], *, enable_thinking: bool) -> list[TokenIds]:
+        """Return the ids in the order of `outputs`; enable_thinking: for the chat template."""
 
 
 @dataclass(frozen=True, order=True)
@@ -101,14 +108,14 @@ class LookedUp:
 
 def looked_up(
     outputs: Sequence[Output],
-    tokenizer: TargetTokenizer,
+    tokenizer: Tokenizer,
     lengths: LookupLengths,
     *,
     enable_thinking: bool,
 ) -> list[LookedUp]:
     """Return the outputs and prompts as token ids, for a replay with these lookup lengths.
 
-    enable_thinking: a variable of the chat template. Errors: see `TargetTokenizer.token_ids`.
+    enable_thinking: a variable of the chat template. Errors: see `token_ids` of the tokenizer.
     """
     token_ids = tokenizer.token_ids(outputs, enable_thinking=enable_thinking)
     return [

@@ -19,9 +19,8 @@ from draftworth.estimate.predictions import (
     could_have_taken,
     ends_with_steps,
 )
-from draftworth.estimate.prompt_lookup import looked_up
+from draftworth.estimate.prompt_lookup import LookupLengths, Tokenizer, looked_up
 from draftworth.estimate.run_teacher_forcing import Reader
-from draftworth.estimate.run_tokenizing import TargetTokenizer
 from draftworth.estimate.target_outputs import TargetOutputs, all_outputs
 from draftworth.metrics.steps import StepCounting, step_counting
 from draftworth.planning.resolved import ResolvedExperiment
@@ -33,6 +32,7 @@ from draftworth.records.allowed_steps import (
     VariantSteps,
 )
 from draftworth.records.codec import dump_record
+from draftworth.records.prompt_files import Case
 from draftworth.records.readings import Output, Reading, Replayed
 from draftworth.records.results import RequestRecord
 from draftworth.records.transcripts import Transcript
@@ -41,20 +41,46 @@ from draftworth.safe_writing import write_file
 
 
 def allowed_by_ngram(
-    experiment: ResolvedExperiment, source: TargetOutputs, tokenizer: TargetTokenizer
+    experiment: ResolvedExperiment, source: TargetOutputs, tokenizer: Tokenizer
 ) -> Iterator[VariantSteps]:
     """Yield the allowed steps of the variants with n-gram drafting; none if no run has outputs.
 
-    tokenizer: the target's. Errors: see `TargetTokenizer.token_ids`.
+    tokenizer: the target's. Errors: see its `token_ids`.
     """
     if source.run is None:
         return
     thinking = experiment.spec.workload.enable_thinking
     for variant, (lengths, checked) in checked_with_ngram(experiment, source.run).items():
-        outputs = _outputs(experiment, source, variant)
-        replayed = looked_up(outputs, tokenizer, lengths, enable_thinking=thinking)
-        draft = f"n-gram drafting, {lengths} tokens looked up"
-        yield _variant_steps(source, variant, draft, zip(outputs, replayed, strict=True), checked)
+        yield allowed_by_lookup(
+            source,
+            experiment.cases,
+            variant,
+            tokenizer,
+            lengths,
+            checked=checked,
+            enable_thinking=thinking,
+        )
+
+
+def allowed_by_lookup(
+    source: TargetOutputs,
+    cases: Iterable[Case],
+    variant: str,
+    tokenizer: Tokenizer,
+    lengths: LookupLengths,
+    *,
+    checked: int,
+    enable_thinking: bool,
+) -> VariantSteps:
+    """Return the allowed steps of one variant with n-gram drafting, in a run.
+
+    cases: the prompts that were sent. checked: the most drafted tokens that a step checks.
+    enable_thinking: a variable of the chat template. Errors: see `token_ids` of the tokenizer.
+    """
+    outputs = _outputs(cases, source, variant)
+    replayed = looked_up(outputs, tokenizer, lengths, enable_thinking=enable_thinking)
+    draft = f"n-gram drafting, {lengths} tokens looked up"
+    return _variant_steps(source, variant, draft, zip(outputs, replayed, strict=True), checked)
 
 
 def allowed_by_draft(
@@ -73,7 +99,7 @@ def allowed_by_draft(
         return
     read = readings_by_text(source.outputs, baseline_readings)
     for variant, checked in checked_with_draft(experiment, source.run, draft).items():
-        outputs = _outputs(experiment, source, variant)
+        outputs = _outputs(experiment.cases, source, variant)
         unread = [*{_text(o): o for o in outputs if _text(o) not in read}.values()]
         if unread:
             read |= readings_by_text(unread, reader.readings(draft, unread))
@@ -89,9 +115,9 @@ def readings_by_text(
     return {texts[reading.id]: reading for reading in readings}
 
 
-def _outputs(experiment: ResolvedExperiment, source: TargetOutputs, variant: str) -> list[Output]:
+def _outputs(cases: Iterable[Case], source: TargetOutputs, variant: str) -> list[Output]:
     blocks = source.run.blocks if source.run else ()
-    return [*all_outputs(blocks, source.transcripts, experiment.cases, variant=variant)]
+    return [*all_outputs(blocks, source.transcripts, cases, variant=variant)]
 
 
 def _text(output: Output) -> tuple[object, ...]:

@@ -16,16 +16,15 @@ from draftworth.errors import PromptSetError
 from draftworth.records import prompt_files
 from draftworth.records.codec import RecordError, dump_record, load_object
 from draftworth.records.logged_traffic import (
+    CHOSEN_CASE,
     ChosenPrompt,
     LoggedTraffic,
     PromptForecast,
     PromptForecasts,
+    record_of_choice,
 )
 from draftworth.safe_writing import write_file
 from draftworth.untrusted import one_line, open_file
-
-# The case, in the class of the chosen prompts, that has them all.
-_CASE = "chosen"
 
 
 def chosen_prompts(
@@ -82,12 +81,12 @@ class ChoiceOrder:
 
     @property
     def case(self) -> Path:
-        return self.out / self.prompt_class / f"{_CASE}{prompt_files.CASE_SUFFIX}"
+        return self.out / self.prompt_class / f"{CHOSEN_CASE}{prompt_files.CASE_SUFFIX}"
 
     @property
     def traffic_file(self) -> Path:
         """The path of the record. A class's own folder may have prompt files alone."""
-        return self.out / f"{self.prompt_class}.traffic.json"
+        return record_of_choice(self.case)
 
 
 def choose(order: ChoiceOrder) -> LoggedTraffic:
@@ -111,7 +110,7 @@ def _traffic(order: ChoiceOrder, chosen: tuple[ChosenPrompt, ...]) -> LoggedTraf
     tokens = sum(forecast.tokens for forecast in forecasts.prompts)
     return LoggedTraffic(
         prompt_class=order.prompt_class,
-        case=_CASE,
+        case=CHOSEN_CASE,
         draft=forecasts.draft,
         window=forecasts.window,
         prompts=len(forecasts.prompts),

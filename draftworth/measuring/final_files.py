@@ -86,6 +86,7 @@ def run_result(
         looks=stopping_rule(spec).looks(spec),
         temperature=spec.shape.temperature,
         prompt_cache=spec.shape.prompt_cache,
+        chosen_by={case.prompt_class: case.chosen_by for case in spec.cases if case.chosen_by},
         class_weights=spec.class_weights,
         limits=spec.limits,
         price=spec.price,

@@ -7,19 +7,18 @@ the user's last message changes. The server's own tokenizer counts the tokens (i
 same prompts.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from draftworth.errors import DraftworthError
-from draftworth.measuring.http_client import HttpError, ask, refusal
+from draftworth.measuring.http_client import HttpError
 from draftworth.measuring.round_counts import RoundCounts
 from draftworth.measuring.run_specification import Endpoint, RequestShape, RunSpec
 from draftworth.measuring.server_lifecycle import Environment
+from draftworth.measuring.server_tokenizer import NotTokenizedError, chat_settings, tokenized
 from draftworth.measuring.streamed_request import prompt_fields
 from draftworth.records.chat import texts_of
-from draftworth.records.codec import RecordError, load_object
 from draftworth.records.load_shapes import Load
 from draftworth.records.prompt_files import Case, Prompt
 from draftworth.untrusted import one_line
@@ -30,12 +29,6 @@ TOLERANCE, TOLERANCE_TOKENS = 0.01, 8
 _SEPARATOR = "\n\n"
 # How often the server may fail to count tokens, because it was lost, before the run fails.
 MOST_LOSSES = 3
-_TIMEOUT_SECONDS = 60.0
-# The most bytes of an answer of `/tokenize`, which lists every token's id (up to eight bytes with
-# its comma) and their count. The limit is twice that.
-_LIMIT_BYTES, _LIMIT_BYTES_PER_TOKEN = 64 * 1024, 16
-# The most tokens of one character, for a tokenizer that splits characters into bytes.
-_MOST_TOKENS_PER_CHARACTER = 8
 # The most characters of one token in ordinary text; a token of blanks may have more.
 _MOST_CHARACTERS_PER_TOKEN = 200
 # The most steps of the search for the right number of characters: every third step halves the
@@ -59,33 +52,22 @@ class Tokenizer:
 
         DraftworthError: the answer has no count. HttpError, TimeoutError: there is no answer.
         """
-        characters = sum(map(len, prompt.texts))
-        head, text = await ask(
-            f"{self.base_url}/tokenize",
-            timeout_seconds=_TIMEOUT_SECONDS,
-            limit_bytes=_LIMIT_BYTES
-            + _LIMIT_BYTES_PER_TOKEN * _MOST_TOKENS_PER_CHARACTER * characters,
-            api_key=self.api_key,
-            body=self._body(prompt),
-        )
-        if head.status != 200:
-            raise self._error(refusal(head))
         try:
-            count = load_object(text).get("count")
-        except RecordError as error:
+            answer = await tokenized(self.base_url, self._body(prompt), api_key=self.api_key)
+        except NotTokenizedError as error:
             raise self._error(str(error)) from error
+        count = answer.get("count")
         if type(count) is not int or count < 0:
             raise self._error("no number of tokens in it")
         return int(count)
 
-    def _body(self, prompt: Prompt) -> bytes:
+    def _body(self, prompt: Prompt) -> Mapping[str, Any]:
         body: dict[str, Any] = {"model": self.shape.model, **prompt_fields(prompt)}
         for unknown in ("tool_choice", "response_format"):
             body.pop(unknown, None)
         if prompt.text_to_continue is None:
-            body["add_generation_prompt"] = True
-            body["chat_template_kwargs"] = {"enable_thinking": self.shape.enable_thinking}
-        return json.dumps(body).encode()
+            body |= chat_settings(enable_thinking=self.shape.enable_thinking)
+        return body
 
     def _error(self, answered: str) -> DraftworthError:
         return DraftworthError(

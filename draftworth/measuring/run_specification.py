@@ -38,6 +38,8 @@ class Endpoint(Checked):
     max_tokens_per_step: the most tokens that a decoding step can yield, 1 without speculation;
         None: the server's settings are not known.
     slot: the slot's number; None: it is not known.
+    lookup_lengths: how many of the last tokens n-gram drafting looks up, the fewest and the most;
+        None: the variant does not draft so, or it is not known.
     server: the name by which the server is started and stopped (`server_lifecycle.Servers`); empty
         if it already runs and is never started or stopped.
     """
@@ -48,6 +50,7 @@ class Endpoint(Checked):
     is_baseline: bool
     slot: int | None = None
     server: str = ""
+    lookup_lengths: tuple[Positive, Positive] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 """The file `allowed_steps.json`: in which steps a run's own outputs could have been yielded.
 
 The outputs and the draft determine these steps (`draftworth/estimate/replayed_run.py`). An engine
-that took more of them lost drafted tokens (`draftworth/analysis/engine_loss.py`). `estimate` writes
-the file into the run's folder.
+that took more of them lost drafted tokens (`draftworth/analysis/engine_loss.py`). `estimate`, and
+of n-gram drafting `compare`, writes the file into the run's folder.
 """
 
 from __future__ import annotations

@@ -3,8 +3,13 @@
 `estimate --by-prompt` writes the first, `prompts choose` reads it and writes the second, which
 `report --traffic` reads. A forecast is the number of steps per output token: the fewer steps, the
 less does a token cost with speculation.
+
+The record of a choice lies beside the folder of the class with the chosen prompts. Who reads these
+prompts to measure them keeps the record's hash, so that no other record is taken for it later.
 """
 
+import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -17,6 +22,8 @@ R = TypeVar("R")
 # With fewer measured prompts, nothing is said about the others: nobody counted how often such an
 # interval would be right (docs/calibration.md).
 MIN_MEASURED = 16
+# The case, in the class of the chosen prompts, that has them all.
+CHOSEN_CASE = "chosen"
 Forecast = Annotated[float, Between(1e-6, 1e6)]
 
 
@@ -101,6 +108,27 @@ def read_prompt_forecasts(path: Path) -> PromptForecasts:
 def read_logged_traffic(path: Path) -> LoggedTraffic:
     """Read what was chosen of a log; raise UserInputError for a wrong file."""
     return _read(LoggedTraffic, path, written_by="draftworth prompts choose FORECASTS --out")
+
+
+def record_of_choice(prompt_file: Path) -> Path:
+    """Return the path of the record of the choice that wrote a prompt file."""
+    folder = Path(os.path.realpath(prompt_file)).parent
+    return folder.with_name(f"{folder.name}.traffic.json")
+
+
+def hash_of_choice(prompt_file: Path) -> str:
+    """Return the SHA-256 of the record of the choice that wrote a prompt file; empty without one.
+
+    OSError, TooLargeError: there is a record, and it cannot be read.
+    """
+    record = record_of_choice(prompt_file)
+    is_chosen = prompt_file.stem == CHOSEN_CASE and os.path.lexists(record)
+    return sha256_of(record) if is_chosen else ""
+
+
+def sha256_of(record: Path) -> str:
+    """Return the SHA-256 of a record's bytes: another file with the same values is another one."""
+    return hashlib.sha256(read_file(record)).hexdigest()
 
 
 def _read(kind: type[R], path: Path, *, written_by: str) -> R:

@@ -21,7 +21,8 @@ from typing import Annotated, Any, BinaryIO
 from draftworth.errors import PromptSetError
 from draftworth.records import chat
 from draftworth.records.codec import Between, Checked, RecordError, load_object, load_record
-from draftworth.untrusted import MIB, one_line, open_file
+from draftworth.records.logged_traffic import hash_of_choice, record_of_choice
+from draftworth.untrusted import MIB, TooLargeError, one_line, open_file
 
 CASE_SUFFIX = ".jsonl"
 # The largest size of all prompts of an experiment together, as JSON. It is limited because the
@@ -82,11 +83,15 @@ class Prompt(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One prompt file of a prompt class, with its prompts."""
+    """One prompt file of a prompt class, with its prompts.
+
+    chosen_by: the SHA-256 of the record with which `prompts choose` chose them; empty without one.
+    """
 
     prompt_class: str
     name: str
     prompts: tuple[Prompt, ...]
+    chosen_by: str = ""
 
 
 def load_case(path: Path, *, prompt_class: str, most_tokens: int | None = None) -> Case:
@@ -111,7 +116,20 @@ def load_case(path: Path, *, prompt_class: str, most_tokens: int | None = None) 
             f"{path}: ids given twice: {one_line(', '.join(twice))}; allowed: ids that are unique "
             "in the file, because results are paired by them"
         )
-    return Case(prompt_class=prompt_class, name=path.stem, prompts=prompts)
+    chosen_by = _hash_of_choice(path)
+    return Case(prompt_class=prompt_class, name=path.stem, prompts=prompts, chosen_by=chosen_by)
+
+
+def _hash_of_choice(path: Path) -> str:
+    try:
+        return hash_of_choice(path)
+    except (OSError, TooLargeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise PromptSetError(
+            f"{one_line(str(record_of_choice(path)))}: cannot be read: {reason}; allowed: the "
+            "record that `draftworth prompts choose` wrote, whose hash the run keeps; next: choose "
+            "again, or move it away, if nothing is to be said about the whole log"
+        ) from error
 
 
 def is_plain_name(text: str) -> bool:

@@ -488,6 +488,8 @@ class RunResult(Checked):
     self_tests: the self-test of each server's newest pod, by the server's name.
     serving: the engine, target and devices; None if the servers at the endpoints are not known.
     prompt_cache: what a server's prefix cache may have of the measured prompts.
+    chosen_by: by prompt class, the SHA-256 of the record with which `prompts choose` chose its
+        prompts; classes with other prompts are missing.
     gates: passed gates in the order of time; servers pass a gate again after they were changed.
     draftworth_version: the version that wrote the file; the error that a reader raises for an
         unknown `schema` names it.
@@ -521,6 +523,7 @@ class RunResult(Checked):
     serving: ServingFacts | None = None
     gates: tuple[PassedGate, ...] = ()
     prompt_cache: PromptCache = "cold"
+    chosen_by: Mapping[str, str] = field(default_factory=dict)
     draftworth_version: str = ""
 
     @property

@@ -3,7 +3,7 @@
 docs/json.md describes the record.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from draftworth.decision.all_traffic import AllTraffic
@@ -191,7 +191,7 @@ class Answer:
         cache; variants are left out for which it is 0 or not known.
     tokens_per_step: one entry for each load; the entry of the decision's load is the first.
     engine_losses: what engines lose of the tokens per step that texts and drafts allow, the largest
-        loss first; empty if `estimate` did not compute what they allow.
+        loss first; empty if neither `estimate` nor `compare` computed what they allow.
     notes: which candidates a search measured; up to which of several loads a variant is cheaper;
         why intervals are wider, if a verdict could end the run.
     attention: what to know before trusting the figures. claims: whether the run reproduces each
@@ -388,10 +388,11 @@ def _step_tokens(at: BreakEvenAt) -> StepTokens:
     )
 
 
-def answer_lines(answer: Answer, *, next_command: str, files: str) -> list[str]:
+def answer_lines(answer: Answer, *, next_commands: Iterable[str], files: str) -> list[str]:
     """Return the answer as at most `MOST_LINES` lines for a terminal, the decision first.
 
-    next_command: what the reader can run next. files: where the run's files or its report are.
+    next_commands: what the reader can run next, at most two. files: where the run's files or its
+        report are.
     """
     last = [
         *_splits(answer),
@@ -402,7 +403,7 @@ def answer_lines(answer: Answer, *, next_command: str, files: str) -> list[str]:
         *_engine(answer),
         *_warnings(answer),
         *([f"Cure:  {answer.cure}"] if answer.cure else ()),
-        f"Next:  {next_command}",
+        *(f"Next:  {command}" for command in next_commands),
         f"Files: {files}",
     ]
     rows = list(_finding_rows(answer) if answer.findings else _figure_rows(answer))

@@ -13,6 +13,7 @@ _FIELDS = {
     "price": "prices",
     "load_generator": "load generator",
     "prompts_are_new": "prompts new to the servers",
+    "chosen_by": "records of `prompts choose`",
     "vllm_version": "vLLM",
     "target_model": "target",
     "instance_type": "instance type",

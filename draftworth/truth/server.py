@@ -1,9 +1,9 @@
 """The truth server: sends output tokens at known times, and logs what it sent and when.
 
-It serves chat completions as streams, `/v1/models`, `/health` and an empty `/metrics`, on loopback
-alone. It uses sockets, not asyncio transports: a write is one `send`, and the time is taken right
-after it (docs/fidelity.md). Times are nanoseconds of CLOCK_MONOTONIC, which is the same in all
-processes of a Linux machine, and which `time.perf_counter_ns` reads too.
+It serves chat completions as streams, `/tokenize` in vLLM's form, `/v1/models`, `/health` and an
+empty `/metrics`, on loopback alone. It uses sockets, not asyncio transports: a write is one `send`,
+and the time is taken right after it (docs/fidelity.md). Times are nanoseconds of CLOCK_MONOTONIC,
+which is the same in all processes of a Linux machine, and which `time.perf_counter_ns` reads too.
 """
 
 import asyncio
@@ -166,6 +166,8 @@ class _Connection:
     def _answer(self, method: str, path: str, body: bytes) -> None:
         if method == "POST" and path in token_timeline.PATHS:
             self._complete(body, token_timeline.PATHS[path])
+        elif method == "POST" and path == "/tokenize":
+            self._tokenize(body)
         elif path == "/v1/models":
             model = {"id": token_timeline.MODEL, "object": "model", "created": 0, "owned_by": ""}
             self._plain(json.dumps({"object": "list", "data": [model]}).encode())
@@ -174,7 +176,7 @@ class _Connection:
         else:
             self._refuse(
                 "404 Not Found",
-                f"allowed: POST {' or '.join(token_timeline.PATHS)}, GET /v1/models",
+                f"allowed: POST {', '.join(token_timeline.PATHS)} or /tokenize, GET /v1/models",
             )
 
     def _plain(self, body: bytes, kind: str = "application/json", status: str = "200 OK") -> None:
@@ -184,21 +186,29 @@ class _Connection:
     def _refuse(self, status: str, message: str) -> None:
         self._plain(json.dumps({"error": {"message": message}}).encode(), status=status)
 
+    def _tokenize(self, body: bytes) -> None:
+        try:
+            request = json.loads(body)
+            tokens = [ord(c) for c in _prompt(request, "chat" if "messages" in request else "text")]
+        except _WRONG_REQUEST:
+            self._refuse("400 Bad Request", _ALLOWED_REQUEST)
+            return
+        self._plain(json.dumps({"count": len(tokens), "tokens": tokens}).encode())
+
     def _complete(self, body: bytes, form: token_timeline.Form) -> None:
         handled_ns = time.monotonic_ns()
         try:
             request = json.loads(body)
             options = dict(request.get("stream_options") or {})
-            prompt = request["messages"][-1]["content"] if form == "chat" else request["prompt"]
-        except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
-            self._refuse("400 Bad Request", "allowed: a JSON object with messages, or a prompt")
+            prompt = _prompt(request, form)
+        except _WRONG_REQUEST:
+            self._refuse("400 Bad Request", _ALLOWED_REQUEST)
             return
         if not request.get("stream"):
             self._refuse("400 Bad Request", 'allowed: "stream": true')
         elif len(self._server.requests) >= self._server.most_requests:
             self._refuse("503 Service Unavailable", "the server has had its requests (--requests)")
         else:
-            prompt = prompt if isinstance(prompt, str) else json.dumps(prompt)
             truth = RequestTruth(
                 prompt=prompt[:_PROMPT_CHARACTERS],
                 arrived_ns=self._arrived_ns or handled_ns,
@@ -259,6 +269,19 @@ class _Connection:
         self._loop.remove_writer(self._socket)
         self._socket.close()
         self._stream_ended()
+
+
+_WRONG_REQUEST = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_ALLOWED_REQUEST = "allowed: a JSON object with messages, or a prompt"
+
+
+def _prompt(request: Any, form: token_timeline.Form) -> str:
+    """Return the text of a request's prompt: of a chat, its last message; each character a token.
+
+    One of `_WRONG_REQUEST` is raised if it has none.
+    """
+    prompt = request["messages"][-1]["content"] if form == "chat" else request["prompt"]
+    return prompt if isinstance(prompt, str) else json.dumps(prompt)
 
 
 def _framed(data: bytes) -> bytes:

@@ -1,5 +1,6 @@
 """A cell of the calibration, small enough for every day; docs/calibration.md has them all."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -132,6 +133,24 @@ def test_a_clear_verdict_ends_runs_early() -> None:
         for cell in (far, replace(far, stop="precise"))
     )
     assert decided < 0.7 * precise
+
+
+# A block that follows the variant's costs 10% more, most of it in its first requests.
+CARRIED = Cell(cost_ratio=BOUNDARY, cases=4, spread=0.05, carry_over=0.25, carry_over_half_life=2.0)
+
+
+def test_a_warm_up_outlasts_what_a_block_leaves() -> None:
+    assert covering(outcomes(replace(CARRIED, warmup_requests=8), 40)) >= least_covering(40)
+
+
+def test_one_request_of_warm_up_does_not() -> None:
+    """The test above can fail: the warm-up that `compare` has unless more is asked for."""
+    assert covering(outcomes(replace(CARRIED, warmup_requests=1), 40)) < least_covering(40)
+
+
+def test_no_warm_up_outlasts_what_stays() -> None:
+    stays = replace(CARRIED, carry_over=0.1, carry_over_half_life=math.inf, warmup_requests=8)
+    assert covering(outcomes(stays, 40)) < least_covering(40)
 
 
 # A case of two prompts decides nearly alone what a token costs.

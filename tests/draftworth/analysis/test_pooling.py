@@ -60,6 +60,14 @@ def test_missing_facts_are_no_difference(other: ServingFacts | None) -> None:
     assert pooled([run("one", serving=SERVING), run("other", serving=other)]).is_pool
 
 
+def test_prompts_of_two_choices_are_not_pooled() -> None:
+    first, older = run("one", chosen_by={"chat": "1a"}), run("older")
+    assert pooled([first, older]).result.chosen_by == {"chat": "1a"}
+    with pytest.raises(NotPooledError) as error:
+        pooled([first, run("other", chosen_by={"chat": "2b"})])
+    assert "records of `prompts choose` '1a' and '2b'" in not_pooled_words(error.value.why)
+
+
 def test_a_run_of_fewer_prompts_can_be_pooled() -> None:
     fewer = tuple(replace(b, requests=b.requests[:6]) for b in make_run().blocks)
     assert pooled([run("one"), run("other", blocks=fewer)]).is_pool

@@ -158,6 +158,9 @@ def test_windows_names_and_prices_are_the_users(compared: Compared) -> None:
         ),
         (["{}", "a={},window=4,window=5"], "--variant a: given 'window=5', allowed after the addr"),
         (["{}", "a={},window=many"], "--variant a: window: given 'many', allowed: a whole number"),
+        (["{}", "a={},ngram=2-4"], "--variant a: ngram: given without window, allowed: with win"),
+        (["{}", "a={},window=5,ngram=4-2"], "--variant a: ngram: given 4-2, allowed: MIN-MAX wi"),
+        (["{}", "a={},window=5,ngram=2-x"], "--variant a: ngram: given 'x', allowed: a whole nu"),
         (["{}", "a={},usd_per_hour=0"], "--variant a: usd_per_hour: given '0', allowed: a number"),
         (["{},usd_per_hour=1", "a={}"], "given for baseline and not for a, allowed: for every"),
         (["{}", "baseline={}"], "--variant: given the name 'baseline', allowed: a name that no"),
@@ -312,6 +315,7 @@ def test_an_unserved_model_is_refused_with_those_served(
 def test_servers_of_one_host_are_noted(compared: Compared) -> None:
     output = compared("--baseline", "{}", "--variant", "fast={}")
     assert "note: baseline and fast are on one host" in output
+    assert "what lasts longer than 1 request; next: with --warmup-requests 8 the" in output
 
 
 def test_servers_of_two_hosts_are_not(compared: Compared) -> None:

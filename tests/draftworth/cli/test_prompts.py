@@ -1,11 +1,13 @@
 """`prompts`: what it prints of imports and choices, and that it prints no text of a prompt."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from draftworth.cli.measure import find_cases
+from draftworth.errors import PromptSetError
 from draftworth.experiment.loading import load_experiment
 from draftworth.records.codec import dump_record
 from draftworth.records.logged_traffic import (
@@ -140,6 +142,8 @@ def test_chosen_prompts_are_a_class_with_a_record(tmp_path: Path, ran: Ran) -> N
     traffic = read_logged_traffic(tmp_path / "out" / "chosen_chat.traffic.json")
     assert [prompt.id for prompt in case.prompts] == [prompt.id for prompt in traffic.chosen]
     assert all(prompt.texts[0] == f"{SECRET} {prompt.id}" for prompt in case.prompts)
+    record = (tmp_path / "out" / "chosen_chat.traffic.json").read_bytes()
+    assert case.chosen_by == sha256(record).hexdigest()
     assert (traffic.prompts, traffic.tokens) == (40, 4000)
     assert traffic.steps_per_token == pytest.approx(0.495)
     ran("init", tmp_path / "mine.yaml", "--yes", "--prompts", tmp_path / "out")
@@ -148,6 +152,25 @@ def test_chosen_prompts_are_a_class_with_a_record(tmp_path: Path, ran: Ran) -> N
     (tmp_path / "out" / "chosen_chat" / "chosen.jsonl").unlink()
     assert "traffic.json: exists already" in ran(*choose(tmp_path / "forecasts.json"), code=2)
     assert not [*(tmp_path / "out" / "chosen_chat").iterdir()]
+
+
+def test_prompts_without_a_record_were_not_chosen(tmp_path: Path, ran: Ran) -> None:
+    """A record beside a class says nothing of its other prompt files."""
+    ran(*choose(write_estimated_log(tmp_path), "--count", "20"))
+    chosen = tmp_path / "out" / "chosen_chat" / "chosen.jsonl"
+    chosen.with_stem("others").write_bytes(chosen.read_bytes())
+    assert [bool(c.chosen_by) for c in find_cases(tmp_path / "out")] == [True, False]
+    (tmp_path / "out" / "chosen_chat.traffic.json").unlink()
+    assert not any(c.chosen_by for c in find_cases(tmp_path / "out"))
+
+
+def test_a_record_that_cannot_be_read_is_named(tmp_path: Path, ran: Ran) -> None:
+    ran(*choose(write_estimated_log(tmp_path), "--count", "20"))
+    record = tmp_path / "out" / "chosen_chat.traffic.json"
+    record.unlink()
+    record.mkdir()
+    with pytest.raises(PromptSetError, match=r"chosen_chat\.traffic\.json: cannot be read: "):
+        find_cases(tmp_path / "out")
 
 
 def test_what_cannot_be_chosen_is_refused(tmp_path: Path, ran: Ran) -> None:

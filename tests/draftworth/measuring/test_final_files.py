@@ -125,6 +125,14 @@ def test_a_control_that_never_answered_fails_no_run() -> None:
     assert "in 4 of 8 blocks" in shortfall_reason(failing(blocks, "k7"))
 
 
+def test_a_run_records_which_record_chose_its_prompts(tmp_path: Path) -> None:
+    chosen = replace(case("count"), chosen_by="0f" * 32)
+    other = replace(case("more"), prompt_class="other")
+    with stream_server(server(1, 1)) as a:
+        result = run(spec(a.base_url, cases=[chosen, other]), tmp_path)
+    assert result.chosen_by == {chosen.prompt_class: "0f" * 32}
+
+
 @pytest.mark.parametrize(("stop", "looks"), [("precise", 1), ("decided", 2)])
 def test_a_run_records_how_often_it_looks(tmp_path: Path, stop: StopWhen, looks: int) -> None:
     """After the fourth of five rounds, and after the fifth."""

@@ -10,7 +10,7 @@ from draftworth.decision.all_traffic import AllTraffic, all_traffic
 from draftworth.decision.facts import facts_of
 from draftworth.records.codec import dump_record
 from draftworth.records.judgement import Judgement
-from draftworth.records.logged_traffic import ChosenPrompt, LoggedTraffic
+from draftworth.records.logged_traffic import ChosenPrompt, LoggedTraffic, sha256_of
 from draftworth.records.results import BlockResult, Limits
 from draftworth.records.run_folder import Run
 from draftworth.report.all_traffic_section import all_traffic_sentence
@@ -61,19 +61,28 @@ def ratio_of(prompt: int) -> float:
     return 2 * STEPS[prompt] * (1.15 if prompt % 2 else 0.95)
 
 
-def measured(prompts: int = PROMPTS, **overrides: object) -> Run:
+def measured(
+    prompts: int = PROMPTS, *, variants: tuple[str, ...] = (VARIANT,), **overrides: object
+) -> Run:
+    sides = (BASELINE, *variants)
     blocks = [
-        block(2 * turn + side, variant, turn + 1, prompts)
+        block(len(sides) * turn + side, variant, turn + 1, prompts)
         for turn in range(2)
-        for side, variant in enumerate((BASELINE, VARIANT))
+        for side, variant in enumerate(sides)
     ]
+    overrides.setdefault("variants", sides)
     return make_run(blocks=tuple(blocks), class_weights={"chat": 1.0}, **overrides)
 
 
-def verdict(run: Run, traffic: LoggedTraffic = TRAFFIC) -> AllTraffic:
+def verdicts(run: Run, traffic: LoggedTraffic = TRAFFIC) -> list[AllTraffic]:
     facts = facts_of(run, {})
-    (only,) = all_traffic(facts.run, [c for v in facts.speculative if (c := v.comparison)], traffic)
-    assert isinstance(only, AllTraffic)
+    comparisons = [c for v in facts.speculative if (c := v.comparison)]
+    judged = [*all_traffic(facts.run, comparisons, traffic)]
+    return [v for v in judged if isinstance(v, AllTraffic)]
+
+
+def verdict(run: Run, traffic: LoggedTraffic = TRAFFIC) -> AllTraffic:
+    (only,) = verdicts(run, traffic)
     return only
 
 
@@ -108,6 +117,29 @@ def test_several_looks_widen_the_interval() -> None:
     assert once < often
 
 
+def test_each_further_variant_widens_the_intervals() -> None:
+    """The best of several looks better than it is; both intervals are of the same requests."""
+    alone = verdict(measured()).ratio
+    first, second = verdicts(measured(variants=(VARIANT, "second")))
+    assert first.ratio.cost_ratio.value == second.ratio.cost_ratio.value == alone.cost_ratio.value
+    for one, of_two in (
+        (alone.cost_ratio, first.ratio.cost_ratio),
+        (alone.cost_ratio, second.ratio.cost_ratio),
+        (alone.without_forecast, first.ratio.without_forecast),
+    ):
+        assert (one.relative_width or 0.0) < (of_two.relative_width or 0.0)
+
+
+def test_a_variant_elsewhere_widens_nothing() -> None:
+    """Only what is judged with the same record is judged at once."""
+    run = measured()
+    elsewhere = tuple(
+        replace(b, prompt_class="other", case="other", block=b.block + 4) for b in run.blocks
+    )
+    both = replace(run, blocks=(*run.blocks, *elsewhere), class_weights={"chat": 0.5, "other": 0.5})
+    assert verdict(both).ratio.cost_ratio == verdict(run).ratio.cost_ratio
+
+
 def test_an_open_limit_leaves_all_traffic_open() -> None:
     """So few requests do not show a 95th percentile."""
     limited = verdict(measured(limits=Limits(ttft_p95_s=0.001)))
@@ -140,6 +172,23 @@ def test_a_run_without_enough_is_refused(
 ) -> None:
     run = write_run(measured(prompts), tmp_path / "run")
     assert words in ran("report", run, "--traffic", written(traffic, tmp_path), code=2)
+
+
+def test_another_record_than_the_runs_is_refused(tmp_path: Path, ran: Ran) -> None:
+    """The same prompts with other weights, as another log would give them."""
+    used = written(TRAFFIC, tmp_path)
+    run = write_run(measured(chosen_by={"chat": sha256_of(used)}), tmp_path / "run")
+    assert "for all 2,000 logged prompts" in " ".join(ran("report", run, "--traffic", used).split())
+    (tmp_path / "other").mkdir()
+    weights = tuple(replace(p, parts=1 + n % 2) for n, p in enumerate(TRAFFIC.chosen))
+    other = written(replace(TRAFFIC, chosen=weights), tmp_path / "other")
+    words = ran("report", run, "--traffic", other, code=2)
+    assert f"with SHA-256 {sha256_of(other)[:12]}, allowed: with {sha256_of(used)[:12]}" in words
+
+
+def test_a_run_without_a_hash_takes_any_record(tmp_path: Path, ran: Ran) -> None:
+    run = write_run(measured(chosen_by={"other": "0f" * 32}), tmp_path / "run")
+    assert "for all" in ran("report", run, "--traffic", written(TRAFFIC, tmp_path))
 
 
 def test_programs_and_pages_get_it_too(tmp_path: Path, ran: Ran) -> None:

@@ -39,7 +39,9 @@ def answer(run: Run) -> Answer:
 
 
 def lines(made: Answer) -> list[str]:
-    return answer_lines(made, next_command="draftworth report runs/built --out", files="runs/built")
+    return answer_lines(
+        made, next_commands=["draftworth report runs/built --out"], files="runs/built"
+    )
 
 
 @pytest.mark.parametrize("kind", STATES_OF)

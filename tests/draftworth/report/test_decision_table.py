@@ -146,7 +146,7 @@ def assert_all_agree(facts: RunFacts) -> None:
     decision, first = facts.decision, decision_sentence(facts)
     assert first.startswith("Decision: serve ") == decision.is_made
     answer = answer_of(facts)
-    (line, *_) = answer_lines(answer, next_command="draftworth report RUN", files="RUN")
+    (line, *_) = answer_lines(answer, next_commands=["draftworth report RUN"], files="RUN")
     assert (line, answer.decision, answer.serve) == (first, first, decision.serve)
     served = {name for name in answer.serve_by_class.values() if name != BASELINE}
     assert served == ({decision.winner} if decision.serves_by_class else set())

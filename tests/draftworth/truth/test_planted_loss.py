@@ -62,6 +62,33 @@ def urls(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.usefixtures("_every_request_counts")
+def test_compare_itself_names_a_planted_loss(
+    tmp_path: Path, urls: dict[str, str], ran: Ran
+) -> None:
+    """Where the user says how the server drafts, the server's own tokenizer is enough."""
+    prompts, _ = written_experiment(tmp_path)
+    output = ran(
+        *("compare", "--baseline", urls["plain"], "--model", MODEL, "--rounds", "2"),
+        *("--variant", f"exact={urls['exact']},window=5,ngram=2-4"),
+        *("--variant", f"lossy={urls['lossy']},window=5,ngram=2-4"),
+        *("--prompts", prompts.parent.parent, "--output-tokens", "7", "--out", tmp_path / "runs"),
+    )
+    (run,) = (tmp_path / "runs").iterdir()
+    line = "lossy at c1: 3.00 of the 6.00 tokens per step that texts allow, 50.0% lost"
+    assert line in output.splitlines()
+    assert "exact at c1: this server yields 6.00 tokens per step where these texts" in output
+    assert "what its engine loses" not in output
+    assert line in ran("report", run).splitlines()
+    losses = {v["variant"]: v["verdict"] for v in engine_losses(ran("report", run, "--json"))}
+    assert losses == {"lossy": "lost", "exact": "none lost"}
+
+
+def engine_losses(answer: str) -> list[dict[str, Any]]:
+    losses: list[dict[str, Any]] = json.loads(answer)["engine_losses"]
+    return losses
+
+
+@pytest.mark.usefixtures("_every_request_counts")
 def test_a_planted_loss_is_named(tmp_path: Path, urls: dict[str, str], ran: Ran) -> None:
     prompts, experiment = written_experiment(tmp_path)
     for name, expected in (("exact", "none lost"), ("lossy", "50.0% lost")):

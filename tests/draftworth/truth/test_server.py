@@ -143,9 +143,17 @@ def test_what_peers_probe_is_there(quick_url: str) -> None:
         assert json.load(response)["data"][0]["id"] == "ground-truth"
 
 
+@pytest.mark.parametrize("body", [{"prompt": "ab"}, {"messages": [{"content": "ab"}]}])
+def test_each_character_is_a_token(quick_url: str, body: object) -> None:
+    request = urllib.request.Request(f"{quick_url}/tokenize", json.dumps(body).encode())
+    with urllib.request.urlopen(request, timeout=HANGS_AFTER_SECONDS) as response:
+        assert json.load(response) == {"count": 2, "tokens": [97, 98]}
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/tokenize"])
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"messages": []}', b'{"messages": 3}'])
-def test_a_request_that_is_none_is_refused(quick_url: str, body: bytes) -> None:
-    request = urllib.request.Request(f"{quick_url}/v1/chat/completions", body)
+def test_a_request_that_is_none_is_refused(quick_url: str, path: str, body: bytes) -> None:
+    request = urllib.request.Request(f"{quick_url}{path}", body)
     with pytest.raises(HTTPError, match="400"):
         urllib.request.urlopen(request, timeout=HANGS_AFTER_SECONDS)
 
