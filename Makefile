@@ -1,11 +1,13 @@
 # What a newcomer calls. Everything lives in .venv (tools), .engine-venv (the CPU engine), .models (trained models),
-# .llmperf-venv (llmperf on Ray) and node_modules (the CDK command line); `make clean` removes them.
+# environments of one tool each (.llmperf-venv, .checkov-venv, .mutants-venv, .docs-venv) and node_modules (the CDK
+# command line); `make clean` removes them.
 
 PYTHON     ?= python3
 EXPERIMENT ?= experiments/qwen3-32b.yaml
 
 VENV  := .venv
 LLMPERF_VENV := .llmperf-venv
+CHECKOV_VENV := .checkov-venv
 MUTANTS_VENV := .mutants-venv
 DOCS_VENV := .docs-venv
 # Other load generators that `make fidelity` measures, NAME@VERSION; inference-perf needs Python 3.12.
@@ -23,7 +25,7 @@ RUN   := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)" PYTHONDONTWR
 CDK   := $(RUN) node_modules/.bin/cdk --context experiment=$(EXPERIMENT)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse rehearse-real test test-cost test-unit test-scenarios test-browser fuzz test-engine test-slow test-llmperf test-llama-cpp test-cluster benchmarks peers docs sample-report search calibration mutants fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
+.PHONY: help setup rehearse rehearse-real test test-cost test-unit test-scenarios test-browser fuzz test-engine test-slow test-llmperf test-checkov test-llama-cpp test-cluster benchmarks peers docs sample-report search calibration mutants fidelity check files hooks snapshots schema lock lock-image synth plan preflight deploy destroy stop logs leftovers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -57,7 +59,7 @@ PAIR ?= smollm2
 rehearse-real: $(REHEARSAL) ## the same with a trained model and prompts of others, in eight minutes (PAIR=qwen: with a draft model, half an hour)
 	@$(RUN) python -m draftworth rehearse --pair $(PAIR) $(ARGS)
 
-ELSEWHERE := not engine and not slow and not llmperf and not llama_cpp and not cluster and not scenarios and not browser
+ELSEWHERE := not engine and not slow and not llmperf and not checkov and not llama_cpp and not cluster and not scenarios and not browser
 TESTS := python -m pytest -n 2 --dist loadfile -q -m "$(ELSEWHERE)"
 
 test: $(STAMP) node_modules/.bin/cdk ## the tests that need no engine and no account
@@ -97,6 +99,14 @@ test-llmperf: $(STAMP) ## tests of llmperf on Ray (LLMPERF_SOURCE=a checkout of 
 	@$(LLMPERF_VENV)/bin/python -c 'import pathlib, site, sys; \
 	  pathlib.Path(site.getsitepackages()[0], "llmperf.pth").write_text(sys.argv[1])' "$(abspath $(LLMPERF_SOURCE))/src"
 	$(RUN) DRAFTWORTH_LLMPERF_PYTHON="$(CURDIR)/$(LLMPERF_VENV)/bin/python" python -m pytest -q -m llmperf
+
+$(CHECKOV_VENV)/.installed: requirements/checkov.txt
+	$(PYTHON) -m venv $(CHECKOV_VENV)
+	$(CHECKOV_VENV)/bin/python $(INSTALL) -r $<
+	@touch $@
+
+test-checkov: $(STAMP) $(CHECKOV_VENV)/.installed ## what checkov and cfn-lint say of templates, against what is accepted
+	$(RUN) DRAFTWORTH_CHECKOV="$(CURDIR)/$(CHECKOV_VENV)/bin/checkov" python -m pytest -q tests/stacks/test_template_scanners.py
 
 test-llama-cpp: $(STAMP) ## tests against llama.cpp (LLAMA_SERVER=its llama-server LLAMA_MODEL=a small GGUF file)
 	@test -x "$(LLAMA_SERVER)" && test -f "$(LLAMA_MODEL)" || { \
@@ -235,4 +245,4 @@ lock-image: $(STAMP) ## resolve pods/measuring/requirements.in anew, with hashes
 	mv .lock-image.txt pods/measuring/requirements.txt && rm .lock-image.json
 
 clean: ## remove everything that was installed or made here
-	rm -rf $(VENV) $(LLMPERF_VENV) $(MUTANTS_VENV) $(DOCS_VENV) site .engine-venv .models .peers node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(LLMPERF_VENV) $(CHECKOV_VENV) $(MUTANTS_VENV) $(DOCS_VENV) site .engine-venv .models .peers node_modules cdk.out .mypy_cache .ruff_cache .pytest_cache

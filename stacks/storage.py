@@ -9,6 +9,10 @@ from stacks.base import StackPart
 from stacks.constructs.buckets import announced, kept_bucket, private_bucket
 from stacks.constructs.results_queue import ResultsQueue
 
+# Time to notice that a wrong command has deleted results, which cost tens of dollars to measure.
+# Checkpoints can be staged and graphs compiled again: their buckets have no versions.
+OLD_RESULT_DAYS = 30
+
 
 class Storage(StackPart):
     """Three buckets; the experiment decides whether checkpoints and results outlive the stack.
@@ -27,7 +31,11 @@ class Storage(StackPart):
             self.checkpoints = announced(bucket)
         self.artifacts = private_bucket(self, holds=naming.ARTIFACTS, kept=False)
         self.results = private_bucket(
-            self, holds=naming.RESULTS, kept=aws.keep_results, rarely_read=naming.RUNS_PREFIX
+            self,
+            holds=naming.RESULTS,
+            kept=aws.keep_results,
+            rarely_read=naming.RUNS_PREFIX,
+            old_version_days=OLD_RESULT_DAYS,
         )
         announced(self.results)
         self.results_queue = ResultsQueue(self, "ResultsQueue", bucket=self.results)

@@ -35,11 +35,12 @@ def test_a_deployer_installs_no_tools_of_developers(package: str) -> None:
     assert package not in packages(LOCKS["main"])
 
 
-# Installed beside the packages of `make lock`, without its own requirements.
-ALONE = ROOT / "requirements/kserve.txt"
+# Installed beside the packages of `make lock`, without its own requirements; and a tool with an
+# environment of its own.
+SEPARATE = {name: ROOT / f"requirements/{name}.txt" for name in ("kserve", "checkov")}
 
 
-@pytest.mark.parametrize("lock", [*LOCKS.values(), ALONE], ids=[*LOCKS, "alone"])
+@pytest.mark.parametrize("lock", [*LOCKS.values(), *SEPARATE.values()], ids=[*LOCKS, *SEPARATE])
 def test_every_version_is_pinned(lock: Path) -> None:
     lines = [line for line in lock.read_text().splitlines() if line[:1] not in ("#", "-")]
     assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.+]+", line)] == []

@@ -100,8 +100,8 @@ def monthly_usd(what: str, *, amount: float = 1) -> float | None:
     return price.usd_per_month * amount if price else None
 
 
-# A bucket with more objects than this is reported without a size.
-MOST_OBJECTS = 20_000
+# A bucket with more versions of objects than this is reported without a size.
+MOST_VERSIONS = 20_000
 # Names of prices in `assumptions.yaml` by storage class; all others have the price of S3 Standard.
 _PRICES = {"STANDARD_IA": "bucket_infrequent_gib"}
 LAMBDA_KEEPS = "wait: Lambda gives it back by itself, up to some tens of minutes after its function"
@@ -210,18 +210,18 @@ def _interface(_: Scope, entry: Entry, leftover: Leftover) -> Leftover:
 def _bucket(scope: Scope, entry: Entry, leftover: Leftover) -> Leftover:
     """Return `leftover`, completed with the bucket's size, its cost, and why it is kept.
 
-    entry: the bucket as S3 lists it. The size is the sum over a listing of its objects, because
-    S3's own metric is a day late.
+    entry: the bucket as S3 lists it. The size is the sum over a listing of its objects in all their
+    versions, because S3's own metric is a day late.
     """
     name = entry["Name"]
     leftover = replace(leftover, kept=_why_kept(scope, name))
-    every_object = listed(scope.client("s3"), "list_objects_v2", "Contents", Bucket=name)
-    objects = list(islice(every_object, MOST_OBJECTS + 1))
-    if len(objects) > MOST_OBJECTS:
+    every_version = listed(scope.client("s3"), "list_object_versions", "Versions", Bucket=name)
+    versions = list(islice(every_version, MOST_VERSIONS + 1))
+    if len(versions) > MOST_VERSIONS:
         return replace(leftover, name="more objects than are counted", usd_per_month=None)
     sizes = Counter[str]()
-    for item in objects:
-        sizes[_PRICES.get(item.get("StorageClass", ""), "bucket_gib")] += item["Size"]
+    for version in versions:
+        sizes[_PRICES.get(version.get("StorageClass", ""), "bucket_gib")] += version["Size"]
     usd = sum(monthly_usd(price, amount=size / GIB) or 0.0 for price, size in sizes.items())
     return replace(leftover, name=size_text(sizes.total()), usd_per_month=usd)
 

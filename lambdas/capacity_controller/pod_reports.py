@@ -1,7 +1,7 @@
 """Observes in S3 what the pods of canaries and servers have reported since the deploy.
 
-A canary is a Job that tests a variant's mounts and permissions on a CPU node before an accelerator
-starts.
+A canary is a Job that tries something on a CPU node before an accelerator starts: the mounts and
+permissions of a variant, or what the measuring Job must reach.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Canaries:
-    """What the canaries, one per variant, have reported since the deploy, summarized.
+    """What the plan's canaries have reported since the deploy, summarized.
 
-    State `ok`: all canaries have succeeded. `missing`: `text` names the variants without a report.
+    They are those of its `variants`: one for each variant whose server is tried, and one for the
+    measuring Job's paths.
+
+    State `ok`: all canaries have succeeded. `missing`: `text` names those without a report.
     `failed`: `text` is a canary's error, and `last_lines` is the end of its log. `unreadable`: a
     report is not valid.
     """
@@ -52,10 +55,9 @@ class Servers:
 
 
 def canaries_of(s3: S3Client, bucket: str, plan: CapacityPlan, *, since: float) -> Canaries:
-    """Read from S3 what the canaries have reported since the Unix time `since`.
+    """Read from S3 what the plan's canaries have reported since the Unix time `since`.
 
-    A canary is a pod that tries a variant's server on a CPU node. Reports are stored under the name
-    of the plan's measuring Job.
+    Reports are stored under the name of the plan's measuring Job.
     """
     silent = []
     for variant in plan.variants:

@@ -19,6 +19,9 @@ ROOT_GIB = 100
 # to be slower than an ordinary pull on a disk below 600 MiB/s.
 SCRATCH_MIB_PER_S = 1000
 SCRATCH_IOPS = 16_000
+# The Neuron monitor of the CloudWatch add-on is not in the node's network, and may ask on which
+# instance it is.
+METADATA_HOPS = 2
 NODE_CONFIG = Path(__file__).with_name("node_config.mime").read_text(encoding="utf-8")
 # These sizes are the same for every experiment, so that a later deploy does not change them and
 # keeps the size that the capacity controller has set (decision record 5). EKS requires max >= 1.
@@ -108,6 +111,7 @@ class AcceleratorNodes(Construct):
         template = launch_template(
             self,
             name=self._experiment.names.accelerator,
+            metadata_hops=METADATA_HOPS,
             disk=self._root_disk(),
             tags=self._place.tags,
             # The instance type is in the launch template, as EKS requires for Capacity Blocks. If

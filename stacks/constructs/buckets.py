@@ -50,7 +50,12 @@ def kept_bucket(scope: Construct, *, holds: str, name: str) -> aws_s3.IBucket:
 
 
 def private_bucket(
-    scope: Construct, *, holds: str, kept: bool, rarely_read: str | None = None
+    scope: Construct,
+    *,
+    holds: str,
+    kept: bool,
+    rarely_read: str | None = None,
+    old_version_days: int | None = None,
 ) -> aws_s3.Bucket:
     """Return a private bucket with the tag that says what it holds.
 
@@ -58,12 +63,13 @@ def private_bucket(
     kept: the bucket and its policy outlive the stack; otherwise the bucket is emptied and deleted.
         If the deploy that creates a kept bucket fails, the bucket, still empty, is deleted.
     rarely_read: a folder whose files move to the storage class Infrequent Access; None: no folder.
+    old_version_days: how long S3 keeps the old version of an object that was replaced or deleted;
+        None: the bucket has no versions.
 
     The bucket is encrypted with S3's own keys: a KMS key of ours would cost money after a destroy
-    (KMS deletes a key after a week at the earliest) and would not protect better than the roles. It
-    is not versioned: result files are written once, artifacts are addressed by content, checkpoints
-    can be staged again. CloudFormation generates the bucket's name, so that it differs from the
-    name of a bucket that an earlier stack of the experiment has left.
+    (KMS deletes a key after a week at the earliest) and would not protect better than the roles.
+    CloudFormation generates the bucket's name, so that it differs from the name of a bucket that an
+    earlier stack of the experiment has left.
     """
     bucket = aws_s3.Bucket(
         scope,
@@ -73,7 +79,8 @@ def private_bucket(
         enforce_ssl=True,
         minimum_tls_version=1.2,
         object_ownership=aws_s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-        lifecycle_rules=_life_cycle(rarely_read),
+        versioned=old_version_days is not None,
+        lifecycle_rules=_life_cycle(rarely_read, old_version_days),
         removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if kept else RemovalPolicy.DESTROY,
         auto_delete_objects=not kept,
     )
@@ -87,8 +94,10 @@ def private_bucket(
     return bucket
 
 
-def _life_cycle(rarely_read: str | None) -> list[aws_s3.LifecycleRule]:
-    """Return life-cycle rules that abort old multipart uploads and expire no object.
+def _life_cycle(
+    rarely_read: str | None, old_version_days: int | None
+) -> list[aws_s3.LifecycleRule]:
+    """Return life-cycle rules that abort old multipart uploads and expire old versions alone.
 
     Files in the folder `rarely_read` move to the storage class Infrequent Access, which can be read
     at once. From a cheaper archive class they could be read only hours after a request.
@@ -106,4 +115,12 @@ def _life_cycle(rarely_read: str | None) -> list[aws_s3.LifecycleRule]:
         )
         moved = aws_s3.LifecycleRule(id="rarely-read", prefix=rarely_read, transitions=[transition])
         rules.append(moved)
+    if old_version_days is not None:
+        expired = aws_s3.LifecycleRule(
+            id="old-versions",
+            noncurrent_version_expiration=Duration.days(old_version_days),
+            # The marker that a deletion leaves goes when the last version behind it has gone.
+            expired_object_delete_marker=True,
+        )
+        rules.append(expired)
     return rules

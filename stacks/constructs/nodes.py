@@ -27,9 +27,6 @@ NODE_POLICIES = (
     "AmazonElasticContainerRegistryPublicReadOnly",
     "AmazonSSMManagedInstanceCore",
 )
-# A response of the instance metadata service may pass this many network hops. With 2, it reaches
-# also pods, whose agents (for example of CloudWatch) read their region there.
-METADATA_HOP_LIMIT = 2
 ROOT_DEVICE = "/dev/xvda"
 # EC2 tags an instance and its resources from the launch template, not from the node group.
 TAGGED_RESOURCES = ("instance", "volume", "network-interface")
@@ -69,6 +66,7 @@ def launch_template(
     scope: Construct,
     *,
     name: str,
+    metadata_hops: int,
     disk: Mapping[str, Any],
     tags: Mapping[str, str],
     **settings: Any,
@@ -77,6 +75,8 @@ def launch_template(
 
     It is no `LaunchTemplate`, which knows neither EFA interfaces nor Capacity Blocks.
 
+    metadata_hops: how many network hops a response of the instance metadata service may pass: with
+        1 it reaches the node and pods in the node's own network, with 2 all pods.
     disk: `volume_size` in GiB; `throughput` (MiB/s) and `iops` (per second), if they differ from
         gp3's defaults of 125 and 3,000.
     settings: further properties of LaunchTemplateDataProperty.
@@ -89,7 +89,7 @@ def launch_template(
     )
     data = aws_ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
         metadata_options=aws_ec2.CfnLaunchTemplate.MetadataOptionsProperty(
-            http_tokens="required", http_put_response_hop_limit=METADATA_HOP_LIMIT
+            http_tokens="required", http_put_response_hop_limit=metadata_hops
         ),
         block_device_mappings=[root],
         tag_specifications=[
@@ -139,6 +139,9 @@ def _cfn_tags(tags: Mapping[str, str]) -> list[CfnTag]:
 # reads it twice (for its hash and for S3): at gp3's default of 125 MiB/s, 61 GiB would take 25
 # minutes. 500 MiB/s need no more than gp3's default IOPS.
 CPU_NODE_DISK: Mapping[str, int] = {"volume_size": 100, "throughput": 500}
+# The agents of the add-ons that ask the metadata service are in the node's network, and the S3
+# driver is given the region (docs/security.md). No other pod needs the node's metadata.
+CPU_NODE_METADATA_HOPS = 1
 
 
 class CpuNodes(Construct):
@@ -149,6 +152,7 @@ class CpuNodes(Construct):
         template = launch_template(
             self,
             name=name,
+            metadata_hops=CPU_NODE_METADATA_HOPS,
             disk=CPU_NODE_DISK,
             tags=place.tags,
             instance_type=CPU_INSTANCE_TYPE,

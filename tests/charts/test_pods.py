@@ -53,6 +53,21 @@ def test_pods_have_no_rights_they_do_not_need(name: str) -> None:
     assert needless_rights == [[]] * (pods + 3), "the measuring Job's, canary and listener"
 
 
+@pytest.mark.parametrize("name", rendering.EXPERIMENTS)
+def test_no_pod_asks_metadata_for_its_region(name: str) -> None:
+    """On a CPU node no pod reaches the metadata service, nor does the S3 driver for a volume."""
+    pods = [template["spec"] for template in rendering.pod_templates(name)]
+    # vLLM runs on accelerator nodes alone, and calls nothing of AWS.
+    containers = [c for pod in pods for c in pod["containers"] if c["name"] != "vllm"]
+    assert containers
+    for container in containers:
+        values = {item["name"]: item.get("value") for item in container["env"]}
+        assert values["AWS_REGION"] == values["AWS_DEFAULT_REGION"] == rendering.BINDINGS.region
+    region = resolved(name).spec.aws.region
+    for volume in rendering.of_kind("PersistentVolume", name):
+        assert f"region {region}" in volume["spec"]["mountOptions"]
+
+
 @pytest.mark.parametrize(("repetitions", "control"), [(1, False), (1, True), (2, False)])
 def test_a_token_exists_only_where_servers_change(repetitions: int, *, control: bool) -> None:
     charts = rendering.rendered_with(repetitions=repetitions, control=control)

@@ -155,10 +155,10 @@ def test_a_lone_root_disk_suits_image_and_pods() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("fragment", ["Accelerator", "Cpu"])
-def test_nodes_want_metadata_tokens_and_encrypt_their_disk(name: str, fragment: str) -> None:
+@pytest.mark.parametrize(("fragment", "hops"), [("Accelerator", 2), ("Cpu", 1)])
+def test_nodes_limit_metadata_and_encrypt_their_disk(name: str, fragment: str, hops: int) -> None:
     data = properties(cluster(name), "AWS::EC2::LaunchTemplate", fragment)["LaunchTemplateData"]
-    assert data["MetadataOptions"] == {"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
+    assert data["MetadataOptions"] == {"HttpTokens": "required", "HttpPutResponseHopLimit": hops}
     (disk,) = data["BlockDeviceMappings"]
     assert disk["Ebs"]["Encrypted"] is True
     assert disk["Ebs"]["VolumeType"] == "gp3"

@@ -53,6 +53,30 @@ def test_a_kept_buckets_policy_names_no_deleted_role(name: str, fragment: str) -
     assert (named == set()) is (fragment in kept_by(name))
 
 
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_old_results_stay_for_thirty_days(name: str) -> None:
+    for logical_id, bucket in of_type(storage(name), "AWS::S3::Bucket").items():
+        properties = bucket["Properties"]
+        rules = properties["LifecycleConfiguration"]["Rules"]
+        days = [
+            r["NoncurrentVersionExpiration"]["NoncurrentDays"]
+            for r in rules
+            if "NoncurrentVersionExpiration" in r
+        ]
+        versions = properties.get("VersioningConfiguration")
+        if logical_id.startswith("Results"):
+            assert (versions, days) == ({"Status": "Enabled"}, [30])
+        else:
+            assert (versions, days) == (None, [])
+
+
+@pytest.mark.parametrize("name", tuple(experiments()))
+def test_nothing_that_is_current_expires(name: str) -> None:
+    for bucket in of_type(storage(name), "AWS::S3::Bucket").values():
+        for rule in bucket["Properties"]["LifecycleConfiguration"]["Rules"]:
+            assert not {"ExpirationInDays", "ExpirationDate"} & set(rule)
+
+
 def test_a_kept_bucket_is_not_excused_as_deleted() -> None:
     for name in experiments():
         path_of = f"{experiments()[name].names.stack}/storage/"
