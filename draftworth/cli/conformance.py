@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     words = "after --: the tool; {url} becomes a server's base URL, {folder} a folder for its files"
     add("command", nargs="+", metavar="COMMAND", help=words)
-    words = "of its report; lines: JSON lines on its standard output (docs/fidelity.md)"
+    words = "of its report; lines: JSON lines on its standard output (docs/conformance.md)"
     add("--form", choices=FORMS, default="lines", help=words)
     add("--trap", choices=TRAPS, action="append", help="default: each")
     words = "of times; more where too few cores are free (%(default)g)"

@@ -15,7 +15,7 @@ from draftworth.untrusted import TooLargeError, one_line, read_file
 
 R = TypeVar("R")
 # With fewer measured prompts, nothing is said about the others: nobody counted how often such an
-# interval would be right (docs/calibration.md).
+# interval would be right (docs/appendix/calibration.md).
 MIN_MEASURED = 16
 Forecast = Annotated[float, Between(1e-6, 1e6)]
 

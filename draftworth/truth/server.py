@@ -2,8 +2,8 @@
 
 It serves chat completions as streams, `/v1/models`, `/health` and an empty `/metrics`, on loopback
 alone. It uses sockets, not asyncio transports: a write is one `send`, and the time is taken right
-after it (docs/fidelity.md). Times are nanoseconds of CLOCK_MONOTONIC, which is the same in all
-processes of a Linux machine, and which `time.perf_counter_ns` reads too.
+after it (docs/appendix/fidelity.md). Times are nanoseconds of CLOCK_MONOTONIC, which is the same
+in all processes of a Linux machine, and which `time.perf_counter_ns` reads too.
 """
 
 import asyncio
