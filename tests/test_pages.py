@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.documents import PAGES
 
 FOLDERS = "benchmarks|charts|docs|draftworth|experiments|lambdas|pods|rehearsal|stacks|tests"
 NAMED = re.compile(rf"`((?:{FOLDERS})/[\w/.-]+\.(?:py|md|toml|yaml|json))`")
@@ -21,10 +22,6 @@ PROGRAMS = [
     if folder not in ("docs", "tests")
     for pattern in ("*.py", "*.toml", "*.yaml")
     for path in sorted((ROOT / folder).rglob(pattern))
-]
-PAGES = [
-    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")),
-    *sorted(ROOT.glob("docs/**/*.md")),
 ]
 
 

@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--score",
         metavar="COMMAND",
-        help="a program that scores the outputs of both sides: docs/metrics.md, Scores",
+        help="a program that scores the outputs of both sides: docs/report.md, Scores",
     )
     parser.add_argument(
         "--claims",
