@@ -167,7 +167,8 @@ def print_imported(imported: Imported, order: ImportOrder) -> None:
         prompts = counted(len(sample.drawn), "prompt")
         print(
             f"{order.path_of(case)}: {prompts}, {sample.answers} with the answer of the log; "
-            f"{sample.repeats:,} repeats of them, {sample.not_drawn:,} other requests not drawn"
+            f"not written: {sample.repeats:,} that repeat one of these, and {sample.not_drawn:,} "
+            "that were not drawn"
         )
     print(f"{counted(imported.records, 'record')} read with seed {order.seed}")
     print(left_out_words(imported.left_out))
