@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--variant",
         action="append",
         metavar=f"NAME=URL{_SETTINGS}",
-        help="a server with speculation; may be repeated. K: drafted tokens that a step checks; "
-        f"without it, acceptance is told only where the server counts it. E.g. {_EXAMPLE}",
+        help="a server with speculation; may be repeated. K: number of drafted tokens per step; "
+        f"without it, acceptance is reported only where the server counts it. E.g. {_EXAMPLE}",
     )
     parser.add_argument("--out", type=Path, help="folder for the run's files (runs)")
     # Only `measure` has the option --requests-per-second: at a given rate of requests there is no
