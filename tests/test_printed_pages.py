@@ -54,15 +54,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def printed(command: str) -> str:
-    """Run a command in this process, and return what it prints as a block of Markdown."""
+    """Run a command in this process; return it with what it prints, as a block of Markdown."""
     words, _, head = command.partition(" | head -")
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         main(shlex.split(words)[1:])
     lines = [line.rstrip() for line in output.getvalue().rstrip().splitlines()]
     if head:
-        lines = lines[: int(head)]
-    return "\n".join(["```", *lines, "```", ""])
+        lines = [*lines[: int(head)], "..."]
+    return "\n".join(["```", f"$ {words}", *lines, "```", ""])
 
 
 def unmarked(text: str) -> list[str]:
