@@ -1,8 +1,8 @@
 """What a page shows as the output of a command is what the command prints.
 
 Such a block stands between `<!-- COMMAND: ... -->` and `<!-- end of COMMAND -->`. Commands run in a
-folder with the shipped experiments and prompts, one wrong file, a log, and runs whose figures are
-made up.
+folder with the shipped experiments and prompts, one of n-gram drafting, one wrong file, a log, and
+runs whose figures are made up.
 `COMMAND | head -N` shows the first N lines. `make snapshots` rewrites the blocks.
 """
 
@@ -37,6 +37,14 @@ LOG = """
 """
 
 
+def of_n_grams(rehearsal: str) -> str:
+    """Return the shipped rehearsal with n-gram drafting instead of the tiny draft model."""
+    head, _, rest = rehearsal.partition("  - name: tiny-draft-k7\n")
+    _, key, workload = rest.partition("workload:\n")
+    assert key, "the rehearsal has another draft"
+    return f"{head}  - {{name: ngram-k5, method: ngram, window: 5}}\n\n{key}{workload}"
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("printed")
@@ -44,7 +52,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shipped = (ROOT / "experiments" / "qwen3-32b.yaml").read_text("utf-8")
     wrong = shipped.replace("release: neuron-2.26.1", "release: neuron-2.32.0")
     (made / "experiments" / "wrong.yaml").write_text(wrong, "utf-8")
-    (made / "prompts").symlink_to(ROOT / "prompts")
+    rehearsal = (ROOT / "experiments" / "rehearsal.yaml").read_text("utf-8")
+    (made / "experiments" / "mine.yaml").write_text(of_n_grams(rehearsal), "utf-8")
+    for name in ("prompts", "rehearsal"):
+        (made / name).symlink_to(ROOT / name)
     write_run(with_factor(0.6), made / "runs" / "mine")
     write_allowed_steps(made / "runs" / "lossy", steps=10)
     slower = {**AS_PUBLISHED, ("phrases", "k7"): 0.0245}
