@@ -187,7 +187,8 @@ snapshots: $(STAMP) ## rewrite the snapshots; fails on purpose when one changed
 	  tests/charts/test_snapshots.py tests/charts/winner tests/stacks/test_snapshots.py tests/draftworth/report \
 	  tests/draftworth/cli tests/draftworth/serving tests/draftworth/planning tests/draftworth/records \
 	  tests/draftworth/analysis tests/draftworth/estimate tests/draftworth/experiment \
-	  tests/draftworth/account/market tests/draftworth/account/test_rights.py tests/draftworth/measuring/test_gates.py
+	  tests/draftworth/account/market tests/draftworth/account/test_rights.py tests/draftworth/measuring/test_gates.py \
+	  tests/test_printed_pages.py
 
 schema: $(STAMP) ## rewrite the published JSON Schema of experiment files
 	$(RUN) python -m draftworth schema > experiments/experiment.schema.json

@@ -4,8 +4,8 @@
 
 `cells.yaml` has the tables. Each row is a cell: the settings of some simulated runs
 (`planted.Cell`). For each cell, runs are simulated round by round until the deployed stopping rule
-(`Rounds`) ends them, and the deployed verdict judges them. docs/calibration.md explains the
-columns. All random numbers are seeded, so a table is the same each time.
+(`Rounds`) ends them, and the deployed verdict judges them. docs/appendix/calibration.md explains
+the columns. All random numbers are seeded, so a table is the same each time.
 """
 
 import argparse

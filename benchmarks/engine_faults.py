@@ -5,8 +5,8 @@
 It takes two minutes. With a fault, a share of an engine's steps accepts no drafted token, so that
 a certain share of the tokens per step is lost. The deployed rule (`analysis/engine_loss.py`) judges
 each run of 64 requests by what a run has: each output as the draft reads it, its streamed chunks,
-and the server's counts. docs/calibration.md explains the columns. All random numbers are seeded, so
-the table is the same each time.
+and the server's counts. docs/appendix/calibration.md explains the columns. All random numbers are
+seeded, so the table is the same each time.
 """
 
 import argparse

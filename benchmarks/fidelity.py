@@ -2,9 +2,9 @@
 
     python -m benchmarks.fidelity [--clients bare ours aiperf] [--streams 64]
 
-The clients are draftworth's own, a bare asyncio reader and four published tools. docs/fidelity.md
-explains the comparison, and `fidelity.toml` says how each client is run. A client that is not
-installed or that fails has the reason in its row of the table.
+The clients are draftworth's own, a bare asyncio reader and four published tools.
+docs/appendix/fidelity.md explains the comparison, and `fidelity.toml` says how each client is run.
+A client that is not installed or that fails has the reason in its row of the table.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 A world is planted in simulated runs (`planted.py`) of servers that count no cached tokens, so TTFT
 alone can show it. Every request has a prefill that is `_PREFILLS` times the planted TTFT; a cache
-saves a part of it when a prompt is sent again. The table is in docs/calibration.md:
+saves a part of it when a prompt is sent again. The table is in docs/appendix/calibration.md:
 
     python -m benchmarks.planted_caches
 """

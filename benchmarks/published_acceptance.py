@@ -6,7 +6,7 @@
 model families. From each choice of one, two or three windows of a curve, the search's own
 `from_means` predicts the curve's other windows. For this it needs `usual_decay`, the factor by
 which acceptance falls from one drafted token of a step to the next. This factor is fitted to the
-other families, so no family predicts itself. docs/calibration.md explains the columns.
+other families, so no family predicts itself. docs/appendix/calibration.md explains the columns.
 """
 
 import json

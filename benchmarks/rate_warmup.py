@@ -7,8 +7,8 @@ once; the others wait in a queue. Each block begins on an idle server. The first
 95th percentile of TTFT after a warm-up with that of a server that has been running for long. The
 second one counts how often TTFT is shown to rise within the blocks, the third one how often the
 deployed rule says that the warm-up is too short, and the fourth one how often the highest rate that
-is reported as within the limits is above the true one. docs/calibration.md explains the columns.
-All random numbers are seeded, so a table is the same each time.
+is reported as within the limits is above the true one. docs/appendix/calibration.md explains the
+columns. All random numbers are seeded, so a table is the same each time.
 """
 
 import heapq

@@ -3,7 +3,7 @@
     python -m benchmarks.search [--runs 5] [--processes 2]
 
 A scenario has a simulated text, a device, a number of unchecked tokens (`scenarios.yaml`) and an
-error of measurement (docs/search.md); its true costs are known. The deployed search
+error of measurement (docs/appendix/search.md); its true costs are known. The deployed search
 (`draftworth/searching`) chooses what to measure until it ends. All random numbers are seeded, so
 the tables are the same each time.
 """

@@ -4,8 +4,8 @@
 
 A log of 2,000 prompts is planted with each prompt's true cost ratio, output tokens and forecast.
 Some prompts are chosen and measured in two rounds, with noise of blocks (3%) and of requests (2%),
-and the truth is the cost ratio of all prompts. docs/calibration.md explains the columns, and
-docs/decisions/0047-all-logged-traffic.md says which method is deployed. All random numbers are
+and the truth is the cost ratio of all prompts. docs/appendix/calibration.md explains the columns,
+and docs/decisions/0047-all-logged-traffic.md says which method is deployed. All random numbers are
 seeded.
 """
 

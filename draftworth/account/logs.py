@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_pod,
         default="",
         metavar="PREFIX",
-        help="vllm-, slot1-vllm-, llmperf-, stage-, ...",
+        help="only pods whose names begin so: vllm-, slot1-vllm-, llmperf-, stage-, ...",
     )
     parser.add_argument(
         "--since-minutes",

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the experiment file and `--again`."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
     parser.add_argument(
-        "--again", action="store_true", help="ask AWS also where a price was looked up before"
+        "--again", action="store_true", help="ask AWS even if a price was looked up before"
     )
 
 

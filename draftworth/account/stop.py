@@ -151,7 +151,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the experiment file, `--resume` and `--wait-minutes`."""
     parser.add_argument("experiment", type=Path, help="experiment file, YAML")
     parser.add_argument(
-        "--resume", action="store_true", help="let the nodes come again, where there is work"
+        "--resume", action="store_true", help="let the nodes start again, if there is work"
     )
     parser.add_argument(
         "--wait-minutes",

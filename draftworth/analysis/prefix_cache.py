@@ -25,7 +25,7 @@ from draftworth.records.results import BlockResult, PromptCache, RequestRecord, 
 MAX_CACHED_SHARE = 0.01
 # TTFT / ITL of a first request, divided by that of later ones, shows a cache above this, if chance
 # alone would also give so high a ratio in fewer than one variant in a thousand (Student's t over
-# prompts). How often that is right: docs/calibration.md.
+# prompts). How often that is right: docs/appendix/calibration.md.
 MIN_TTFT_RATIO = 1.1
 _NO_CHANCE = 0.999
 

@@ -17,9 +17,9 @@ all cases, so repetitions are clustered across strata, and pairs of blocks are n
 repetitions. The interval is then the wider of two: one from the two parts above, and one from
 prompts and repetitions. With fewer repetitions, an interval holds for the measured ones only.
 
-`benchmarks/calibration.py` and docs/calibration.md show how often these intervals contain the true
-value in simulations; docs/decisions/0019-between-repetitions.md says why other methods were not
-chosen.
+`benchmarks/calibration.py` and docs/appendix/calibration.md show how often these intervals contain
+the true value in simulations; docs/decisions/0019-between-repetitions.md says why other methods
+were not chosen.
 """
 
 import math

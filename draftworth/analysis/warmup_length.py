@@ -10,7 +10,7 @@ in 94% of runs, while TTFT reads at a quarter of the true one. But the queue's l
 queue is a random walk, which after n requests has moved by about the square root of n. So a queue
 of q requests takes about q^2 requests to build up, however many seats the server has and however
 long its requests take. Its seats fill within a few times the requests that are in flight.
-docs/calibration.md, section Rates, has the figures.
+docs/appendix/calibration.md, section Rates, has the figures.
 """
 
 import math

@@ -26,28 +26,28 @@ EXIT_DONE, EXIT_FAILED, EXIT_MISUSE = 0, 1, 2
 # Each command and its description.
 COMMANDS: Mapping[str, str] = {
     "init": "write an experiment for AWS, from a few answers or flags",
-    "plan": "variants, placement, artifact keys, flags, time line and cost; no AWS call",
+    "plan": "show what an experiment costs, how long it takes and what it runs; no AWS call",
     "preflight": "check the account before a deploy: region, quota, reservation, bootstrap, secret",
-    "price": "what a node costs, asked of AWS once where the experiment leaves it out",
-    "manifests": "every Kubernetes object as YAML, for a cluster you have; --winner RUN: the "
-    "winner alone",
-    "compare": "compare OpenAI-compatible servers of your own: does speculation pay on them?",
-    "measure": "measure one OpenAI-compatible endpoint with the client that the Job uses",
+    "price": "ask AWS once what a node costs, if the experiment names no price",
+    "manifests": "write every Kubernetes object as YAML, for a cluster of yours; --winner RUN: "
+    "the winner alone",
+    "compare": "compare your own OpenAI-compatible servers: does speculation pay on them?",
+    "measure": "measure one OpenAI-compatible server, as an experiment measures its servers",
     "prompts": "prompt sets from logs (OpenAI, SageMaker, ShareGPT) and public sets: prompts "
     "import",
-    "report": "the verdict of a run, from its folder or S3: tables, HTML, plots, CSV; lists runs",
-    "stop": "accelerator nodes to zero now, and watch them go; --resume lets them come again",
-    "logs": "what the pods said, from Container Insights; no kubectl needed",
-    "artifacts": "which compiled graphs exist, which variants would compile; --run prunes",
-    "leftovers": "what of an experiment still exists in the account, and what it costs per month",
+    "report": "show the verdict of a run, as text, HTML, plots or CSV; or list the runs in S3",
+    "stop": "end the accelerator nodes now, and watch them go; --resume lets them start again",
+    "logs": "show what the pods said, from Container Insights; needs no kubectl",
+    "artifacts": "list compiled graphs, and variants that have none yet; --run removes old graphs",
+    "leftovers": "list what is left of an experiment in the account, with its cost per month",
     "delete-assets": "delete what deploys uploaded, prompts above all, once the stack is gone",
     "rehearse": "run a whole experiment on this machine: real engines, emulated AWS, a verdict",
-    "estimate": "what a draft would yield and save, from outputs that exist; needs no device",
-    "profile": "an acceptance profile in the form of vLLM, SGLang, InferenceX and others, and back",
-    "truth-server": "a server with a known token timeline, to check load generators with",
-    "conformance": "which figures of a load generator are right? conformance -- COMMAND {url}",
-    "completion": "a shell's completion of these commands and their options",
-    "schema": "the JSON Schema of experiment files, for editors",
+    "estimate": "forecast what a draft would yield, from outputs that exist; needs no device",
+    "profile": "convert acceptance profiles to the forms of vLLM, SGLang and others, and back",
+    "truth-server": "run a server with a known token timeline, to check load generators",
+    "conformance": "check the figures of a load generator: conformance -- COMMAND {url}",
+    "completion": "print a shell's completion of these commands and their options",
+    "schema": "print the JSON Schema of experiment files, for editors",
 }
 # The help's headings, and the commands below each.
 GROUPS: Mapping[str, Sequence[str]] = {

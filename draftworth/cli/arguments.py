@@ -28,7 +28,7 @@ _URL = "allowed: http://HOST:PORT or https://HOST, for example http://localhost:
 _THIS_MACHINE = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "::")  # noqa: S104 (nothing is bound)
 _EXPERIMENT_FILES = (".yaml", ".yml")
 S3_SCHEME = "s3://"
-RUN_WORDS = "folder of one run (run.json; or what is finished), or s3://BUCKET/PREFIX of one"
+RUN_WORDS = "the folder of a run, ended or not, or s3://BUCKET/PREFIX of one"
 RUN_LIST_WORDS = (
     f"s3://BUCKET, s3://BUCKET/{results.RUNS_FOLDER} or an experiment file: lists its runs"
 )

@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--variant",
         action="append",
         metavar=f"NAME=URL{_SETTINGS}",
-        help="a server with speculation; may be repeated. K: drafted tokens that a step checks; "
-        "without it, acceptance is told only where the server counts it. MIN-MAX: vLLM's "
+        help="a server with speculation; may be repeated. K: number of drafted tokens per step; "
+        "without it, acceptance is reported only where the server counts it. MIN-MAX: vLLM's "
         "prompt_lookup_min and _max, if it drafts by n-grams; then the answer says what the engine "
         f"loses. E.g. {_EXAMPLE}",
     )

@@ -25,12 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     words = "after --: the tool; {url} becomes a server's base URL, {folder} a folder for its files"
     add("command", nargs="+", metavar="COMMAND", help=words)
-    words = "of its report; lines: JSON lines on its standard output (docs/fidelity.md)"
+    words = "form of the report; lines: JSON lines on standard output (docs/conformance.md)"
     add("--form", choices=FORMS, default="lines", help=words)
-    add("--trap", choices=TRAPS, action="append", help="default: each")
-    words = "of times; more where too few cores are free (%(default)g)"
+    add("--trap", choices=TRAPS, action="append", help="may be given several times (default: all)")
+    words = "how far a time may be off; give more on a busy machine (%(default)g)"
     add("--tolerance-percent", type=positive_number, default=TOLERANCE_PERCENT, help=words)
-    add("--timeout-seconds", type=positive_number, default=120.0, help="a trap (%(default)g)")
+    add("--timeout-seconds", type=positive_number, default=120.0, help="of each trap (%(default)g)")
 
 
 def run(arguments: argparse.Namespace) -> int:

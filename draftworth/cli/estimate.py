@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--acceptance",
         metavar="FILE",
         type=Path,
-        help="an acceptance profile, of any draft or head, in the place of answers and models",
+        help="an acceptance profile of any draft or head, instead of answers and models",
     )
     add(
         "--draft",
@@ -105,8 +105,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tokens-per-day",
         metavar="N",
         type=partial(whole_number, at_least=1, at_most=10**15),
-        help="output tokens of your service per day: shows how much the draft can save, in USD "
-        "where a price and the baseline's speed on such servers are known",
+        help="output tokens of your service per day: shows what the draft can save, in USD if "
+        "price and speed of the baseline are known",
     )
     add("--html", metavar="FILE", type=Path, help="also write a page with plots, in one file")
     add("--json", action="store_true", help="print JSON instead of tables")

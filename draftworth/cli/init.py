@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"  draftworth estimate {quoted_path} --target DIR  # DIR has the target's tokenizer:"
         )
         print(
-            "                           # what n-gram drafting would yield, and what must beat it"
+            "                           # what n-gram drafting would yield: a draft must yield more"
         )
     print(f"  draftworth plan {quoted_path}       # what it runs and costs; no AWS call")
     print(f"  draftworth preflight {quoted_path}  # can your account run it? It only looks")

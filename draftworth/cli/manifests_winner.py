@@ -28,7 +28,7 @@ def add_winner_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--winner",
         metavar="RUN",
-        help="instead: what this run's winner needs to be served elsewhere, always in all forms: "
+        help="write only what serves this run's winner elsewhere, in all forms: "
         "as plain objects, for KServe, for the vLLM production-stack chart; folder or s3:// "
         "address of one run",
     )

@@ -62,7 +62,7 @@ def add_request_arguments(
     value in the resumed run. load: the parser that gets `--concurrency`. rounds: the help text of
     `--rounds`.
     """
-    parser.add_argument("--model", help="the name the server serves")
+    parser.add_argument("--model", help="the name under which the server serves the model")
     parser.add_argument(
         "--prompts",
         type=Path,
@@ -76,14 +76,14 @@ def add_request_arguments(
         (
             "--output-tokens",
             arguments.positive_int,
-            "most tokens of an output; a prompt's max_tokens is no more (128)",
+            "longest output in tokens; a prompt may set a lower max_tokens (128)",
         ),
         ("--requests-per-case", requests, "measured requests of each prompt file in a round (8)"),
         ("--rounds", arguments.positive_int, rounds),
         (
             "--warmup-requests",
             arguments.whole_number,
-            "first requests of each prompt file, not measured; a load may take more, a rate 32 (1)",
+            "requests before the measured ones, of each prompt file; at a rate 32 at least (1)",
         ),
         (
             "--timeout-seconds",
@@ -110,7 +110,7 @@ def add_request_arguments(
         "--fixed-length",
         action="store_true",
         default=None,
-        help="every output has --output-tokens, also past the model's own end (vLLM's ignore_eos)",
+        help="go on to --output-tokens where the model would end an output (vLLM's ignore_eos)",
     )
     parser.add_argument(
         "--token-ids",
@@ -121,16 +121,16 @@ def add_request_arguments(
     parser.add_argument(
         "--cache",
         choices=get_args(results.PromptCache),
-        help="what a server's prefix cache may have of the measured prompts. cold, the default: "
-        "nothing, or no cost is judged; salted: nothing, as each request has a cache_salt (vLLM); "
-        "warm: what it has, because your traffic repeats prompts too",
+        help="which measured prompts a server's prefix cache may hold. cold, the default: none; "
+        "if it holds some, no cost is judged; salted: none, because each request has a cache_salt "
+        "of its own (vLLM); warm: any, because your traffic repeats prompts too",
     )
     parser.add_argument(
         "--resume",
         metavar="RUN",
         type=Path,
-        help="go on with a run that was killed or ran out of room, in its folder and with its "
-        "settings: no other option is needed",
+        help="go on with a run that was cut off, in its folder and with its settings; needs no "
+        "other option",
     )
     print_run.add_arguments(parser)
 

@@ -22,10 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "shares by position (CSV or JSON)",
     )
     forms = ("profile", "inferencex", *FORMS)
-    parser.add_argument("--form", choices=forms, default=forms[0], help="(%(default)s)")
-    parser.add_argument("--draft", metavar="NAME", help="one of the profile's drafts")
-    parser.add_argument("--class", metavar="NAME", dest="prompt_class", help="a prompt class")
-    parser.add_argument("--drafts-checked", metavar="N", help="a window: drafts checked per step")
+    parser.add_argument(
+        "--form", choices=forms, default=forms[0], help="form of the output (profile)"
+    )
+    parser.add_argument("--draft", metavar="NAME", help="only this draft")
+    parser.add_argument("--class", metavar="NAME", dest="prompt_class", help="only this class")
+    parser.add_argument("--drafts-checked", metavar="N", help="only the window of N drafts")
 
 
 def run(arguments: argparse.Namespace) -> int:

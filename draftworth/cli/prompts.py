@@ -46,7 +46,9 @@ def _add_import(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--class", required=True, metavar="NAME", dest="prompt_class", help="the prompt class"
     )
     action.add_argument(
-        "--case", metavar="NAME", help="the one case (default: the set's categories, or the source)"
+        "--case",
+        metavar="NAME",
+        help="the case's name (default: the set's categories, or the source)",
     )
     action.add_argument(
         "--max-prompts",
@@ -77,7 +79,7 @@ def _add_choose(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         required=True,
         metavar="DIR",
         type=Path,
-        help="folder of prompt classes that was estimated",
+        help="folder of the prompt classes that were estimated",
     )
     action.add_argument(
         "--out", required=True, metavar="DIR", type=Path, help="folder of prompt classes"
@@ -167,7 +169,8 @@ def print_imported(imported: Imported, order: ImportOrder) -> None:
         prompts = counted(len(sample.drawn), "prompt")
         print(
             f"{order.path_of(case)}: {prompts}, {sample.answers} with the answer of the log; "
-            f"{sample.repeats:,} repeats of them, {sample.not_drawn:,} other requests not drawn"
+            f"not written: {sample.repeats:,} that repeat one of these, and {sample.not_drawn:,} "
+            "that were not drawn"
         )
     print(f"{counted(imported.records, 'record')} read with seed {order.seed}")
     print(left_out_words(imported.left_out))

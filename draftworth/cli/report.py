@@ -49,19 +49,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "runs",
         metavar="RUN",
         nargs="+",
-        help=f"{RUN_WORDS}; several of one experiment are pooled; {RUN_LIST_WORDS}",
+        help=f"{RUN_WORDS}; several runs of one experiment are judged as one; {RUN_LIST_WORDS}",
     )
     parser.add_argument(
         "--against",
         metavar="RUN",
         action="append",
-        help="another run, of the same experiment, or of the same prompts and loads on something "
-        "else (`measure`), or a result file of another load generator; several runs are pooled",
+        help="compare with another run of the experiment, with a run of `measure` on something "
+        "else, or with a result file of another load generator; may be given several times",
     )
     parser.add_argument(
         "--score",
         metavar="COMMAND",
-        help="a program that scores the outputs of both sides: docs/metrics.md, Scores",
+        help="a program that scores the outputs of both sides: docs/report.md, Scores",
     )
     parser.add_argument(
         "--claims",
@@ -85,8 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--handover",
         action="store_true",
-        help="its last page alone, for those who run the winner: the decision and its traffic, "
-        "metrics to watch, how to repeat it; --out writes handover.html and handover.md",
+        help="print only the page for those who run the winner: the decision, what to watch, how "
+        "to repeat it; --out writes it as handover.html and handover.md",
     )
     report_traffic.add_arguments(parser)
     report_choices.add_arguments(parser)

@@ -37,21 +37,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--weights",
         metavar="CLASS=PART,...",
         action="append",
-        help="judge the run anew, with these parts of your output tokens: of every prompt class, "
-        "relative to the others'",
+        help="judge the run anew with this mix: each prompt class with its part of your output "
+        "tokens",
     )
     parser.add_argument(
         "--usd-per-hour",
         metavar="VARIANT=USD,...",
         action="append",
-        help="judge the run anew, with these prices per hour of a server; those that are left "
-        "out keep the run's",
+        help="judge the run anew with these prices of a server per hour; a server that is left "
+        "out keeps the run's",
     )
     parser.add_argument(
         "--limit",
         metavar="NAME=NUMBER,...",
         action="append",
-        help=f"judge the run anew, with these limits: {', '.join(LIMITS)}, as in an experiment's "
+        help=f"judge the run anew with these limits: {', '.join(LIMITS)}, as in an experiment's "
         "workload.limits",
     )
 

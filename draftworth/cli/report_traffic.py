@@ -24,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--traffic",
         metavar="FILE",
         type=Path,
-        help="what `prompts choose` wrote beside the measured prompts: says what all prompts of "
-        "their log cost: docs/prompts.md",
+        help="the file that `prompts choose` wrote beside the measured prompts; says what all "
+        "prompts of the log cost (docs/prompts.md)",
     )
 
 

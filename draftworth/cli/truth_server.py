@@ -23,11 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     words = "; ".join(f"{name}: {trap.mistake}" for name, trap in TRAPS.items())
     add("--trap", choices=TRAPS, default="plain", help=words)
     add("--timeline", default="{}", metavar="JSON", help=_TIMELINE)
-    add("--log", required=True, type=Path, metavar="FILE", help="a new file: one line per request")
+    add("--log", required=True, type=Path, metavar="FILE", help="new file, one line per request")
     port = partial(whole_number, at_most=65_535)
-    add("--port", type=port, default=0, help="on 127.0.0.1; 0, the default, takes a free one")
-    add("--seconds", type=positive_number, default=3600.0, help="then it stops (%(default)g)")
-    add("--requests", type=positive_int, default=10_000, help="or after so many (%(default)s)")
+    add("--port", type=port, default=0, help="port on 127.0.0.1; 0, the default, takes a free one")
+    add("--seconds", type=positive_number, default=3600.0, help="stop after these (%(default)g)")
+    add("--requests", type=positive_int, default=10_000, help="stop after so many (%(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -222,7 +222,8 @@ def keep_stamping() -> socket.socket:
 
     Linux begins some time after the first socket sets the option (net_enable_timestamp), and
     stops when the last such socket is closed. Without this, a fifth of single connections got their
-    first packet without a timestamp, and a third on a busy machine (`docs/metrics.md`).
+    first packet without a timestamp, and a third on a busy machine
+    (`docs/appendix/measurement.md`).
     """
     keeper = _stamped(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     atexit.register(keeper.close)

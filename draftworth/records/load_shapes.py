@@ -22,8 +22,8 @@ MAX_LLMPERF_IN_FLIGHT = 32
 # At a request rate, a block begins with at least this many warm-up requests. It begins on an idle
 # server, where requests find free seats and shorter queues than on one that has been running for
 # long. On a server with 4 seats of which half are in use, the 95th percentile of TTFT reads at a
-# third of the true one after 1 warm-up request; after 32, at 0.9 and more up to 70% (docs/
-# calibration.md, Rates). A busier server needs more.
+# third of the true one after 1 warm-up request; after 32, at 0.9 and more up to 70%
+# (docs/appendix/calibration.md, Rates). A busier server needs more.
 LEAST_WARMUP_AT_A_RATE = 32
 
 

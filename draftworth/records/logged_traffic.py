@@ -20,7 +20,7 @@ from draftworth.untrusted import TooLargeError, one_line, read_file
 
 R = TypeVar("R")
 # With fewer measured prompts, nothing is said about the others: nobody counted how often such an
-# interval would be right (docs/calibration.md).
+# interval would be right (docs/appendix/calibration.md).
 MIN_MEASURED = 16
 # The case, in the class of the chosen prompts, that has them all.
 CHOSEN_CASE = "chosen"

@@ -83,9 +83,9 @@ def _attention(variant: VariantFacts, *, read: bool) -> Iterator[str]:
     at_the_end = any(r.usage_source == "last_chunk" for r in variant.records)
     if acceptance.most != 1 and at_the_end and not acceptance.split:
         yield (
-            f"{variant.label}: the server counts tokens at the end alone, so a first chunk is "
-            "taken for one token: one that held more makes the ITL too low, by 2.7% if it held "
-            "five of 150 tokens."
+            f"{variant.label}: the server counts tokens only at the end of an answer, so the first "
+            "chunk is assumed to hold one token. If it holds more, the ITL reads too low: by 2.7% "
+            "if it holds 5 of 150 tokens."
         )
     yield from (f"{variant.label}: {sentence}." for sentence in _of_steps(acceptance))
     load = variant.summary.group.load

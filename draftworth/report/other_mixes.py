@@ -21,8 +21,8 @@ TITLE = "Other mixes and other prices"
 # None: it has none.
 _Point = tuple[float, float, tuple[float, float] | None]
 _MARKS = (
-    "Circle: as judged; diamond: where costs are equal, with its interval; band around 0: no "
-    f"difference worth a second model ({INDIFFERENCE:.0%})."
+    "Circle: as judged; diamond: where costs are equal, with its interval; band around 0: up to "
+    f"{INDIFFERENCE:.0%} either way, which counts as no difference."
 )
 
 

@@ -296,8 +296,8 @@ def _cost_plot(rows: Sequence[tuple[VariantFacts, Comparison, Estimate]]) -> Plo
     return Plot(
         name="cost",
         title=f"Speculation is cheaper per token in {cheaper} of {len(rows)} comparisons",
-        caption=f"Variant / baseline - 1, with its {INTERVAL}; the band around 0 is no difference "
-        f"worth a second model ({INDIFFERENCE:.0%}). Pairs: {pairs}.",
+        caption=f"Variant / baseline - 1, with its {INTERVAL}; in the band around 0, up to "
+        f"{INDIFFERENCE:.0%} either way, a difference counts as none. Pairs: {pairs}.",
         draw=draw,
         height_inches=1.6 + ROW_INCHES * len(rows),
     )

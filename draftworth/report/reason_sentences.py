@@ -81,9 +81,9 @@ def _cost_words(reason: reasons.CostDecides) -> str:
             return f"a token costs the same to {INDIFFERENCE:.0%} either way{where}"
         case CostPlace.BESIDE_ONE | CostPlace.AROUND_ONE:
             is_beside = reason.place is CostPlace.BESIDE_ONE
-            equal = f": up to {INDIFFERENCE:.0%} counts as no difference" if is_beside else ""
+            equal = f", and up to {INDIFFERENCE:.0%} counts as no difference" if is_beside else ""
             ends = spoken_changes((reason.low, reason.high))
-            return f"{ends}{where} does not decide it{equal}"
+            return f"the interval is too wide to decide: {ends}{where}{equal}"
 
 
 def looks_sentences(looks: int) -> Iterator[str]:

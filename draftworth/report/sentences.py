@@ -435,11 +435,11 @@ def _unseen_sentence(c: Comparison) -> str:
         return ""
     unseen = unseen_of(ratio)
     kinds = {"blocks": unseen.blocks, "prompts": unseen.prompts, "starts": unseen.repetitions}
-    warm_up = "" if c.shows_warm_ups else " So few rounds do not show a server that warms up."
+    warm_up = "" if c.shows_warm_ups else " So few rounds do not show whether a server warms up."
     rarer = [f"3 of {count} {kind}" for kind, count in kinds.items() if count and count > 3]
     return (
-        f" A run of this size may miss an event in fewer than 1 of {unseen.requests} requests, and "
-        f"what is rarer than {' or '.join(rarer)}.{warm_up}"
+        " A run of this size may have missed what happens in fewer than "
+        f"{' or '.join([f'1 of {unseen.requests} requests', *rarer])}.{warm_up}"
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from draftworth.records.search_result import Candidate, Search
 from draftworth.searching.next_candidate import first_candidate
 
-STUDY = "docs/search.md"
+STUDY = "docs/appendix/search.md"
 
 
 # How many candidates simulated searches measured on average: the first number is for the first

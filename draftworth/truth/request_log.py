@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from draftworth.untrusted import MIB, read_file
 
-# Ten times the size of the log of the longest comparison in docs/fidelity.md.
+# Ten times the size of the log of the longest comparison in docs/appendix/fidelity.md.
 _LIMIT_BYTES = 256 * MIB
 
 

@@ -1,7 +1,7 @@
 """Reads the figures that a load generator reports, from its own files or from JSON lines.
 
 A form is the format of one tool's report: it says where each figure stands. `tool_reports.toml` has
-the known forms; docs/fidelity.md says what other tools have to print.
+the known forms; docs/conformance.md says what other tools have to print.
 """
 
 import statistics

@@ -1,4 +1,4 @@
-"""A cell of the calibration, small enough for every day; docs/calibration.md has them all."""
+"""A cell of the calibration, small enough for every day (docs/appendix/calibration.md)."""
 
 import math
 from collections.abc import Sequence

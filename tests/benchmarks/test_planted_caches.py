@@ -1,4 +1,4 @@
-"""Worlds with and without a prefix cache: what the table in docs/calibration.md counts."""
+"""Worlds with and without a prefix cache: what the table in docs/appendix/calibration.md counts."""
 
 from benchmarks.planted import Cell
 from benchmarks.planted_caches import World, outcome_of, table, worlds

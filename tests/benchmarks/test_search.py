@@ -1,4 +1,4 @@
-"""A part of the simulated study, small enough for every day; docs/search.md has all of it."""
+"""A part of the simulated study, small enough for every day (docs/appendix/search.md)."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A world of `benchmarks/traffic.py`, small enough for every day; docs/calibration.md has all."""
+"""A world of `benchmarks/traffic.py`, small enough for every day."""
 
 from dataclasses import replace
 from statistics import fmean, median

@@ -1,11 +1,17 @@
-"""Checks that a generated block of a document, between two comments, is up to date."""
+"""The pages of the documentation, and a check that a generated block in one is up to date."""
 
 import os
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.support.snapshot import UPDATE_VARIABLE
+
+PAGES = [
+    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")),
+    *sorted(ROOT.glob("docs/**/*.md")),
+]
 
 
 def assert_block(document: Path, name: str, expected: str) -> None:

@@ -85,11 +85,12 @@ def test_prompts_of_two_kinds_are_no_extreme_requests(
 def test_a_decision_says_what_it_may_have_missed() -> None:
     cheap = judged(planted_blocks(replace(CELL, cost_ratio=0.5, prompts=3), rounds=4, seed=1))
     assert rare_sentences(cheap) == (
-        " A run of this size may miss an event in fewer than 1 of 39 requests, and what is rarer "
-        "than 3 of 16 blocks or 3 of 12 prompts."
+        " A run of this size may have missed what happens in fewer than 1 of 39 requests or "
+        "3 of 16 blocks or 3 of 12 prompts."
     )
     open_run = judged(stalled(3, times=30.0, variant=VARIANT))
-    assert (open_run.judgement, "may miss" in rare_sentences(open_run)) == ("inconclusive", False)
+    assert open_run.judgement == "inconclusive"
+    assert "may have missed" not in rare_sentences(open_run)
     starts = Estimate(value=0.5, low=0.4, high=0.6, prompts=32, blocks=9, samples=90, repetitions=4)
     assert "3 of 9 blocks or 3 of 32 prompts or 3 of 4 starts." in rare_sentences(
         replace(cheap, cost_ratio=starts)

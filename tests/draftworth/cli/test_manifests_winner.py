@@ -216,7 +216,7 @@ def test_a_bucket_with_many_runs_is_no_run(
 ) -> None:
     path = str(experiment_path(NEURON))
     assert main(["manifests", path, "--out", str(tmp_path), "--winner", path]) == 2
-    assert "which names many runs, allowed: folder of one run" in capsys.readouterr().err
+    assert "which names many runs, allowed: the folder of a run" in capsys.readouterr().err
 
 
 def test_given_buckets_leave_nothing_to_fill_in(

@@ -51,8 +51,8 @@ def test_it_reports_what_was_written_without_any_text(tmp_path: Path, ran: Ran) 
     assert SECRET not in output
     first, *lines = output.splitlines()
     assert first == (
-        f"{tmp_path}/out/mine/log.jsonl: 1 prompt, 1 with the answer of the log; 1 repeats of "
-        "them, 0 other requests not drawn"
+        f"{tmp_path}/out/mine/log.jsonl: 1 prompt, 1 with the answer of the log; not "
+        "written: 1 that repeat one of these, and 0 that were not drawn"
     )
     left_out = (
         "9 left out: 1 with images (line 3), 4 of another form (the first: line 4), 1 with a "

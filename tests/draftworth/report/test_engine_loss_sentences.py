@@ -8,18 +8,14 @@ import pytest
 from draftworth.analysis.engine_loss import EngineLoss
 from draftworth.analysis.lost_where import Contexts, PlaceLoss, PositionLoss, Rounds
 from draftworth.analysis.statistics import Estimate
-from draftworth.records.allowed_steps import (
-    ALLOWED_STEPS_FILE,
-    AllowedSteps,
-    RequestSteps,
-    VariantSteps,
-)
+from draftworth.records.allowed_steps import ALLOWED_STEPS_FILE, AllowedSteps
 from draftworth.records.codec import dump_record
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.report.brief import COLUMNS, answer_of
 from draftworth.report.engine_loss_sentences import loss_sections, loss_sentence
 from tests.draftworth.conftest import Ran
-from tests.draftworth.report.runs import VARIANT, make_facts, make_run, write_run
+from tests.draftworth.report.lossy_runs import write_allowed_steps
+from tests.draftworth.report.runs import make_facts, make_run, write_run
 
 RATIO = Estimate(value=0.795, low=0.78, high=0.81, prompts=8, blocks=8, samples=64)
 
@@ -89,27 +85,6 @@ def test_places_and_positions_follow_the_loss() -> None:
     (without_places,) = loss_sections([make_loss()])
     assert len(without_places.tables) == 1
     assert loss_sections([]) == ()
-
-
-def write_allowed_steps(folder: Path, *, steps: int) -> Path:
-    """Write a run, and that texts and draft allow each of its requests this number of steps."""
-    run = make_run()
-    requests = tuple(
-        RequestSteps(
-            request_id=record.request_id,
-            tokens=(record.number_output_tokens or 0) - 1,
-            steps=steps,
-            taken_as_allowed=False,
-        )
-        for block in run.blocks
-        if block.variant == VARIANT and block.prompt_class == "structured"
-        for record in block.requests
-    )
-    variants = (VariantSteps(variant=VARIANT, draft="models/draft", requests=requests),)
-    record = AllowedSteps(run_id=run.result.run_id, variants=variants)
-    write_run(run, folder)
-    (folder / ALLOWED_STEPS_FILE).write_bytes(dump_record(record))
-    return folder
 
 
 def test_the_report_names_an_engines_loss(tmp_path: Path, ran: Ran) -> None:

@@ -53,9 +53,8 @@ def test_the_answer_is_that_of_the_traffic_mix() -> None:
     facts = make_facts(make_run(class_weights={"structured": 0.95, "open_ended": 0.05}))
     assert headline(facts) == (
         "Speculation pays: traffic mix at c4, k7: a token costs at least 36% less in this run."
-        " A run of this size may miss an event in fewer than 1 of 6 requests, and what is rarer "
-        "than 3 of 4 blocks or 3 of 16 prompts. So few rounds do not "
-        "show a server that warms up."
+        " A run of this size may have missed what happens in fewer than 1 of 6 requests or "
+        "3 of 4 blocks or 3 of 16 prompts. So few rounds do not show whether a server warms up."
     )
 
 
@@ -121,9 +120,8 @@ def test_the_mixs_verdict_leads_with_weights_and_cost() -> None:
     assert of_mix.sentence == (
         "traffic mix (80% structured, 20% open_ended) at c4, k7: more expensive; a token costs at "
         "least 10% more in this run. A million output tokens cost 1.97 USD instead of 1.77."
-        " A run of this size may miss an event in fewer than 1 of 8 requests, and what is rarer "
-        "than 3 of 4 blocks or 3 of 16 prompts. So few rounds do not "
-        "show a server that warms up."
+        " A run of this size may have missed what happens in fewer than 1 of 8 requests or "
+        "3 of 4 blocks or 3 of 16 prompts. So few rounds do not show whether a server warms up."
     )
     document = document_of(facts)
     assert document.cards[0].label == "traffic mix at c4, k7"
