@@ -20,6 +20,7 @@ from draftworth.report import judged_with, words
 from draftworth.report.all_traffic_section import all_traffic_sentence
 from draftworth.report.attention import attention_of
 from draftworth.report.break_even_sentences import price_sentence, share_percent, share_words
+from draftworth.report.cures import cure
 from draftworth.report.drawing import short
 from draftworth.report.engine_loss_sentences import EngineLossFigures, loss_figures
 from draftworth.report.percent import outwards
@@ -27,7 +28,6 @@ from draftworth.report.reason_sentences import looks_sentences
 from draftworth.report.search_sentences import course
 from draftworth.report.sentences import (
     by_class_sentences,
-    cure,
     decision_sentence,
     findings,
     headline,

@@ -126,38 +126,6 @@ def next_step(facts: RunFacts) -> str:
     return step_words(step, facts.run.search) if step else ""
 
 
-def cure(facts: RunFacts) -> str:
-    """Say in a few words what removes a doubt; empty if the next step is not about one."""
-    step = facts.decision.next_step
-    if step is None or not step.removes_a_doubt:
-        return ""
-    of_own = _CURES_OF_OWN_SERVERS if facts.run.result.of_own_servers else {}
-    return of_own.get(step, _CURES.get(step, ""))
-
-
-# For the ten lines, of which none is longer than 80 characters.
-_CURES = {
-    NextStep.MEASURE_COLD: "start the servers with no prefix cache (--verbose: how)",
-    NextStep.MEASURE_WARM_SERVERS: "send more requests of warm-up (workload.warmup_requests)",
-    NextStep.MAKE_WORK_EQUAL: (
-        "serve one model on both sides, counted alike, without a response cache"
-    ),
-    NextStep.LET_REQUESTS_SUCCEED: "remove what makes requests fail, or give them more time",
-    NextStep.FREE_THE_CLIENT: "give the client a core of its own",
-}
-_CURES_OF_OWN_SERVERS = {
-    NextStep.MEASURE_COLD: (
-        "start the servers with no prefix cache (--verbose: how), or --cache warm"
-    ),
-    NextStep.MEASURE_SALTED: (
-        "salt each request, or --cache warm if your traffic repeats prompts too"
-    ),
-    NextStep.MEASURE_WARM_SERVERS: (
-        "measure the same servers again, now that they have run for a while"
-    ),
-}
-
-
 def step_words(step: NextStep, search: SearchResult | None) -> str:
     """Say in the imperative what the user can do next, without a full stop."""
     if step is NextStep.CONFIRM_BEST and search:

@@ -124,20 +124,22 @@ def with_warmup(run: Run, requests: int) -> Run:
     return replace(run, blocks=tuple(replace(b, warmup_requests=requests) for b in run.blocks))
 
 
-def with_foreign_outputs(run: Run) -> Run:
-    """Return a run with a check that shows that the variant's outputs are not the target's."""
+def with_foreign_outputs(run: Run, variant: str = VARIANT) -> Run:
+    """Return a run with a check that shows that a variant's outputs are not the target's."""
     check = GreedyLikelihood(
-        variant=VARIANT, outputs=16, tokens=2400, beyond=9, farthest=4.0, chance=1e-6
+        variant=variant, outputs=16, tokens=2400, beyond=9, farthest=4.0, chance=1e-6
     )
     return replace(run, likelihoods=(check,))
 
 
 def from_cache(run: Run, variant: str, prompt_cache: PromptCache = "cold") -> Run:
-    """Return a run at rates in which a variant had three quarters of its prompts in a cache.
+    """Return a run in which a variant had three quarters of its prompts in a cache.
 
-    It had none at the lowest rate. prompt_cache: what the user wants a server's cache to have.
+    Of several loads, it had none at the lowest. prompt_cache: what the user wants a server's cache
+    to have.
     """
-    lowest = min((block.load for block in run.blocks), key=lambda load: load.order)
+    loads = {block.load for block in run.blocks}
+    lowest = min(loads, key=lambda load: load.order) if len(loads) > 1 else None
     blocks = tuple(
         each_request(b, lambda r: replace(r, number_input_tokens=64, cached_input_tokens=48))
         if b.variant == variant and b.load != lowest
@@ -145,6 +147,10 @@ def from_cache(run: Run, variant: str, prompt_cache: PromptCache = "cold") -> Ru
         for b in run.blocks
     )
     return replace(run, blocks=blocks, result=replace(run.result, prompt_cache=prompt_cache))
+
+
+def limited(run: Run, **limits: float) -> Run:
+    return replace(run, result=replace(run.result, limits=Limits(**limits)))
 
 
 def of_own_vllm(prompt_cache: PromptCache) -> Run:
@@ -347,6 +353,17 @@ TABLE = {
         missing=(Missing.COLD_PROMPTS,),
         cure=NextStep.MEASURE_COLD,
     ),
+    "cost: a limit is open, and prompts came from a cache": Row(
+        run=lambda: limited(states.from_prefix_cache("cold"), ttft_p95_s=9.0),
+        first_line="No decision at c4: prompts were not new to k7.",
+        missing=(Missing.COLD_PROMPTS,),
+        cure=NextStep.MEASURE_COLD,
+    ),
+    "cost: a limit is broken in spite of a cache": Row(
+        run=lambda: from_cache(limited(states.many_prompts(), ttft_p95_s=0.1), VARIANT),
+        serve=BASELINE,
+        first_line="Decision: serve without speculation. Speculation does not keep the limits.",
+    ),
     "cost: cheaper, from a wanted cache": Row(
         run=lambda: states.from_prefix_cache("warm"),
         serve=VARIANT,
@@ -469,6 +486,12 @@ TABLE = {
         run=search_without_gain,
         serve=BASELINE,
         first_line="Decision: serve without speculation. Speculation does not pay.",
+    ),
+    "search: the best candidate has other outputs": Row(
+        run=lambda: with_foreign_outputs(searches.make_search_run(), "a-k6"),
+        first_line="No decision at c4: a-k6: its answers are not the target's",
+        missing=(Missing.EQUAL_WORK,),
+        cure=NextStep.MAKE_WORK_EQUAL,
     ),
     "search: no candidate": Row(
         run=lambda: searches.make_search_run(searches.NOTHING_MEASURED),
