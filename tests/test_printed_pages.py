@@ -24,6 +24,8 @@ from tests.draftworth.report.states import with_factor
 from tests.support.documents import PAGES, assert_block
 
 MARKED = re.compile(r"^<!-- (draftworth [^\n]*?): [^\n:]* -->$", re.MULTILINE)
+# Blocks that other tests hold have such comments too, with another name.
+ANY_MARK = re.compile(r"^<!-- ([^\n]*?): [^\n:]* -->$", re.MULTILINE)
 PRINTED = [(page, mark) for page in PAGES for mark in MARKED.findall(page.read_text("utf-8"))]
 # How the answers of commands begin, and nothing else in a page.
 ANSWER = re.compile(r"^(Decision: |No decision|Next:  |Files: |first run  |\d+ left out: )", re.M)
@@ -77,8 +79,8 @@ def printed(command: str) -> str:
 
 
 def unmarked(text: str) -> list[str]:
-    """Return the fenced answers of commands that no comment marks as printed."""
-    for mark in MARKED.findall(text):
+    """Return the fenced answers of commands that no comment marks as held by a test."""
+    for mark in ANY_MARK.findall(text):
         _, _, rest = text.partition(f"<!-- {mark}:")
         block, _, _ = rest.partition(f"<!-- end of {mark} -->")
         text = text.replace(block, "")
