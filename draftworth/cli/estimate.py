@@ -15,7 +15,7 @@ from pathlib import Path
 
 from draftworth.analysis.acceptance import acceptance_of
 from draftworth.analysis.costs import hit_rate
-from draftworth.cli import engine_installer
+from draftworth.cli import engine_installer, install_words
 from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
 from draftworth.cli.estimate_next_steps import TokenPrice, token_prices, with_next_steps
 from draftworth.cli.estimate_profile import estimates_by_profile, profile_of
@@ -238,7 +238,7 @@ def _estimates(
 
 def _tokenizers_next(error: Exception) -> str:
     missing = isinstance(error, ModuleNotFoundError)
-    return "; next: `pip install 'draftworth[estimate]'`" if missing else ""
+    return f"; next: {install_words('estimate')}" if missing else ""
 
 
 def _kept(

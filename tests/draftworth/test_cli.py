@@ -38,17 +38,15 @@ def measured(ran: Ran, tmp_path: Path) -> Ran:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["reprot"], "COMMAND: given 'reprot', allowed: init, plan, "),
-        (["reprot"], "schema; did you mean 'report'?"),
-        (["plan"], "the following arguments are required: experiment"),
+        (
+            ["reprot"],
+            "COMMAND: given 'reprot'; did you mean 'report'?, allowed: init, plan, ",
+        ),
+        (["plan"], "experiment: given nothing, allowed: a value, because the command needs it"),
     ],
 )
-def test_wrong_usage_exits_with_2_and_advice(
-    argv: list[str], message: str, ran: Ran, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        ran(*argv)
-    assert message in capsys.readouterr().err
+def test_wrong_usage_exits_with_2_and_advice(argv: list[str], message: str, ran: Ran) -> None:
+    assert message in ran(*argv, code=2)
 
 
 def test_plan_of_a_wrong_file_gives_advice(tmp_path: Path, ran: Ran) -> None:
