@@ -23,6 +23,8 @@ from draftworth.records.prompt_files import PLAIN_NAME_WORDS, is_plain_name
 LONGEST_MODEL_CHARACTERS = 200
 LONGEST_TEXT_CHARACTERS = 200
 _URL = "allowed: http://HOST:PORT or https://HOST, for example http://localhost:8000"
+# The ends of addresses that documentation of servers shows, and that are not the server's own.
+_CALLS = ("/chat/completions", "/completions", "/v1/models", "/health", "/metrics")
 # Names and addresses of this machine. The unspecified addresses 0.0.0.0 and :: are among them,
 # because a connection to one of these reaches this machine.
 _THIS_MACHINE = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "::")  # noqa: S104 (nothing is bound)
@@ -174,8 +176,12 @@ def _problem_of_url(url: str) -> str:
         address_of(url)
     except ValueError as error:
         return f"given {_quoted(url)}: {untrusted.one_line(str(error))}"
-    if not urlsplit(url).path.isascii():
+    path = urlsplit(url).path
+    if not path.isascii():
         return f"given {_quoted(url)}: a path with characters that are not ASCII"
+    if call := next((call for call in _CALLS if path.rstrip("/").endswith(call)), ""):
+        server = url.rstrip("/").removesuffix(call).removesuffix("/v1")
+        return f"given {_quoted(url)}, which is one call of the server {server}"
     return ""
 
 
