@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from draftworth.cli import print_run
-from draftworth.cli.arguments import whole_number
+from draftworth.cli.arguments import run_place, whole_number
 from draftworth.experiment.model import MAX_REPETITIONS
 from draftworth.experiment.strict_model import PATTERNS
 from draftworth.records.results import RUNS_FOLDER
@@ -141,6 +141,7 @@ def _manifests(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--winner",
         metavar="RUN",
+        type=run_place,
         help="instead: what this run's winner needs to be served elsewhere, always in all forms: "
         "as plain objects, for KServe, for the vLLM production-stack chart; folder or s3:// "
         "address of one run",

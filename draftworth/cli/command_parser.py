@@ -34,12 +34,11 @@ _REWORDED = (
         r"argument (?P<where>.+?): ignored explicit argument (?P<given>.+)",
         "{where}: given with the value {given}, allowed: {where} alone",
     ),
-    (
-        r"the following arguments are required: (?P<where>.+)",
-        "{where}: given nothing, allowed: a value, because the command needs it",
-    ),
     (r"argument (?P<where>\S+): (?P<rest>.+)", "{where}: {rest}"),
 )
+# Options begin alike (`--`), so that unlike words of five letters are nearer than elsewhere.
+_ALIKE = 0.7
+_MISSING = "the following arguments are required: "
 _CHOICE = re.compile(r"'([^']*)'")
 
 
@@ -65,7 +64,17 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UserInputError in our words for a message of argparse."""
+        if missing := message.removeprefix(_MISSING) if message.startswith(_MISSING) else "":
+            message = f"{missing}: given nothing, allowed: {self._meaning(missing)}"
         raise UserInputError(f"{_words(message)}; next: {self.prog} --help")
+
+    def _meaning(self, missing: str) -> str:
+        """Return what the help says of the first missing argument, without its details."""
+        first = missing.partition(", ")[0]
+        for action in self._actions:
+            if first in (action.metavar, action.dest, *action.option_strings) and action.help:
+                return re.split(r"; | \(", action.help)[0]
+        return "a value"
 
     def _options_in(self, arguments: Sequence[str]) -> Iterator[str]:
         """Yield the arguments that begin with `--`, up to the name of a subcommand or to `--`."""
@@ -78,14 +87,17 @@ class CommandParser(argparse.ArgumentParser):
     def _refuse(self, argument: str) -> NoReturn:
         if argument.startswith("-"):
             option = argument.partition("=")[0]
-            near = self._longer(option) or suggestion(option, self._option_string_actions)
+            near = self._longer(option) or suggestion(
+                option, self._option_string_actions, cutoff=_ALIKE
+            )
             what = f"{one_line(option, characters=80)}: {self.prog} has no such option"
             raise UserInputError(f"{what}{near}; next: {self.prog} --help")
         # An argument in a wrong place may be an address with a password, which is not printed.
         quoted = "an address with a password" if "@" in argument else repr(one_line(argument))
+        command = self.prog.partition(" ")[2] or self.prog
         raise UserInputError(
-            f"{self.prog}: given {quoted}, allowed: {self._places() or 'options alone'}; next: "
-            f"leave it out, or {self.prog} --help"
+            f"{command}: given {quoted}, allowed: {self._places() or 'options alone'}; next: "
+            f"leave it out, or put the option before it that it belongs to: {self.prog} --help"
         )
 
     def _longer(self, option: str) -> str:

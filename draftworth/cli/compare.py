@@ -137,7 +137,7 @@ def _endpoint(name: str, option: str, text: str, usd_per_hour: dict[str, float |
         try:
             values[key] = _PARSE[key](value)
         except argparse.ArgumentTypeError as error:
-            raise UserInputError(f"{option}: {key}: {error}") from None
+            raise UserInputError(f"{option}: {key}: {error}; for example {_EXAMPLE}") from None
     usd_per_hour[name] = values.get("usd_per_hour")
     most = 1 if name == BASELINE else None
     if "window" in values:

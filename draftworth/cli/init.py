@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from draftworth.cli.arguments import positive_number
+from draftworth.cli.arguments import of_record, positive_number
 from draftworth.cli.init_check import AnswerCheck, seen_from, sentence
 from draftworth.cli.init_file import experiment_text
 from draftworth.cli.init_questions import QUESTIONS, Ask, Question, answer_questions
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="source",
         metavar="RUN_OR_LOG",
+        type=of_record,
         help="take what is known from a run's folder, an imported prompt class, or a log file, "
         "whose prompts are imported into --prompts",
     )
@@ -100,11 +101,18 @@ def write_experiment(arguments: argparse.Namespace, ask: Ask | None) -> Written:
 
 
 def _refuse_bad_path(path: Path) -> None:
-    if path.suffix not in (".yaml", ".yml") or os.path.lexists(path) or not path.parent.is_dir():
-        raise UserInputError(
-            f"{path}: allowed: a file that ends with .yaml and does not exist yet, in a folder "
-            "that exists; next: give another name"
-        )
+    if path.suffix not in (".yaml", ".yml"):
+        problem = "a name that does not end with .yaml"
+    elif os.path.lexists(path):
+        problem = "a file that exists"
+    elif not path.parent.is_dir():
+        problem = f"a file in {path.parent}, which is no folder"
+    else:
+        return
+    raise UserInputError(
+        f"{path}: given {problem}, allowed: a file that ends with .yaml and does not exist yet, in "
+        "a folder that exists; next: give another name"
+    )
 
 
 def _write(arguments: argparse.Namespace, ask: Ask | None) -> Written:

@@ -8,13 +8,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from draftworth.cli.arguments import local_run
-from draftworth.errors import UserInputError
+from draftworth.cli.arguments import S3_SCHEME, local_run
+from draftworth.errors import UserInputError, path_suggestion
 from draftworth.experiment.strict_model import MAX_NAME_LENGTH
 from draftworth.importing.json_objects import records_of
 from draftworth.importing.prompt_sets import ImportOrder, as_name
 from draftworth.records.results import RUN_FILE
 from draftworth.records.run_folder import Run, read_run
+from draftworth.untrusted import one_line
 
 # A log may have millions of records; a service that changes its models later is not seen.
 _READ_RECORDS = 1000
@@ -65,6 +66,12 @@ def read_starting_point(at: str | None) -> StartingPoint:
     if not at:
         return StartingPoint()
     path = Path(at)
+    if not at.startswith(S3_SCHEME) and not os.path.lexists(path):
+        raise UserInputError(
+            f"--from: given {one_line(at)}, where nothing is{path_suggestion(path)}; allowed: the "
+            "folder or s3:// address of a run, a folder of prompts, or a log file; next: correct "
+            "the path"
+        )
     if path.is_file():
         return StartingPoint(log=path)
     has_runs = (path / RUN_FILE).exists() or any(path.glob(f"*/{RUN_FILE}"))

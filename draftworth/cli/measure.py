@@ -24,6 +24,7 @@ from draftworth.measuring.unended_runs import BegunRun
 from draftworth.records import results
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompt_files import CASE_SUFFIX, Case, load_case
+from draftworth.untrusted import one_line
 
 # Two files of the repository's `prompts/`, which the package has no other part of.
 BUILT_IN_PROMPTS = Path(__file__).with_name("built_in_prompts")
@@ -70,7 +71,7 @@ def add_request_arguments(
     )
     parser.add_argument(
         "--prompts",
-        type=Path,
+        type=arguments.existing_path,
         nargs="+",
         metavar="PATH",
         help="a .jsonl file, a class folder, or its parent; or several, as those of an experiment "
@@ -140,7 +141,7 @@ def add_request_arguments(
     parser.add_argument(
         "--resume",
         metavar="RUN",
-        type=Path,
+        type=arguments.run_folder_of,
         help="go on with a run that was killed or ran out of room, in its folder and with its "
         "settings: no other option is needed",
     )
@@ -268,7 +269,13 @@ def loads_of(options: argparse.Namespace) -> tuple[Load, ...]:
 def _concurrencies(text: str) -> tuple[int, ...]:
     """Parse whole numbers with commas between them."""
     most = results.MAX_REQUESTS_PER_BLOCK
-    return tuple(arguments.positive_int(part, at_most=most) for part in text.split(","))
+    try:
+        return tuple(arguments.positive_int(part, at_most=most) for part in text.split(","))
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"given {one_line(text, characters=80)!r}, allowed: a whole number, 1 to {most:,}, or "
+            "several with commas between them, such as 1,8"
+        ) from None
 
 
 def _output_tokens(text: str) -> int:

@@ -40,6 +40,14 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+# By the first option that a command needs, a command line that has all of them.
+_EXAMPLES = {
+    "baseline": "draftworth compare --baseline http://localhost:8000 --variant "
+    "fast=http://localhost:8001,window=5",
+    "base_url": "draftworth measure --base-url http://localhost:8000 --out runs",
+}
+
+
 def resumed(options: argparse.Namespace, command: str) -> BegunRun | None:
     """Return the run that `--resume` names, or None if the option is not given.
 
@@ -107,8 +115,8 @@ def completed(
     elif missing := [n for n in needed if getattr(options, n) is None]:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in missing)
         raise UserInputError(
-            f"given without {names}, allowed: with it; or --resume RUN alone, for a run that did "
-            "not end"
+            f"{names}: given nothing, allowed: a value; or --resume RUN alone, for a run that did "
+            f"not end; next: for example {_EXAMPLES[needed[0]]}"
         )
     typed = {name: value for name, value in vars(options).items() if value is not None}
     if {"concurrency", "requests_per_second"} & typed.keys():

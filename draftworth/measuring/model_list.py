@@ -50,8 +50,9 @@ async def served_models(base_url: str, api_key: str | None) -> tuple[str, ...]:
             raise
         return ()  # the server may be starting, or busy
     if head.status in (401, 403):
+        words = one_line(text, characters=200)
         raise NotOpenAIError(
-            f"it answers HTTP {head.status}",
+            f"it answers HTTP {head.status}{words and f' ({words})'}",
             allowed="with its key",
             next_step=f"set the environment variable {API_KEY_VARIABLE} to its key",
         )

@@ -42,7 +42,10 @@ def measured(ran: Ran, tmp_path: Path) -> Ran:
             ["reprot"],
             "COMMAND: given 'reprot'; did you mean 'report'?, allowed: init, plan, ",
         ),
-        (["plan"], "experiment: given nothing, allowed: a value, because the command needs it"),
+        (
+            ["plan"],
+            "experiment: given nothing, allowed: experiment file, YAML; next: draftworth pl",
+        ),
     ],
 )
 def test_wrong_usage_exits_with_2_and_advice(argv: list[str], message: str, ran: Ran) -> None:
@@ -98,10 +101,10 @@ def test_a_dead_address_is_reported_before_any_run(tmp_path: Path, ran: Ran) -> 
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["report", "/nonexistent"], "no run.json there"),
+        (["report", "/nonexistent"], "RUN: given '/nonexistent', allowed: a folder of one run"),
         (["plan", "/nonexistent.yaml"], "no such file"),
         (["plan", ROOT / "README.md"], "given a file whose name ends with '.md', allowed: a name"),
-        (["plan", "/"], "a folder. Give the path of a YAML file"),
+        (["plan", "/"], "/: cannot be read: a folder; next: give the path of a YAML file"),
     ],
 )
 def test_a_users_mistake_is_a_sentence_with_2(argv: list[object], message: str, ran: Ran) -> None:

@@ -12,8 +12,8 @@ SECRET = "hunter2"
 
 # Command lines with a mistake, and how the message begins.
 MISTAKES: tuple[tuple[str, str], ...] = (
-    ("plan", "experiment: given nothing, allowed: a value, because the command needs it; next: dr"),
-    ("plan a.yaml b.yaml", "draftworth plan: given 'b.yaml', allowed: experiment; next: leave it"),
+    ("plan", "experiment: given nothing, allowed: experiment file, YAML; next: draftworth plan --"),
+    ("plan a.yaml b.yaml", "plan: given 'b.yaml', allowed: experiment; next: leave it"),
     (
         "plan --verbos a.yaml",
         "--verbos: draftworth plan has no such option; did you mean '--verbose'?",
@@ -34,7 +34,7 @@ MISTAKES: tuple[tuple[str, str], ...] = (
         "measure --output 4",
         "--output: draftworth measure ",
     ),
-    ("compare http://u:hunter2@h", "draftworth compare: given an address with a password, allowed"),
+    ("compare http://u:hunter2@h", "compare: given an address with a password, allowed"),
     ("compare --basline=http://u:hunter2@h", "--basline: draftworth "),
     ("measure --cache hot", "--cache: given 'hot', allowed: 'cold', 'salted', 'warm'; next: draft"),
     ("measure --cache wram", "--cache: given 'wram', allowed: 'cold', 'salted', 'warm'; did you m"),

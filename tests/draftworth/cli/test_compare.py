@@ -332,7 +332,7 @@ def test_several_loads_are_measured_in_one_run(compared: Compared) -> None:
 
 def test_one_wrong_load_of_several_is_named(compared: Compared) -> None:
     servers = ("--baseline", "{}", "--variant", "fast={}")
-    assert "--concurrency: given 'x', allowed: a whole number, 1 to" in compared(
+    assert "--concurrency: given '1,x', allowed: a whole number, 1 to" in compared(
         *servers, "--concurrency", "1,x", code=2
     )
     assert "--concurrency: given 16 with --requests-per-case 8, allowed: at most 8" in compared(

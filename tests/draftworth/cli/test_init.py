@@ -233,7 +233,7 @@ def test_an_input_that_ends_leaves_nothing(tmp_path: Path) -> None:
         (["--yes", "--prompts", ROOT / "docs"], f"--prompts: {ROOT}/docs: no .jsonl file there"),
         (
             ["--yes", "--from", ROOT / "nowhere"],
-            f"{ROOT}/nowhere: no run.json there: give the fold",
+            f"--from: given {ROOT}/nowhere, where nothing is; allowed: ",
         ),
         (["--yes", "--from", ROOT / "prompts"], "--prompts: given beside --from with prompts; all"),
         (

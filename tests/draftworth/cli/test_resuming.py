@@ -446,9 +446,9 @@ def without_look_up(resolve: Callable[..., Any]) -> Callable[..., Any]:
 
 def test_missing_options_are_named_beside_resume(ran: Ran) -> None:
     output = ran("measure", "--base-url", "x", code=2)
-    assert "given without --out, allowed: with it; or --resume RUN alone" in output
+    assert "--out: given nothing, allowed: a value; or --resume RUN alone" in output
     output = ran("compare", code=2)
-    assert "given without --baseline, --variant, allowed: with it" in output
+    assert "--baseline, --variant: given nothing, allowed: a value" in output
 
 
 def test_a_begun_run_is_read_back_as_begun(servers: Servers) -> None:

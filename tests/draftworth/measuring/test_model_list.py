@@ -58,6 +58,7 @@ def test_a_list_is_read_and_may_be_missing(script: Script, names: tuple[str, ...
         ),
         (answering("200 OK", "Ollama is running", "text/plain"), "'Ollama is running'", "give the"),
         (answering("401 Unauthorized", ""), "it answers HTTP 401", "set the environment variable"),
+        (answering("403 Forbidden", "no key"), "it answers HTTP 403 (no key)", "set the envir"),
         (
             answering("307 Temporary Redirect\r\nLocation: /x", ""),
             "a redirect to /x",
