@@ -457,3 +457,12 @@ def test_a_begun_run_is_read_back_as_begun(servers: Servers) -> None:
     assert [e.variant for e in begun.spec.endpoints] == ["baseline", "fast"]
     assert len(begun.spec.cases[0].prompts) == len(PROMPTS)
     assert not (folder / RUN_FILE).exists()
+
+
+def test_a_run_of_two_loads_goes_on(servers: Servers, ran: Ran) -> None:
+    folder = servers.killed_comparison()
+    spec = json.loads((folder / SPECIFICATION_FILE).read_text())
+    spec["loads"].append({"kind": "concurrency", "concurrency": 2})
+    (folder / SPECIFICATION_FILE).write_text(json.dumps(spec))
+    ran("compare", "--resume", folder)
+    assert {block.load.label for block in read_run(folder).blocks} == {"c1", "c2"}
