@@ -9,13 +9,17 @@ A message says where the error is, what was given, what is allowed, why, and wha
 """
 
 import difflib
+import os
 import signal
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 _LONGEST_WORD_CHARACTERS = 100
 _MOST_PROBLEMS_SHOWN = 20
+_MOST_NAMES_COMPARED = 1000
 
 
 class DraftworthError(Exception):
@@ -24,13 +28,27 @@ class DraftworthError(Exception):
     exit_code = 1
 
 
-def suggestion(word: object, allowed: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?`, x being the allowed word nearest to `word`; empty: none is."""
+def suggestion(word: object, allowed: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return `; did you mean 'x'?`, x being the allowed word nearest to `word`; empty: none is.
+
+    cutoff: how alike two words must be, from 0 to 1.
+    """
     # Only the start of a long word is compared, because comparing all of it is slow.
     close = difflib.get_close_matches(
-        str(word)[:_LONGEST_WORD_CHARACTERS], list(allowed), n=1, cutoff=0.6
+        str(word)[:_LONGEST_WORD_CHARACTERS], list(allowed), n=1, cutoff=cutoff
     )
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def path_suggestion(path: Path) -> str:
+    """Return `; did you mean 'x'?`, x being what is in the folder under the nearest name."""
+    with suppress(OSError, ValueError), os.scandir(path.parent) as entries:
+        names = [entry.name for entry in islice(entries, _MOST_NAMES_COMPARED)]
+        stems = {Path(name).stem: name for name in names}
+        wanted = path.stem[:_LONGEST_WORD_CHARACTERS]
+        if near := difflib.get_close_matches(wanted, stems, n=1, cutoff=0.7):
+            return f"; did you mean {str(path.with_name(stems[near[0]]))!r}?"
+    return ""
 
 
 def counted(number: int, noun: str) -> str:

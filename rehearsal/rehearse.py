@@ -10,11 +10,10 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from draftworth.cli import print_run
-from draftworth.cli.arguments import check_api_key, whole_number
+from draftworth.cli.arguments import check_api_key
 from draftworth.cli.progress import RunProgress, shown_progress
 from draftworth.decision.facts import facts_of
 from draftworth.errors import DraftworthError, UserInputError
@@ -22,7 +21,7 @@ from draftworth.estimate.output_likelihoods import checks_by_target
 from draftworth.estimate.predictions import predict
 from draftworth.estimate.run_teacher_forcing import Reader
 from draftworth.estimate.target_outputs import outputs_of_blocks
-from draftworth.experiment.model import MAX_REPETITIONS, beside
+from draftworth.experiment.model import beside
 from draftworth.measuring.result_files import FolderSink, Tee
 from draftworth.measuring.runner import measure_here, new_run_id
 from draftworth.measuring.server_lifecycle import Progress, ReadRunsOutputs, reads_nothing
@@ -40,42 +39,6 @@ from rehearsal.prediction_checks import checks_of
 from rehearsal.trained import fetching
 
 _ENGINE_TAKES = "; the engine, which is not there yet, 3 GB and some minutes more"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments to the parser."""
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--experiment",
-        type=Path,
-        default=Path("experiments/rehearsal.yaml"),
-        help="an experiment with a local release (%(default)s)",
-    )
-    which.add_argument(
-        "--pair",
-        choices=[*fetching.PAIRS],
-        help="measure published models and prompts, which are fetched first, and check the run",
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs"), help="folder for the run's files (%(default)s)"
-    )
-    parser.add_argument(
-        "--engine",
-        type=Path,
-        default=Path(".engine-venv"),
-        help="where the CPU engine is, or gets installed (%(default)s)",
-    )
-    parser.add_argument(
-        "--repetitions",
-        type=partial(whole_number, at_least=1, at_most=MAX_REPETITIONS),
-        help="times to measure, each with servers that are started anew (default: the file's)",
-    )
-    parser.add_argument(
-        "--control",
-        action="store_true",
-        help="measure the baseline against itself too, as `control: true` in the file",
-    )
-    print_run.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from draftworth.cli import COMMANDS
 from tests.conftest import ROOT
 from tests.support.shipped import copy_with_bytecode
 from tests.support.stream_server import Request, Script, Step, completion, plain, stream_server
@@ -136,11 +137,16 @@ ESTIMATE = (
 )
 INIT = ("init", "mine.yaml", "--yes", "--prompts", str(ROOT / "prompts"))
 PLAN = ("plan", "mine.yaml")
-PLAN_HELP = ("plan", "-h")
+HELPS = tuple((command, "--help") for command in COMMANDS)
 # Command lines that need more than the wheel, and what they advise.
 NEEDS_MORE: dict[tuple[str, ...], str] = {
-    ("manifests", "x"): "`manifests` needs a checkout of draftworth: charts/ is not in the",
-    ("report", "s3://bucket/runs/r"): "next: `pip install 'draftworth[aws]'`",
+    (
+        "manifests",
+        "x",
+        "--out",
+        "y",
+    ): "`manifests` needs a checkout of draftworth: charts/ is not in the",
+    ("report", "s3://bucket/runs/r"): "next: in a clone of the repository `pip install '.[aws]'`",
 }
 
 # {words of a command: its exit code and output}
@@ -150,7 +156,7 @@ Answers = dict[tuple[str, ...], tuple[int, str]]
 @pytest.fixture(scope="module")
 def answers(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """What the environment's `draftworth` answers; one process starts for all commands."""
-    commands = (COMPLETION, ESTIMATE, INIT, PLAN, PLAN_HELP, *NEEDS_MORE)
+    commands = (COMPLETION, ESTIMATE, INIT, PLAN, *HELPS, *NEEDS_MORE)
     folder = tmp_path_factory.mktemp("outside")
     return dict(zip(commands, run_each(installed, *commands, cwd=folder), strict=True))
 
@@ -199,7 +205,7 @@ def test_two_servers_are_compared_and_read_again(installed: Path, tmp_path: Path
     # Plots need an extra.
     assert page[0] == 1
     assert "`report` needs the Python package matplotlib" in page[1]
-    assert "`pip install 'draftworth[plots]'`" in page[1]
+    assert "`pip install '.[plots]'`" in page[1]
 
 
 @pytest.mark.parametrize("words", NEEDS_MORE)
@@ -216,15 +222,25 @@ def test_an_estimate_takes_an_engine_that_is_there(answers: Answers) -> None:
 
 
 def test_its_command_plans_an_experiment(answers: Answers) -> None:
-    assert [answers[words][0] for words in (INIT, PLAN, PLAN_HELP)] == [0, 0, 0]
+    assert [answers[words][0] for words in (INIT, PLAN)] == [0, 0]
     assert "fused_draft" in answers[PLAN][1]
-    assert "usage: draftworth plan " in answers[PLAN_HELP][1]
+
+
+@pytest.mark.parametrize("words", HELPS)
+def test_every_command_shows_its_help(answers: Answers, words: tuple[str, ...]) -> None:
+    code, output = answers[words]
+    assert code == 0
+    assert output.startswith(f"usage: draftworth {words[0]} ")
 
 
 def test_a_shell_completes_it(answers: Answers) -> None:
     code, script = answers[COMPLETION]
     assert code == 0
-    completed = {"comp": "compare completion", "compare --ba": "--baseline", "mani": "manifests"}
+    completed = {
+        "comp": "compare completion",
+        "compare --ba": "--baseline",
+        "logs --fo": "--follow",
+    }
     for typed in completed:
         script += (
             f"\nCOMP_WORDS=(draftworth {typed}); COMP_CWORD={typed.count(' ') + 1}"

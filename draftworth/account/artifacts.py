@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from draftworth.account import clients, scope
@@ -201,25 +200,6 @@ class Listing:
     @property
     def removable_bytes(self) -> int:
         return sum(removal.size_bytes for removal in self.removals)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment files, `--run` and `--bucket`."""
-    parser.add_argument(
-        "experiments",
-        nargs="+",
-        type=Path,
-        metavar="EXPERIMENT",
-        help="experiment files; give every one whose compiled graphs are to be kept",
-    )
-    parser.add_argument(
-        "--run",
-        action="store_true",
-        help="remove what the list says can go (without it nothing is changed)",
-    )
-    parser.add_argument(
-        "--bucket", help="the artifacts bucket; left out: that of the experiment's stack"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:

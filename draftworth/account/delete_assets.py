@@ -9,7 +9,6 @@ a call to AWS failed.
 import argparse
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from draftworth.account.clients import Region, client, delete_objects, explained, listed
@@ -27,11 +26,6 @@ def stored_versions(s3: Any, bucket: str, folder: str) -> Iterator[Mapping[str, 
     """Yield the versions and delete markers below a folder, as S3 lists them."""
     entries = "[Versions, DeleteMarkers][]"
     yield from listed(s3, "list_object_versions", entries, Bucket=bucket, Prefix=folder)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the argument for the experiment file."""
-    parser.add_argument("experiment", type=Path, help="experiment file, YAML")
 
 
 def run(arguments: argparse.Namespace) -> int:

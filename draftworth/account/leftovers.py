@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from draftworth.account import printing, resource_kinds
@@ -50,11 +49,6 @@ class Report:
     @property
     def clean(self) -> bool:
         return not self.unplanned and not self.unseen
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the argument for the experiment file."""
-    parser.add_argument("experiment", type=Path, help="experiment file, YAML")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,18 +6,14 @@ Exit code 1: a call to AWS failed, or the log group is missing.
 """
 
 import argparse
-import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from draftworth.account.clients import client, explained, listed
 from draftworth.account.printing import print_lines
-from draftworth.account.stop import minutes
 from draftworth.experiment.naming import PROJECT
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.records.codec import RecordError, load_object
@@ -26,8 +22,6 @@ POLL_SECONDS = 5.0
 # CloudWatch gets the log lines of several nodes out of order, so each call reads from this long
 # before the newest line that is known.
 OVERLAP_MS = 60_000
-_MOST_MINUTES = 31 * 24 * 60
-_POD = r"[a-z0-9.-]*"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,26 +58,6 @@ class Source:
         return f"{at:%Y-%m-%d %H:%M:%S}  {pod}/{container}  {text}"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment file, `--pod`, `--since-minutes` and `--follow`."""
-    parser.add_argument("experiment", type=Path, help="experiment file, YAML")
-    parser.add_argument(
-        "--pod",
-        type=_pod,
-        default="",
-        metavar="PREFIX",
-        help="only pods whose names begin so: vllm-, slot1-vllm-, llmperf-, stage-, ...",
-    )
-    parser.add_argument(
-        "--since-minutes",
-        type=partial(minutes, at_most=_MOST_MINUTES),
-        default=30,
-        metavar="N",
-        help="lines of the last N minutes (%(default)s)",
-    )
-    parser.add_argument("--follow", action="store_true", help="go on until Ctrl-C")
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Print the log lines, and with `--follow` also new lines until Ctrl-C."""
     source = Source(experiment=load_neuron(arguments.experiment), pod=arguments.pod)
@@ -118,9 +92,3 @@ def _print_new(source: Source, since_ms: int, seen: dict[str, int]) -> bool:
             print_lines([line])
             any_line = True
     return any_line
-
-
-def _pod(text: str) -> str:
-    if not re.fullmatch(_POD, text):
-        raise argparse.ArgumentTypeError(f"given {text!r}, allowed: the beginning of a pod's name")
-    return text

@@ -5,7 +5,6 @@ The command only reads. Exit code 0: no check fails (some may warn); 1: a check 
 
 import argparse
 import os
-import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -25,7 +24,6 @@ from draftworth.account.checks import (
 )
 from draftworth.account.checks.check import Check, CheckResult, Situation, failed, skipped
 from draftworth.account.market import find, offers
-from draftworth.experiment.strict_model import PATTERNS
 from draftworth.planning import prices, resolved
 from draftworth.records.codec import dump_json
 
@@ -66,35 +64,6 @@ CHECKS: Sequence[Check] = (
     Check(name="cdk", run=deploy_prerequisites.cdk_cli, asks_aws=False),
     Check(name="container engine", run=deploy_prerequisites.container_engine, asks_aws=False),
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment file, `--find`, `--regions` and `--json`."""
-    parser.add_argument("experiment", type=Path, help="experiment file, YAML")
-    parser.add_argument(
-        "--find",
-        action="store_true",
-        help="look through regions and zones for nodes that can be bought now; buys nothing",
-    )
-    parser.add_argument(
-        "--regions",
-        type=_regions,
-        default=(),
-        metavar="A,B",
-        help="with --find: only these regions, e.g. us-east-2,sa-east-1",
-    )
-
-    parser.add_argument(
-        "--json", action="store_true", help="print the results as JSON, as docs/json.md has them"
-    )
-
-
-def _regions(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if not re.fullmatch(PATTERNS["region"], name):
-            raise argparse.ArgumentTypeError(f"given {name!r}, allowed: regions such as us-east-2")
-    return names
 
 
 def run(arguments: argparse.Namespace) -> int:

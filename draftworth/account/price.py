@@ -7,7 +7,6 @@ Exit code 1: AWS has no price, or cannot be asked.
 import argparse
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 
 from draftworth.account.clients import AwsError, Clients, Region, client
 from draftworth.account.market import offers
@@ -17,14 +16,6 @@ from draftworth.experiment.aws import Price
 from draftworth.planning import prices
 from draftworth.planning.resolved import ResolvedNeuron, load_neuron
 from draftworth.safe_writing import write_file
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment file and `--again`."""
-    parser.add_argument("experiment", type=Path, help="experiment file, YAML")
-    parser.add_argument(
-        "--again", action="store_true", help="ask AWS even if a price was looked up before"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from draftworth import errors, untrusted
@@ -75,8 +74,6 @@ def _notes_of(state: controller_state.State) -> ControllerNotes:
 
 # The object `control/stop` triggers the controller at once. Then EKS drains a node for at most 15
 # minutes, and its instance has to end.
-DEFAULT_WAIT_MINUTES = 30
-MOST_WAIT_MINUTES = 120
 LOOK_SECONDS = 15.0
 
 
@@ -147,20 +144,6 @@ def _instances(region: clients.Region, scaling_groups: list[str]) -> int:
     return sum(len(group["Instances"]) for group in answer["AutoScalingGroups"])
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the experiment file, `--resume` and `--wait-minutes`."""
-    parser.add_argument("experiment", type=Path, help="experiment file, YAML")
-    parser.add_argument(
-        "--resume", action="store_true", help="let the nodes start again, if there is work"
-    )
-    parser.add_argument(
-        "--wait-minutes",
-        type=minutes,
-        default=DEFAULT_WAIT_MINUTES,
-        help=f"0 to {MOST_WAIT_MINUTES}, for the nodes to go (default: %(default)s)",
-    )
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Scale the nodes to zero and wait for that, or with `--resume` let them start again."""
     experiment = load_neuron(arguments.experiment)
@@ -175,17 +158,6 @@ def run(arguments: argparse.Namespace) -> int:
     deployed.ask("write", "put_object", Body=body)
     printing.print_lines([f"{deployed.stop_url} is written, which calls the controller"])
     return _watch(deployed, seconds=arguments.wait_minutes * 60)
-
-
-def minutes(text: str, *, at_most: int = MOST_WAIT_MINUTES) -> int:
-    """Parse a command-line argument that is a whole number of minutes, from 0 to `at_most`.
-
-    argparse.ArgumentTypeError is raised for any other text.
-    """
-    if not (text.isdecimal() and int(text) <= at_most):
-        allowed = f"a whole number, 0 to {at_most}"
-        raise argparse.ArgumentTypeError(f"given {text!r}, allowed: {allowed}")
-    return int(text)
 
 
 def _resume(deployed: Deployment) -> int:

@@ -6,7 +6,8 @@ process that it started.
 
 Each command is a module with `add_arguments(parser)` and `run(arguments) -> exit code`. It is
 imported only when the command is called, so `import draftworth.cli` does not load the packages
-`charts` and `rehearsal`.
+`charts` and `rehearsal`. Where a module imports what an installation may lack, the command's
+arguments are in `arguments_apart`: a module is then imported after its arguments are parsed.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 from draftworth import __version__, errors, terminal, untrusted
+from draftworth.cli.command_parser import CommandParser
 
 EXIT_DONE, EXIT_FAILED, EXIT_MISUSE = 0, 1, 2
 
@@ -67,8 +69,10 @@ GROUPS: Mapping[str, Sequence[str]] = {
 # `_OF_ACCOUNT` are in `draftworth.account` instead, and `_ELSEWHERE` gives other commands' modules.
 _OF_ACCOUNT = ("preflight", "price", "stop", "logs", "artifacts", "leftovers", "delete-assets")
 _ELSEWHERE = {"rehearse": "rehearsal.rehearse"}
+# The commands whose arguments `arguments_apart` adds.
+_APART = (*_OF_ACCOUNT, "manifests", "rehearse")
 # For each library, the extra of this package (`pyproject.toml`) that installs it.
-_EXTRAS = {
+EXTRAS = {
     "boto3": "aws",
     "botocore": "aws",
     "jmespath": "aws",
@@ -150,7 +154,7 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
             signal.signal(number, old)
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(CommandParser):
     """A parser whose help lists the commands below the headings in `GROUPS`."""
 
     def format_help(self) -> str:
@@ -174,9 +178,7 @@ def parser_of(*commands: str) -> argparse.ArgumentParser:
         description="Does speculative decoding pay for your prompts on AWS Trainium2?",
     )
     parser.add_argument("--version", action="version", version=f"draftworth {__version__}")
-    several = parser.add_subparsers(
-        metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
-    )
+    several = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=CommandParser)
     for name, summary in COMMANDS.items():
         is_used = name in commands
         # An option `-h` for each of the others would take a quarter of the time.
@@ -184,8 +186,18 @@ def parser_of(*commands: str) -> argparse.ArgumentParser:
             name, description=summary, help=summary, add_help=is_used
         )
         if is_used:
-            module_of(name).add_arguments(command_parser)
+            _add_arguments(name, command_parser)
     return parser
+
+
+def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    if command not in _APART:
+        module_of(command).add_arguments(parser)
+        return
+    # Imported here, because it loads pydantic, which the other commands may not need.
+    from draftworth.cli import arguments_apart
+
+    arguments_apart.add_arguments(command, parser)
 
 
 def _run(argv: Sequence[str]) -> int:
@@ -194,7 +206,8 @@ def _run(argv: Sequence[str]) -> int:
         return EXIT_MISUSE
     if argv[0] not in COMMANDS and not argv[0].startswith("-"):
         near = errors.suggestion(argv[0], COMMANDS)
-        parser_of().error(f"COMMAND: given {argv[0]!r}, allowed: {', '.join(COMMANDS)}{near}")
+        allowed = ", ".join(COMMANDS)
+        parser_of().error(f"COMMAND: given {argv[0]!r}{near}, allowed: {allowed}")
     # With this PATH, cdk8s finds Node.js in the virtual environment even if that is not activated.
     tools = Path(sys.executable).parent
     os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"
@@ -231,6 +244,11 @@ def _not_installed(command: str, error: ModuleNotFoundError) -> errors.Draftwort
     if missing in _ONLY_IN_A_CHECKOUT:
         needs = f"a checkout of draftworth: {missing}/ is not in the package"
         next_step = "clone the repository, and there `make setup`; it has everything in .venv"
-    elif missing in _EXTRAS and not (_ROOT / "requirements").is_dir():
-        next_step = f"`pip install 'draftworth[{_EXTRAS[missing]}]'`"
+    elif missing in EXTRAS and not (_ROOT / "requirements").is_dir():
+        next_step = install_words(EXTRAS[missing])
     return errors.DraftworthError(f"`{command}` needs {needs}; next: {next_step}")
+
+
+def install_words(extra: str) -> str:
+    """Return how an extra of this package is installed; no package index has the package."""
+    return f"in a clone of the repository `pip install '.[{extra}]'`"

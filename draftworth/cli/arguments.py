@@ -5,6 +5,7 @@ No error message contains a secret.
 
 import argparse
 import os
+import re
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -17,12 +18,15 @@ from urllib.parse import urlsplit
 
 from draftworth import errors, untrusted
 from draftworth.measuring.http_client import API_KEY_VARIABLE, address_of, bearer
-from draftworth.records import results, run_folder
+from draftworth.records import findings, results, run_folder
 from draftworth.records.prompt_files import PLAIN_NAME_WORDS, is_plain_name
 
 LONGEST_MODEL_CHARACTERS = 200
 LONGEST_TEXT_CHARACTERS = 200
 _URL = "allowed: http://HOST:PORT or https://HOST, for example http://localhost:8000"
+_HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]{1,80}(:[0-9]{1,5})?")
+# The ends of addresses that documentation of servers shows, and that are not the server's own.
+_CALLS = ("/chat/completions", "/completions", "/v1/models", "/health", "/metrics")
 # Names and addresses of this machine. The unspecified addresses 0.0.0.0 and :: are among them,
 # because a connection to one of these reaches this machine.
 _THIS_MACHINE = ("localhost", "127.0.0.1", "0.0.0.0", "::1", "::")  # noqa: S104 (nothing is bound)
@@ -87,6 +91,36 @@ def past_day(text: str) -> date:
     if day > datetime.now(UTC).date() + timedelta(days=1):
         raise _refused(text, "a day as YYYY-MM-DD, today or earlier")
     return day
+
+
+def existing_path(text: str, *, allowed: str = "a file or folder that exists") -> Path:
+    """Return the path of a file or folder; raise ArgumentTypeError if there is none."""
+    if not os.path.lexists(text):
+        raise _refused(text, f"{allowed}{errors.path_suggestion(Path(text))}")
+    return Path(text)
+
+
+def run_place(text: str) -> str:
+    """Return the folder or S3 address of a run; its `run.json` or another record stands for it.
+
+    An experiment file stands for its runs. ArgumentTypeError: there is no such folder or file.
+    """
+    place = of_record(text)
+    if place.startswith(S3_SCHEME):
+        return place
+    return str(existing_path(place, allowed=f"a {RUN_WORDS}"))
+
+
+def of_record(text: str) -> str:
+    """Return the place of the run whose `run.json` or another record is named; else the text."""
+    folder, _, name = text.rpartition("/")
+    is_record = name in (results.RUN_FILE, results.SPECIFICATION_FILE, findings.VERDICT_FILE)
+    return (folder or ".") if is_record else text
+
+
+def run_folder_of(text: str) -> Path:
+    """Return the folder of a run on this machine, as `run_place` does."""
+    return existing_path(of_record(text), allowed="the folder of a run that did not end")
 
 
 def short_text(text: str) -> str:
@@ -173,9 +207,14 @@ def _problem_of_url(url: str) -> str:
     try:
         address_of(url)
     except ValueError as error:
-        return f"given {_quoted(url)}: {untrusted.one_line(str(error))}"
-    if not urlsplit(url).path.isascii():
+        advice = f"; next: http://{url}" if _HOST_AND_PORT.fullmatch(url) else ""
+        return f"given {_quoted(url)}: {untrusted.one_line(str(error))}{advice}"
+    path = urlsplit(url).path
+    if not path.isascii():
         return f"given {_quoted(url)}: a path with characters that are not ASCII"
+    if call := next((call for call in _CALLS if path.rstrip("/").endswith(call)), ""):
+        server = url.rstrip("/").removesuffix(call).removesuffix("/v1")
+        return f"given {_quoted(url)}, which is one call of the server {server}"
     return ""
 
 

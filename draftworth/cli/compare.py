@@ -161,7 +161,7 @@ def _endpoint(name: str, option: str, text: str, usd_per_hour: dict[str, float |
         try:
             values[key] = _PARSE[key](value)
         except argparse.ArgumentTypeError as error:
-            raise UserInputError(f"{option}: {key}: {error}") from None
+            raise UserInputError(f"{option}: {key}: {error}; for example {_EXAMPLE}") from None
     if "ngram" in values and "window" not in values:
         raise UserInputError(
             f"{option}: ngram: given without window, allowed: with window=K, the most tokens that "

@@ -1,7 +1,6 @@
 """`draftworth completion` prints a script with which a shell completes draftworth's commands."""
 
 import argparse
-from contextlib import suppress
 
 import shtab
 
@@ -14,13 +13,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the shell's script, without the options of commands whose libraries are missing."""
-    importable = []
-    for command in cli.COMMANDS:
-        with suppress(ModuleNotFoundError):
-            cli.module_of(command)
-            importable.append(command)
-    parser = cli.parser_of(*importable)
+    """Print the shell's script."""
+    parser = cli.parser_of(*cli.COMMANDS)
     parser.prog = "draftworth"
     print(shtab.complete(parser, shell=arguments.shell))
     return 0

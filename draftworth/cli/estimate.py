@@ -15,8 +15,8 @@ from pathlib import Path
 
 from draftworth.analysis.acceptance import acceptance_of
 from draftworth.analysis.costs import hit_rate
-from draftworth.cli import engine_installer
-from draftworth.cli.arguments import S3_SCHEME, local_run, whole_number
+from draftworth.cli import engine_installer, install_words
+from draftworth.cli.arguments import S3_SCHEME, local_run, of_record, whole_number
 from draftworth.cli.estimate_next_steps import TokenPrice, token_prices, with_next_steps
 from draftworth.cli.estimate_profile import estimates_by_profile, profile_of
 from draftworth.errors import UserInputError
@@ -63,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--answers",
         metavar="PLACE",
+        type=of_record,
         help="a past run (folder or s3://BUCKET/PREFIX): its baseline's outputs are read; or a "
         "folder with CLASS/CASE.jsonl of lines {id, text} (default: the answers that `prompts "
         "import` kept beside the experiment's prompts)",
@@ -238,7 +239,7 @@ def _estimates(
 
 def _tokenizers_next(error: Exception) -> str:
     missing = isinstance(error, ModuleNotFoundError)
-    return "; next: `pip install 'draftworth[estimate]'`" if missing else ""
+    return f"; next: {install_words('estimate')}" if missing else ""
 
 
 def _kept(

@@ -7,7 +7,6 @@ instead writes a run's winner, to be served in another cluster (`manifests_winne
 import argparse
 import re
 import sys
-from pathlib import Path
 
 from charts.benchmark_manifests import VARIABLES, write_benchmark_manifests
 from charts.winner.winner_objects import BUCKETS
@@ -21,20 +20,6 @@ from draftworth.planning.resolved import load_neuron
 from draftworth.untrusted import one_line
 
 _BUCKET = re.compile(r"(?!.*\.\.)(?![0-9]+(\.[0-9]+){3}\Z)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments to the parser."""
-    parser.add_argument("experiment", type=Path, help="experiment file")
-    parser.add_argument("--out", required=True, type=Path, help="folder for the YAML files")
-    parser.add_argument("--checkpoints-bucket", help="bucket with the models")
-    parser.add_argument("--artifacts-bucket", help="bucket with compiled graphs")
-    parser.add_argument("--results-bucket", help="bucket for run specification and result files")
-    parser.add_argument(
-        "--llmperf-image",
-        help="the measuring Job's image; left out: the experiment's, if it has one",
-    )
-    manifests_winner.add_winner_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ from charts.winner.measured_winner import MeasuredWinner, measured_winner
 from charts.winner.winner_files import write_winner_files
 from charts.winner.winner_objects import BUCKETS, export_of
 from draftworth.cli.arguments import RUN_WORDS, local_run, run_list
+from draftworth.cli.arguments_apart import DEFAULT_NAMESPACE
 from draftworth.cli.manifests_options import refuse
 from draftworth.cli.manifests_winner_next_steps import next_steps
 from draftworth.errors import UserInputError
@@ -19,25 +20,7 @@ from draftworth.untrusted import one_line
 
 # Options that are allowed only with `--winner`.
 WINNER_OPTIONS = ("namespace", "image")
-DEFAULT_NAMESPACE = "default"
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-
-
-def add_winner_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `--winner`, and the options for the objects that serve the winner."""
-    parser.add_argument(
-        "--winner",
-        metavar="RUN",
-        help="write only what serves this run's winner elsewhere, in all forms: "
-        "as plain objects, for KServe, for the vLLM production-stack chart; folder or s3:// "
-        "address of one run",
-    )
-    parser.add_argument(
-        "--namespace", help=f"of the winner's objects (default: {DEFAULT_NAMESPACE})"
-    )
-    parser.add_argument(
-        "--image", help="of a local experiment's winner: an image with the engine it ran on"
-    )
 
 
 def write_winner(arguments: argparse.Namespace) -> str:

@@ -4,30 +4,34 @@ The requests are sent and timed by the same code as in the Kubernetes Job that m
 """
 
 import argparse
-import asyncio
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from draftworth.cli import arguments, print_run, resuming
+from draftworth.cli import arguments, print_run, resuming, served
 from draftworth.cli.progress import shown_progress
 from draftworth.errors import DraftworthError, UserInputError
 from draftworth.measuring import result_files, run_specification, unended_runs
-from draftworth.measuring.http_client import API_KEY_VARIABLE, ConnectError
 from draftworth.measuring.journal import read_history
 from draftworth.measuring.run_specification import RunSpec
 from draftworth.measuring.runner import measure_here
-from draftworth.measuring.server_lifecycle import served_models
 from draftworth.measuring.unended_runs import BegunRun
 from draftworth.records import results
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.records.prompt_files import CASE_SUFFIX, Case, load_case
 from draftworth.untrusted import one_line
 
+# Two files of the repository's `prompts/`, which the package has no other part of.
+BUILT_IN_PROMPTS = Path(__file__).with_name("built_in_prompts")
+_BUILT_IN_NOTE = (
+    "note: without --prompts, the package's own prompts are measured: 8 that ask for code by a "
+    "template, and 8 for letters; for an answer about your traffic give your own (docs/prompts.md)"
+)
 _NO_SOURCE = "given by hand, source not named"
 
 
@@ -62,20 +66,31 @@ def add_request_arguments(
     value in the resumed run. load: the parser that gets `--concurrency`. rounds: the help text of
     `--rounds`.
     """
-    parser.add_argument("--model", help="the name under which the server serves the model")
+    parser.add_argument(
+        "--model",
+        help="the name under which the server serves the model (default: the one that /v1/models "
+        "lists)",
+    )
     parser.add_argument(
         "--prompts",
-        type=Path,
+        type=arguments.existing_path,
         nargs="+",
         metavar="PATH",
-        help="a .jsonl file, a class folder, or its parent; or several, as those of an experiment",
+        help="a .jsonl file, a class folder, or its parent; or several, as those of an experiment "
+        "(default: 16 prompts of the package, half of them structured)",
     )
     requests = partial(arguments.positive_int, at_most=results.MAX_REQUESTS_PER_BLOCK)
-    load.add_argument("--concurrency", type=requests, help="requests in flight (1)")
+    load.add_argument(
+        "--concurrency",
+        type=_concurrencies,
+        action="extend",
+        metavar="N,...",
+        help="requests in flight (1); 1,8 measures both loads, each with its own figures",
+    )
     for option, type_, about in (
         (
             "--output-tokens",
-            arguments.positive_int,
+            _output_tokens,
             "longest output in tokens; a prompt may set a lower max_tokens (128)",
         ),
         ("--requests-per-case", requests, "measured requests of each prompt file in a round (8)"),
@@ -128,7 +143,7 @@ def add_request_arguments(
     parser.add_argument(
         "--resume",
         metavar="RUN",
-        type=Path,
+        type=arguments.run_folder_of,
         help="go on with a run that was cut off, in its folder and with its settings; needs no "
         "other option",
     )
@@ -172,9 +187,11 @@ def measure_and_print(
     folder = resuming.run_folder(options, spec, begun)
     sink = result_files.FolderSink(folder.parent)
     sink.check()
-    _check_servers(spec, url_options)
+    spec = served.with_served_model(spec, url_options)
     if begun is None:
         unended_runs.keep_specification(sink, folder.name, spec)
+        if options.prompts is None:
+            print(_BUILT_IN_NOTE, file=sys.stderr)
     try:
         with (
             unended_runs.only_process(folder),
@@ -198,24 +215,6 @@ def measure_and_print(
     if result.status == "failed":
         raise DraftworthError(f"the run failed: {result.reason}")
     return 0
-
-
-def _check_servers(spec: RunSpec, url_options: Mapping[str, str]) -> None:
-    """Raise UserInputError if a server cannot be reached, or does not serve the model."""
-    for endpoint in spec.endpoints:
-        option, model = url_options[endpoint.variant], spec.shape.model
-        try:
-            served = asyncio.run(served_models(endpoint.base_url, os.environ.get(API_KEY_VARIABLE)))
-        except ConnectError as error:
-            raise UserInputError(
-                f"{option}: given {error}; allowed: the address of a server that runs; next: start "
-                "it, or correct the address"
-            ) from error
-        if served and model not in served:
-            raise UserInputError(
-                f"--model: given {one_line(model)!r}, which {option} ({endpoint.base_url}) does "
-                f"not serve, allowed there: {one_line(', '.join(served), characters=500)}"
-            )
 
 
 def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:
@@ -268,21 +267,45 @@ def find_cases(path: Path, *, most_tokens: int | None = None) -> tuple[Case, ...
     )
 
 
-def load_of(options: argparse.Namespace) -> Load:
-    """Return the load that the options give, by default one request in flight.
+def loads_of(options: argparse.Namespace) -> tuple[Load, ...]:
+    """Return the loads that the options give, by default one request in flight.
 
     UserInputError: there are fewer requests per prompt file and round than requests in flight.
     """
     if options.requests_per_second is not None:
-        return PoissonLoad(requests_per_second=options.requests_per_second)
-    concurrency, requests = options.concurrency or 1, options.requests_per_case
-    if concurrency > requests:
+        return (PoissonLoad(requests_per_second=options.requests_per_second),)
+    concurrencies, requests = options.concurrency or (1,), options.requests_per_case
+    most = max(concurrencies)
+    if most > requests:
         raise UserInputError(
-            f"--concurrency: given {concurrency} with --requests-per-case {requests}, allowed: at "
-            f"most {requests}, or --requests-per-case {concurrency} or more: with fewer, most "
+            f"--concurrency: given {most} with --requests-per-case {requests}, allowed: at "
+            f"most {requests}, or --requests-per-case {most} or more: with fewer, most "
             "requests would be warm-up and fillers, which are not measured"
         )
-    return ConcurrencyLoad(concurrency=concurrency)
+    return tuple(ConcurrencyLoad(concurrency=number) for number in sorted({*concurrencies}))
+
+
+def _concurrencies(text: str) -> tuple[int, ...]:
+    """Parse whole numbers with commas between them."""
+    most = results.MAX_REQUESTS_PER_BLOCK
+    try:
+        return tuple(arguments.positive_int(part, at_most=most) for part in text.split(","))
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"given {one_line(text, characters=80)!r}, allowed: a whole number, 1 to {most:,}, or "
+            "several with commas between them, such as 1,8"
+        ) from None
+
+
+def _output_tokens(text: str) -> int:
+    """Parse the most tokens of an output; ArgumentTypeError: it leaves no time between tokens."""
+    tokens = arguments.positive_int(text)
+    if tokens < 2:
+        raise argparse.ArgumentTypeError(
+            f"given {text!r}, allowed: a whole number, 2 to 1,000,000, because what speculation "
+            "shortens is the time between two tokens"
+        )
+    return tokens
 
 
 def price_of(
@@ -334,14 +357,14 @@ def run_spec(
     cases = (
         _recorded_cases(begun, options.output_tokens)
         if begun is not None and options.prompts is None
-        else _cases(options.prompts, options.output_tokens)
+        else _cases(options.prompts or (BUILT_IN_PROMPTS,), options.output_tokens)
     )
     least_rounds = min(2, options.rounds) if may_end_early else options.rounds
     return RunSpec(
         experiment=name,
         endpoints=endpoints,
         shape=run_specification.RequestShape(
-            model=arguments.model_name(options.model),
+            model=served.UNASKED if options.model is None else arguments.model_name(options.model),
             output_tokens=options.output_tokens,
             fixed_output_length=options.fixed_length,
             temperature=options.temperature,
@@ -352,7 +375,7 @@ def run_spec(
             prompt_cache=options.cache,
         ),
         cases=cases,
-        loads=(load_of(options),),
+        loads=loads_of(options),
         load_generator="asyncio",
         sampling=run_specification.Sampling(
             requests_per_round=requests,

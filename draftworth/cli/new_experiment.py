@@ -8,15 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from draftworth.experiment.catalog import catalog
 from draftworth.records.prompt_files import Case
 from draftworth.records.run_folder import Run
 from draftworth.records.servers import Decoding, ServingFacts
 
 # The commits on Hugging Face of the target and the draft model of the published benchmark. Of any
 # other model, only the user knows which commit is meant.
+PUBLISHED_TARGET, PUBLISHED_DRAFT = "Qwen/Qwen3-32B", "Qwen/Qwen3-1.7B"
 _REVISIONS = {
-    "Qwen/Qwen3-32B": "9216db5781bf21249d130ec9da846c4624c16137",
-    "Qwen/Qwen3-1.7B": "70d244cc86ccca08cf5af4e1e306ecf908b1ad5e",
+    PUBLISHED_TARGET: "9216db5781bf21249d130ec9da846c4624c16137",
+    PUBLISHED_DRAFT: "70d244cc86ccca08cf5af4e1e306ecf908b1ad5e",
 }
 # The most output tokens per request if neither the prompts nor an earlier run give a limit. The
 # published benchmark on Trainium2 has this limit (docs/prompts.md).
@@ -30,10 +32,13 @@ class Model:
     """A model as the experiment file names it.
 
     name: Hugging Face id, or folder. revision: commit on Hugging Face.
+    tokenizer_family: of a model that the catalogue does not know; models of one family share token
+        ids. None: the catalogue knows it.
     """
 
     name: str
     revision: str | None
+    tokenizer_family: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,8 +133,7 @@ class NewExperiment:
     """The content of a new experiment file.
 
     run_id: the earlier run from which servers or traffic are taken; None: there is none.
-    serves_published_pair: whether target and draft are those of the published benchmark; else they
-        are those of the earlier run.
+    serves_published_pair: whether target and draft are those of the published benchmark.
     prompts_dir: the folder of the prompt classes, relative to the experiment file's folder.
     """
 
@@ -157,19 +161,20 @@ def new_experiment(
     run: an earlier run, whose traffic is measured again, on servers like that run's if these had
         Neuron devices; None: there is none.
     """
-    facts = _neuron_facts(run)
+    facts = neuron_facts(run)
+    servers = _servers_like(facts, _best_variant(run)) if facts else _servers_of(answers)
     return NewExperiment(
         name=answers["--name"],
         run_id=run.result.run_id if run else None,
-        serves_published_pair=facts is None,
-        servers=_servers_like(facts, _best_variant(run)) if facts else _published_pair(),
+        serves_published_pair=facts is None and _names_published_pair(servers),
+        servers=servers,
         prompts_dir=prompts_dir,
         traffic=_traffic(cases, run),
         aws=_aws_section(answers, price),
     )
 
 
-def _neuron_facts(run: Run | None) -> ServingFacts | None:
+def neuron_facts(run: Run | None) -> ServingFacts | None:
     """Return the facts of the run's servers; None: they had no Neuron devices, or are unknown."""
     facts = run.result.serving if run else None
     return facts if facts and facts.platform == "neuron" else None
@@ -180,14 +185,34 @@ def _best_variant(run: Run | None) -> str:
     return run.search.best if run and run.search else ""
 
 
-def _published_pair() -> Servers:
-    draft = DraftVariant(name="", method="fused_draft", draft=_model("Qwen/Qwen3-1.7B"), window=7)
+def _servers_of(answers: Mapping[str, str]) -> Servers:
+    """Return servers of the target and the draft that the answers name."""
+    target, draft = answers["--target"], answers["--draft"]
+    family = _common_family(target, draft)
+    variant = DraftVariant(
+        name="", method="fused_draft", draft=_model(draft, family=family), window=7
+    )
     return Servers(
         release="neuron-2.26.1",
-        target=_model("Qwen/Qwen3-32B"),
+        target=_model(target, family=family),
         max_num_seqs=4,
-        variants=(draft,),
+        variants=(variant,),
     )
+
+
+def _common_family(target: str, draft: str) -> str:
+    """Return the tokenizer family of two models, one of which the catalogue may know.
+
+    The question for the draft says that it must have the target's tokenizer, so its answer does.
+    """
+    both = (catalog().models.get(name) for name in (target, draft))
+    families = (facts.tokenizer_family for facts in both if facts)
+    return next(families, target.partition("/")[2].lower())
+
+
+def _names_published_pair(servers: Servers) -> bool:
+    names = (servers.target.name, *(variant.draft.name for variant in servers.variants))
+    return names == (PUBLISHED_TARGET, PUBLISHED_DRAFT)
 
 
 def _servers_like(facts: ServingFacts, best: str) -> Servers:
@@ -217,8 +242,13 @@ def _variant(name: str, draft: str, decoding: Decoding) -> DraftVariant:
     )
 
 
-def _model(name: str) -> Model:
-    return Model(name=name, revision=_REVISIONS.get(name))
+def _model(name: str, *, family: str | None = None) -> Model:
+    is_known = name in catalog().models
+    return Model(
+        name=name,
+        revision=_REVISIONS.get(name),
+        tokenizer_family=None if is_known else family,
+    )
 
 
 def _traffic(cases: Sequence[Case], run: Run | None) -> Traffic:

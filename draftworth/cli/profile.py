@@ -2,9 +2,9 @@
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TypeVar
 
+from draftworth.cli.arguments import existing_path
 from draftworth.errors import UserInputError
 from draftworth.estimate.profile_forms import FORMS, inferencex, read_profile, written
 from draftworth.records.codec import dump_record
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "profile",
         metavar="FILE",
-        type=Path,
+        type=existing_path,
         help="an acceptance profile, InferenceX' YAML, vLLM's /metrics as text, or a table of "
         "shares by position (CSV or JSON)",
     )

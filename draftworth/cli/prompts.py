@@ -9,7 +9,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from draftworth.cli.arguments import positive_int, whole_number
+from draftworth.cli.arguments import existing_path, positive_int, whole_number
 from draftworth.errors import UserInputError, counted
 from draftworth.experiment.strict_model import MAX_NAME_LENGTH, PATTERN_WORDS, SET_NAME
 from draftworth.importing.choosing import ChoiceOrder, choose
@@ -36,7 +36,10 @@ def _add_import(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "answers. Nothing of a prompt is printed.",
     )
     action.add_argument(
-        "source", metavar="SOURCE", type=Path, help="a JSON Lines or JSON file, or a folder of them"
+        "source",
+        metavar="SOURCE",
+        type=existing_path,
+        help="a JSON Lines or JSON file, or a folder of them",
     )
     action.add_argument("--format", required=True, choices=FORMATS, help="the form of the source")
     action.add_argument(
@@ -71,14 +74,14 @@ def _add_choose(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     action.add_argument(
         "forecasts",
         metavar="FORECASTS",
-        type=Path,
+        type=existing_path,
         help="the file that `draftworth estimate EXPERIMENT --by-prompt` wrote",
     )
     action.add_argument(
         "--prompts",
         required=True,
         metavar="DIR",
-        type=Path,
+        type=existing_path,
         help="folder of the prompt classes that were estimated",
     )
     action.add_argument(

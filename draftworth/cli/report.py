@@ -11,7 +11,14 @@ from draftworth.analysis.comparable_runs import is_same_experiment
 from draftworth.analysis.pooling import NotPooledError, pooled
 from draftworth.claims.other_tools import tool_section
 from draftworth.cli import print_run, report_choices, report_traffic
-from draftworth.cli.arguments import RUN_LIST_WORDS, RUN_WORDS, S3_SCHEME, local_run, run_list
+from draftworth.cli.arguments import (
+    RUN_LIST_WORDS,
+    RUN_WORDS,
+    S3_SCHEME,
+    local_run,
+    run_list,
+    run_place,
+)
 from draftworth.cli.report_choices import EXAMPLES
 from draftworth.cli.report_scores import score
 from draftworth.decision import run_comparison
@@ -48,12 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "runs",
         metavar="RUN",
+        type=run_place,
         nargs="+",
         help=f"{RUN_WORDS}; several runs of one experiment are judged as one; {RUN_LIST_WORDS}",
     )
     parser.add_argument(
         "--against",
         metavar="RUN",
+        type=run_place,
         action="append",
         help="compare with another run of the experiment, with a run of `measure` on something "
         "else, or with a result file of another load generator; may be given several times",
@@ -236,6 +245,11 @@ def _refuse_the_same_run(run: Run, other: Run) -> None:
 def _out_folder(arguments: argparse.Namespace) -> Path:
     runs_at = arguments.runs
     if arguments.out != _BESIDE_THE_RUN:
+        if Path(arguments.out).is_file():
+            raise UserInputError(
+                f"--out: given {arguments.out}, which is a file, allowed: a folder, which may be "
+                "new; next: give --out another name"
+            )
         return Path(arguments.out)
     if choosing := report_choices.option_words(arguments):
         raise UserInputError(

@@ -90,7 +90,10 @@ def output_of(command: str, pairs: bytes, limits: Limits) -> bytes:
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise DraftworthError(f"--score: {command}: cannot be started: {reason}") from error
+            raise DraftworthError(
+                f"--score: {command}: cannot be started: {reason}; allowed: a program on PATH, or "
+                "the path of one, with its arguments; next: docs/metrics.md, Scores"
+            ) from error
     with program:
         try:
             output, errors = _written_by(program, limits)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from draftworth.analysis.traffic_ratio import TooFewMeasured
+from draftworth.cli.arguments import existing_path
 from draftworth.decision.all_traffic import AllTraffic, all_traffic
 from draftworth.decision.facts import RunFacts
 from draftworth.errors import UserInputError, counted
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--traffic",
         metavar="FILE",
-        type=Path,
+        type=existing_path,
         help="the file that `prompts choose` wrote beside the measured prompts; says what all "
         "prompts of the log cost (docs/prompts.md)",
     )

@@ -40,6 +40,14 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+# By the first option that a command needs, a command line that has all of them.
+_EXAMPLES = {
+    "baseline": "draftworth compare --baseline http://localhost:8000 --variant "
+    "fast=http://localhost:8001,window=5",
+    "base_url": "draftworth measure --base-url http://localhost:8000 --out runs",
+}
+
+
 def resumed(options: argparse.Namespace, command: str) -> BegunRun | None:
     """Return the run that `--resume` names, or None if the option is not given.
 
@@ -119,17 +127,17 @@ def completed(
 ) -> argparse.Namespace:
     """Return the options, with values from the resumed run or `defaults` where none is given.
 
-    begun: the resumed run; None: a new run, for which UserInputError is raised if the model, the
-    prompts or an option in `needed` is missing.
+    begun: the resumed run; None: a new run, for which UserInputError is raised if an option in
+    `needed` is missing.
     """
     values = dict(defaults)
     if begun is not None:
         values |= {"out": begun.folder.parent} | _recorded_options(begun)
-    elif missing := [n for n in (*needed, "model", "prompts") if getattr(options, n) is None]:
+    elif missing := [n for n in needed if getattr(options, n) is None]:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in missing)
         raise UserInputError(
-            f"given without {names}, allowed: with it; or --resume RUN alone, for a run that did "
-            "not end"
+            f"{names}: given nothing, allowed: a value; or --resume RUN alone, for a run that did "
+            f"not end; next: for example {_EXAMPLES[needed[0]]}"
         )
     typed = {name: value for name, value in vars(options).items() if value is not None}
     if {"concurrency", "requests_per_second"} & typed.keys():
@@ -153,6 +161,7 @@ def _recorded_options(begun: BegunRun) -> dict[str, Any]:
 def _options_of(spec: RunSpec) -> dict[str, Any]:
     # The file may come from anybody, so its numbers get the limits of the command line.
     shape, sampling, price, load = spec.shape, spec.sampling, spec.price, spec.loads[0]
+    concurrencies = [one.in_flight for one in spec.loads if one.in_flight]
     requests = sampling.requests_per_round
     rate = getattr(load, "requests_per_second", None)
     return {
@@ -169,7 +178,7 @@ def _options_of(spec: RunSpec) -> dict[str, Any]:
         "warmup_requests": whole_number(str(sampling.warmup_requests)),
         "price_source": short_text(price.source) if price else None,
         "price_as_of": past_day(price.as_of) if price else None,
-        "concurrency": getattr(load, "concurrency", None),
+        "concurrency": concurrencies or None,
         "requests_per_second": None if rate is None else positive_number(str(rate)),
     }
 

@@ -33,6 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the server's URL; serve until interrupted or after --seconds or --requests."""
     spec = TRAPS[arguments.trap].spec.changed(arguments.timeline)
+    if arguments.log.exists() or not arguments.log.parent.is_dir():
+        raise UserInputError(
+            f"--log: given {arguments.log}, which exists or lies in no folder, allowed: a new file "
+            "in a folder that exists; next: give another name"
+        )
     try:
         with arguments.log.open("xb") as log:
             requests = asyncio.run(
@@ -40,8 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
             )
     except OSError as error:
         raise UserInputError(
-            f"--log: given {arguments.log}, --port: given {arguments.port}: {error}; allowed: a "
-            "new file in a folder that exists, and a free port"
+            f"--port: given {arguments.port}, --log: given {arguments.log}: {error.strerror}; "
+            "allowed: a free port, and a file that can be written; next: leave --port out"
         ) from error
     print(f"{counted(requests, 'request')}: {arguments.log}", file=sys.stderr)
     return 0

@@ -61,20 +61,27 @@ def inferencex(target: str, draft: acceptance_profile.DraftAcceptance) -> str:
     return text.rstrip("\n")
 
 
+_READABLE = (
+    "an acceptance profile, InferenceX' YAML (model: mode: window: tokens per step), vLLM's "
+    "/metrics as text, CSV with the columns position and accepted, or JSON with "
+    f"{' or '.join(_RATES)}"
+)
+
+
 def read_profile(path: Path) -> acceptance_profile.AcceptanceProfile:
     """Read an acceptance profile; raise UserInputError if its format is not a known one."""
     printed_path = one_line(str(path))
     try:
         return _read(path, read_file(path, acceptance_profile.LIMIT_BYTES))
     except OSError as error:
-        raise UserInputError(f"{printed_path}: cannot be read: {error.strerror}") from error
+        raise UserInputError(
+            f"{printed_path}: cannot be read: {error.strerror}; allowed: {_READABLE}"
+        ) from error
     except (RecordError, TooLargeError) as error:
-        raise UserInputError(f"{printed_path}: {error}") from error
+        raise UserInputError(f"{printed_path}: {error}; allowed: {_READABLE}") from error
     except Exception as error:  # a file may have anything in the place of a number or a mapping
         raise UserInputError(
-            f"{printed_path}: given {one_line(str(error), characters=120)}; allowed: an acceptance "
-            "profile, InferenceX' YAML (model: mode: window: tokens per step), vLLM's /metrics as "
-            f"text, CSV with the columns position and accepted, or JSON with {' or '.join(_RATES)}"
+            f"{printed_path}: given {one_line(str(error), characters=120)}; allowed: {_READABLE}"
         ) from error
 
 

@@ -17,7 +17,7 @@ import yaml
 from yaml import events
 from yaml.reader import ReaderError
 
-from draftworth.errors import ExperimentError, Key, Problem, UserInputError
+from draftworth.errors import ExperimentError, Key, Problem, UserInputError, path_suggestion
 from draftworth.experiment.strict_model import WORDS
 from draftworth.records.codec import INT64
 from draftworth.untrusted import TooLargeError, one_line, printable, read_file
@@ -252,24 +252,29 @@ def _printable(problem: Problem, line: int | None) -> Problem:
     return dataclasses.replace(problem, key=key, line=line, **words)
 
 
+_ERROR_NUMBER = re.compile(r"^\[Errno \d+\] ")
+
+
 def _read(path: Path, example: str) -> str:
     printed_path = one_line(str(path))
-    next_step = f"Give the path of a YAML file, for example {example}"
+    next_step = f"give the path of a YAML file, for example {example}"
     if os.path.isfile(path) and path.suffix not in (".yaml", ".yml"):
         raise UserInputError(
             f"{printed_path}: given a file whose name ends with {path.suffix or 'no suffix'!r}, "
-            "allowed: a name that ends with .yaml; next: write one with `draftworth init "
-            "FILE.yaml`"
+            f"allowed: a name that ends with .yaml, such as {example}; next: for an experiment, "
+            "`draftworth init FILE.yaml` writes one"
         )
     try:
         return read_file(path, MAX_FILE_BYTES).decode("utf-8-sig")
     except FileNotFoundError as error:
         files = path.parent.glob("*.yaml") if path.parent.is_dir() else ()
         nearby = sorted(p.name for p in files if not p.name.startswith("."))
-        hint = f"; {path.parent} has {', '.join(nearby)}" if nearby else ""
+        listing = f"; {path.parent} has {', '.join(nearby)}" if nearby else ""
+        hint = path_suggestion(path) or listing
         raise UserInputError(
-            f"{printed_path}: no such file{one_line(hint)}. {next_step}"
+            f"{printed_path}: no such file{one_line(hint)}; next: {next_step}"
         ) from error
     except (OSError, TooLargeError, UnicodeDecodeError) as error:
         why = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else one_line(str(error))
-        raise UserInputError(f"{printed_path}: cannot be read: {why}. {next_step}") from error
+        why = _ERROR_NUMBER.sub("", why)
+        raise UserInputError(f"{printed_path}: cannot be read: {why}; next: {next_step}") from error

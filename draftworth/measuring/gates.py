@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 from draftworth.errors import DraftworthError
 from draftworth.measuring import streamed_request
-from draftworth.measuring.http_client import API_KEY_VARIABLE, ConnectError
+from draftworth.measuring.http_client import API_KEY_VARIABLE, HttpError
 from draftworth.measuring.journal import Journal
 from draftworth.measuring.load_engines import Batch, Planned
+from draftworth.measuring.model_list import served_models
 from draftworth.measuring.run_specification import Endpoint, RunSpec
-from draftworth.measuring.server_lifecycle import Environment, served_models
+from draftworth.measuring.server_lifecycle import Environment
 from draftworth.measuring.streamed_request import Measured, max_tokens_of, request_seed
 from draftworth.measuring.unmeasured_prompts import with_other_beginning
 from draftworth.records.load_shapes import ConcurrencyLoad
@@ -125,7 +126,7 @@ class AnswerGates:
         first, model = self.spec.cases[0], self.spec.shape.model
         try:
             served = await served_models(endpoint.base_url, self.environment.api_key)
-        except ConnectError:
+        except HttpError:
             served = ()
         some = one_line(", ".join(served[:_MODELS_LISTED]))
         listing = f"; {endpoint.base_url}/v1/models lists: {some}" if served else ""

@@ -8,6 +8,7 @@ a handshake. A server may send anything, so an answer's bytes and headers are li
 import asyncio
 import os
 import re
+import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -218,7 +219,8 @@ async def _connected(response: _Exchange, url: str, clock: Clock) -> Connection:
             "the file of its certificate authority in SSL_CERT_FILE"
         ) from error
     except (OSError, TimeoutError, ValueError) as error:
-        why = _ERROR_NUMBER.sub(lambda match: os.strerror(int(match[1])), str(error))
+        text = error.strerror if isinstance(error, socket.gaierror) else str(error)
+        why = _ERROR_NUMBER.sub(lambda match: os.strerror(int(match[1])), str(text))
         reason = one_line(why) or f"no answer within {CONNECT_TIMEOUT_SECONDS:g} s"
         raise ConnectError(f"{_place(url)}: {reason}") from error
 

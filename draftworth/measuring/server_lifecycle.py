@@ -12,17 +12,16 @@ from typing import Protocol
 
 from draftworth.errors import DraftworthError
 from draftworth.measuring.clock import WallClock, unix_clock
-from draftworth.measuring.http_client import API_KEY_VARIABLE, ConnectError, HttpError, ask, refusal
+from draftworth.measuring.http_client import API_KEY_VARIABLE, HttpError, ask, refusal
 from draftworth.measuring.journal import Journal, elapsed_seconds
 from draftworth.measuring.load_engines import AsyncioEngine, LoadEngine
 from draftworth.measuring.run_specification import Endpoint, RunSpec
 from draftworth.measuring.schedule import PlannedBlocks
 from draftworth.measuring.streamed_request import Client
-from draftworth.records.codec import RecordError, load_object
 from draftworth.records.readings import Reading
 from draftworth.records.results import BlockResult
 from draftworth.records.servers import SelfTest, ServerState
-from draftworth.untrusted import MIB, one_line
+from draftworth.untrusted import one_line
 
 READY = "ready"
 # Seconds between two reads of a server's state; each read is a request to S3.
@@ -185,28 +184,6 @@ async def health(endpoint: Endpoint, api_key: str | None) -> str:
         )
     # A server that has no `/health` answers 404, which shows that it runs.
     return READY if head.status in (200, 404) else refusal(head)
-
-
-async def served_models(base_url: str, api_key: str | None) -> tuple[str, ...]:
-    """Return the names of the models that `/v1/models` lists; empty if the server has no list.
-
-    ConnectError: no connection to the server could be opened.
-    """
-    try:
-        head, text = await ask(
-            f"{base_url}/v1/models",
-            timeout_seconds=_TIMEOUT_SECONDS,
-            limit_bytes=MIB,
-            api_key=api_key,
-        )
-        data = load_object(text).get("data") if head.status == 200 else None
-    except ConnectError:
-        raise
-    except (HttpError, TimeoutError, RecordError):
-        return ()
-    listed = data if isinstance(data, list) else []
-    names = (one.get("id") for one in listed if isinstance(one, dict))
-    return tuple(name for name in names if isinstance(name, str))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
-from draftworth.errors import PromptSetError
+from draftworth.errors import PromptSetError, suggestion
 from draftworth.records import chat
 from draftworth.records.codec import Between, Checked, RecordError, load_object, load_record
 from draftworth.records.logged_traffic import hash_of_choice, record_of_choice
@@ -174,7 +174,10 @@ def _parse_line(line: bytes, where: str, most_tokens: int | None) -> Prompt:
     try:
         return prompt_of(load_object(line, keys_once=True), most_tokens=most_tokens)
     except RecordError as error:
-        raise PromptSetError(f"{where}: {error}; {_EXAMPLE}") from error
+        raise PromptSetError(
+            f"{where}: {error}; {_EXAMPLE}; next: `draftworth prompts import` writes such lines "
+            "from a log"
+        ) from error
     except chat.NotSendableError as error:
         raise PromptSetError(f"{where}: {error}") from error
 
@@ -202,11 +205,13 @@ def prompt_of(value: Mapping[str, Any], *, most_tokens: int | None = None) -> Pr
 def _check_keys(value: Mapping[str, Any]) -> None:
     content_keys = [name for name in _CONTENT_KEYS if name in value]
     beside = {"max_tokens"} | ({*_CHAT_KEYS} if content_keys != ["text_to_continue"] else set())
-    if "id" not in value or len(content_keys) != 1 or value.keys() - {"id", *content_keys} - beside:
+    unknown = value.keys() - {"id", *content_keys} - beside
+    if "id" not in value or len(content_keys) != 1 or unknown:
+        near = suggestion(min(unknown), ("id", *_CONTENT_KEYS, *beside)) if unknown else ""
         raise chat.wrong_form(
-            f"given: {one_line(', '.join(sorted(value)))}; allowed: the keys id and prompt, or id "
-            "and messages, or id and text_to_continue, each with max_tokens beside it, and the "
-            f"first two with {', '.join(_CHAT_KEYS)}; {_EXAMPLE}",
+            f"given: {one_line(', '.join(sorted(value)))}{near}; allowed: the keys id and prompt, "
+            "or id and messages, or id and text_to_continue, each with max_tokens beside it, and "
+            f"the first two with {', '.join(_CHAT_KEYS)}; {_EXAMPLE}",
         )
     if "tool_choice" in value and "tools" not in value:
         raise chat.wrong_form("tool_choice: allowed: only beside tools")

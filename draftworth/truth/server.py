@@ -2,8 +2,9 @@
 
 It serves chat completions as streams, `/tokenize` in vLLM's form, `/v1/models`, `/health` and an
 empty `/metrics`, on loopback alone. It uses sockets, not asyncio transports: a write is one `send`,
-and the time is taken right after it (docs/appendix/fidelity.md). Times are nanoseconds of CLOCK_MONOTONIC,
-which is the same in all processes of a Linux machine, and which `time.perf_counter_ns` reads too.
+and the time is taken right after it (docs/appendix/fidelity.md). Times are nanoseconds of
+CLOCK_MONOTONIC, which is the same in all processes of a Linux machine, and which
+`time.perf_counter_ns` reads too.
 """
 
 import asyncio

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from draftworth.errors import UserInputError
+from draftworth.errors import UserInputError, suggestion
 from draftworth.records.codec import RecordError, dump_json, load_object, load_record
 from draftworth.truth.block_cache import PromptTokens
 from draftworth.untrusted import one_line
@@ -115,12 +115,16 @@ class TimelineSpec:
         try:
             fields = load_object(text)
             if unknown := fields.keys() - vars(self).keys():
+                near = suggestion(min(unknown), vars(self))
                 raise RecordError(  # noqa: TRY301 (as the codec does)
-                    f"no field {', '.join(unknown)}; allowed: some of {', '.join(vars(self))}"
+                    f"no field {', '.join(unknown)}{near}; allowed: some of {', '.join(vars(self))}"
                 )
             return load_record(TimelineSpec, dump_json({**vars(self), **fields}))
         except RecordError as error:
-            raise UserInputError(f"--timeline: given {one_line(text)}: {error}") from error
+            raise UserInputError(
+                f"--timeline: given {one_line(text)}: {error}; next: a JSON object in quotes, for "
+                """example --timeline '{"output_tokens": 8, "chunk_tokens": [1, 4]}'"""
+            ) from error
 
 
 class Trap(NamedTuple):

@@ -73,6 +73,11 @@ REFUSED: dict[Callable[[str], object], tuple[str, ...]] = {
         f"http://host/v1#{SECRET}",
         *("http://ho st", "http://host\n", "http://host\x1b[2J", "ftp://host", "host:8000"),
         *("http://host:99999", "http://a..b", "http://host/größe"),
+        *(
+            "http://host:1/v1/chat/completions",
+            "http://host/v1/models/",
+            "https://host/a/completions",
+        ),
     ),
     arguments.model_name: ("", " m", "x" * 201, "a\nb", "../m", "a/../b", "\x1b[2J"),
     arguments.name_in_files: ("", ".", "..", "../x", "a/b", "x" * 65, "é" * 33, "a\x00"),
@@ -136,8 +141,8 @@ def test_any_text_is_kept_or_refused(check: str, text: str) -> None:
         ({"price_source": "x"}, "--price-source: given without a price"),
         ({"price_as_of": "2026-03-01"}, "--price-as-of: given without a price"),
         ({"concurrency": 2}, "--concurrency: given 2 with --requests-per-case 1, allowed: at most"),
-        ({"prompts": "x" * 300}, "--prompts: cannot be read: "),
-        ({"prompts": "/none"}, "--prompts: /none: no .jsonl file there"),
+        ({"prompts": "x" * 300}, "--prompts: given 'xxx"),
+        ({"prompts": "/none"}, "--prompts: given '/none', allowed: a file or folder"),
     ],
 )
 def test_a_mistake_is_told_before_any_request(
@@ -213,6 +218,7 @@ def test_an_endpoint_is_sampled_as_the_options_say(measure: Measured, tmp_path: 
         "--requests-per-case=10001",
         "--concurrency=99999999",
         "--concurrency=four",
+        "--output-tokens=1",
         f"--output-tokens={'9' * 400}",
         "--timeout-seconds=1e300",
         "--timeout-seconds=nan",
@@ -226,11 +232,9 @@ def test_numbers_out_of_their_range_are_usage_errors(
     option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, _, value = option.partition("=")
-    needed = ("--base-url=http://h", "--model=m", "--prompts=p", "--out=o")
-    with pytest.raises(SystemExit) as done:
-        main(["measure", *needed, option])
-    assert done.value.code == 2
-    assert f"argument {name}: given '{value[:60]}" in capsys.readouterr().err
+    needed = ("--base-url=http://h", "--model=m", "--prompts=.", "--out=o")
+    assert main(["measure", *needed, option]) == 2
+    assert f"draftworth: {name}: given '{value[:60]}" in capsys.readouterr().err
 
 
 def test_a_price_is_kept_with_its_source(measure: Measured, tmp_path: Path) -> None:
@@ -255,3 +259,29 @@ def test_several_prompt_paths_are_measured_together_each_once(measure: Measured)
     assert classes == {("structured", "count"), ("open_ended", "poem")}
     assert measure("--prompts", str(PROMPTS), str(PROMPTS.parent)) == 2
     assert "structured/count is given twice" in measure.error_output
+
+
+def test_a_record_stands_for_its_run(
+    measure: Measured, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measure() == 0
+    (folder,) = measure.out.iterdir()
+    outputs = []
+    for place in (folder, folder / "run.json", folder / "run_specification.json"):
+        capsys.readouterr()
+        assert main(["report", str(place)]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert len({*outputs}) == 1
+    monkeypatch.chdir(folder)
+    assert arguments.run_place("run.json") == "."
+    assert arguments.run_place("s3://bucket/runs/r/run.json") == "s3://bucket/runs/r"
+
+
+def test_a_missing_path_gets_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "compare-20261128").mkdir()
+    wrong = str(tmp_path / "compare-20261182")
+    for check in (arguments.existing_path, arguments.run_place):
+        with pytest.raises(argparse.ArgumentTypeError, match=r"did you mean '.*compare-20261128'"):
+            check(wrong)
+    with pytest.raises(argparse.ArgumentTypeError, match=r"folder that exists$"):
+        arguments.existing_path(str(tmp_path / "nothing" / "alike"))

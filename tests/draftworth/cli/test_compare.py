@@ -10,15 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from draftworth.cli import measure
 from draftworth.cli.arguments import base_url, server_at
 from draftworth.decision.facts import RunFacts, facts_of
 from draftworth.decision.verdict import compare
+from draftworth.measuring.unended_runs import read_begun_run
 from draftworth.metrics.definitions import ACCEPTANCE_RATE, ACCEPTANCE_RATE_ESTIMATED
 from draftworth.records.codec import load_record
 from draftworth.records.findings import Verdict
 from draftworth.records.run_folder import read_run
 from draftworth.records.step_costs import STEP_COSTS_FILE, StepCostCard
 from draftworth.report.reason_sentences import reason_words
+from tests.conftest import ROOT
 from tests.draftworth.conftest import Ran
 from tests.support.stream_server import (
     Request,
@@ -322,3 +325,82 @@ def test_servers_of_two_hosts_are_not(compared: Compared) -> None:
     """127.0.0.2 counts as another host; no server listens there, so nothing is measured."""
     output = compared("--baseline", "{}", "--variant", "fast=http://127.0.0.2:9", code=2)
     assert "on one host" not in output
+
+
+def test_several_loads_are_measured_in_one_run(compared: Compared) -> None:
+    servers = ("--baseline", "{}", "--variant", "fast={}")
+    output = compared(*servers, "--concurrency", "4,1", "--concurrency", "4", "--verbose")
+    assert [c.traffic.load.label for c in compared.facts.comparisons] == ["c1", "c4"]
+    assert "mails at c4, fast: " in output
+
+
+def test_one_wrong_load_of_several_is_named(compared: Compared) -> None:
+    servers = ("--baseline", "{}", "--variant", "fast={}")
+    assert "--concurrency: given '1,x', allowed: a whole number, 1 to" in compared(
+        *servers, "--concurrency", "1,x", code=2
+    )
+    assert "--concurrency: given 16 with --requests-per-case 8, allowed: at most 8" in compared(
+        *servers, "--concurrency", "1,16", code=2
+    )
+
+
+@dataclass
+class LeftOut:
+    """Runs `compare` with neither `--model` nor `--prompts`, on servers of these models."""
+
+    ran: Ran
+    out: Path
+
+    def __call__(self, *models: Sequence[str], code: int = 0) -> str:
+        with ExitStack() as stack:
+            urls = [stack.enter_context(stream_server(serving(each))).base_url for each in models]
+            servers = ("--baseline", urls[0], "--variant", f"fast={urls[1]}")
+            return self.ran("compare", *servers, "--out", self.out, "--rounds", 1, code=code)
+
+
+def serving(models: Sequence[str]) -> Callable[[Request], Sequence[Step]]:
+    """A script for `stream_server`: as `answers`, with these models in the list."""
+    body = json.dumps({"data": [{"id": name} for name in models]}).encode()
+    script = answers(2, 2)
+    return lambda r: plain("200 OK", body) if r.path == "/v1/models" else script(r)
+
+
+@pytest.fixture
+def left_out(ran: Ran, tmp_path: Path) -> LeftOut:
+    return LeftOut(ran, tmp_path / "runs")
+
+
+def test_model_and_prompts_may_be_left_out(left_out: LeftOut) -> None:
+    output = left_out(["m"], ["m"])
+    assert "note: without --prompts, the package's own prompts are measured" in output
+    (folder,) = left_out.out.iterdir()
+    begun = read_begun_run(folder).spec
+    assert begun.shape.model == "m"
+    assert [(c.prompt_class, c.name, len(c.prompts)) for c in begun.cases] == [
+        ("open_ended", "letter", 8),
+        ("structured", "code_template", 8),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("models", "lists"),
+    [
+        ((["m"], ["n"]), "baseline serves m; fast serves n"),
+        ((["m", "n"], ["m"]), "baseline serves m, n; fast serves m"),
+        ((["m"], []), "baseline serves m; fast serves no list of models"),
+    ],
+)
+def test_a_model_that_is_not_clear_is_asked(
+    left_out: LeftOut, models: Sequence[Sequence[str]], lists: str
+) -> None:
+    output = left_out(*models, code=2)
+    assert f"--model: given nothing, and {lists}; allowed: nothing only where each" in output
+    assert not left_out.out.exists() or not [*left_out.out.iterdir()]
+
+
+def test_built_in_prompts_are_files_of_the_repository() -> None:
+    files = [*measure.BUILT_IN_PROMPTS.glob("*/*.jsonl")]
+    assert len(files) == 2
+    for file in files:
+        same = ROOT / "prompts" / file.relative_to(measure.BUILT_IN_PROMPTS)
+        assert file.read_bytes() == same.read_bytes()

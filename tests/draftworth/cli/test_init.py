@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from draftworth.cli import init
 from draftworth.cli.init_questions import QUESTIONS, Ask
 from draftworth.errors import UserInputError
 from draftworth.experiment.loading import load_experiment
-from draftworth.experiment.model import NeuronExperiment, loads_of
+from draftworth.experiment.model import NeuronExperiment, loads_of, variants_of
+from draftworth.experiment.variants import HubSpeculative
 from draftworth.records.codec import dump_record
 from draftworth.records.load_shapes import PoissonLoad
 from draftworth.records.search_result import SEARCH_FILE
@@ -93,7 +95,8 @@ def test_every_flag_is_in_the_file(tmp_path: Path, ran: Ran) -> None:
     options = ("--name", "other", "--region", "eu-north-1", "--zone", "eu-north-1a")
     limits = ("--capacity", "on_demand", "--accelerator-budget-usd", 12.5, "--usd-per-hour", 20)
     access = ("--access-cidr", "8.8.8.8/32", "--admin-arn", ADMIN, "--email", "me@example.com")
-    ran("init", path, *PROMPTS, *options, *limits, *access)
+    models = ("--target", "Qwen/Qwen3-32B", "--draft", "Qwen/Qwen3-0.6B")
+    ran("init", path, *PROMPTS, *options, *limits, *access, *models)
     spec, aws = loaded(path), loaded(path).aws
     assert (spec.name, aws.region, aws.availability_zone) == (*options[1::2],)
     assert (aws.capacity.kind, aws.accelerator_budget_usd) == ("on_demand", 12.5)
@@ -123,6 +126,90 @@ def test_typed_answers_are_taken_and_flags_ask_nothing(tmp_path: Path) -> None:
     assert [line.split()[0] for line in questions] == unanswered
 
 
+WRONG = {
+    "--target": ("Qwen3", '--target: given "Qwen3", allowed: OWNER/NAME'),
+    "--draft": ("HuggingFaceTB/SmolLM2-135M-Instruct x", "--draft: given "),
+    "--region": ("Ohio", '--region: given "Ohio", allowed: '),
+    "--zone": ("us-east-1a", '--zone: given "us-east-1a", allowed: a zone of us-east-2'),
+    "--capacity": ("cheap", '--capacity: given "cheap", allowed: '),
+    "--access-cidr": ("10.0.0.0/8", '--access-cidr: given "10.0.0.0/8", allowed:'),
+    "--admin-arn": ("me", '--admin-arn: given "me", allowed: an IAM role or user'),
+    "--email": ("me", '--email: given "me", allowed: '),
+    "--accelerator-budget-usd": (
+        "much",
+        '--accelerator-budget-usd: given "much", allowed: a number',
+    ),
+    "--prompts": ("nowhere", "--prompts: nowhere: no .jsonl file there"),
+}
+
+
+def test_each_wrong_answer_is_asked_for_again(tmp_path: Path) -> None:
+    """Each question is answered wrongly first, and then by its default; no answer is lost."""
+    wrong = {flag: answer for flag, (answer, _) in WRONG.items()} | {"--name": "My Name"}
+    prompts: list[str] = []
+
+    def ask(prompt: str) -> str:
+        prompts.append(prompt)
+        flag = prompt.splitlines()[-1].split()[0]
+        if flag in wrong:
+            return wrong.pop(flag)
+        return str(ROOT / "prompts") if flag == "--prompts" else ""
+
+    assert write(tmp_path, ask=ask).name == "typed"
+    assert len(prompts) == 2 * len(QUESTIONS)
+    for flag, (_, message) in WRONG.items():
+        assert any(prompt.startswith(message) for prompt in prompts), flag
+
+
+def test_target_and_draft_are_in_the_file(tmp_path: Path, ran: Ran) -> None:
+    models = ("--target", "meta-llama/Llama-3.3-70B-Instruct", "--draft", "me/tiny-llama")
+    ran("init", path := tmp_path / "x.yaml", "--yes", *PROMPTS, *models)
+    spec = loaded(path)
+    assert spec.target.model == models[1]
+    ((_, variant),) = variants_of(spec, HubSpeculative)
+    draft = variant.draft
+    assert (draft.model, draft.tokenizer_family) == (models[3], "llama3")
+    assert "The published pair" not in path.read_text()
+
+
+def test_models_unknown_to_us_are_of_one_family(tmp_path: Path, ran: Ran) -> None:
+    models = ("--target", "me/Big-7B", "--draft", "me/tiny")
+    ran("init", path := tmp_path / "x.yaml", "--yes", *PROMPTS, *models)
+    assert loaded(path).target.tokenizer_family == "big-7b"
+
+
+def test_another_target_has_no_default_draft(tmp_path: Path, ran: Ran) -> None:
+    path = tmp_path / "x.yaml"
+    output = ran("init", path, "--yes", *PROMPTS, "--target", "Qwen/Qwen3-8B", code=2)
+    assert '--draft: given "", allowed: OWNER/NAME' in output
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("model", ["HuggingFaceTB/SmolLM2-135M-Instruct", "smollm2"])
+def test_a_run_names_the_target(tmp_path: Path, ran: Ran, model: str) -> None:
+    """The run of a model was taken for a run of the published target before."""
+    block = replace(runs.make_plain_block(1, "structured"), model=model)
+    run = runs.write_run(runs.make_run(blocks=(block,), serving=None), tmp_path / "run")
+    write_case(tmp_path / "prompts" / "structured", "count")
+    options = ("--prompts", tmp_path / "prompts", "--from", run, "--draft", "me/tiny")
+    path = tmp_path / "x.yaml"
+    if "/" in model:
+        ran("init", path, "--yes", *options)
+        assert loaded(path).target.model == model
+        return
+    output = ran("init", path, "--yes", *options, code=2)
+    assert f"--target: given nothing, and {run} names smollm2; allowed: model that you" in output
+    assert "next: --target OWNER/NAME" in output
+    assert not path.exists()
+
+
+def test_a_run_on_neuron_has_its_models(tmp_path: Path, ran: Ran) -> None:
+    run = runs.write_run(runs.make_run(serving=make_serving_facts()), tmp_path / "run")
+    options = (*PROMPTS, "--from", run, "--target", "me/other")
+    output = ran("init", tmp_path / "x.yaml", "--yes", *options, code=2)
+    assert "--target: given beside --from with a run on Neuron, which names its models" in output
+
+
 def test_an_input_that_ends_leaves_nothing(tmp_path: Path) -> None:
     def ask(question: str) -> str:
         raise EOFError
@@ -146,12 +233,12 @@ def test_an_input_that_ends_leaves_nothing(tmp_path: Path) -> None:
         (["--yes", "--prompts", ROOT / "docs"], f"--prompts: {ROOT}/docs: no .jsonl file there"),
         (
             ["--yes", "--from", ROOT / "nowhere"],
-            f"{ROOT}/nowhere: no run.json there: give the fold",
+            f"--from: given {ROOT}/nowhere, where nothing is; allowed: ",
         ),
         (["--yes", "--from", ROOT / "prompts"], "--prompts: given beside --from with prompts; all"),
         (
             ["--region", "us-east-2"],
-            "--zone, --capacity, --accelerator-budget-usd: given nothing, and standa",
+            "--target, --draft, --zone, --capacity, --accelerator-budget-usd: given nothing, and ",
         ),
     ],
 )
@@ -207,6 +294,26 @@ def test_a_logs_prompts_become_a_class(tmp_path: Path, ran: Ran, log: str) -> No
     work = loaded(tmp_path / "a.yaml").workload
     assert [c.name for c in work.classes] == ["my_log"]
     assert (work.prompts_dir, work.output_tokens) == ("prompts", 70)
+
+
+@pytest.mark.parametrize("place", ["request", "response", "record"])
+def test_a_log_names_the_target(tmp_path: Path, ran: Ran, log: str, place: str) -> None:
+    answer = {"choices": [{"message": {"role": "assistant", "content": "Hi"}}]}
+    record: dict[str, object] = {"request": {**REQUEST}, "response": answer}
+    part = record if place == "record" else record[place]
+    assert isinstance(part, dict)
+    part["model"] = "me/served"
+    (tmp_path / log).write_text(json.dumps(record))
+    ran("init", "a.yaml", "--yes", "--from", log, "--draft", "me/tiny")
+    assert loaded(tmp_path / "a.yaml").target.model == "me/served"
+
+
+def test_a_log_of_two_models_is_asked(tmp_path: Path, ran: Ran, log: str) -> None:
+    lines = ({"request": {**REQUEST, "model": name}} for name in ("me/a", "me/b"))
+    (tmp_path / log).write_text("\n".join(map(json.dumps, lines)))
+    output = ran("init", "a.yaml", "--yes", "--from", log, code=2)
+    assert "--target: given nothing, and My log.jsonl names me/a, me/b; allowed: model" in output
+    assert [path.name for path in tmp_path.iterdir()] == [log]
 
 
 def test_a_refused_answer_imports_nothing(tmp_path: Path, ran: Ran, log: str) -> None:

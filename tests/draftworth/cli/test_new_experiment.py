@@ -17,6 +17,8 @@ from tests.support.serving_facts import make_serving_facts
 ANSWERS = {
     "--name": "mine",
     "--region": "us-east-2",
+    "--target": "Qwen/Qwen3-32B",
+    "--draft": "Qwen/Qwen3-1.7B",
     "--zone": "us-east-2c",
     "--capacity": "spot",
     "--access-cidr": "",

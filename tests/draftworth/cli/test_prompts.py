@@ -177,11 +177,12 @@ def test_what_cannot_be_chosen_is_refused(tmp_path: Path, ran: Ran) -> None:
     forecasts = write_estimated_log(tmp_path)
     for more, words in (
         (("--class", "Mine"), "--class: given 'Mine'"),
-        (("--prompts", tmp_path / "nowhere"), "cannot be read: No such file or directory"),
+        (("--prompts", tmp_path / "nowhere"), "allowed: a file or folder that exists"),
     ):
         assert words in ran(*choose(forecasts, *more), code=2)
-    with pytest.raises(SystemExit):
-        ran(*choose(forecasts, "--count", "15"))
+    assert "--count: given '15', allowed: a whole number" in ran(
+        *choose(forecasts, "--count", "15"), code=2
+    )
     log = tmp_path / "log" / "chat" / "log.jsonl"
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(lines[:20]))
@@ -198,4 +199,4 @@ def test_a_file_without_forecasts_is_refused(tmp_path: Path, ran: Ran) -> None:
     assert "prompts: given none, allowed: one or more" in ran(*choose(none), code=2)
     none.write_text("{}")
     assert "--by-prompt` wrote; next: give its path" in ran(*choose(none), code=2)
-    assert "cannot be read: No such file" in ran(*choose(tmp_path / "no.json"), code=2)
+    assert "allowed: a file or folder that exists" in ran(*choose(tmp_path / "no.json"), code=2)

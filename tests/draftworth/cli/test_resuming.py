@@ -288,7 +288,7 @@ OF_ANYBODY: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "no requests": (("sampling", "requests_per_round"), 0, "not one that this command has written"),
     "endless rounds": (("sampling", "max_requests"), 2**62, "allowed: a whole number, 1 to"),
     "endless warm-up": (("sampling", "warmup_requests"), 2**62, "allowed: a whole number, 0 to"),
-    "two loads": (("loads", 1), {"kind": "concurrency", "concurrency": 2}, "loads: given"),
+    "one load twice": (("loads", 1), {"kind": "concurrency", "concurrency": 1}, "loads: given"),
     "load beyond the requests": (("loads", 0, "concurrency"), 2**62, "--concurrency: given"),
     "no baseline": (("endpoints", 0, "is_baseline"), False, "one of them the baseline's"),
     "two baselines": (("endpoints", 1, "is_baseline"), True, "one of them the baseline's"),
@@ -446,11 +446,9 @@ def without_look_up(resolve: Callable[..., Any]) -> Callable[..., Any]:
 
 def test_missing_options_are_named_beside_resume(ran: Ran) -> None:
     output = ran("measure", "--base-url", "x", code=2)
-    assert (
-        "given without --out, --model, --prompts, allowed: with it; or --resume RUN alone" in output
-    )
+    assert "--out: given nothing, allowed: a value; or --resume RUN alone" in output
     output = ran("compare", code=2)
-    assert "given without --baseline, --variant, --model, --prompts" in output
+    assert "--baseline, --variant: given nothing, allowed: a value" in output
 
 
 def test_a_begun_run_is_read_back_as_begun(servers: Servers) -> None:
@@ -459,3 +457,12 @@ def test_a_begun_run_is_read_back_as_begun(servers: Servers) -> None:
     assert [e.variant for e in begun.spec.endpoints] == ["baseline", "fast"]
     assert len(begun.spec.cases[0].prompts) == len(PROMPTS)
     assert not (folder / RUN_FILE).exists()
+
+
+def test_a_run_of_two_loads_goes_on(servers: Servers, ran: Ran) -> None:
+    folder = servers.killed_comparison()
+    spec = json.loads((folder / SPECIFICATION_FILE).read_text())
+    spec["loads"].append({"kind": "concurrency", "concurrency": 2})
+    (folder / SPECIFICATION_FILE).write_text(json.dumps(spec))
+    ran("compare", "--resume", folder)
+    assert {block.load.label for block in read_run(folder).blocks} == {"c1", "c2"}

@@ -31,7 +31,7 @@ def holding(data: bytes) -> Make:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda folder: folder, "a folder. Give the path"),
+        (lambda folder: folder, "a folder; next: give the path"),
         (pipe, "a pipe or device"),
         (lambda _: Path("/dev/zero"), "a pipe or device"),
         (lambda folder: folder / ("x" * 300), "File name too long"),

@@ -128,7 +128,7 @@ def test_measure_reads_the_option_of_every_load(shape: type[Load]) -> None:
     load = shape(**arguments)
     parser = ArgumentParser()
     measure.add_arguments(parser)
-    required = ("--base-url", "URL", "--model", "NAME", "--prompts", "PATH", "--out", "DIR")
+    required = ("--base-url", "URL", "--model", "NAME", "--prompts", ".", "--out", "DIR")
     parsed = parser.parse_args([*required, *load.option.split()])
     options = resuming.completed(parsed, None, resuming.DEFAULTS, needed=())
-    assert measure.load_of(options) == load
+    assert measure.loads_of(options) == (load,)

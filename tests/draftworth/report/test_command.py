@@ -133,7 +133,7 @@ def test_json_is_alone_on_standard_output(folder: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("options", [["--against", "other"], ["--score", "true"]])
+@pytest.mark.parametrize("options", [["--against", "."], ["--score", "true"]])
 def test_a_handover_refuses_what_it_would_not_show(
     options: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,7 +146,7 @@ def test_a_folder_that_cannot_be_written_fails(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
-    assert main(["report", str(folder), "--out", str(tmp_path / "file")]) == 1
+    assert main(["report", str(folder), "--out", str(tmp_path / "file" / "below")]) == 1
     assert "the report cannot be written" in capsys.readouterr().err
 
 
