@@ -108,7 +108,7 @@ def run_place(text: str) -> str:
     place = of_record(text)
     if place.startswith(S3_SCHEME):
         return place
-    return str(existing_path(place, allowed=f"a {RUN_WORDS}"))
+    return str(existing_path(place, allowed=RUN_WORDS))
 
 
 def of_record(text: str) -> str:

@@ -83,8 +83,8 @@ MISTAKES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "compare --baseline http://nohost.invalid --variant fast=http://127.0.0.1:2",
         ("--baseline: given http://nohost.invalid/v1/models: ", "next: start it, or correct"),
     ),
-    ("report", ("RUN: given nothing, allowed: folder of one run", "next: draftworth report -")),
-    ("report nowhere", ("RUN: given 'nowhere', allowed: a folder of one run", "next: draftwor")),
+    ("report", ("RUN: given nothing, allowed: the folder of a run", "next: draftworth report -")),
+    ("report nowhere", ("RUN: given 'nowhere', allowed: the folder of a run", "next: draftwor")),
     ("report s3:/bucket/x", ("RUN: given 's3:/bucket/x'", "or s3://BUCKET/PREFIX of one", "next")),
     ("report . --html x", ("--html: draftworth report has no such option; next: draftworth repo",)),
     ("report . --out text.txt", ("--out: given text.txt, which is a file, allowed: a folder", "n")),
@@ -118,7 +118,7 @@ MISTAKES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("profile", ("FILE: given nothing, allowed: an acceptance profile", "next: ")),
     ("profile text.txt", ("text.txt: not JSON", "allowed: an acceptance profile, InferenceX' YA")),
     ("profile .", (".: cannot be read: ", "allowed: an acceptance profile, InferenceX' YAML")),
-    ("truth-server", ("--log: given nothing, allowed: a new file: one line per request; next: ",)),
+    ("truth-server", ("--log: given nothing, allowed: new file, one line per request; next: ",)),
     ("truth-server --log no/x.log", ("--log: given no/x.log, which", "allowed: a new file", "nex")),
     ("truth-server --log text.txt", ("--log: given text.txt, which", "allowed: a new file", "nex")),
     (
@@ -133,7 +133,7 @@ MISTAKES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("schema x", ("schema: given 'x', allowed: options alone; next: leave it out",)),
     (
         f"manifests {QWEN} --out o --winner nowhere",
-        ("--winner: given 'nowhere', allowed: a folder of one run", "next: draftworth manifests"),
+        ("--winner: given 'nowhere', allowed: the folder of a run", "next: draftworth manifests"),
     ),
 )
 
