@@ -77,6 +77,7 @@ def experiments() -> dict[str, ResolvedNeuron]:
         notify_email="bench@example.com",
         hub_token_secret="draftworth/hub-token",
         checkpoints_bucket="draftworth-earlier-storagecheckpoints-abc",
+        hold=True,
     )
     on_demand = dataclasses.replace(on_demand, cases=(hostile_case(),))
     search = resolved("qwen3-32b-search")

@@ -66,6 +66,7 @@ def test_the_function_is_told_the_experiments_plan(name: str) -> None:
     assert controller_plan.availability_zone == aws.availability_zone
     assert controller_plan.capacity == capacity.kind
     assert controller_plan.reservation_id == capacity.reservation_id
+    assert controller_plan.hold is aws.hold is (name == "small-nodes")
 
 
 @pytest.mark.parametrize("name", NAMES)
