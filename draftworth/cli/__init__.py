@@ -33,8 +33,8 @@ COMMANDS: Mapping[str, str] = {
     "winner alone",
     "compare": "compare OpenAI-compatible servers of your own: does speculation pay on them?",
     "measure": "measure one OpenAI-compatible endpoint with the client that the Job uses",
-    "prompts": "prompt sets from logs (OpenAI, SageMaker, ShareGPT) and public sets: prompts "
-    "import",
+    "prompts": "prompt sets from logs (OpenAI, Anthropic, OpenTelemetry, CSV, others) and public "
+    "sets: prompts import",
     "report": "the verdict of a run, from its folder or S3: tables, HTML, plots, CSV; lists runs",
     "stop": "accelerator nodes to zero now, and watch them go; --resume lets them come again",
     "logs": "what the pods said, from Container Insights; no kubectl needed",
