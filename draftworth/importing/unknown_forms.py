@@ -53,7 +53,7 @@ class KeysSeen:
         else:
             paths = self._paths or {"prompt": "KEY", "output": "KEY"}
             options = " ".join(f"--map {name}={path}" for name, path in paths.items())
-            step = f"{options}; or {formats}"
+            step = f"`draftworth prompts import` with {options}; or {formats}"
         return f"keys of the first: {keys}; next: {step}"
 
 

@@ -6,15 +6,17 @@ its API (startTime, modelParameters) and of its exports to files (start_time, pr
 model_parameters, and input and output as JSON text).
 """
 
+from dataclasses import replace
 from typing import Any
 
-from draftworth.importing.chat_log import Logged
+from draftworth.importing.chat_log import Logged, logged
 from draftworth.importing.log_form import LogForm, Value, listed_under
-from draftworth.importing.messages import decoded
+from draftworth.importing.messages import answer_text, decoded
+from draftworth.importing.provenance import logged_time
 from draftworth.importing.recorded import Recorded, converted
 from draftworth.records.chat import NotSendableError
 
-_QUESTIONS = ("messages", "prompts", "prompt", "input", "question", "query", "text")
+_QUESTIONS = ("messages", "prompt", "input", "question", "query", "text")
 
 
 def langsmith(value: Value) -> Logged:
@@ -25,6 +27,9 @@ def langsmith(value: Value) -> Logged:
     settings = {**_object(extra.get("invocation_params")), **_settings(inputs)}
     metadata = _object(extra.get("metadata"))
     names = (settings.get("model"), settings.get("model_name"), metadata.get("ls_model_name"))
+    model = next((name for name in names if name), None)
+    if isinstance(inputs, dict) and "prompts" in inputs and "messages" not in inputs:
+        return _text_to_continue({**settings, "model": model}, inputs["prompts"], value)
     return converted(
         Recorded(
             messages=_question(inputs, "inputs"),
@@ -34,10 +39,18 @@ def langsmith(value: Value) -> Logged:
             tool_choice=settings.get("tool_choice"),
             response_format=settings.get("response_format"),
             settings=settings,
-            model=next((name for name in names if name), None),
+            model=model,
             time=value.get("start_time"),
         )
     )
+
+
+def _text_to_continue(settings: Value, prompts: object, value: Value) -> Logged:
+    """Return the call of a completion model, which gets a text and not messages."""
+    if not isinstance(prompts, list) or len(prompts) != 1:
+        raise NotSendableError("with several prompts in one call", "prompts: not one")
+    text = logged({**settings, "prompt": prompts[0]}, answer_text(decoded(value.get("outputs"))))
+    return replace(text, time=logged_time(value.get("start_time")))
 
 
 def langfuse(value: Value) -> Logged:
@@ -70,12 +83,7 @@ def _question(inputs: object, name: str) -> Any:
     key = next((key for key in _QUESTIONS if inputs.get(key)), None)
     if key is None:
         raise NotSendableError(f"without messages in {name}", "no messages and no question")
-    if key != "prompts":
-        return inputs[key]
-    prompts = inputs[key]
-    if not isinstance(prompts, list) or len(prompts) != 1:
-        raise NotSendableError("with several prompts in one call", "prompts: not one")
-    return prompts[0]
+    return inputs[key]
 
 
 def _settings(inputs: object) -> dict[str, Any]:

@@ -120,7 +120,8 @@ def test_the_keys_of_an_unknown_form_are_named(tmp_path: Path, ran: Ran) -> None
     log = tmp_path / "log.jsonl"
     log.write_text(json.dumps({"call": {"question": SECRET, SECRET: 1}}))
     output = ran(*command(log), code=2)
-    assert "keys of the first: call.question; next: --map prompt=call.question" in output
+    assert "keys of the first: call.question; next: `draftworth prompts import` with " in output
+    assert " with --map prompt=call.question; or --format, one of " in output
     assert SECRET not in output
 
 

@@ -46,7 +46,7 @@ EXAMPLES: dict[str, tuple[str, list[tuple[tuple[str, ...], str | None]], str]] =
     ),
     "langsmith.jsonl": (
         "langsmith",
-        [(OCEAN, PACIFIC), (RIVER, RHINE), (WEATHER, RAIN)],
+        [(OCEAN, PACIFIC), (RIVER, RHINE), (WEATHER, RAIN), (("Once",), " upon")],
         "1 left out: 1 of a run_type other than llm (line 4)",
     ),
     "langfuse.json": (
@@ -74,7 +74,7 @@ MODELS = {
     "openai_responses.jsonl": {"gpt-5-mini": 3},
     "anthropic.jsonl": {"claude-sonnet-4-5": 2},
     "opentelemetry.json": {"qwen3-32b": 4},
-    "langsmith.jsonl": {"qwen3-32b": 3},
+    "langsmith.jsonl": {"qwen3-32b": 4},
     "langfuse.json": {"qwen3-32b": 2},
     "langfuse_export.jsonl": {"qwen3-32b": 2},
     "questions.csv": {"qwen3-32b": 2},

@@ -1,15 +1,17 @@
 """An example of each form in `logs/` is imported as its prompts, answers and models."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from draftworth.importing.forms.tables import field_paths
+from draftworth.importing.forms.tables import COLUMNS, field_paths
 from draftworth.importing.log_formats import FORMATS
 from draftworth.importing.prompt_sets import Imported, ImportOrder, import_prompts, left_out_words
 from draftworth.records.prompt_files import answers_path, load_answers, load_case
+from tests.conftest import ROOT
 from tests.draftworth.importing.example_logs import EXAMPLES, LOGS, MODELS, OCEAN, PACIFIC
 
 
@@ -46,6 +48,13 @@ def test_a_form_without_an_example_is_known() -> None:
     assert {path.name for path in LOGS.iterdir()} == {*EXAMPLES, "bedrock.jsonl"}
 
 
+def test_the_page_lists_each_form() -> None:
+    page = (ROOT / "docs" / "prompts.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`--format ([a-z-]+)`", page)) == FORMATS.keys()
+    (row,) = (line for line in page.splitlines() if line.startswith("| any other |"))
+    assert COLUMNS.keys() <= set(re.findall(r"`(\w+)`", row))
+
+
 def test_any_form_is_imported_by_its_paths(tmp_path: Path) -> None:
     body = "input.inputBodyJson"
     paths = field_paths(
@@ -79,7 +88,7 @@ def test_a_call_and_its_result_stay_together(tmp_path: Path) -> None:
         (messages,) = (
             prompt.line["messages"]
             for prompt in imported.samples["all"].drawn
-            if prompt.line["messages"][-1]["role"] == "tool"
+            if prompt.line.get("messages", [{}])[-1].get("role") == "tool"
         )
         assert [message["role"] for message in messages] == ["user", "assistant", "tool"]
         (call,) = messages[1]["tool_calls"]

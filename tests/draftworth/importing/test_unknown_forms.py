@@ -12,6 +12,8 @@ from tests.draftworth.importing.example_logs import EXAMPLES, LOGS
 
 QUESTION = {"role": "user", "content": "my number is 5"}
 
+WITH = "`draftworth prompts import` with "
+
 
 def refusal(source: Path, form: str) -> str:
     order = ImportOrder(source=source, format=form, out=source / "out", prompt_class="mine")
@@ -51,7 +53,7 @@ def test_an_unknown_form_is_answered_with_its_paths(
     source = tmp_path / "log.jsonl"
     source.write_text(json.dumps(record))
     message = refusal(source, "langfuse")
-    assert f"; keys of the first: {keys}; next: {step}" in message
+    assert f"; keys of the first: {keys}; next: {WITH}{step}" in message
     assert "my number" not in message
 
 
