@@ -35,8 +35,8 @@ COMMANDS: Mapping[str, str] = {
     "the winner alone",
     "compare": "compare your own OpenAI-compatible servers: does speculation pay on them?",
     "measure": "measure one OpenAI-compatible server, as an experiment measures its servers",
-    "prompts": "prompt sets from logs (OpenAI, SageMaker, ShareGPT) and public sets: prompts "
-    "import",
+    "prompts": "make prompt sets of logs (OpenAI, Anthropic, OpenTelemetry, CSV, others) and "
+    "public sets: prompts import",
     "report": "show the verdict of a run, as text, HTML, plots or CSV; or list the runs in S3",
     "stop": "end the accelerator nodes now, and watch them go; --resume lets them start again",
     "logs": "show what the pods said, from Container Insights; needs no kubectl",

@@ -116,7 +116,7 @@ def _refuse_bad_path(path: Path) -> None:
 
 
 def _write(arguments: argparse.Namespace, ask: Ask | None) -> Written:
-    start = read_starting_point(arguments.source)
+    start = read_starting_point(arguments.source, log_format=arguments.format)
     with tempfile.TemporaryDirectory(prefix="draftworth-") as scratch:
         log = _read_log(arguments, start, Path(scratch))
         check = AnswerCheck(

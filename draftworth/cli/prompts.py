@@ -6,6 +6,7 @@
 import argparse
 import re
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -13,12 +14,14 @@ from draftworth.cli.arguments import existing_path, positive_int, whole_number
 from draftworth.errors import UserInputError, counted
 from draftworth.experiment.strict_model import MAX_NAME_LENGTH, PATTERN_WORDS, SET_NAME
 from draftworth.importing.choosing import ChoiceOrder, choose
+from draftworth.importing.forms.tables import COLUMNS, field_paths
 from draftworth.importing.log_formats import FORMATS
 from draftworth.importing.prompt_sets import Imported, ImportOrder, import_prompts, left_out_words
 from draftworth.records.logged_traffic import MIN_MEASURED, LoggedTraffic, read_prompt_forecasts
 
 _MOST_PROMPTS = 10_000
 _PROGRESS_RECORDS = 100_000
+_MOST_MODELS = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,9 +42,17 @@ def _add_import(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "source",
         metavar="SOURCE",
         type=existing_path,
-        help="a JSON Lines or JSON file, or a folder of them",
+        help="a file of JSON Lines, JSON or CSV, or a folder of them",
     )
-    action.add_argument("--format", required=True, choices=FORMATS, help="the form of the source")
+    form = action.add_mutually_exclusive_group(required=True)
+    form.add_argument("--format", choices=FORMATS, help="the form of the source")
+    form.add_argument(
+        "--map",
+        action="append",
+        metavar="NAME=PATH",
+        help="for any other form, once for each part: where the parts of a request are in a record "
+        f"({', '.join(COLUMNS)}), for example messages=inputs.messages",
+    )
     action.add_argument(
         "--out", required=True, metavar="DIR", type=Path, help="folder of prompt classes"
     )
@@ -112,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _choose(arguments)
     order = ImportOrder(
         source=arguments.source,
-        format=arguments.format,
+        format=arguments.format or field_paths(arguments.map),
         out=arguments.out,
         prompt_class=_name("--class", arguments.prompt_class),
         case=_name("--case", arguments.case) if arguments.case is not None else None,
@@ -179,6 +190,8 @@ def print_imported(imported: Imported, order: ImportOrder) -> None:
     print(left_out_words(imported.left_out))
     for reason, records in imported.notes.items():
         print(f"note: {records.count:,} {reason} (the first: {records.first})")
+    for line in _provenance(imported):
+        print(f"note: {line}")
     if most := max(sample.most_tokens for sample in imported.samples.values()):
         print(
             f"note: prompts have max_tokens of their own, up to {most:,}: workload.output_tokens "
@@ -188,3 +201,14 @@ def print_imported(imported: Imported, order: ImportOrder) -> None:
         "note: people wrote these texts, and a deploy uploads them: remove those that you must not "
         "pass on; a public set has a licence of its own (docs/prompts.md)"
     )
+
+
+def _provenance(imported: Imported) -> Iterator[str]:
+    """Yield which models the log names, and when its requests were asked."""
+    if imported.models:
+        names = [f"{name} ({count:,})" for name, count in imported.models.most_common(_MOST_MODELS)]
+        further = ", ..." if len(imported.models) > _MOST_MODELS else ""
+        yield f"the models of these requests: {', '.join(names)}{further}"
+    if imported.times:
+        first, last = (time.date().isoformat() for time in (imported.times[0], imported.times[-1]))
+        yield f"asked on {first}" if first == last else f"asked from {first} to {last}"

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from draftworth.importing.messages import message_text
+from draftworth.importing.provenance import logged_time, model_name
 from draftworth.records.chat import NotSendableError, wrong_form
 
 # Settings of a request that change its output, with their defaults. A prompt file has no place for
@@ -14,12 +17,13 @@ _SETTINGS: Mapping[str, Any] = {
     "top_k": -1,
     "n": 1,
     "stop": None,
+    "stop_sequences": None,
     "logit_bias": None,
     "frequency_penalty": 0,
     "presence_penalty": 0,
     "repetition_penalty": 1,
 }
-_MOST_TOKENS = ("max_completion_tokens", "max_tokens", "max_new_tokens")
+_MOST_TOKENS = ("max_completion_tokens", "max_output_tokens", "max_tokens", "max_new_tokens")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +34,15 @@ class Logged:
     answer: the text of the answer; None: the log has no answer as text.
     case: the request's category; None: the log has no categories.
     notes: what was changed or left out, each in a few words without the user's text.
+    model: the name of the model that was asked; time: when; None: the log does not say it.
     """
 
     line: Mapping[str, Any]
     answer: str | None
     case: str | None = None
     notes: tuple[str, ...] = ()
+    model: str | None = None
+    time: datetime | None = None
 
 
 def logged(request: object, response: object) -> Logged:
@@ -46,24 +53,41 @@ def logged(request: object, response: object) -> Logged:
     """
     if not isinstance(request, dict):
         raise NotSendableError("without a request", "the request is not an object")
-    if "messages" in request:
-        beside = {**_max_tokens(request), **_tools(request)}
-        messages, notes = _messages(request["messages"])
-        question, last = _without_last_answer(messages)
-        if last is not None and response is not None:
-            raise NotSendableError("with the answer's begin", "the assistant's words come last")
-        line: dict[str, Any] = {"messages": question, **beside}
-        answer = last if response is None else answer_of(response)
-    else:
-        text = request.get("prompt", request.get("inputs"))
-        if not isinstance(text, str):
-            raise NotSendableError("without messages or prompt", "neither messages nor a prompt")
-        line = {"text_to_continue": text, **_max_tokens(request)}
-        notes = ["without messages, taken as texts to continue, which get no chat template"]
-        if request.get("response_format") is not None:
-            notes.append("with response_format, which is not kept of a text to continue")
-        answer = answer_of(response)
-    return Logged(line=line, answer=answer, notes=(*notes, *_not_kept(request)))
+    read = _chat if "messages" in request else _text_to_continue
+    line, answer, notes = read(request, response)
+    answered = response if isinstance(response, dict) else {}
+    return Logged(
+        line=line,
+        answer=answer,
+        notes=(*notes, *settings_not_kept(request)),
+        model=model_name(request.get("model")) or model_name(answered.get("model")),
+        time=logged_time(answered.get("created")),
+    )
+
+
+_Read = tuple[dict[str, Any], str | None, list[str]]
+
+
+def _chat(request: Mapping[str, Any], response: object) -> _Read:
+    if request.get("system"):
+        raise NotSendableError("with system beside messages (--format anthropic)", "system")
+    beside = {**max_tokens_of(request), **_tools(request)}
+    messages, notes = _messages(request["messages"])
+    question, last = without_last_answer(messages)
+    if last is not None and response is not None:
+        raise NotSendableError("with the answer's begin", "the assistant's words come last")
+    answer = last if response is None else answer_of(response)
+    return {"messages": question, **beside}, answer, notes
+
+
+def _text_to_continue(request: Mapping[str, Any], response: object) -> _Read:
+    text = request.get("prompt", request.get("inputs"))
+    if not isinstance(text, str):
+        raise NotSendableError("without messages or prompt", "neither messages nor a prompt")
+    notes = ["without messages, taken as texts to continue, which get no chat template"]
+    if request.get("response_format") is not None:
+        notes.append("with response_format, which is not kept of a text to continue")
+    return {"text_to_continue": text, **max_tokens_of(request)}, answer_of(response), notes
 
 
 def answer_of(response: object) -> str | None:
@@ -81,27 +105,10 @@ def answer_of(response: object) -> str | None:
     choice = choices[0] if isinstance(choices, list) and choices else None
     if isinstance(choice, dict):
         message = choice.get("message")
-        text = _message_text(message) if isinstance(message, dict) else choice.get("text")
+        text = message_text(message) if isinstance(message, dict) else choice.get("text")
     else:
         text = response.get("generated_text")
     return text if isinstance(text, str) and text else None
-
-
-def _message_text(message: Mapping[str, Any]) -> str:
-    """Return a message's content, followed by the names and arguments of its tool calls.
-
-    This is the order in which the measuring client (`measuring/chunks.py`) joins streamed text.
-    """
-    content = message.get("content")
-    pieces: list[object] = [content]
-    if isinstance(content, list):
-        pieces = [part.get("text") for part in content if isinstance(part, dict)]
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict):
-            pieces += [function.get("name"), function.get("arguments")]
-    return "".join(piece for piece in pieces if isinstance(piece, str))
 
 
 def _messages(value: object) -> tuple[list[dict[str, Any]], list[str]]:
@@ -125,7 +132,7 @@ def _messages(value: object) -> tuple[list[dict[str, Any]], list[str]]:
     return messages, notes
 
 
-def _without_last_answer(
+def without_last_answer(
     messages: list[dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Return (messages, answer): the last message becomes the answer if the assistant wrote it.
@@ -137,10 +144,11 @@ def _without_last_answer(
     question = messages[:-1]
     if not question or question[-1].get("role") not in ("user", "tool"):
         raise NotSendableError("without a question", "nothing is asked before the answer")
-    return question, _message_text(messages[-1])
+    return question, message_text(messages[-1])
 
 
-def _max_tokens(request: Mapping[str, Any]) -> dict[str, Any]:
+def max_tokens_of(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `max_tokens`, whatever its name in the request; empty: the request has no limit."""
     parameters = request.get("parameters")
     places = (request, parameters if isinstance(parameters, dict) else {})
     for name in _MOST_TOKENS:
@@ -161,7 +169,8 @@ def _tools(request: Mapping[str, Any]) -> dict[str, Any]:
     return {name: request[name] for name in names if request.get(name) is not None}
 
 
-def _not_kept(request: Mapping[str, Any]) -> Iterator[str]:
+def settings_not_kept(request: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a note for each setting of a request that is not the default."""
     parameters = request.get("parameters")
     for place in (request, parameters if isinstance(parameters, dict) else {}):
         for name, usual in _SETTINGS.items():

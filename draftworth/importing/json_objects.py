@@ -1,23 +1,18 @@
-"""Reads the JSON objects of a log, one per line or in one array, from files of any size.
+"""Cuts a file of any size into the JSON values in it: lines, an array's elements, or objects.
 
-An entry that is not an object becomes a `Record` with a `problem`; a file that cannot be read to
-its end is an error. No message contains text of the file.
+No message contains text of the file.
 """
 
 import codecs
 import json
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from draftworth.errors import PromptSetError
-from draftworth.records.codec import RecordError, load_object
-from draftworth.untrusted import MIB, one_line, open_file
+from draftworth.untrusted import MIB
 
-SUFFIXES = (".jsonl", ".json")
 # The longest entry: it has room for a request and its answer, both in Base64, and each as long as
 # the longest prompt that a prompt file may have.
 LIMIT_BYTES = 16 * MIB
@@ -33,76 +28,46 @@ _OTHER_FORMATS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """An entry of a log: one line of a file, or one element of its array.
+def pieces_of(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes | str | None]]:
+    """Yield each value with its place, such as `line 4`; None: it is longer than LIMIT_BYTES.
 
-    number: counted from 1 over all files of the log.
-    place: where the entry is in its file, for messages, such as `line 4`.
-    value: the JSON object; empty if the entry cannot be used.
-    problem: why the entry cannot be used; empty: it can.
+    PromptSetError: the file is of another format, or cannot be read to its end.
     """
-
-    number: int
-    place: str
-    value: dict[str, Any]
-    problem: str = ""
-
-
-def files_of(source: Path) -> tuple[Path, ...]:
-    """Return `source` if it is a file, else all JSON files below it.
-
-    PromptSetError: there is no such file, or the folders are nested too deep.
-    """
-    if not os.path.isdir(source):  # not Path.is_dir(), which raises for a name that is too long
-        return (source,)
-    try:
-        files = tuple(sorted(p for p in source.rglob("*") if p.suffix in SUFFIXES and p.is_file()))
-    except RecursionError as error:
-        raise PromptSetError(
-            f"{source}: more folders in one another than can be read; next: name a folder further "
-            "down, or a file"
-        ) from error
-    if not files:
-        raise PromptSetError(
-            f"{source}: no file below it that ends with {' or '.join(SUFFIXES)}; next: name a "
-            "file, or the folder that has them"
-        )
-    return files
-
-
-def records_of(source: Path) -> Iterator[Record]:
-    """Yield every entry of a file or folder; raise PromptSetError if a file cannot be read."""
-    files, numbers = files_of(source), count(1)
-    for path in files:
-        name = f"{one_line(str(path.relative_to(source)))} " if len(files) > 1 else ""
-        try:
-            with open_file(path) as file:
-                for place, data in _pieces(file, path):
-                    yield _record(next(numbers), f"{name}{place}", data)
-        except (OSError, UnicodeError) as error:
-            reason = "not UTF-8" if isinstance(error, UnicodeError) else f"{error.strerror}"
-            raise PromptSetError(f"{path}: cannot be read: {reason}") from error
-
-
-def _record(number: int, place: str, data: bytes | str | None) -> Record:
-    if data is None:
-        problem = f"longer than {LIMIT_BYTES // MIB} MiB"
-        return Record(number=number, place=place, value={}, problem=problem)
-    try:
-        return Record(number=number, place=place, value=load_object(data))
-    except RecordError:
-        return Record(number=number, place=place, value={}, problem="not a JSON object")
-
-
-def _pieces(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes | str | None]]:
     head = file.read(_HEAD_BYTES)
+    refuse_other_formats(head, path)
+    file.seek(0)
+    text = head.removeprefix(codecs.BOM_UTF8).lstrip()
+    if text.startswith(b"["):
+        return _elements(file, path)
+    return _objects(file, path) if _goes_on(text) else _lines(file)
+
+
+def refuse_other_formats(head: bytes, path: Path) -> None:
+    """Raise PromptSetError, with what to do, if a file begins as no text in UTF-8 does."""
     for start, problem in _OTHER_FORMATS.items():
         if head.startswith(start):
             raise PromptSetError(f"{path}: {problem}, then import the result")
-    file.seek(0)
-    is_array = head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
-    return _elements(file, path) if is_array else _lines(file)
+
+
+def _goes_on(text: bytes) -> bool:
+    """Return whether the first line ends in the middle of an object, which has several lines."""
+    line, end, _ = text.partition(b"\n")
+    return bool(end) and line.startswith(b"{") and line.rstrip()[-1:] in (b"{", b"[", b",")
+
+
+def _objects(file: BinaryIO, path: Path) -> Iterator[tuple[str, str]]:
+    window = _Window(file)
+    for number in count(1):
+        if not window.next_character():
+            return
+        element = window.element()
+        if element is None:
+            raise PromptSetError(
+                f"{path}: object {number}: cannot be read further: not JSON, more than "
+                f"{LIMIT_BYTES // MIB} MiB, or the file is cut off here; next: `jq -c . FILE > "
+                "FILE.jsonl` writes each object as one line"
+            )
+        yield f"object {number}", element
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[str, bytes | None]]:
@@ -171,20 +136,25 @@ class _Window:
         None: the text is no JSON value, or the value is too long or nested too deep.
         """
         while True:
+            is_whole = True
             try:
                 end = self._decoder.raw_decode(self._text, self._at)[1]
             except ValueError:
                 # Either the text is not JSON, or the end of the value is not in memory yet. To find
                 # out which, more of the file is read.
-                end = len(self._text)
+                end, is_whole = len(self._text), False
             except RecursionError:
                 return None
-            if end < len(self._text):
-                element = self._text[self._at : end]
-                self._at = end
-                return element
-            if end - self._at > LIMIT_BYTES or not self._more():
+            # At the end of what is in memory, a number may go on.
+            if end == len(self._text) and end - self._at <= LIMIT_BYTES:
+                if self._more():
+                    continue
+                end = len(self._text)  # without what was consumed
+            if not is_whole:
                 return None
+            element = self._text[self._at : end]
+            self._at = end
+            return element
 
     def _more(self) -> bool:
         """Read more of the file into memory; return False at the end of the file.

@@ -1,25 +1,33 @@
 """Imports a log: reads, checks and samples its prompts, and writes the prompt files of a class."""
 
-import hashlib
-import heapq
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from draftworth.errors import PromptSetError
 from draftworth.importing.chat_log import Logged
-from draftworth.importing.json_objects import Record, records_of
+from draftworth.importing.forms.tables import FieldPaths
+from draftworth.importing.log_files import Record, records_of
+from draftworth.importing.log_form import LogForm
 from draftworth.importing.log_formats import FORMATS
+from draftworth.importing.sampling import LoggedPrompt, PromptSample
+from draftworth.importing.unknown_forms import KeysSeen
 from draftworth.records import prompt_files
 from draftworth.records.chat import NotSendableError
 from draftworth.safe_writing import write_file
 from draftworth.untrusted import MIB
 
-MAX_CASES = 100
+MAX_CASES = MAX_MODELS = 100
+# A log may have millions of records; a service that changes its models later is not seen.
+_RECORDS_WITH_MODELS = 1000
 _LONGEST_CASE = 40
 _ID = "{case}-{number:06d}"
 _LONGEST_ID = 100  # bytes that an id takes in a line of a prompt file, with its key
@@ -28,95 +36,34 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoggedPrompt:
-    """A prompt of a log, and its answer if the log has it.
-
-    number: that of its record in the log. line: as in a prompt file, without an id.
-    size_bytes: the bytes that prompt and answer take in the written files, with their ids.
-    """
-
-    number: int
-    line: Mapping[str, Any]
-    answer: str | None
-    size_bytes: int
-
-
-class PromptSample:
-    """Draws at most `most` prompts at random from a log of any length, and keeps only these.
-
-    Each prompt gets a number (a hash of its text and the seed); the prompts with the smallest
-    numbers are drawn. So every different prompt has the same chance, however often the log repeats
-    it; the order of the log does not matter, and the same log and seed give the same sample.
-    """
-
-    def __init__(self, most: int, *, seed: int) -> None:
-        self._most = most
-        self._key = hashlib.sha256(str(seed).encode()).digest()
-        self._drawn: dict[int, LoggedPrompt] = {}
-        self._repeats: dict[int, int] = {}
-        self._largest_first: list[int] = []  # negated numbers: heapq gives the smallest first
-        self.offered = 0
-        self.size_bytes = 0
-
-    def offer(self, content: bytes, candidate: LoggedPrompt) -> None:
-        """Add a prompt to the sample or drop it; prompts with equal `content` count as one.
-
-        content: the request as JSON, without `max_tokens`; its hash decides whether it is drawn.
-        candidate: the prompt and its answer, which are kept if it is drawn.
-        """
-        self.offered += 1
-        digest = hashlib.blake2b(content, digest_size=16, key=self._key).digest()
-        number = int.from_bytes(digest, "big")
-        if number in self._drawn:
-            self._repeats[number] += 1
-            return
-        heapq.heappush(self._largest_first, -number)
-        self._drawn[number], self._repeats[number] = candidate, 0
-        self.size_bytes += candidate.size_bytes
-        if len(self._drawn) > self._most:
-            largest = -heapq.heappop(self._largest_first)
-            self.size_bytes -= self._drawn.pop(largest).size_bytes
-            del self._repeats[largest]
-
-    @property
-    def drawn(self) -> list[LoggedPrompt]:
-        return sorted(self._drawn.values(), key=lambda candidate: candidate.number)
-
-    @property
-    def answers(self) -> int:
-        return sum(candidate.answer is not None for candidate in self._drawn.values())
-
-    @property
-    def most_tokens(self) -> int:
-        return max((c.line.get("max_tokens", 0) for c in self._drawn.values()), default=0)
-
-    @property
-    def repeats(self) -> int:
-        return sum(self._repeats.values())
-
-    @property
-    def not_drawn(self) -> int:
-        return self.offered - self.repeats - len(self._drawn)
-
-
-@dataclass(frozen=True, kw_only=True)
 class ImportOrder:
     """The options of an import.
 
-    format: a key of `FORMATS`. out: the folder of all prompt classes; the files are written into
-        its folder `prompt_class`.
+    format: a key of `FORMATS`, or where the parts of a request are in a record.
+    out: the folder of all prompt classes; the files are written into its folder `prompt_class`.
     case: the name of the only case; None: one case for each category of the log, and a single case
         with the name of `source` if the log has none.
     max_prompts: the most prompts that are drawn for each case. seed: decides which are drawn.
     """
 
     source: Path
-    format: str
+    format: str | FieldPaths
     out: Path
     prompt_class: str
     case: str | None = None
     max_prompts: int = 64
     seed: int = 0
+
+    @property
+    def form(self) -> LogForm:
+        if isinstance(self.format, FieldPaths):
+            return LogForm(read=self.format.read, has_cases=True)
+        return FORMATS[self.format]
+
+    @property
+    def form_words(self) -> str:
+        is_form = isinstance(self.format, str)
+        return f"of the form {self.format}" if is_form else "at the paths of --map"
 
     @property
     def folder(self) -> Path:
@@ -141,12 +88,16 @@ class Imported:
     records: how many were read. samples: the drawn prompts, by the name of their case.
     left_out: {reason: how many records were left out for it}.
     notes: {change: how many records were imported with it}, such as a setting that was dropped.
+    models: {name: how many records name it as the model that was asked}.
+    times: when the first and the last of the imported records were asked; empty: no record says it.
     """
 
     records: int = 0
     samples: dict[str, PromptSample] = field(default_factory=dict)
     left_out: dict[str, Count] = field(default_factory=dict)
     notes: dict[str, Count] = field(default_factory=dict)
+    models: Counter[str] = field(default_factory=Counter)
+    times: tuple[datetime, ...] = ()
 
 
 def import_prompts(order: ImportOrder, progress: Progress) -> Imported:
@@ -169,15 +120,35 @@ def read_log(order: ImportOrder, progress: Progress) -> Imported:
     progress: called with the number of records read so far.
     PromptSetError: as for `import_prompts`.
     """
-    if order.case is not None or order.format != "speed-bench":
+    if order.case is not None or not order.form.has_cases:
         _refuse_existing(order.path_of(_only_case(order)))
-    read = _read(order, progress)
+    read, seen = Imported(), KeysSeen()
+    for record in records_of(order.source):
+        for part, value in _parts(record, order.form):
+            read.records += 1
+            progress(read.records)
+            if not _import(order, read, part, value):
+                seen.add(value)
     if not read.samples:
         raise PromptSetError(
-            f"{order.source}: no prompt in {read.records:,} records of the form {order.format}; "
-            f"{left_out_words(read.left_out)}; next: --format, one of {', '.join(FORMATS)}"
+            f"{order.source}: no prompt in {read.records:,} records {order.form_words}; "
+            f"{left_out_words(read.left_out)}; {seen.next_step()}"
         )
     return read
+
+
+def models_named_in(source: Path, form: str) -> tuple[str, ...]:
+    """Return the models that a log's first requests were sent to, each once.
+
+    form: a key of `FORMATS`. PromptSetError: the log cannot be read.
+    """
+    models: dict[str, None] = {}
+    for record in islice(records_of(source), _RECORDS_WITH_MODELS):
+        for part, value in _parts(record, FORMATS[form]):
+            with suppress(NotSendableError):
+                if not part.problem and (model := FORMATS[form].read(value).model):
+                    models[model] = None
+    return tuple(models)
 
 
 def write_prompts(order: ImportOrder, imported: Imported) -> None:
@@ -205,41 +176,60 @@ def left_out_words(counts: Mapping[str, Count]) -> str:
     return f"{total:,} left out" + (f": {', '.join(parts)}" if total else "")
 
 
-def _read(order: ImportOrder, progress: Progress) -> Imported:
-    read, understand = Imported(), FORMATS[order.format]
-    for record in records_of(order.source):
-        read.records += 1
-        progress(read.records)
-        if record.problem:
-            _add(read.left_out, record.problem, record.place)
-            continue
-        try:
-            entry = understand(record.value)
-            content, candidate = _candidate(entry, record)
-        except NotSendableError as error:
-            _add(read.left_out, error.kind, record.place)
-            continue
-        for note in entry.notes:
-            _add(read.notes, note, record.place)
-        by_category = order.case is None and entry.case is not None
-        case = as_name(entry.case or "") if by_category else _only_case(order)
-        _sample(read, case, order).offer(content, candidate)
-        _check_size(order, read)
-    return read
+def _parts(record: Record, form: LogForm) -> Iterator[tuple[Record, Mapping[str, Any]]]:
+    """Yield each request of a record, with the place of the request."""
+    if record.problem:
+        yield record, record.value
+        return
+    parts = [*form.parts(record.value)]
+    for number, value in enumerate(parts, start=1):
+        place = record.place if len(parts) == 1 else f"{record.place}, request {number}"
+        yield replace(record, place=place), value
+    if not parts:
+        yield replace(record, problem="without requests"), record.value
+
+
+def _import(order: ImportOrder, read: Imported, record: Record, value: Mapping[str, Any]) -> bool:
+    """Add a request to what is read, or to what is left out; return whether it was added."""
+    if record.problem:
+        _add(read.left_out, record.problem, record.place)
+        return False
+    try:
+        entry = order.form.read(value)
+        content, candidate = _candidate(entry, read.records)
+    except NotSendableError as error:
+        _add(read.left_out, error.kind, record.place)
+        return False
+    for note in entry.notes:
+        _add(read.notes, note, record.place)
+    _add_provenance(read, entry)
+    by_category = order.case is None and entry.case is not None
+    case = as_name(entry.case or "") if by_category else _only_case(order)
+    _sample(read, case, order).offer(content, candidate)
+    _check_size(order, read)
+    return True
+
+
+def _add_provenance(read: Imported, entry: Logged) -> None:
+    if entry.model is not None and (entry.model in read.models or len(read.models) < MAX_MODELS):
+        read.models[entry.model] += 1
+    if entry.time is not None:
+        times = (*read.times, entry.time)
+        read.times = (min(times), max(times))
 
 
 def _add(counts: dict[str, Count], reason: str, place: str) -> None:
     counts.setdefault(reason, Count(count=0, first=place)).count += 1
 
 
-def _candidate(entry: Logged, record: Record) -> tuple[bytes, LoggedPrompt]:
+def _candidate(entry: Logged, number: int) -> tuple[bytes, LoggedPrompt]:
     prompt_files.prompt_of({"id": "checked", **entry.line})
     sizes = [len(_json(part)) + _LONGEST_ID for part in (entry.line, entry.answer)]
     if max(sizes) > prompt_files.MAX_LINE_BYTES:
         raise NotSendableError(f"longer than {prompt_files.MAX_LINE_BYTES // MIB} MiB", "too long")
     content = {name: value for name, value in entry.line.items() if name != "max_tokens"}
     candidate = LoggedPrompt(
-        number=record.number, line=entry.line, answer=entry.answer, size_bytes=sum(sizes)
+        number=number, line=entry.line, answer=entry.answer, size_bytes=sum(sizes)
     )
     return json.dumps(content, sort_keys=True).encode(), candidate
 

@@ -29,14 +29,14 @@ MIB = 2**20
 CANARY = "nobody may read this"
 
 
-def run(data: bytes, form: str) -> tuple[int, str]:
+def run(data: bytes, form: str, *, name: str = "log.jsonl") -> tuple[int, str]:
     """Import a log with these bytes, read the written files again; return exit code and output."""
     folder = Path(tempfile.mkdtemp())
     try:
-        (folder / "log.jsonl").write_bytes(data)
+        (folder / name).write_bytes(data)
         out = folder / "out"
         printed = io.StringIO()
-        arguments = [str(folder / "log.jsonl"), "--format", form, "--out", str(out)]
+        arguments = [str(folder / name), "--format", form, "--out", str(out)]
         with bounded(), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             code = main(["prompts", "import", *arguments, "--class", "mine"])
         for path in out.glob("mine/*.jsonl"):
@@ -60,6 +60,13 @@ def deep(levels: int) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for _ in range(levels):
         value = {"in": value}
+    return value
+
+
+def nested_values(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {"stringValue": "x"}
+    for _ in range(levels):
+        value = {"arrayValue": {"values": [value]}}
     return value
 
 
@@ -110,6 +117,54 @@ PAST_FAILURES: dict[str, tuple[str, bytes, str]] = {
         "mine/case.jsonl: 1 prompt,",
     ),
     "no bytes": ("openai-jsonl", b"", "no prompt in 0 records"),
+    "depth in a tool's arguments": (
+        "anthropic",
+        json.dumps(
+            {
+                "messages": [
+                    {
+                        "role": "assistant",
+                        "content": [{"type": "tool_use", "name": "f", "input": deep(900)}],
+                    },
+                    {"role": "user", "content": "x"},
+                ]
+            }
+        ).encode(),
+        "mine/log.jsonl: 1 prompt,",
+    ),
+    "depth in OTLP": (
+        "opentelemetry",
+        json.dumps({"attributes": [{"key": "a", "value": nested_values(200)}]}).encode(),
+        "1 nested too deep (line 1)",
+    ),
+    "an endless number of tool calls": (
+        "openai-responses",
+        json.dumps({"input": [{"type": "function_call", "name": "f"}] * 100_000}).encode(),
+        "1 without a question (line 1)",
+    ),
+    "an endless list of events": (
+        "opentelemetry",
+        json.dumps(
+            {"events": [{"name": "gen_ai.user.message", "attributes": {"a": 1}}] * 100_000}
+        ).encode(),
+        "1 of spans without messages",
+    ),
+    "a time and limits out of any range": (
+        "langsmith",
+        json.dumps(
+            {
+                "inputs": {"messages": ["x"]},
+                "start_time": 10**300,
+                "extra": {"invocation_params": {"max_tokens": "9" * 5_000}},
+            }
+        ).encode(),
+        "1 with a max_tokens that is not",
+    ),
+    "an object of several lines that is cut off": (
+        "langfuse",
+        b'{\n "data": [\n  {"traceId": ',
+        "object 1: cannot be read further",
+    ),
 }
 
 
@@ -119,6 +174,39 @@ def test_past_failures_stay_repaired(form: str, data: bytes, words: str) -> None
     assert words in printed
     assert code in (0, 2)
     assert len(printed) < 2_000
+
+
+# Tables that no reader of CSV likes: their bytes, and words of the message.
+TABLES: dict[str, tuple[bytes, str]] = {
+    "a quotation mark that is not closed": (b'prompt\n"x', "line 2: the table cannot be read"),
+    "a row without an end": (b"prompt\n" + b"x" * (20 * MIB), "a row of more than 16 MiB"),
+    "cells without an end": (b"prompt\n" + b'"x\n",' * (4 * MIB), "a row of more than 16 MiB"),
+    "a mark after a closed one": (b'prompt\n"x"y', "line 2: the table cannot be read further"),
+    "more cells than columns": (b"prompt\nx,y\n", "1 with more cells than the first row has"),
+    "a column twice": (b"prompt,prompt\nx,y\n", "given 2 columns with 1 names"),
+    "NUL": (b"prompt\nx\0y\n", "1 with the character NUL (line 2)"),
+    "Latin-1": ("prompt\né\n".encode("latin-1"), "not UTF-8; next: `iconv -f windows-1252"),
+    "UTF-16": ("prompt\né\n".encode("utf-16"), "UTF-16; next: `iconv"),
+    "gzip": (gzip.compress(b"prompt\nx\n", mtime=0), "gunzip --keep"),
+    "no bytes": (b"", "no prompt in 0 records"),
+    "a first row alone": (b"prompt,output\n", "no prompt in 0 records"),
+}
+
+
+@pytest.mark.parametrize(("data", "words"), TABLES.values(), ids=TABLES)
+def test_a_broken_table_is_refused(data: bytes, words: str) -> None:
+    code, printed = run(data, "csv", name="log.csv")
+    assert words in printed
+    assert code == 2
+    assert len(printed) < 2_000
+
+
+@tries(5_000)
+@given(
+    data=st.text(alphabet='ab,;"\n\r\0 é', max_size=60), start=st.sampled_from(["", "prompt,b\n"])
+)
+def test_any_table_is_prompts_or_counted(data: str, start: str) -> None:
+    assert run((start + data).encode(), "csv", name="log.csv")[0] in (0, 2)
 
 
 def deep_folder(folder: Path) -> Path:
@@ -181,9 +269,29 @@ KEYS = st.sampled_from(
         *("tool_calls", "function", "choices", "message", "text", "type", "max_tokens", "category"),
         *("captureData", "endpointInput", "endpointOutput", "data", "encoding", "parameters"),
         *("conversations", "from", "value", "turns", "tool_choice", "response_format", "tools"),
+        *("input", "output", "instructions", "params", "result", "system", "tool_use", "id"),
+        *("resourceSpans", "scopeSpans", "spans", "attributes", "key", "events", "body"),
+        *("resourceLogs", "scopeLogs", "logRecords", "traceId", "spanId", "eventName"),
+        *("gen_ai.input.messages", "gen_ai.prompt.0.content", "gen_ai.request.model"),
+        *("stringValue", "kvlistValue", "arrayValue", "values", "parts", "modality", "kwargs"),
+        *("inputs", "outputs", "extra", "invocation_params", "generations", "start_time"),
+        *("instruction", "trace_id", "model", "created", "arguments", "timestamp"),
     ]
 )
-WORDS = st.sampled_from(["user", "assistant", "system", "tool", "human", "gpt", "JSON", "BASE64"])
+WORDS = st.sampled_from(
+    [
+        *("user", "assistant", "system", "tool", "human", "gpt", "JSON", "BASE64", "constructor"),
+        *("tool_use", "tool_result", "thinking", "text", "image", "reasoning", "function_call"),
+        *(
+            "gen_ai.user.message",
+            "gen_ai.choice",
+            "gen_ai.content.prompt",
+            "chat",
+            "[[]]",
+            "9" * 30,
+        ),
+    ]
+)
 LOGS = st.recursive(
     st.one_of(VALUES, WORDS, st.just(CANARY)),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=5)),

@@ -111,7 +111,7 @@ MISTAKES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("prompts", ("ACTION: given nothing, allowed: ", "next: draftworth prompts --help")),
     (
         "prompts import",
-        ("SOURCE, --format, --out, --class: given nothing, allowed: a JSON Lines or JSON", "next"),
+        ("SOURCE, --out, --class: given nothing, allowed: a file of JSON Lines, JSON or CSV", "next"),
     ),
     ("prompts import no --format sharegpt --out o --class c", ("SOURCE: given 'no'", "next: ")),
     ("estimate", ("EXPERIMENT: given nothing, allowed: an experiment file; next: ",)),

@@ -100,6 +100,35 @@ def test_wrong_input_exits_with_2_without_any_text(
     assert not (tmp_path / "out").exists()
 
 
+def test_any_form_is_imported_by_paths(tmp_path: Path, ran: Ran) -> None:
+    log = tmp_path / "log.jsonl"
+    records = [{"in": {"q": SECRET, "n": n}, "by": "m-1", "at": f"2026-11-0{n}"} for n in (1, 2)]
+    log.write_text("\n".join(map(json.dumps, records)))
+    paths = ["--map", "prompt=in.q", "--map", "model=by", "--map", "time=at"]
+    output = ran("prompts", "import", log, *paths, "--out", tmp_path / "out", "--class", "mine")
+    assert SECRET not in output
+    assert "note: the models of these requests: m-1 (2)\n" in output
+    assert "note: asked from 2026-11-01 to 2026-11-02\n" in output
+
+
+@pytest.mark.parametrize("form", [[], ["--format", "csv", "--map", "prompt=q"]])
+def test_either_a_form_or_paths_are_needed(tmp_path: Path, ran: Ran, form: list[str]) -> None:
+    options = (*form, "--out", str(tmp_path / "out"), "--class", "mine")
+    (tmp_path / "log.jsonl").touch()
+    output = ran("prompts", "import", tmp_path / "log.jsonl", *options, code=2)
+    assert "--format" in output
+    assert "--map" in output
+
+
+def test_the_keys_of_an_unknown_form_are_named(tmp_path: Path, ran: Ran) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps({"call": {"question": SECRET, SECRET: 1}}))
+    output = ran(*command(log), code=2)
+    assert "keys of the first: call.question; next: `draftworth prompts import` with " in output
+    assert " with --map prompt=call.question; or --format, one of " in output
+    assert SECRET not in output
+
+
 def test_progress_is_told_of_a_long_log(
     tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,11 +7,11 @@ import pytest
 
 from draftworth.errors import PromptSetError
 from draftworth.importing import json_objects as source_module
-from draftworth.importing.json_objects import records_of
+from draftworth.importing.log_files import records_of
 
 
 def read(path: Path) -> list[tuple[int, str, object]]:
-    return [(r.number, r.place, r.problem or r.value) for r in records_of(path)]
+    return [(n, r.place, r.problem or r.value) for n, r in enumerate(records_of(path), start=1)]
 
 
 def test_lines_and_their_places(tmp_path: Path) -> None:
@@ -83,7 +83,23 @@ def test_a_file_unreadable_to_its_end_is_refused(tmp_path: Path, data: bytes, wo
 def test_missing_files_and_empty_folders_are_reported(tmp_path: Path) -> None:
     with pytest.raises(PromptSetError, match=r"none\.json: cannot be read: No such file"):
         read(tmp_path / "none.json")
-    with pytest.raises(PromptSetError, match=r"no file below it that ends with \.jsonl or \.json"):
+    with pytest.raises(PromptSetError, match="no file below it that ends with"):
         read(tmp_path)
     with pytest.raises(PromptSetError, match="cannot be read: File name too long"):
         read(tmp_path / ("x" * 5_000))
+
+
+def test_objects_of_several_lines_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    values = [{"a": [1, {"b": "é"}]}, {"c": {}}]
+    path.write_text("\n".join(json.dumps(value, indent=2) for value in values))
+    assert read(path) == [(1, "object 1", values[0]), (2, "object 2", values[1])]
+    path.write_text('{"a": [\n1]}\n{"b": 2}')
+    assert read(path) == [(1, "object 1", {"a": [1]}), (2, "object 2", {"b": 2})]
+
+
+def test_objects_that_are_cut_off_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text('{\n"a": 1}\n{\n"b": ')
+    with pytest.raises(PromptSetError, match=r"object 2: cannot be read further.*next: `jq -c"):
+        read(path)

@@ -2,6 +2,8 @@
 
 import base64
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,9 @@ import pytest
 import yaml
 
 from draftworth.importing.chat_log import Logged
-from draftworth.importing.log_formats import (
-    FORMATS,
-    openai_jsonl,
-    sagemaker,
-    sharegpt,
-    speed_bench,
-)
+from draftworth.importing.forms.openai_chat import openai_jsonl, sagemaker
+from draftworth.importing.forms.public_sets import sharegpt, speed_bench
+from draftworth.importing.log_formats import FORMATS
 from draftworth.records.chat import NotSendableError
 from draftworth.records.prompt_files import prompt_of
 
@@ -23,13 +21,14 @@ QUESTION = [{"role": "user", "content": "2+2?"}]
 FOUR = {"role": "assistant", "content": "4"}
 ANSWERED = {"choices": [{"message": FOUR}]}
 TEXT = ("without messages, taken as texts to continue, which get no chat template",)
+NO_ANSWER = Logged(line={"messages": QUESTION}, answer=None)
 CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "[2,2]"}}
 
 
 def test_a_line_of_a_batch_is_its_body() -> None:
     body = {"model": "m", "messages": QUESTION, "max_completion_tokens": 9}
     logged = openai_jsonl({"custom_id": "a", "method": "POST", "url": "/v1/x", "body": body})
-    assert logged == Logged(line={"messages": QUESTION, "max_tokens": 9}, answer=None)
+    assert logged == Logged(line={"messages": QUESTION, "max_tokens": 9}, answer=None, model="m")
 
 
 def test_a_chats_final_answer_is_not_sent() -> None:
@@ -55,8 +54,7 @@ def test_a_text_for_training_has_prompt_and_completion() -> None:
     "response", [{"error": {}}, {"choices": []}, {"choices": [7]}, [], 7, "data: {}\n\n", ""]
 )
 def test_a_response_without_answer_leaves_the_question(response: object) -> None:
-    logged = openai_jsonl({"request": {"messages": QUESTION}, "response": response})
-    assert logged == Logged(line={"messages": QUESTION}, answer=None)
+    assert openai_jsonl({"request": {"messages": QUESTION}, "response": response}) == NO_ANSWER
 
 
 def test_tool_calls_are_answers_as_in_measured_streams() -> None:
@@ -112,24 +110,27 @@ def captured(request: object, response: object, encoding: str = "JSON") -> dict[
     }
 
 
+CAPTURED = datetime(2026, 11, 1, tzinfo=UTC)
+
+
 @pytest.mark.parametrize("encoding", ["JSON", "BASE64"])
 def test_data_capture_has_both_as_text(encoding: str) -> None:
     logged = sagemaker(captured({"messages": QUESTION}, ANSWERED, encoding))
-    assert logged == Logged(line={"messages": QUESTION}, answer="4")
+    assert logged == Logged(line={"messages": QUESTION}, answer="4", time=CAPTURED)
 
 
 def test_data_capture_of_a_text_to_continue() -> None:
     request = {"inputs": "Once", "parameters": {"max_new_tokens": 5}}
     logged = sagemaker(captured(request, [{"generated_text": " upon"}]))
     line = {"text_to_continue": "Once", "max_tokens": 5}
-    assert logged == Logged(line=line, answer=" upon", notes=TEXT)
+    assert logged == Logged(line=line, answer=" upon", notes=TEXT, time=CAPTURED)
 
 
 def test_data_capture_without_answer_keeps_the_question() -> None:
     line = captured({"messages": QUESTION}, None)
     for output in (None, 7, {"data": "4", "encoding": "CSV"}, {"data": "data: {}"}):
         line["captureData"]["endpointOutput"] = output
-        assert sagemaker(line) == Logged(line={"messages": QUESTION}, answer=None)
+        assert sagemaker(line) == replace(NO_ANSWER, time=CAPTURED)
 
 
 def test_sharegpt_is_the_first_question_and_its_answer() -> None:
@@ -162,5 +163,5 @@ def test_unusable_records_are_counted_by_kind(
     form: str, record: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(NotSendableError) as refused:
-        FORMATS[form](record)
+        prompt_of({"id": "a", **FORMATS[form].read(record).line})
     assert refused.value.kind.startswith(words)

@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 
-from draftworth.importing.prompt_sets import LoggedPrompt, PromptSample
+from draftworth.importing.sampling import LoggedPrompt, PromptSample
 
 
 def sample_of(contents: list[str], most: int, *, seed: int = 0) -> PromptSample:

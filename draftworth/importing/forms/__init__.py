@@ -1,0 +1,1 @@
+"""The forms of logs and public data sets, one module for those of one maker."""
