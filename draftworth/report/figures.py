@@ -38,7 +38,8 @@ def figures(facts: RunFacts) -> Section:
         for v in facts.variants
     )
     headings = ("n", "failed", "excluded", *(metric.heading for metric in columns))
-    tables = (*variant_table(headings, rows), *_output_lengths(facts))
+    medians = variant_table(headings, rows, title="Medians of each server")
+    tables = (*medians, *_output_lengths(facts))
     return Section(
         title="Figures",
         paragraphs=(ABOUT["medians"], *_decode_heavy(facts)) if tables else (),
@@ -62,7 +63,8 @@ def _output_lengths(facts: RunFacts) -> tuple[Table, ...]:
         for v in facts.variants
         if (lengths := output_lengths(v.records))
     )
-    return variant_table(("output tokens, fewest", "median", "most", "ended by"), rows)
+    headings = ("output tokens, fewest", "median", "most", "ended by")
+    return variant_table(headings, rows, title="Lengths of the outputs")
 
 
 def _length_cells(lengths: OutputLengths) -> tuple[str, ...]:
@@ -99,21 +101,14 @@ def cross_checks(facts: RunFacts) -> Section:
     """Return the section that compares measured figures with figures from other sources.
 
     These are latencies by LLMPerf's formula, latencies that the servers recorded themselves, and
-    acceptance rates as estimated from tokens per step.
+    acceptance rates as estimated from tokens per step. llmperf's are shown if it sent the requests.
     """
+    by_llmperf = facts.run.result.load_generator == "llmperf"
     return Section(
         title="Cross-checks",
-        paragraphs=(ABOUT["llmperf"], ABOUT["cross_checks"]),
+        paragraphs=(*([ABOUT["llmperf"]] if by_llmperf else []), ABOUT["cross_checks"]),
         tables=(
-            *variant_table(
-                ("median ITL ms", "llmperf's", "speedup of medians", "llmperf's"),
-                (
-                    (v, _llmperf_cells(g, v))
-                    for g in facts.groups
-                    for v in g.variants
-                    if v.value(definitions.LLMPERF_INTER_TOKEN_LATENCY) is not None
-                ),
-            ),
+            *(_llmperf_table(facts) if by_llmperf else ()),
             *variant_table(
                 (
                     "requests",
@@ -123,6 +118,7 @@ def cross_checks(facts: RunFacts) -> Section:
                     f"within {checks.SERVER_TOLERANCE:.0%}",
                 ),
                 ((v, _server_cells(v.server)) for v in facts.variants if v.server),
+                title="ITL by the client and by the server",
             ),
             *variant_table(
                 (
@@ -142,13 +138,26 @@ def cross_checks(facts: RunFacts) -> Section:
                     for v in facts.speculative
                     for a in [v.acceptance]
                 ),
+                title="Accepted drafts, counted and estimated",
             ),
             *variant_table(
                 ("step ms", "tokens/step", "break-even by medians", "most", "predicted speedup"),
                 ((v, _break_even_cells(v.break_even)) for v in facts.speculative if v.break_even),
+                title="Tokens per step beside break-even",
             ),
         ),
     )
+
+
+def _llmperf_table(facts: RunFacts) -> tuple[Table, ...]:
+    rows = (
+        (v, _llmperf_cells(g, v))
+        for g in facts.groups
+        for v in g.variants
+        if v.value(definitions.LLMPERF_INTER_TOKEN_LATENCY) is not None
+    )
+    headings = ("median ITL ms", "llmperf's", "speedup of medians", "llmperf's")
+    return variant_table(headings, rows, title="ITL by llmperf's formula")
 
 
 def _llmperf_cells(group: GroupFacts, variant: VariantFacts) -> list[str]:
@@ -194,7 +203,9 @@ def outputs(facts: RunFacts) -> tuple[Section, ...]:
         (v, (*_identical_cells(c), *(_likeness_cells(c.likeness) if judged else ())))
         for v, c in compared
     )
-    identical = variant_table(("identical", "share", *headings), shares)
+    identical = variant_table(
+        ("identical", "share", *headings), shares, title="Outputs like the baseline's"
+    )
     if temperature := facts.run.result.temperature:
         about = (ABOUT["sampled"].format(temperature=f"{temperature:g}"),) if identical else ()
         tables = (*identical, *likelihood_tables(facts.run.likelihoods))
@@ -229,11 +240,13 @@ def _differences(variants: Sequence[VariantFacts]) -> Iterator[Section]:
             *variant_table(
                 ("texts compared", "tokens before, fewest", "median"),
                 ((v, _difference_cells(v)) for v in variants),
+                title="How much comes before the first difference",
             ),
             *variant_table(
                 ("prompt", "token", "character", "the baseline's text", "the variant's"),
                 examples,
                 more_names=1,
+                title="The first differences",
             ),
         ),
     )
@@ -267,7 +280,7 @@ def score_sections(scores: Sequence[ScoreComparison]) -> Iterator[Section]:
     """Yield a section on the scores that the user's own program gave the outputs, if any."""
     rows = (
         (
-            *(comparison.traffic.name, comparison.traffic.load.label, comparison.variant),
+            *(comparison.traffic.name, comparison.traffic.load.cell, comparison.variant),
             *(
                 words.number(comparison.baseline_mean, digits=3),
                 f"{comparison.difference.value:+.3f}",

@@ -8,17 +8,21 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from draftworth.analysis.checks import BreakEven
+from draftworth.analysis.pairing import Traffic
 from draftworth.analysis.statistics import Estimate, quantile
 from draftworth.analysis.summary import VariantSummary
 from draftworth.decision.facts import GroupFacts, RunFacts, VariantFacts
 from draftworth.decision.ladder import Ladder
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
+from draftworth.errors import counted
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, Metric
-from draftworth.records.results import values_of
+from draftworth.records.results import AS_SHIPPED, values_of
 from draftworth.report.drawing import Plot, legend, look, short, themed
-from draftworth.report.sentences import ladder_words
-from draftworth.report.words import FINDINGS, INTERVAL, change, ratio
+from draftworth.report.first_screen import is_decided_by
+from draftworth.report.percent import says_nothing
+from draftworth.report.sentences import in_flight_words, ladder_words
+from draftworth.report.words import FINDINGS, INTERVAL, change, cost_phrase, ratio
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,8 +52,8 @@ def ladder_plot(ladder: Ladder, suffix: str) -> Plot:
 def _title(ladder: Ladder, variant: str) -> str:
     last = ladder.cheaper_up_to(variant)
     if last is None:
-        return "is not shown to be cheaper at the lowest concurrency"
-    return f"is cheaper up to concurrency {last.concurrency}"
+        return "is not shown to be cheaper at the lightest load"
+    return f"is cheaper up to {in_flight_words(last.concurrency)}"
 
 
 def _draw(axes: Axes, ladder: Ladder) -> None:
@@ -63,15 +67,20 @@ def _draw(axes: Axes, ladder: Ladder) -> None:
         _draw_intervals(upper, index, ladder, variant)
     named = "USD" if ladder.has_price else "server hours"
     for panel, label in ((upper, f"{named} / million tokens"), (lower, "ITL (ms per token)")):
-        panel.set_ylim(bottom=0)
+        _from_zero(panel)
         panel.set_ylabel(label)
     # The scale is logarithmic, because each concurrency is usually twice the one before.
     lower.set_xscale("log", base=2)
     ticks = [rung.concurrency for rung in ladder.rungs]
     lower.set_xticks(ticks, [str(tick) for tick in ticks])
     lower.minorticks_off()
-    lower.set_xlabel("requests in flight")
+    lower.set_xlabel("requests at a time")
     legend(upper, ((short(v), look(i)) for i, v in enumerate(ladder.variants)))
+
+
+def _from_zero(axes: Axes) -> None:
+    """Let the y axis begin at 0, and leave room above the highest point, which else is cut."""
+    axes.set_ylim(bottom=0, top=1.05 * axes.get_ylim()[1])
 
 
 def _draw_line(axes: Axes, index: int, points: Sequence[tuple[int, float | None]]) -> None:
@@ -92,14 +101,17 @@ def _draw_intervals(axes: Axes, index: int, ladder: Ladder, variant: str) -> Non
 
 CURVE_POINTS = 400
 ROW_INCHES = 0.55
+# Of this many rows a caption says how much was measured; tables have all of them.
+MOST_COUNTED = 3
 # For a run that is longer than this, the time axis is in minutes.
 SECONDS_AXIS_LIMIT_S = 300.0
 
 
 def overview_plots(facts: RunFacts) -> Iterator[Plot]:
     """Yield the plots that compare groups; a group is one prompt class at one load."""
-    compared = [(v, c, c.cost_ratio) for v in facts.speculative if (c := v.comparison)]
-    if costs := [(v, c, r) for v, c, r in compared if r]:
+    compared = [c for c in facts.comparisons if AS_SHIPPED not in (c.variant, c.baseline)]
+    compared.sort(key=lambda c: not is_decided_by(facts, c.traffic, c.variant))
+    if costs := [(c, c.cost_ratio) for c in compared if c.cost_ratio]:
         yield _cost_plot(costs)
     for ladder in facts.ladders:
         if len(ladder.rungs) > 1:
@@ -172,7 +184,7 @@ def _over_time_plot(facts: RunFacts, group: GroupFacts, metric: Metric, suffix: 
             axes.plot(x, y, **look(index) | {"linestyle": ""}, markersize=3.5, alpha=0.6)
             if median is not None:
                 axes.axhline(median, **look(index) | {"marker": ""}, linewidth=1.5)
-        axes.set_ylim(bottom=0)
+        _from_zero(axes)
         axis = f"{metric.label} ({metric.unit.name})"
         axes.set(xlabel=f"since the run started ({unit})", ylabel=axis)
         names = [
@@ -271,39 +283,59 @@ def _acceptance_plot(group: GroupFacts, suffix: str) -> Plot:
     )
 
 
-def _rows_axis(axes: Axes, rows: Sequence[VariantFacts]) -> None:
-    labels = [f"{short(v.summary.group.label)}\n{short(v.name)}" for v in rows]
+def _rows_axis(axes: Axes, rows: Sequence[tuple[Traffic, str]]) -> None:
+    """Name the rows of a plot: the traffic, and the load and the variant if there are several."""
+    several_loads = len({traffic.load for traffic, _ in rows}) > 1
+    several_variants = len({variant for _, variant in rows}) > 1
+    labels = [
+        "\n".join(
+            [
+                short(traffic.name),
+                *([traffic.load.cell] if several_loads else []),
+                *([short(variant)] if several_variants else []),
+            ]
+        )
+        for traffic, variant in rows
+    ]
     axes.set_yticks(range(len(rows)), labels)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", labelcolor=themed("text.color"))
     axes.grid(visible=False, axis="y")
 
 
-def _cost_plot(rows: Sequence[tuple[VariantFacts, Comparison, Estimate]]) -> Plot:
-    cheaper = sum(comparison.judgement.serves_variant for _, comparison, _ in rows)
-    pairs = ", ".join(f"{v.label}: {r.samples} of {r.prompts} prompts" for v, _, r in rows)
+def _cost_plot(rows: Sequence[tuple[Comparison, Estimate]]) -> Plot:
+    first, ratio_of_first = rows[0]
+    cost = cost_phrase(ratio_of_first.value, ratio_of_first.low, ratio_of_first.high)
+    pairs = ", ".join(
+        f"{short(c.traffic.name)} {counted(r.samples, 'pair')} of requests with "
+        f"{counted(r.prompts, 'prompt')}"
+        for c, r in rows[:MOST_COUNTED]
+    )
 
     def draw(axes: Axes) -> None:
         band = (100 / (1 + INDIFFERENCE) - 100, 100 * INDIFFERENCE)
         axes.axvspan(*band, color=themed("grid.color"), alpha=0.6, linewidth=0)
         axes.axvline(0, color=themed("axes.labelcolor"), linewidth=1)
-        for row, (_, _, cost_ratio) in enumerate(rows):
+        for row, (_, cost_ratio) in enumerate(rows):
             _interval(axes, row, cost_ratio)
-        _rows_axis(axes, [variant for variant, _, _ in rows])
+        _rows_axis(axes, [(c.traffic, c.name) for c, _ in rows])
         axes.margins(x=0.12)
         axes.set_xlabel("cost of a token, compared with the baseline (%)")
 
     return Plot(
         name="cost",
-        title=f"Speculation is cheaper per token in {cheaper} of {len(rows)} comparisons",
+        title=f"{short(first.traffic.name)}: {short(first.variant)} {cost}",
         caption=f"Variant / baseline - 1, with its {INTERVAL}; the band around 0 is no difference "
-        f"worth a second model ({INDIFFERENCE:.0%}). Pairs: {pairs}.",
+        f"({INDIFFERENCE:.0%}). Measured: {pairs}.",
         draw=draw,
         height_inches=1.6 + ROW_INCHES * len(rows),
     )
 
 
 def _interval(axes: Axes, row: int, ratio: Estimate) -> None:
+    if ratio.interval and says_nothing(*ratio.interval):
+        axes.text(0, row, "  nothing is known yet", va="center")
+        return
     if ratio.low is not None and ratio.high is not None:
         ends = [100 * (end - 1) for end in (ratio.low, ratio.high)]
         axes.plot(ends, [row, row], color="C1", linewidth=2.5)
@@ -319,7 +351,7 @@ def _interval(axes: Axes, row: int, ratio: Estimate) -> None:
 
 def _tokens_per_step_plot(rows: Sequence[tuple[VariantFacts, BreakEven]]) -> Plot:
     above = sum(prediction.predicted_speedup > 1 for _, prediction in rows)
-    requests = ", ".join(f"{v.label}: {v.summary.counted}" for v, _ in rows)
+    requests = sum(v.summary.counted for v, _ in rows)
 
     def draw(axes: Axes) -> None:
         muted = themed("axes.labelcolor")
@@ -330,7 +362,7 @@ def _tokens_per_step_plot(rows: Sequence[tuple[VariantFacts, BreakEven]]) -> Plo
             axes.plot([figures.tokens_per_step], [row], "o", color="C1", markersize=8)
             if figures.most is not None:
                 axes.plot([figures.most], [row], "|", color=muted, markersize=14)
-        _rows_axis(axes, [v for v, _ in rows])
+        _rows_axis(axes, [(Traffic.of(v.summary.group), v.name) for v, _ in rows])
         axes.set_xlim(left=0)
         axes.set_xlabel("output tokens per step")
         marks = (("measured", "o", "C1"), ("break-even", "D", "C2"), ("most", "|", muted))
@@ -341,7 +373,7 @@ def _tokens_per_step_plot(rows: Sequence[tuple[VariantFacts, BreakEven]]) -> Plo
         title=f"Tokens per step are above break-even in {above} of {len(rows)} comparisons",
         caption="Break-even: step latency of the variant / ITL of the baseline, medians over "
         "requests, times the ratio of prices; right of it decoding is cheaper. "
-        f"Requests: {requests}.",
+        f"Measured: {counted(requests, 'request')} of variants.",
         draw=draw,
         height_inches=2.0 + ROW_INCHES * len(rows),
     )

@@ -229,7 +229,7 @@ TABLE = {
     ),
     "cost: open": Row(
         run=states.few_prompts,
-        first_line="No decision at c4: too few prompts or rounds",
+        first_line="No decision: too few prompts or rounds",
         missing=(Missing.VERDICT,),
     ),
     "cost: cheaper, a limit broken": Row(
@@ -239,7 +239,7 @@ TABLE = {
     ),
     "cost: too few requests for a limit": Row(
         run=lambda: states.with_factor(0.6, limits=Limits(ttft_p95_s=9.0)),
-        first_line="No decision at c4: TTFT p95 of k7 in structured at c4",
+        first_line="No decision: TTFT p95 of k7 in structured at 4 requests at a time",
         missing=(Missing.VERDICT,),
     ),
     "cost: several variants": Row(
@@ -259,17 +259,17 @@ TABLE = {
     ),
     "cost: cheaper, as a second server is": Row(
         run=lambda: controlled(0.5),
-        first_line="No decision at c4: a token costs at least",
+        first_line="No decision: a token costs at least",
         missing=(Missing.VERDICT,),
     ),
     "cost: not believed": Row(
         run=lambda: states.with_requests(number_output_tokens=200),
-        first_line="No decision at c4: the servers count tokens differently.",
+        first_line="No decision: the servers count tokens differently.",
         missing=(Missing.EQUAL_WORK,),
     ),
     "cost: cheaper, from a prefix cache": Row(
         run=lambda: states.from_prefix_cache("cold"),
-        first_line="No decision at c4: prompts were not new to k7.",
+        first_line="No decision: prompts were not new to k7.",
         missing=(Missing.COLD_PROMPTS,),
     ),
     "cost: cheaper, from a wanted cache": Row(
@@ -279,12 +279,12 @@ TABLE = {
     ),
     "cost: cheaper, with other outputs": Row(
         run=lambda: with_foreign_outputs(states.with_factor(0.6)),
-        first_line="No decision at c4: k7: its answers are not the target's",
+        first_line="No decision: k7: its answers are not the target's",
         missing=(Missing.EQUAL_WORK,),
     ),
     "cost: cheaper, and more requests fail": Row(
         run=lambda: with_failures(states.many_prompts(), allowed_share=0.1),
-        first_line="No decision at c4: ",
+        first_line="No decision: ",
         missing=(Missing.VERDICT,),
     ),
     "cost: two lengths of prompts": Row(
@@ -321,12 +321,13 @@ TABLE = {
     ),
     "rate: the variant takes more, and fails more": Row(
         run=lambda: with_failures(higher_rate(), allowed_share=0.1),
-        first_line="No decision at p2: requests in structured at p2 failed unequally: 0 of 256 of",
+        first_line="No decision at 2 requests per second: requests in structured at 2 requests per "
+        "second failed unequally: 0 of 256 of",
         missing=(Missing.VERDICT,),
     ),
     "rate: the variant takes more, with other outputs": Row(
         run=lambda: with_foreign_outputs(higher_rate()),
-        first_line="No decision at p2: k7: its answers are not the target's",
+        first_line="No decision at 2 requests per second: k7: its answers are not the target's",
         missing=(Missing.VERDICT,),
     ),
     "rate: the baseline takes more": Row(
@@ -351,7 +352,7 @@ TABLE = {
     ),
     "rate: without limits": Row(
         run=lambda: at_rates({BASELINE: {2.0: FAST}, VARIANT: {2.0: FAST}}, limit_s=None),
-        first_line="No decision at p2: arrivals at a rate have no cost per token.",
+        first_line="No decision: arrivals at a rate have no cost per token.",
         missing=(Missing.LIMITS,),
     ),
     "status: failed": Row(

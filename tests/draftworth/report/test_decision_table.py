@@ -28,7 +28,8 @@ from draftworth.decision.winner import NoWinnerError, Winner
 from draftworth.records.findings import Verdict
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import PoissonLoad
-from draftworth.report.brief import answer_lines, answer_of
+from draftworth.report.answer_of_run import answer_of
+from draftworth.report.brief import answer_lines
 from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Document
 from draftworth.report.sentences import (
