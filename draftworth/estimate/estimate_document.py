@@ -47,7 +47,7 @@ def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document
         title=f"{experiment}: would speculation pay?",
         setting=(
             ("model", ", ".join(dict.fromkeys(e.target for e in estimates))),
-            ("a forecast by", f"{basis}; step costs are {steps}"),
+            ("forecast", f"by {basis}; step costs are {steps}"),
         ),
         facts=(),
         attention=(),
@@ -61,7 +61,7 @@ def _card(name: str, conclusion: Conclusion) -> document.Card:
     # Green is for what was measured: as long as no step of the window was, that it pays is an if.
     unless = conclusion.outcome == "pays" and not conclusion.about.is_measured
     judgement = "to be measured" if conclusion.outcome == "open" else conclusion.outcome
-    most = f"pays unless a step costs more than {conclusion.about.breaks_even_at:.1f} without"
+    most = f"pays unless a step costs over {conclusion.about.breaks_even_at:.1f} without a draft"
     return document.Card(
         label=name,
         judgement=most if unless else judgement,

@@ -84,9 +84,14 @@ def test_pays_is_green_once_its_step_was_measured() -> None:
     """Published step costs leave an if, which is not green; a card's own are measured."""
     (published,) = document_of("x", [estimate("a", None)]).cards
     (measured,) = document_of("x", [estimate("a", "c1")]).cards
-    condition = "pays unless a step costs more than 3.0 without"
+    condition = "pays unless a step costs over 3.0 without a draft"
     assert (published.judgement, published.tone) == (condition, "open")
     assert (measured.judgement, measured.tone) == ("pays", "good")
+
+
+def test_the_page_says_its_title_once(tmp_path: Path) -> None:
+    page = written(document_of("x", [estimate("a", "c1")]), tmp_path)
+    assert page.partition("<body>")[2].count("x: would speculation pay?") == 1
 
 
 def test_a_cost_is_the_same_figure_everywhere() -> None:
