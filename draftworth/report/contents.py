@@ -1,6 +1,6 @@
 """Assembles a report: header, verdict, a comparison with another run, time and cost.
 
-Tables of figures and cross-checks are in `figures`.
+Tables of figures are in `figures`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,9 +22,10 @@ from draftworth.report import judged_with, words
 from draftworth.report.all_traffic_section import all_traffic_sections
 from draftworth.report.attention import attention_of
 from draftworth.report.by_prompt_section import by_prompt_sections
+from draftworth.report.cross_checks import cross_checks
 from draftworth.report.document import Document, Section, table
 from draftworth.report.engine_loss_sentences import loss_sections
-from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
+from draftworth.report.figures import figures, outputs, quantiles, score_sections
 from draftworth.report.first_screen import cards, setting, speeds
 from draftworth.report.handover_page import TITLE, handover_section
 from draftworth.report.likelihood_tables import predicted_sections

@@ -13,7 +13,7 @@ from draftworth.metrics.definitions import COST
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report import words
 from draftworth.report.document import Section, Table, table, variant_table
-from draftworth.report.plots import overview_plots
+from draftworth.report.overview_plots import overview_plots
 from draftworth.report.reason_sentences import looks_sentences
 from draftworth.report.sentences import findings, rate_sentences, reach_sentences, why_no_verdict
 

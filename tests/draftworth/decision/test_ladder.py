@@ -8,7 +8,7 @@ from draftworth.decision.ladder import Contexts, Ladder, contexts_of
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.report.contents import document_of
-from draftworth.report.plots import overview_plots
+from draftworth.report.overview_plots import overview_plots
 from draftworth.report.sentences import (
     headline,
     ladder_words,
