@@ -73,7 +73,7 @@ class EngineLoss:
 
     @property
     def label(self) -> str:
-        return f"{self.variant} at {self.load.label}"
+        return f"{self.variant} at {self.load.words}"
 
     @property
     def verdict(self) -> EngineVerdict:

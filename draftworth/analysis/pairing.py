@@ -47,7 +47,7 @@ class Traffic:
 
     @property
     def label(self) -> str:
-        return f"{self.name} at {self.load.label}"
+        return f"{self.name} at {self.load.words}"
 
 
 @dataclass(frozen=True, kw_only=True)

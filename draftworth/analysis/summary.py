@@ -93,7 +93,7 @@ class Group:
 
     @property
     def label(self) -> str:
-        return f"{self.prompt_class} at {self.load.label}"
+        return f"{self.prompt_class} at {self.load.words}"
 
     def blocks(self, blocks: Iterable[BlockResult], variant: str) -> list[BlockResult]:
         wanted = (self.prompt_class, self.load, variant)

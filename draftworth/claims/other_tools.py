@@ -54,7 +54,7 @@ def _unlike(facts: RunFacts, report: Report) -> Iterator[str]:
         yield f"it lacks {left_out:,} of {report.sent:,} requests, which failed or were not kept"
     if report.loads > 1:
         yield f"its file has {report.loads} loads, of which the first one is shown"
-    loads = {group.group.load.label: group.group.load.in_flight for group in facts.groups}
+    loads = {group.group.load.words: group.group.load.in_flight for group in facts.groups}
     other = ", ".join(name for name, in_flight in loads.items() if in_flight != report.in_flight)
     if report.in_flight is None:
         yield "its file does not say how many requests were in flight, so its load may be another"

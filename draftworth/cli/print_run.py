@@ -18,7 +18,8 @@ from draftworth.measuring.result_files import StorageFullError
 from draftworth.measuring.unended_runs import read_run_so_far
 from draftworth.records.codec import dump_record
 from draftworth.records.results import SPECIFICATION_FILE
-from draftworth.report.brief import answer_lines, answer_of
+from draftworth.report.answer_of_run import answer_of
+from draftworth.report.brief import answer_lines
 from draftworth.report.contents import document_of
 from draftworth.report.document import Document, document_lines, section_lines
 

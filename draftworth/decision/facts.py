@@ -14,6 +14,12 @@ from draftworth.analysis.limits import Goodput, RateBounds, goodput
 from draftworth.analysis.output_differences import Divergence, divergences, partings
 from draftworth.analysis.pairing import Traffic, counting, paired, samples_of
 from draftworth.analysis.prefix_cache import ColdEvidence, cached_share
+from draftworth.analysis.prompt_costs import (
+    ExampleOutput,
+    PromptCost,
+    example_outputs,
+    prompt_costs,
+)
 from draftworth.analysis.repetitions import RepetitionFacts, repetitions_of
 from draftworth.analysis.shortfall import Shortfall, shortfall
 from draftworth.analysis.statistics import Estimate, quantile_estimate
@@ -140,6 +146,9 @@ class RunFacts:
         empty without the record of the choice.
     measured_as: the run with its own weights, prices and limits, if it is judged with others
         (`judged_anew`); None: it is judged with its own.
+    prompt_costs: the cost of each prompt in the comparison that the decision is about, the one that
+        gains most first; empty if the decision is not about a cost. example_outputs: outputs of
+        the first and the last of them, if the run keeps texts.
     """
 
     run: Run
@@ -157,6 +166,8 @@ class RunFacts:
     claims: tuple[ClaimFinding, ...] = ()
     all_traffic: tuple[AllTraffic, ...] = ()
     measured_as: Run | None = None
+    prompt_costs: tuple[PromptCost, ...] = ()
+    example_outputs: tuple[ExampleOutput, ...] = ()
 
     @cached_property
     def speculative(self) -> tuple[VariantFacts, ...]:
@@ -222,6 +233,8 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
     of_classes = [c for g in groups for v in g.speculative if (c := v.comparison)]
     ladders = ladders_of(run, mixes or of_classes)
     highest_rates = tuple(highest_rates_of(run, weights_of(run)))
+    decision = decide(run, mixes=mixes, of_classes=of_classes, highest_rates=highest_rates)
+    costs = _prompt_costs(run, decision)
     return RunFacts(
         run=run,
         control=control,
@@ -229,13 +242,24 @@ def facts_of(run: Run, transcripts: Transcripts) -> RunFacts:
         groups=groups,
         mixes=mixes,
         highest_rates=highest_rates,
-        decision=decide(run, mixes=mixes, of_classes=of_classes, highest_rates=highest_rates),
+        decision=decision,
         ladders=ladders,
         contexts=contexts_of(ladders),
         goodputs=tuple(_goodputs(run, [*dict.fromkeys(mix.traffic.load for mix in mixes)])),
         repetitions=tuple(r for c in (*mixes, *of_classes) for r in _repetitions(run, c)),
         engine_losses=engine_losses_of(run),
+        prompt_costs=costs,
+        example_outputs=tuple(example_outputs(costs, transcripts)),
     )
+
+
+def _prompt_costs(run: Run, decision: Decision) -> tuple[PromptCost, ...]:
+    comparison = decision.comparison
+    if comparison is None or comparison.cost_ratio is None:
+        return ()
+    of_sides = {"variant": comparison.variant, "baseline": comparison.baseline}
+    pairs = paired(run.blocks, comparison.traffic, **of_sides)
+    return prompt_costs(pairs, factor=ratios.share_ratio(run.result.price, **of_sides))
 
 
 def weights_of(run: Run) -> Mapping[str, float]:

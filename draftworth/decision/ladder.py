@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from draftworth.analysis.pairing import weighted
+from draftworth.analysis.speeds import speed_of
 from draftworth.decision.verdict import Comparison
 from draftworth.metrics import definitions
 from draftworth.records.judgement import Judgement
@@ -163,13 +163,12 @@ def _rung(run: Run, variants: Sequence[str], comparisons: Sequence[Comparison]) 
     traffic = comparisons[0].traffic
     costs, itls_s = {}, {}
     for variant in variants:
-        seconds = weighted(run.blocks, traffic, variant, definitions.OUTPUT_THROUGHPUT, power=-1)
-        if seconds is not None:
+        speed = speed_of(run.blocks, traffic, variant)
+        if rate := speed.output_throughput_token_per_s:
             usd_per_second = definitions.slot_usd_per_second(run.result.price, variant)
-            costs[variant] = seconds * 1e6 * (usd_per_second or 1 / definitions.SECONDS_PER_HOUR)
-        itl_s = weighted(run.blocks, traffic, variant, definitions.INTER_TOKEN_LATENCY)
-        if itl_s is not None:
-            itls_s[variant] = itl_s
+            costs[variant] = 1e6 / rate * (usd_per_second or 1 / definitions.SECONDS_PER_HOUR)
+        if speed.inter_token_latency_s is not None:
+            itls_s[variant] = speed.inter_token_latency_s
     return Rung(
         concurrency=traffic.load.in_flight or 0,
         comparisons={c.variant: c for c in comparisons},

@@ -150,6 +150,12 @@ def _unchanged(ratio: statistics.Estimate | None) -> bool | None:
     return is_within and ratio is not None and ratio.prompts >= UNCHANGED_PROMPTS
 
 
+def differs(ratio: statistics.Estimate | None) -> bool:
+    """Return whether a ratio of TTFTs is shown to be beyond a factor of 1.1, either way."""
+    ends = statistics.interval_of(ratio)
+    return ends is not None and (ends[0] > 1 + TTFT_MARGIN or ends[1] < 1 / (1 + TTFT_MARGIN))
+
+
 def judge(cost_ratio: statistics.Estimate | None, check: LimitCheck) -> tuple[Judgement, Reason]:
     """Return the verdict and its reason, from the cost ratio and the check of the latency limits.
 

@@ -45,7 +45,11 @@ def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document
     basis = "acceptance that was given" if estimates[0].source else "outputs that were read"
     return document.Document(
         title=f"{experiment}: would speculation pay?",
-        facts=(("status", f"a forecast by {basis}; step costs are {steps}"),),
+        setting=(
+            ("model", ", ".join(dict.fromkeys(e.target for e in estimates))),
+            ("forecast", f"by {basis}; step costs are {steps}"),
+        ),
+        facts=(),
         attention=(),
         cards=tuple(_card(estimate.name, estimate.conclusion) for estimate in estimates),
         sections=tuple(sections),
@@ -54,10 +58,14 @@ def document_of(experiment: str, estimates: Sequence[DraftEstimate]) -> document
 
 def _card(name: str, conclusion: Conclusion) -> document.Card:
     ratio = conclusion.about.cost_ratio
+    # Green is for what was measured: as long as no step of the window was, that it pays is an if.
+    unless = conclusion.outcome == "pays" and not conclusion.about.is_measured
+    judgement = "to be measured" if conclusion.outcome == "open" else conclusion.outcome
+    most = f"pays unless a step costs over {conclusion.about.breaks_even_at:.1f} without a draft"
     return document.Card(
         label=name,
-        judgement="to be measured" if conclusion.outcome == "open" else conclusion.outcome,
-        tone=_TONES[conclusion.outcome],
+        judgement=most if unless else judgement,
+        tone="open" if unless else _TONES[conclusion.outcome],
         value=spoken_changes((ratio.low, ratio.high)),
         note=f"cost of a token in decoding alone, window {conclusion.about.window}",
     )
@@ -97,8 +105,11 @@ def _costs(forecast: WindowForecast) -> Mapping[str, CostRange]:
 
 def _cost_table(forecasts: Sequence[WindowForecast]) -> tuple[document.Table, ...]:
     headings = [f"cost of a token, {name}" for name in _costs(forecasts[0])]
-    rows = ((str(f.window), *map(_range, _costs(f).values())) for f in forecasts)
-    return document.table(("window", *headings), rows, names=0)
+    rows = (
+        (str(f.window), *(spoken_changes((cost.low, cost.high)) for cost in _costs(f).values()))
+        for f in forecasts
+    )
+    return document.table(("window", *headings), rows, names=0, title="Cost, beside no draft")
 
 
 def _yield_table(forecasts: Sequence[WindowForecast]) -> tuple[document.Table, ...]:
@@ -120,7 +131,7 @@ def _yield_table(forecasts: Sequence[WindowForecast]) -> tuple[document.Table, .
         "step cost = tokens per step to break even",
         "breaks even at a step cost of",
     )
-    return document.table(headings, rows, names=0)
+    return document.table(headings, rows, names=0, title="Tokens per step and step costs")
 
 
 def _plot(estimate: DraftEstimate, index: int) -> drawing.Plot:
@@ -140,7 +151,7 @@ def _finding(conclusion: Conclusion) -> str:
         return "no window pays"
     window, ratio = conclusion.about.window, conclusion.about.cost_ratio
     if conclusion.outcome == "pays":
-        return f"window {window} saves {1 - ratio.high:.0%} to {1 - ratio.low:.0%}"
+        return f"with window {window} a token costs {spoken_changes((ratio.low, ratio.high))}"
     return f"whether window {window} pays is to be measured"
 
 

@@ -17,7 +17,9 @@ from draftworth.estimate.step_cost_sources import CostRange, StepCosts
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.records.acceptance_profile import Measured, Windows
 from draftworth.records.likelihoods import Prediction
+from draftworth.records.load_shapes import words_of_label
 from draftworth.records.readings import Replayed
+from draftworth.report.percent import spoken_changes
 
 WINDOWS = range(1, 16)
 
@@ -105,14 +107,9 @@ def conclude(forecasts: Sequence[WindowForecast]) -> Conclusion:
         )
         return Conclusion(outcome="cannot pay", sentence=cannot_pay, about=best)
     if surest.cost_ratio.high < 1 / (1 + INDIFFERENCE):
-        pays = (
-            f"pays unless a step of window {surest.window} costs more than "
-            f"{surest.breaks_even_at:.1f} baseline steps: a token costs "
-            f"{1 - surest.cost_ratio.high:.0%} to {1 - surest.cost_ratio.low:.0%} less"
-        )
         return Conclusion(
             outcome="pays",
-            sentence=pays,
+            sentence=_pays(surest),
             about=surest,
             to_measure=() if surest.is_measured else (surest.window,),
         )
@@ -124,6 +121,15 @@ def conclude(forecasts: Sequence[WindowForecast]) -> Conclusion:
         about=best,
         to_measure=tuple(unknown or sorted(both)),
     )
+
+
+def _pays(surest: WindowForecast) -> str:
+    step, most = f"a step of window {surest.window}", f"{surest.breaks_even_at:.1f} baseline steps"
+    cost = spoken_changes((surest.cost_ratio.low, surest.cost_ratio.high))
+    if not surest.is_measured:
+        return f"pays unless {step} costs more than {most}: a token costs {cost}"
+    ends = f"{surest.step_cost.low:.2f} to {surest.step_cost.high:.2f}"
+    return f"pays: {step} was measured at {ends} and may cost up to {most}: a token costs {cost}"
 
 
 def _depends(best: WindowForecast, unknown: Sequence[int]) -> str:
@@ -206,7 +212,8 @@ class DraftEstimate:
 
     @property
     def name(self) -> str:
-        return f"{self.draft} at {self.step_costs.load}" if self.step_costs.load else self.draft
+        load = self.step_costs.load
+        return f"{self.draft} at {words_of_label(load)}" if load else self.draft
 
     @property
     def outputs(self) -> int:

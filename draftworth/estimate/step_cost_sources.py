@@ -111,7 +111,7 @@ def step_costs_of(card: StepCostCard | None, method: str) -> Sequence[StepCosts]
         if measured:
             drafts = {decoding[c.variant].draft or "" for c in here} - {""}
             source = (
-                f"measured at {load.label} in run {card.run_id} on {serving.release} with "
+                f"measured at {load.words} in run {card.run_id} on {serving.release} with "
                 f"{', '.join(sorted(drafts))} (card {card.content_sha256[:12]})"
             )
             by_load.append(StepCosts(by_window=measured, source=source, load=load.label))

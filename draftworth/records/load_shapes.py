@@ -6,6 +6,7 @@ is, so a new kind needs few changes elsewhere (docs/architecture.md).
 
 import math
 import random
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, repeat
@@ -31,6 +32,14 @@ def _length_label(input_tokens: int | None) -> str:
     return "" if input_tokens is None else f"-i{input_tokens}"
 
 
+def _length_words(input_tokens: int | None) -> str:
+    return "" if input_tokens is None else f" with prompts of {input_tokens:,} tokens"
+
+
+def _length_cell(input_tokens: int | None) -> str:
+    return "" if input_tokens is None else f", {input_tokens:,} tokens in"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConcurrencyLoad(Checked):
     """A constant number of requests in flight: whenever a request ends, the next one is sent.
@@ -44,12 +53,19 @@ class ConcurrencyLoad(Checked):
 
     @property
     def label(self) -> str:
-        """The load's name in files and tables: `c4`, or `c4-i2000` with prompts of 2,000 tokens."""
+        """The load's name in files and records: `c4`, with prompts of 2,000 tokens `c4-i2000`."""
         return f"c{self.concurrency}{_length_label(self.input_tokens)}"
 
     @property
     def words(self) -> str:
-        return f"{self.concurrency} requests in flight"
+        """The load in a sentence: `one request at a time`, `4 requests at a time`."""
+        count = "one request" if self.concurrency == 1 else f"{self.concurrency} requests"
+        return f"{count} at a time{_length_words(self.input_tokens)}"
+
+    @property
+    def cell(self) -> str:
+        """The load in a table or a plot, where its heading says the rest: `4 at a time`."""
+        return f"{self.concurrency} at a time{_length_cell(self.input_tokens)}"
 
     @property
     def option(self) -> str:
@@ -134,12 +150,20 @@ class PoissonLoad(Checked):
 
     @property
     def label(self) -> str:
-        """The load's name in files and tables, such as `p2.5` for 2.5 requests per second."""
+        """The load's name in files and records, such as `p2.5` for 2.5 requests per second."""
         return f"p{self.requests_per_second:g}{_length_label(self.input_tokens)}"
 
     @property
     def words(self) -> str:
-        return f"{self.requests_per_second:g} requests per second"
+        """The load in a sentence: `one request per second`, `2.5 requests per second`."""
+        rate = self.requests_per_second
+        count = "one request" if rate == 1 else f"{rate:g} requests"
+        return f"{count} per second{_length_words(self.input_tokens)}"
+
+    @property
+    def cell(self) -> str:
+        """The load in a table or a plot, where its heading says the rest: `2.5 per second`."""
+        return f"{self.requests_per_second:g} per second{_length_cell(self.input_tokens)}"
 
     @property
     def option(self) -> str:
@@ -196,3 +220,32 @@ class PoissonLoad(Checked):
 
 
 Load = ConcurrencyLoad | PoissonLoad
+
+_LABEL = re.compile(r"(?P<kind>[cp])(?P<number>[0-9.]+(?:e[+-]?[0-9]+)?)(?:-i(?P<length>[0-9]+))?")
+
+
+def words_of_label(label: str) -> str:
+    """Return in words the load that has this label; a text that no load has is returned as it is.
+
+    Some records hold a load's label alone, and people read words.
+    """
+    load = _of_label(label)
+    return load.words if load else label
+
+
+def cell_of_label(label: str) -> str:
+    """Return the load that has this label as `Load.cell`; a text that no load has, as it is."""
+    load = _of_label(label)
+    return load.cell if load else label
+
+
+def _of_label(label: str) -> Load | None:
+    if (parts := _LABEL.fullmatch(label)) is None:
+        return None
+    length = int(parts["length"]) if parts["length"] else None
+    try:
+        if parts["kind"] == "c":
+            return ConcurrencyLoad(concurrency=int(parts["number"]), input_tokens=length)
+        return PoissonLoad(requests_per_second=float(parts["number"]), input_tokens=length)
+    except ValueError:
+        return None

@@ -49,6 +49,11 @@ class Run:
     def is_pool(self) -> bool:
         return any(block.run_id != self.result.run_id for block in self.blocks)
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models in the requests, each once."""
+        return tuple(dict.fromkeys(block.model for block in self.blocks))
+
 
 def read_run(folder: Path) -> Run:
     """Read a run's folder; raise UserInputError if it has no run or a file is missing or wrong."""

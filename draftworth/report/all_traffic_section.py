@@ -19,7 +19,7 @@ def all_traffic_sections(facts: RunFacts) -> Iterator[Section]:
         return
     rows = (
         (
-            *(v.comparison.traffic.load.label, v.comparison.name, str(v.judgement)),
+            *(v.comparison.traffic.load.cell, v.comparison.name, str(v.judgement)),
             *words.change_cells(v.ratio.cost_ratio),
             words.change_interval(v.ratio.without_forecast),
             str(v.ratio.measured),
@@ -40,7 +40,7 @@ def all_traffic_sentence(verdict: AllTraffic) -> str:
     comparison, ratio = verdict.comparison, verdict.ratio
     logged, cost = ratio.logged, ratio.cost_ratio
     return (
-        f"{comparison.name} at {comparison.traffic.load.label}, for all "
+        f"{comparison.name} at {comparison.traffic.load.words}, for all "
         f"{counted(logged.prompts, 'logged prompt')} ({logged.tokens:,} output tokens), from "
         f"{ratio.measured} measured ones: {verdict.judgement}, "
         f"{words.cost_phrase(cost.value, cost.low, cost.high)}{_gain(verdict)}."

@@ -24,7 +24,7 @@ def share_words(curve: CostByShare) -> str:
 
     The break-even share is given with its interval.
     """
-    who, name = f"{short(curve.variant)} at {curve.traffic.load.label}", short(curve.prompt_class)
+    who, name = f"{short(curve.variant)} at {curve.traffic.load.words}", short(curve.prompt_class)
     if curve.equal is None:
         less = "less" if curve.starts_cheaper else "more"
         unproven = "" if curve.is_shown_at_every_share else " (not shown for each)"
@@ -50,7 +50,8 @@ def price_sentence(cost: CostByPrice) -> str:
     if equal.low is not None and equal.high is not None:
         low, high = math.floor(100 * equal.low) / 100, math.ceil(100 * equal.high) / 100
         ends = f"{low:.2f} to {high:.2f}"
+    where = f"{short(cost.variant)} in {short(cost.traffic.name)} at {cost.traffic.load.words}"
     return (
-        f"{short(cost.variant)} in {short(cost.traffic.label)} costs less per token up to "
+        f"{where} costs less per token up to "
         f"{equal.value:.2f} times the price of the baseline's server ({ends})."
     )

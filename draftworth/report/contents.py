@@ -1,6 +1,6 @@
 """Assembles a report: header, verdict, a comparison with another run, time and cost.
 
-Tables of figures and cross-checks are in `figures`.
+Tables of figures are in `figures`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,14 +17,17 @@ from draftworth.decision.judged_anew import as_paid, chosen_values
 from draftworth.decision.run_comparison import Change
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY as ITL
 from draftworth.records.likelihoods import Prediction
-from draftworth.records.results import AS_SHIPPED, RequestRecord
+from draftworth.records.results import RequestRecord
 from draftworth.records.run_folder import Run
 from draftworth.report import judged_with, words
 from draftworth.report.all_traffic_section import all_traffic_sections
 from draftworth.report.attention import attention_of
-from draftworth.report.document import Card, Document, Section, table
+from draftworth.report.by_prompt_section import by_prompt_sections
+from draftworth.report.cross_checks import cross_checks
+from draftworth.report.document import Document, Section, table
 from draftworth.report.engine_loss_sentences import loss_sections
-from draftworth.report.figures import cross_checks, figures, outputs, quantiles, score_sections
+from draftworth.report.figures import figures, outputs, quantiles, score_sections
+from draftworth.report.first_screen import cards, setting, speeds
 from draftworth.report.handover_page import TITLE, handover_section
 from draftworth.report.likelihood_tables import predicted_sections
 from draftworth.report.other_mixes import other_mixes_sections
@@ -71,7 +74,7 @@ def elsewhere_section(elsewhere: Elsewhere) -> Section:
     runs = (elsewhere.run, elsewhere.other)
     rows = (
         (
-            *(a.traffic.name, a.traffic.load.label, a.variant, a.other_variant),
+            *(a.traffic.name, a.traffic.load.cell, a.variant, a.other_variant),
             *("cost" if a.is_cost else "seconds", *words.change_cells(a.ratio)),
             *(cell for usd in a.usd for cell in _usd_cells(usd)),
         )
@@ -79,7 +82,7 @@ def elsewhere_section(elsewhere: Elsewhere) -> Section:
     )
     headings = ("class", "load", "variant", "other's", "of a token", "this to other", INTERVAL)
     usd = ("USD/M tokens", INTERVAL, "other's USD/M tokens", INTERVAL)
-    models = (", ".join(dict.fromkeys(b.model for b in run.blocks)) or MISSING for run in runs)
+    models = (", ".join(run.models) or MISSING for run in runs)
     names = (f"{run.result.run_id} (model {m})" for run, m in zip(runs, models, strict=True))
     return Section(
         title="Against a run of something else",
@@ -183,8 +186,8 @@ def document_of(
         drafts on the outputs.
     """
     sections = [
-        *(*search_sections(facts), verdict_section(facts), *worked_sections(facts.run)),
-        *(*repetition_sections(facts), *other_mixes_sections(facts)),
+        *(*search_sections(facts), verdict_section(facts), *by_prompt_sections(facts)),
+        *(*worked_sections(facts.run), *repetition_sections(facts), *other_mixes_sections(facts)),
         *(*all_traffic_sections(facts), *against),
     ]
     if facts.claims:
@@ -210,9 +213,11 @@ def _document(
     return Document(
         title=f"{facts.run.result.experiment}: {about}{judged_with.title(chosen)}",
         decision=decision_sentence(facts),
+        setting=tuple(setting(facts)),
+        speeds=tuple(speeds(facts)),
         facts=tuple(header),
         attention=(*judged_with.sentences(chosen), *attention_of(facts)),
-        cards=tuple(_cards(facts)),
+        cards=tuple(cards(facts)),
         sections=tuple(sections),
     )
 
@@ -222,12 +227,10 @@ def _header(facts: RunFacts) -> Iterator[tuple[str, str]]:
     start = datetime.fromtimestamp(result.started_at_unix_s, UTC)
     seconds = result.ended_at_unix_s - result.started_at_unix_s
     minutes = (total(run_parts(result)).seconds if facts.run.is_pool else seconds) / 60
-    models = dict.fromkeys(b.model for b in facts.run.blocks)
     if facts.run.search:
         yield "answer", search_answer(facts.run.search)
     yield "run", result.run_id
     yield "status", f"{result.status} ({result.reason})" if result.reason else result.status
-    yield "model", ", ".join(models) or MISSING
     first = "first run started " if facts.run.is_pool else ""
     yield "measured", f"{first}{start:%Y-%m-%d %H:%M} UTC, {minutes:.1f} min"
     measured = [record for v in facts.variants for record in v.records]
@@ -249,20 +252,6 @@ def _counts(records: Sequence[RequestRecord]) -> str:
     failed = sum(record.failed for record in records)
     excluded = sum(record.excluded is not None for record in records)
     return f"{len(records)}, {failed} failed, {excluded} excluded"
-
-
-def _cards(facts: RunFacts) -> Iterator[Card]:
-    search = facts.run.search
-    for c in facts.comparisons:
-        if c.variant == AS_SHIPPED or (search and c.variant != search.best):
-            continue
-        ratio = c.cost_ratio
-        yield Card(
-            label=f"{c.traffic.label}, {c.name}",
-            judgement=c.judgement,
-            tone=c.judgement.tone,
-            value=words.cost_phrase(ratio.value, ratio.low, ratio.high) if ratio else "",
-        )
 
 
 def _groups(facts: RunFacts) -> Iterator[Section]:

@@ -11,21 +11,50 @@ from draftworth.terminal import columns, table_lines
 from draftworth.untrusted import printable
 
 _ROW = " " * 6
+# An example is cut after this many characters; of one that is folded, this many are the summary.
+LONGEST_EXAMPLE, FOLDED_EXAMPLE = 2000, 120
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table of texts. The first `names` columns hold names, all further columns hold numbers."""
+    """A table of texts. The first `names` columns hold names, all further columns hold numbers.
+
+    title: what the table is about; empty: what its section is about.
+    """
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     names: int
+    title: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A model's output as an example, at most `LONGEST_EXAMPLE` characters of it.
+
+    title: of which prompt it is, and what it shows.
+    """
+
+    title: str
+    text: str
+
+    @property
+    def cut_text(self) -> str:
+        """The text as pages have it, with `…` where it is cut."""
+        cut = self.text[:LONGEST_EXAMPLE]
+        return cut if cut == self.text else f"{cut}…"
+
+    @property
+    def beginning(self) -> str:
+        """The first words of a text that is too long to be shown at once; else empty."""
+        return self.text[:FOLDED_EXAMPLE] if len(self.text) > 3 * FOLDED_EXAMPLE else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
     """A section of the report.
 
+    examples: outputs that pages show below the plots; a terminal does not print them.
     is_asked_for: whether a command's option asked for the section, so that it is printed before the
         answer.
     """
@@ -34,6 +63,7 @@ class Section:
     paragraphs: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     plots: tuple[Plot, ...] = ()
+    examples: tuple[Example, ...] = ()
     is_asked_for: bool = False
 
 
@@ -53,16 +83,34 @@ class Card:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Speed:
+    """One speed of a server: before and after, or alone if no other server was measured.
+
+    unit: what `values` count. meaning: what is measured, in words. where: of which servers and
+    which traffic.
+    """
+
+    unit: str
+    values: tuple[str, ...]
+    meaning: str
+    where: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Document:
     """A whole report.
 
     decision: the sentence that says what to serve; empty if the report has none.
+    setting: (name, value) of what was measured, which a reader has to know first.
+    speeds: from what to what the server's speed goes, where the decision is about it.
     facts: (name, value) of each line at the head of the report.
     attention: warnings about the figures.
     """
 
     title: str
     decision: str = ""
+    setting: tuple[tuple[str, str], ...] = ()
+    speeds: tuple[Speed, ...] = ()
     facts: tuple[tuple[str, str], ...]
     attention: tuple[str, ...]
     cards: tuple[Card, ...]
@@ -74,11 +122,12 @@ class Document:
 
 
 def table(
-    headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: int
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: int, title: str = ""
 ) -> tuple[Table, ...]:
     """Return a tuple of one table, or an empty tuple if there is no row.
 
     The first `names` columns hold names. Any other column without a measured figure is left out.
+    title: what the table is about, if its section has several.
     """
     cells = [tuple(row) for row in rows]
     if not cells:
@@ -93,6 +142,7 @@ def table(
             headings=tuple(headings[index] for index in kept),
             rows=tuple(tuple(row[index] for index in kept) for row in cells),
             names=names,
+            title=title,
         ),
     )
 
@@ -102,6 +152,7 @@ def variant_table(
     rows: Iterable[tuple[VariantFacts, Sequence[str]]],
     *,
     more_names: int = 0,
+    title: str = "",
 ) -> tuple[Table, ...]:
     """Return a table whose rows begin with class, load and variant; empty if there is no row.
 
@@ -109,10 +160,11 @@ def variant_table(
         are aligned left.
     """
     named = (
-        (v.summary.group.prompt_class, v.summary.group.load.label, v.name, *cells)
+        (v.summary.group.prompt_class, v.summary.group.load.cell, v.name, *cells)
         for v, cells in rows
     )
-    return table(("class", "load", "variant", *headings), named, names=3 + more_names)
+    named_headings = ("class", "load", "variant", *headings)
+    return table(named_headings, named, names=3 + more_names, title=title)
 
 
 def document_lines(document: Document) -> Iterator[str]:
@@ -120,6 +172,10 @@ def document_lines(document: Document) -> Iterator[str]:
     yield document.title
     if document.decision:
         yield document.decision
+    for name, value in document.setting:
+        yield f"{name}: {value}"
+    for speed in document.speeds:
+        yield speed_line(speed)
     for name, value in document.facts:
         yield f"{name}: {value}"
     for line in document.attention:
@@ -130,6 +186,11 @@ def document_lines(document: Document) -> Iterator[str]:
             yield from section_lines(section)
 
 
+def speed_line(speed: Speed) -> str:
+    """Return a speed in a line: `ms per token: 10.0 → 4.9 (between two tokens of an answer)`."""
+    return f"{speed.unit}: {' → '.join(speed.values)} ({speed.meaning}; {speed.where})"
+
+
 def section_lines(section: Section) -> Iterator[str]:
     """Yield the text of a section's title, paragraphs and tables, line by line."""
     yield section.title
@@ -137,6 +198,8 @@ def section_lines(section: Section) -> Iterator[str]:
     width = columns()
     for table in section.tables:
         yield ""
+        if table.title:
+            yield f"{table.title}:"
         numbers = range(table.names, len(table.headings))
         lines = [*table_lines(table.rows, table.headings, numbers=numbers, ruled=True)]
         if width is not None and max(map(len, lines)) > width:

@@ -30,7 +30,7 @@ STYLE = Path(__file__).with_name("plots.mplstyle")
 SHADES = 32
 
 WIDTH_INCHES = 4.8
-TITLE_COLUMNS = 56
+TITLE_COLUMNS = 54
 # Names that are longer than this do not fit side by side in a legend.
 LEGEND_COLUMN_CHARACTERS = 27
 LONGEST_NAME = 32

@@ -131,7 +131,7 @@ def loss_sections(losses: Sequence[EngineLoss]) -> tuple[Section, ...]:
         Section(
             title="Lost in the engine",
             paragraphs=(*map(loss_sentence, losses), ABOUT["engine_loss"]),
-            tables=(*_loss_table(losses), *table(_WHERE_HEADINGS, _where_rows(losses), names=3)),
+            tables=(*_loss_table(losses), *_where_table(losses)),
         ),
     )
 
@@ -141,7 +141,7 @@ def _loss_table(losses: Sequence[EngineLoss]) -> tuple[Table, ...]:
         (
             *(
                 loss.variant,
-                loss.load.label,
+                loss.load.cell,
                 loss.draft,
                 loss.verdict,
                 str(loss.requests),
@@ -155,18 +155,22 @@ def _loss_table(losses: Sequence[EngineLoss]) -> tuple[Table, ...]:
         *("variant", "load", "draft", "in the engine", "requests", "exactly the allowed steps"),
         *("tokens per step, allowed", "taken", "difference", _INTERVAL),
     )
-    return table(headings, rows, names=4)
+    return table(headings, rows, names=4, title="Tokens per step, allowed and taken")
 
 
 _WHERE_HEADINGS = ("variant", "load", "more is lost", "allowed", "taken")
+
+
+def _where_table(losses: Sequence[EngineLoss]) -> tuple[Table, ...]:
+    return table(_WHERE_HEADINGS, _where_rows(losses), names=3, title="Where more is lost")
 
 
 def _where_rows(losses: Sequence[EngineLoss]) -> Iterator[tuple[str, ...]]:
     for loss in losses:
         for place in loss.places:
             figures = f"{place.allowed:.3f}", f"{place.taken:.3f}"
-            yield loss.variant, loss.load.label, _where_words(place), *figures
+            yield loss.variant, loss.load.cell, _where_words(place), *figures
         for at in loss.positions:
             where = f"at draft position {at.position}"
             shares = f"{at.acceptable:.1%}", f"{at.accepted:.1%}"
-            yield loss.variant, loss.load.label, where, *shares
+            yield loss.variant, loss.load.cell, where, *shares

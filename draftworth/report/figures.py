@@ -1,19 +1,17 @@
-"""Tables of a report: figures, their cross-checks, and outputs that differ from the baseline's."""
+"""Tables of a report: figures, and outputs that differ from the baseline's."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from draftworth.analysis import checks
 from draftworth.analysis.output_differences import BesideControl, Likeness, tokens_before
 from draftworth.analysis.scores import ScoreComparison
 from draftworth.analysis.summary import OutputLengths, output_lengths
-from draftworth.decision.facts import QUANTILE_SHARES, GroupFacts, RunFacts, VariantFacts
+from draftworth.decision.facts import QUANTILE_SHARES, RunFacts, VariantFacts
 from draftworth.decision.verdict import Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import Metric
 from draftworth.report import words
 from draftworth.report.document import Section, Table, table, variant_table
 from draftworth.report.likelihood_tables import likelihood_tables
-from draftworth.report.percent import signed_percent
 from draftworth.report.words import ABOUT, INTERVAL, MISSING
 
 MOST_DIVERGENCES = 10
@@ -38,7 +36,8 @@ def figures(facts: RunFacts) -> Section:
         for v in facts.variants
     )
     headings = ("n", "failed", "excluded", *(metric.heading for metric in columns))
-    tables = (*variant_table(headings, rows), *_output_lengths(facts))
+    medians = variant_table(headings, rows, title="Medians of each server")
+    tables = (*medians, *_output_lengths(facts))
     return Section(
         title="Figures",
         paragraphs=(ABOUT["medians"], *_decode_heavy(facts)) if tables else (),
@@ -62,7 +61,8 @@ def _output_lengths(facts: RunFacts) -> tuple[Table, ...]:
         for v in facts.variants
         if (lengths := output_lengths(v.records))
     )
-    return variant_table(("output tokens, fewest", "median", "most", "ended by"), rows)
+    headings = ("output tokens, fewest", "median", "most", "ended by")
+    return variant_table(headings, rows, title="Lengths of the outputs")
 
 
 def _length_cells(lengths: OutputLengths) -> tuple[str, ...]:
@@ -95,92 +95,6 @@ def quantiles(facts: RunFacts) -> Section:
     )
 
 
-def cross_checks(facts: RunFacts) -> Section:
-    """Return the section that compares measured figures with figures from other sources.
-
-    These are latencies by LLMPerf's formula, latencies that the servers recorded themselves, and
-    acceptance rates as estimated from tokens per step.
-    """
-    return Section(
-        title="Cross-checks",
-        paragraphs=(ABOUT["llmperf"], ABOUT["cross_checks"]),
-        tables=(
-            *variant_table(
-                ("median ITL ms", "llmperf's", "speedup of medians", "llmperf's"),
-                (
-                    (v, _llmperf_cells(g, v))
-                    for g in facts.groups
-                    for v in g.variants
-                    if v.value(definitions.LLMPERF_INTER_TOKEN_LATENCY) is not None
-                ),
-            ),
-            *variant_table(
-                (
-                    "requests",
-                    "mean ITL ms, ours",
-                    "the server's",
-                    "difference",
-                    f"within {checks.SERVER_TOLERANCE:.0%}",
-                ),
-                ((v, _server_cells(v.server)) for v in facts.variants if v.server),
-            ),
-            *variant_table(
-                (
-                    "acceptance, counted",
-                    "estimated from tokens per step",
-                    f"within {100 * checks.ACCEPTANCE_TOLERANCE:g} points",
-                ),
-                (
-                    (
-                        v,
-                        (
-                            words.share(a.counted),
-                            words.share(a.estimated),
-                            words.yes_or_no(a.agrees, no="NO"),
-                        ),
-                    )
-                    for v in facts.speculative
-                    for a in [v.acceptance]
-                ),
-            ),
-            *variant_table(
-                ("step ms", "tokens/step", "break-even by medians", "most", "predicted speedup"),
-                ((v, _break_even_cells(v.break_even)) for v in facts.speculative if v.break_even),
-            ),
-        ),
-    )
-
-
-def _llmperf_cells(group: GroupFacts, variant: VariantFacts) -> list[str]:
-    both = (definitions.INTER_TOKEN_LATENCY, definitions.LLMPERF_INTER_TOKEN_LATENCY)
-    cells = [words.figure(metric, variant.value(metric)) for metric in both]
-    for metric in both:
-        plain, latency = group.baseline.value(metric), variant.value(metric)
-        compared = variant is not group.baseline
-        cells.append(words.ratio(plain / latency) if compared and plain and latency else MISSING)
-    return cells
-
-
-def _server_cells(check: checks.ServerCheck) -> tuple[str, ...]:
-    return (
-        str(check.requests),
-        words.figure(definitions.INTER_TOKEN_LATENCY, check.ours_s),
-        words.figure(definitions.INTER_TOKEN_LATENCY, check.server_s),
-        signed_percent(check.difference),
-        words.yes_or_no(check.agrees, no="NO"),
-    )
-
-
-def _break_even_cells(prediction: checks.BreakEven) -> tuple[str, ...]:
-    return (
-        words.number(prediction.step_s * 1e3, digits=2),
-        words.figure(definitions.TOKENS_PER_STEP, prediction.tokens_per_step),
-        words.figure(definitions.TOKENS_PER_STEP, prediction.needed),
-        words.number(prediction.most, digits=0),
-        words.ratio(prediction.predicted_speedup),
-    )
-
-
 def outputs(facts: RunFacts) -> tuple[Section, ...]:
     """Return sections on how many outputs equal the baseline's, and where the others differ first.
 
@@ -194,7 +108,9 @@ def outputs(facts: RunFacts) -> tuple[Section, ...]:
         (v, (*_identical_cells(c), *(_likeness_cells(c.likeness) if judged else ())))
         for v, c in compared
     )
-    identical = variant_table(("identical", "share", *headings), shares)
+    identical = variant_table(
+        ("identical", "share", *headings), shares, title="Outputs like the baseline's"
+    )
     if temperature := facts.run.result.temperature:
         about = (ABOUT["sampled"].format(temperature=f"{temperature:g}"),) if identical else ()
         tables = (*identical, *likelihood_tables(facts.run.likelihoods))
@@ -229,11 +145,13 @@ def _differences(variants: Sequence[VariantFacts]) -> Iterator[Section]:
             *variant_table(
                 ("texts compared", "tokens before, fewest", "median"),
                 ((v, _difference_cells(v)) for v in variants),
+                title="How much comes before the first difference",
             ),
             *variant_table(
                 ("prompt", "token", "character", "the baseline's text", "the variant's"),
                 examples,
                 more_names=1,
+                title="The first differences",
             ),
         ),
     )
@@ -267,7 +185,7 @@ def score_sections(scores: Sequence[ScoreComparison]) -> Iterator[Section]:
     """Yield a section on the scores that the user's own program gave the outputs, if any."""
     rows = (
         (
-            *(comparison.traffic.name, comparison.traffic.load.label, comparison.variant),
+            *(comparison.traffic.name, comparison.traffic.load.cell, comparison.variant),
             *(
                 words.number(comparison.baseline_mean, digits=3),
                 f"{comparison.difference.value:+.3f}",

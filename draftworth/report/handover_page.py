@@ -46,7 +46,7 @@ def handover_section(facts: RunFacts) -> Section:
         title=TITLE,
         paragraphs=tuple(_sentences(facts, handover)),
         tables=(
-            *table(("what was measured", ""), _measured(facts), names=2),
+            *table(("what was measured", ""), _measured(facts), names=2, title="What was measured"),
             *_classes(handover),
             *_break_evens(handover),
             *_steps(facts),
@@ -89,8 +89,8 @@ def _limits_of_decision(facts: RunFacts, handover: Handover, decision: Compariso
     classes = facts.decision.classes
     if len(classes) > 1:
         each = (f"{c.traffic.name} {c.judgement} ({words.change(c.cost_ratio)})" for c in classes)
-        yield f"Of its classes at {decision.traffic.load.label}: {', '.join(each)}."
-    loads = ", ".join(at.load.label for at in handover.break_evens)
+        yield f"Of its classes at {decision.traffic.load.words}: {', '.join(each)}."
+    loads = ", ".join(at.load.words for at in handover.break_evens)
     yield f"Measured at {loads}: of other loads nothing is known."
     if handover.most_tokens is not None:
         serving = facts.run.result.serving
@@ -150,7 +150,7 @@ def _classes(handover: Handover) -> tuple[Table, ...]:
     )
     headings = ("for traffic of", "part of its tokens", "cases", "prompts")
     lengths = ("prompt tokens: median (fewest to most)", "output tokens")
-    return table((*headings, *lengths), rows, names=1)
+    return table((*headings, *lengths), rows, names=1, title="For which traffic")
 
 
 def _lengths(lengths: Lengths | None) -> str:
@@ -163,7 +163,7 @@ def _break_evens(handover: Handover) -> tuple[Table, ...]:
     several = [c.name for c in handover.classes] if len(handover.classes) > 1 else []
     rows = (
         (
-            *(at.load.label, at.judgement or words.MISSING),
+            *(at.load.cell, at.judgement or words.MISSING),
             *(
                 words.figure(TOKENS_PER_STEP, at.needed.value if at.needed else None),
                 words.interval(at.needed),
@@ -175,7 +175,7 @@ def _break_evens(handover: Handover) -> tuple[Table, ...]:
     )
     needed = ("load", "verdict", "tokens per step to break even", words.INTERVAL)
     headings = (*needed, "measured", "may fall by", *(f"measured, {name}" for name in several))
-    return table(headings, rows, names=2)
+    return table(headings, rows, names=2, title="How far tokens per step may fall")
 
 
 def _margin(at: BreakEvenAt) -> str:
@@ -190,7 +190,7 @@ def _steps(facts: RunFacts) -> tuple[Table, ...]:
     rows = [(purpose, words.Code(command)) for purpose, command in _commands(facts)]
     named = {word for _, command in rows for word in _WORD.findall(command)}
     places = ", ".join(f"{place}: {what}" for place, what in _PLACES.items() if place in named)
-    return table(("to", f"command ({places})"), rows, names=2)
+    return table(("to", f"command ({places})"), rows, names=2, title="How to measure again")
 
 
 def _commands(facts: RunFacts) -> Iterator[tuple[str, str]]:

@@ -17,9 +17,9 @@ def likelihood_tables(checks: Sequence[likelihoods.ModelsCheck]) -> tuple[Table,
     greedy = (_greedy_cells(f) for f in checks if isinstance(f, likelihoods.GreedyLikelihood))
     by_draft = (_draft_cells(f) for f in checks if isinstance(f, likelihoods.DraftLikelihood))
     return (
-        *table(_SAMPLED_HEADINGS, by_target, names=2),
-        *table(_GREEDY_HEADINGS, greedy, names=2),
-        *table(_DRAFT_HEADINGS, by_draft, names=4),
+        *table(_SAMPLED_HEADINGS, by_target, names=2, title="Sampled outputs, read by the target"),
+        *table(_GREEDY_HEADINGS, greedy, names=2, title="Greedy outputs, read by the target"),
+        *table(_DRAFT_HEADINGS, by_draft, names=4, title="Outputs, read by a draft"),
     )
 
 

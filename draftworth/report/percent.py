@@ -15,8 +15,23 @@ def changes(ratios: tuple[float, float]) -> str:
     return f"{low} to {high}"
 
 
+# An interval that reaches from half the cost to twice the cost says nothing about it.
+SAYS_NOTHING = 2.0
+HALF_OR_TWICE = "half or twice as much"
+
+
+def says_nothing(low: float, high: float) -> bool:
+    """Return whether a cost may as well be halved as doubled by a ratio's interval."""
+    return low < 1 / SAYS_NOTHING and high > SAYS_NOTHING
+
+
 def spoken_changes(ratios: tuple[float, float]) -> str:
-    """Return the ends of a ratio's interval in words, `35 to 41% less` or `2% less to 3% more`."""
+    """Return the ends of a ratio's interval in words, `35 to 41% less` or `2% less to 3% more`.
+
+    An interval that says nothing gets no figures, which nobody could use.
+    """
+    if says_nothing(*ratios):
+        return HALF_OR_TWICE
     near, far = outwards(ratios)
     low, high = map(direction, ratios)
     return f"{near} to {far}% {low}" if low == high else f"{near}% {low} to {far}% {high}"

@@ -1,4 +1,4 @@
-"""The plots of a run, with their titles and captions."""
+"""The plots of one prompt class at one load, and over the requests at a time, with captions."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from draftworth.analysis.checks import BreakEven
-from draftworth.analysis.statistics import Estimate, quantile
+from draftworth.analysis.statistics import quantile
 from draftworth.analysis.summary import VariantSummary
 from draftworth.decision.facts import GroupFacts, RunFacts, VariantFacts
 from draftworth.decision.ladder import Ladder
-from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import INTER_TOKEN_LATENCY, Metric
 from draftworth.records.results import values_of
-from draftworth.report.drawing import Plot, legend, look, short, themed
-from draftworth.report.sentences import ladder_words
-from draftworth.report.words import FINDINGS, INTERVAL, change, ratio
+from draftworth.report.drawing import Plot, legend, look, short
+from draftworth.report.sentences import in_flight_words, ladder_words
+from draftworth.report.words import FINDINGS, INTERVAL, ratio
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,8 +46,8 @@ def ladder_plot(ladder: Ladder, suffix: str) -> Plot:
 def _title(ladder: Ladder, variant: str) -> str:
     last = ladder.cheaper_up_to(variant)
     if last is None:
-        return "is not shown to be cheaper at the lowest concurrency"
-    return f"is cheaper up to concurrency {last.concurrency}"
+        return "is not shown to be cheaper at the lightest load"
+    return f"is cheaper up to {in_flight_words(last.concurrency)}"
 
 
 def _draw(axes: Axes, ladder: Ladder) -> None:
@@ -63,15 +61,20 @@ def _draw(axes: Axes, ladder: Ladder) -> None:
         _draw_intervals(upper, index, ladder, variant)
     named = "USD" if ladder.has_price else "server hours"
     for panel, label in ((upper, f"{named} / million tokens"), (lower, "ITL (ms per token)")):
-        panel.set_ylim(bottom=0)
+        _from_zero(panel)
         panel.set_ylabel(label)
     # The scale is logarithmic, because each concurrency is usually twice the one before.
     lower.set_xscale("log", base=2)
     ticks = [rung.concurrency for rung in ladder.rungs]
     lower.set_xticks(ticks, [str(tick) for tick in ticks])
     lower.minorticks_off()
-    lower.set_xlabel("requests in flight")
+    lower.set_xlabel("requests at a time")
     legend(upper, ((short(v), look(i)) for i, v in enumerate(ladder.variants)))
+
+
+def _from_zero(axes: Axes) -> None:
+    """Let the y axis begin at 0, and leave room above the highest point, which else is cut."""
+    axes.set_ylim(bottom=0, top=1.05 * axes.get_ylim()[1])
 
 
 def _draw_line(axes: Axes, index: int, points: Sequence[tuple[int, float | None]]) -> None:
@@ -91,26 +94,13 @@ def _draw_intervals(axes: Axes, index: int, ladder: Ladder, variant: str) -> Non
 
 
 CURVE_POINTS = 400
-ROW_INCHES = 0.55
 # For a run that is longer than this, the time axis is in minutes.
 SECONDS_AXIS_LIMIT_S = 300.0
 
 
-def overview_plots(facts: RunFacts) -> Iterator[Plot]:
-    """Yield the plots that compare groups; a group is one prompt class at one load."""
-    compared = [(v, c, c.cost_ratio) for v in facts.speculative if (c := v.comparison)]
-    if costs := [(v, c, r) for v, c, r in compared if r]:
-        yield _cost_plot(costs)
-    for ladder in facts.ladders:
-        if len(ladder.rungs) > 1:
-            yield ladder_plot(ladder, _slug(ladder_words(ladder)))
-    if predicted := [(v, b) for v in facts.speculative if (b := v.break_even)]:
-        yield _tokens_per_step_plot(predicted)
-
-
 def group_plots(facts: RunFacts, number: int, group: GroupFacts) -> Iterator[Plot]:
     """Yield the plots of one prompt class at one load; `number` makes the plots' names unique."""
-    suffix = f"{number:02d}-{_slug(group.group.label)}"
+    suffix = f"{number:02d}-{slug(group.group.label)}"
     # Pooled runs are hours or months apart, so they have no common time axis.
     for metric in () if facts.run.is_pool else definitions.shown_latencies():
         if any(v.value(metric) is not None for v in group.variants):
@@ -135,7 +125,8 @@ def _counted(summary: VariantSummary) -> str:
     return text
 
 
-def _slug(label: str) -> str:
+def slug(label: str) -> str:
+    """Return a label as a part of a file's name."""
     return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")[:60]
 
 
@@ -172,7 +163,7 @@ def _over_time_plot(facts: RunFacts, group: GroupFacts, metric: Metric, suffix: 
             axes.plot(x, y, **look(index) | {"linestyle": ""}, markersize=3.5, alpha=0.6)
             if median is not None:
                 axes.axhline(median, **look(index) | {"marker": ""}, linewidth=1.5)
-        axes.set_ylim(bottom=0)
+        _from_zero(axes)
         axis = f"{metric.label} ({metric.unit.name})"
         axes.set(xlabel=f"since the run started ({unit})", ylabel=axis)
         names = [
@@ -184,7 +175,7 @@ def _over_time_plot(facts: RunFacts, group: GroupFacts, metric: Metric, suffix: 
     listed = _each(group, medians, digits=1)
     better = f"; {metric.better} is better" if metric.better else ""
     return Plot(
-        name=f"{_slug(metric.label)}-over-time-{suffix}",
+        name=f"{slug(metric.label)}-over-time-{suffix}",
         title=_finding(group)
         if metric is INTER_TOKEN_LATENCY
         else f"{group.group.label}: median {metric.label} {listed}",
@@ -268,80 +259,4 @@ def _acceptance_plot(group: GroupFacts, suffix: str) -> Plot:
         caption="By the server's counters over all measured blocks. "
         + sample_sentence([v for _, v in drafted]),
         draw=draw,
-    )
-
-
-def _rows_axis(axes: Axes, rows: Sequence[VariantFacts]) -> None:
-    labels = [f"{short(v.summary.group.label)}\n{short(v.name)}" for v in rows]
-    axes.set_yticks(range(len(rows)), labels)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.tick_params(axis="y", labelcolor=themed("text.color"))
-    axes.grid(visible=False, axis="y")
-
-
-def _cost_plot(rows: Sequence[tuple[VariantFacts, Comparison, Estimate]]) -> Plot:
-    cheaper = sum(comparison.judgement.serves_variant for _, comparison, _ in rows)
-    pairs = ", ".join(f"{v.label}: {r.samples} of {r.prompts} prompts" for v, _, r in rows)
-
-    def draw(axes: Axes) -> None:
-        band = (100 / (1 + INDIFFERENCE) - 100, 100 * INDIFFERENCE)
-        axes.axvspan(*band, color=themed("grid.color"), alpha=0.6, linewidth=0)
-        axes.axvline(0, color=themed("axes.labelcolor"), linewidth=1)
-        for row, (_, _, cost_ratio) in enumerate(rows):
-            _interval(axes, row, cost_ratio)
-        _rows_axis(axes, [variant for variant, _, _ in rows])
-        axes.margins(x=0.12)
-        axes.set_xlabel("cost of a token, compared with the baseline (%)")
-
-    return Plot(
-        name="cost",
-        title=f"Speculation is cheaper per token in {cheaper} of {len(rows)} comparisons",
-        caption=f"Variant / baseline - 1, with its {INTERVAL}; in the band around 0, up to "
-        f"{INDIFFERENCE:.0%} either way, a difference counts as none. Pairs: {pairs}.",
-        draw=draw,
-        height_inches=1.6 + ROW_INCHES * len(rows),
-    )
-
-
-def _interval(axes: Axes, row: int, ratio: Estimate) -> None:
-    if ratio.low is not None and ratio.high is not None:
-        ends = [100 * (end - 1) for end in (ratio.low, ratio.high)]
-        axes.plot(ends, [row, row], color="C1", linewidth=2.5)
-    axes.plot([100 * (ratio.value - 1)], [row], "o", color="C1", markersize=7)
-    axes.annotate(
-        change(ratio),
-        (100 * (ratio.value - 1), row),
-        xytext=(0, 7),
-        textcoords="offset points",
-        ha="center",
-    )
-
-
-def _tokens_per_step_plot(rows: Sequence[tuple[VariantFacts, BreakEven]]) -> Plot:
-    above = sum(prediction.predicted_speedup > 1 for _, prediction in rows)
-    requests = ", ".join(f"{v.label}: {v.summary.counted}" for v, _ in rows)
-
-    def draw(axes: Axes) -> None:
-        muted = themed("axes.labelcolor")
-        for row, (_, figures) in enumerate(rows):
-            ends = [figures.needed, figures.tokens_per_step]
-            axes.plot(ends, [row, row], color=themed("grid.color"), linewidth=3, zorder=1)
-            axes.plot([figures.needed], [row], "D", color="C2", markersize=7)
-            axes.plot([figures.tokens_per_step], [row], "o", color="C1", markersize=8)
-            if figures.most is not None:
-                axes.plot([figures.most], [row], "|", color=muted, markersize=14)
-        _rows_axis(axes, [v for v, _ in rows])
-        axes.set_xlim(left=0)
-        axes.set_xlabel("output tokens per step")
-        marks = (("measured", "o", "C1"), ("break-even", "D", "C2"), ("most", "|", muted))
-        legend(axes, ((n, {"color": c, "marker": m, "linestyle": ""}) for n, m, c in marks))
-
-    return Plot(
-        name="tokens-per-step",
-        title=f"Tokens per step are above break-even in {above} of {len(rows)} comparisons",
-        caption="Break-even: step latency of the variant / ITL of the baseline, medians over "
-        "requests, times the ratio of prices; right of it decoding is cheaper. "
-        f"Requests: {requests}.",
-        draw=draw,
-        height_inches=2.0 + ROW_INCHES * len(rows),
     )

@@ -16,7 +16,7 @@ from draftworth.decision.reasons import CostPlace
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.errors import counted
 from draftworth.records import likelihoods
-from draftworth.report.percent import changes, spoken_changes
+from draftworth.report.percent import HALF_OR_TWICE, changes, says_nothing, spoken_changes
 
 ENOUGH = f"{MIN_PROMPTS} prompts in two rounds"
 
@@ -80,6 +80,8 @@ def _cost_words(reason: reasons.CostDecides) -> str:
         case CostPlace.EQUAL:
             return f"a token costs the same to {INDIFFERENCE:.0%} either way{where}"
         case CostPlace.BESIDE_ONE | CostPlace.AROUND_ONE:
+            if says_nothing(reason.low, reason.high):
+                return f"nothing is known yet: a token may cost {HALF_OR_TWICE}"
             is_beside = reason.place is CostPlace.BESIDE_ONE
             equal = f", and up to {INDIFFERENCE:.0%} counts as no difference" if is_beside else ""
             ends = spoken_changes((reason.low, reason.high))
@@ -246,7 +248,7 @@ def _evidence_words(check: AnswersCheck, evidence: likelihoods.ModelsCheck | Dif
             control = "those of a second server without speculation"
             floor = control if evidence.of_control else "the baseline's own repeats"
             return (
-                f"at {evidence.load.label} {evidence.differing} of {evidence.outputs} differ from "
+                f"at {evidence.load.words} {evidence.differing} of {evidence.outputs} differ from "
                 f"the baseline's, at one token in {evidence.tokens / evidence.differing:.0f}, "
                 f"sooner than {floor} and than rounding explains (one in "
                 f"{1 / evidence.rounding_share:.0f})"

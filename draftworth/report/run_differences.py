@@ -64,7 +64,7 @@ def unlike_words(unlike: elsewhere.Unlike) -> str:
     """Say what is not alike in the work of two runs, as a clause without a full stop."""
     match unlike:
         case elsewhere.LoadsOfOneRun(loads=loads):
-            return f"{_few({load.label for load in loads})}: of one run alone, and not compared"
+            return f"{_few({load.words for load in loads})}: of one run alone, and not compared"
         case elsewhere.TokensNotCounted(group=group, of=of):
             return f"{group.label}: tokens of {of} are not counted by both servers"
         case elsewhere.LengthsDiffer(group=group, of=of, first=first, second=second):
@@ -104,7 +104,7 @@ def _value_words(value: object) -> str:
 
 
 def _work_label(work: Work) -> str:
-    return f"{work.prompt_class}/{work.case} at {work.load.label}"
+    return f"{work.prompt_class}/{work.case} at {work.load.words}"
 
 
 def _only_in_one(ours: Collection[str], theirs: Collection[str]) -> str:

@@ -181,7 +181,7 @@ def _costs(search: SearchResult) -> tuple[Table, ...]:
         *(f"cost, {name}" for name in classes),
         f"chance to be more than {100 * search.search.within:g}% cheaper",
     )
-    return table(headings, rows, names=2)
+    return table(headings, rows, names=2, title="Cost of a token with each candidate")
 
 
 def _order_cell(search: SearchResult, result: CandidateResult) -> str:
@@ -205,7 +205,7 @@ def _steps(search: SearchResult) -> tuple[Table, ...]:
         *("candidate", "window", "step cost = tokens per step to break even"),
         *(f"tokens per step, {name}" for name in classes),
     )
-    return table(headings, rows, names=1)
+    return table(headings, rows, names=1, title="Step costs and tokens per step")
 
 
 def _predicted_and_measured(
@@ -240,7 +240,7 @@ def _predictions(search: SearchResult) -> tuple[Table, ...]:
         *("measured by itself", words.INTERVAL),
         *("predicted / measured - 1", "both intervals explain it"),
     )
-    return table(headings, rows, names=1)
+    return table(headings, rows, names=1, title="Costs as predicted and as measured")
 
 
 def _plots(facts: RunFacts, search: SearchResult) -> Iterator[Plot]:

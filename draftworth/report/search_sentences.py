@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from draftworth.records.load_shapes import words_of_label
 from draftworth.records.search_result import CostInterval, SearchResult
 from draftworth.untrusted import one_line
 
@@ -29,8 +30,9 @@ def course(search: SearchResult) -> Iterator[str]:
     total = len({c.variant for c in search.search.candidates} | search.failed.keys())
     count = sum(result.measured is not None for result in search.results)
     was = "was" if count == 1 else "were"
+    load = words_of_label(search.load)
     order = f", in this order: {', '.join(search.order)}" if search.order else ""
-    yield f"{count} of {_candidates(total)} {was} measured at {search.load}{order}."
+    yield f"{count} of {_candidates(total)} {was} measured at {load}{order}."
     ended = one_line(search.ended or "the run was over before the search was")
     yield f"No further one was: {ended}."
     for variant, reason in search.failed.items():

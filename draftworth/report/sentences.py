@@ -16,6 +16,7 @@ from draftworth.decision.verdict import Comparison
 from draftworth.decision.winner import NoWinnerError, Winner, winner_of
 from draftworth.metrics.definitions import COST
 from draftworth.records.findings import Finding, Verdict
+from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.results import AS_SHIPPED, RunResult
 from draftworth.records.search_result import SearchResult
 from draftworth.report import search_sentences, words
@@ -63,7 +64,7 @@ def decision_sentence(facts: RunFacts) -> str:
     if decision.comparison is None:
         return "No decision: no variant was measured beside the baseline."
     if not decision.is_made:
-        return _no_decision(decision, decision.comparison)
+        return _no_decision(facts, decision.comparison)
     if decision.serves_by_class and decision.by_class:
         return _serve_by_class(decision.by_class)
     why = _why_by_rates(decision) if decision.rates else first_words(decision)
@@ -74,11 +75,10 @@ def decision_sentence(facts: RunFacts) -> str:
     return f"Decision: serve {name}{window}. {why}."
 
 
-def _no_decision(decision: Decision, comparison: Comparison) -> str:
-    match decision.missing[-1]:
+def _no_decision(facts: RunFacts, comparison: Comparison) -> str:
+    match facts.decision.missing[-1]:
         case Missing.LIMITS:
-            load = comparison.traffic.load.label
-            return f"No decision at {load}: arrivals at a rate have no cost per token."
+            return f"No decision{_at_load(facts)}: arrivals at a rate have no cost per token."
         case Missing.LONGER_WARMUP:
             return "No decision: the warm-up is too short to show which rates keep the limits."
         case Missing.HIGHER_RATES:
@@ -89,7 +89,14 @@ def _no_decision(decision: Decision, comparison: Comparison) -> str:
             return "No decision: the highest rates within the limits are not shown to differ."
         case _:
             reason = reason_words(comparison).partition("; ")[0]
-            return f"No decision at {comparison.traffic.load.label}: {reason}."
+            return f"No decision{_at_load(facts)}: {reason}."
+
+
+def _at_load(facts: RunFacts) -> str:
+    """Return the load that the decision is about in words; empty if the run has no other one."""
+    loads = {group.group.load for group in facts.groups}
+    comparison = facts.decision.comparison
+    return f" at {comparison.traffic.load.words}" if comparison and len(loads) > 1 else ""
 
 
 def _serve_by_class(by_class: ByClass) -> str:
@@ -272,7 +279,7 @@ def by_class_sentences(decision: Decision) -> Iterator[str]:
     alone = mix.variant if split.alone == mix.variant else "the baseline"
     yield (
         f"By class: with {mix.variant} for {served} and the baseline for {rest}, the mix at "
-        f"{mix.traffic.load.label} {words.cost_phrase(ratio.value, ratio.low, ratio.high)} than "
+        f"{mix.traffic.load.words} {words.cost_phrase(ratio.value, ratio.low, ratio.high)} than "
         f"with the baseline alone; {_saving_words(split)} than with {alone} alone."
     )
     if split.is_shown_to_save and split.servers:
@@ -315,7 +322,7 @@ def findings(facts: RunFacts) -> Iterator[Finding]:
     weights = weights_of(facts.run)
     parts = ", ".join(f"{weight:.0%} {name}" for name, weight in weights.items())
     for mix in facts.mixes:
-        who = f"{TRAFFIC_MIX} ({parts}) at {mix.traffic.load.label}, {mix.name}"
+        who = f"{TRAFFIC_MIX} ({parts}) at {mix.traffic.load.words}, {mix.name}"
         yield _finding(mix, who, f"{cost_sentence(mix)}{floor_sentence(mix)}")
     for variant in facts.speculative:
         if c := variant.comparison:
@@ -464,7 +471,7 @@ def ladder_words(measured: Ladder | Contexts) -> str:
 
 
 def reach_words(measured: Ladder | Contexts, variant: str) -> str:
-    """Say up to which concurrency, and up to which prompt length, a variant is cheaper.
+    """Say up to how many requests at a time, and up to which prompt length, a variant is cheaper.
 
     measured: the comparisons in one traffic at several concurrencies; if it is `Contexts`, also at
         several prompt lengths.
@@ -474,14 +481,10 @@ def reach_words(measured: Ladder | Contexts, variant: str) -> str:
     last = measured.cheaper_up_to(variant)
     above = measured.rungs[measured.rungs.index(last) + 1 :] if last else measured.rungs
     if last is None:
-        start = "not shown to be cheaper at the lowest concurrency"
+        start = "not shown to be cheaper at the lightest load"
     else:
-        ends = f"{last.concurrency} ({_ends(last, variant)})"
-        start = (
-            f"cheaper up to concurrency {ends}"
-            if above
-            else f"cheaper at every measured concurrency, up to {ends}"
-        )
+        ends = f"{in_flight_words(last.concurrency)} ({_ends(last, variant)})"
+        start = f"cheaper up to {ends}" if above else f"cheaper at every load, up to {ends}"
     return "; ".join([start, *(_judged(rung, variant) for rung in above)])
 
 
@@ -490,9 +493,13 @@ def _context_reach(measured: Contexts, variant: str) -> str:
     if not corners:
         return "not shown to be cheaper at the lowest load with the shortest context"
     (most, tokens), *further = corners
-    requests = "1 request at a time" if most == 1 else f"{most} requests at a time"
     more = "".join(f", up to {n} and {length:,}" for n, length in further)
-    return f"cheaper up to {requests} and {tokens:,} tokens of context{more}"
+    return f"cheaper up to {in_flight_words(most)} and {tokens:,} tokens of context{more}"
+
+
+def in_flight_words(requests: int) -> str:
+    """Return `one request at a time` or, for 4 requests in flight, `4 requests at a time`."""
+    return ConcurrencyLoad(concurrency=requests).words
 
 
 def _judged(rung: Rung, variant: str) -> str:
@@ -511,7 +518,7 @@ def rate_sentences(facts: RunFacts) -> Iterator[str]:
     """Yield for each variant the highest measured request rate within the latency limits."""
     for bounds in facts.highest_rates:
         rate = bounds.kept.words if bounds.kept else "none of them"
-        side = _side_words(bounds)
+        side = bounds.variant if bounds.kept else _side_words(bounds)
         yield f"Highest measured rate within the limits, {side}: {rate}{_open_words(bounds)}."
     if facts.decision.rates and facts.decision.is_widened:
         yield (
@@ -526,7 +533,7 @@ def _open_words(bounds: RateBounds) -> str:
     if short is None:
         return ""
     return (
-        f"; open at {short.group.load.label}, which takes {short.needed:,} or more requests of "
+        f"; open at {short.group.load.words}, which takes {short.needed:,} or more requests of "
         f"warm-up and had {short.sent:,}"
     )
 

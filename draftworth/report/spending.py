@@ -52,21 +52,29 @@ def spending_section(run: RunResult) -> Section:
         title="Time and cost of the run",
         paragraphs=tuple(sentences),
         tables=(
-            *table(("the run's time went into", "minutes", "share", "USD"), rows, names=1),
+            *table(
+                ("the run's time went into", "minutes", "share", "USD"),
+                rows,
+                names=1,
+                title="Where the time went",
+            ),
             *table(
                 ("interrupted", "what was lost", "blocks", "why", "minutes lost"),
                 (_interruption_cells(interruption) for interruption in run.interruptions),
                 names=4,
+                title="Interruptions",
             ),
             *table(
                 ("server of", "start min", "graphs", "compiling min", "weights s", "weights GiB"),
                 (_start_cells(name, start) for name, start in run.server_starts.items()),
                 names=1,
+                title="Starts of the servers",
             ),
             *table(
                 ("devices of", "/dev/neuron", "driver", "runtime", "cores", *_MEASURED),
                 (_test_cells(name, test) for name, test in run.self_tests.items()),
                 names=4,
+                title="Self-tests of the devices",
             ),
         ),
     )

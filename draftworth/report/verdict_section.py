@@ -7,13 +7,13 @@ from draftworth.analysis.spread import MANY_REPETITIONS
 from draftworth.analysis.statistics import Estimate
 from draftworth.decision.facts import RunFacts, VariantFacts
 from draftworth.decision.ladder import Ladder
-from draftworth.decision.verdict import Comparison
+from draftworth.decision.verdict import TTFT_MARGIN, UNCHANGED_PROMPTS, Comparison, differs
 from draftworth.metrics import definitions
 from draftworth.metrics.definitions import COST
 from draftworth.records.results import AS_SHIPPED
 from draftworth.report import words
 from draftworth.report.document import Section, Table, table, variant_table
-from draftworth.report.plots import overview_plots
+from draftworth.report.overview_plots import overview_plots
 from draftworth.report.reason_sentences import looks_sentences
 from draftworth.report.sentences import findings, rate_sentences, reach_sentences, why_no_verdict
 
@@ -32,8 +32,9 @@ def repetition_sections(facts: RunFacts) -> Iterator[Section]:
 
 
 def _rows(facts: RunFacts, c: Comparison) -> Iterator[tuple[str, ...]]:
-    who = c.traffic.name, c.traffic.load.label, c.name
-    repetitions = [r for r in facts.repetitions if (r.traffic, r.load, r.variant) == who]
+    who = c.traffic.name, c.traffic.load.cell, c.name
+    measured = c.traffic.name, c.traffic.load.label, c.name
+    repetitions = [r for r in facts.repetitions if (r.traffic, r.load, r.variant) == measured]
     several_runs = len({repetition.run_id for repetition in repetitions}) > 1
     for r in repetitions:
         run, rest = f"{r.run_id}, " if several_runs else "", "" if r.is_whole else ", not whole"
@@ -52,14 +53,15 @@ def control_tables(facts: RunFacts) -> tuple[Table, ...]:
     """
     rows = (
         (
-            *(c.traffic.name, c.traffic.load.label, c.name),
+            *(c.traffic.name, c.traffic.load.cell, c.name),
             *(*words.change_cells(c.floor), words.yes_or_no(c.clears_floor)),
         )
         for c in facts.comparisons
         if c.floor
     )
     headings = ("class", "load", "variant", "two servers without speculation", words.INTERVAL)
-    return table((*headings, "verdict clears it"), rows, names=3)
+    title = "What two servers without speculation differ by"
+    return table((*headings, "verdict clears it"), rows, names=3, title=title)
 
 
 def compared(facts: RunFacts) -> list[tuple[VariantFacts, Comparison]]:
@@ -87,8 +89,10 @@ def verdict_section(facts: RunFacts) -> Section:
             *_goodputs(facts),
             *control_tables(facts),
             *variant_table(
-                ("TTFT, typical", "unchanged", "TTFT p95", "unchanged"),
+                ("TTFT, typical", "the same", "TTFT p95", "the same"),
                 ((v, _ttft_cells(c)) for v, c in of_variants),
+                title=f"Time to the first token (the same: within {TTFT_MARGIN:.0%}, by "
+                f"{UNCHANGED_PROMPTS} prompts or more)",
             ),
         ),
         plots=tuple(overview_plots(facts)),
@@ -119,6 +123,7 @@ def _comparisons(comparisons: Sequence[Comparison]) -> tuple[Table, ...]:
         ),
         map(_comparison_row, comparisons),
         names=4,
+        title="Cost and speed beside the baseline",
     )
 
 
@@ -134,7 +139,8 @@ def _contexts(facts: RunFacts) -> Iterator[Table]:
             for count in counts
         )
         lengths = (f"{ladder.input_tokens:,} input tokens" for ladder in context.ladders)
-        yield from table(("class", "variant", "in flight", *lengths), rows, names=3)
+        headings = ("class", "variant", "at a time", *lengths)
+        yield from table(headings, rows, names=3, title="Cost of a token by load and prompt length")
 
 
 def _context_cell(ladder: Ladder, variant: str, concurrency: int) -> str:
@@ -148,14 +154,15 @@ def _context_cell(ladder: Ladder, variant: str, concurrency: int) -> str:
 def _goodputs(facts: RunFacts) -> tuple[Table, ...]:
     rows = (
         (
-            *(g.traffic.name, g.traffic.load.label, g.variant),
+            *(g.traffic.name, g.traffic.load.cell, g.variant),
             *(words.number(g.requests_per_s, digits=2), words.number(g.tokens_per_s)),
             *(f"{g.kept} of {g.requests}", words.figure(COST, g.usd)),
         )
         for g in facts.goodputs
     )
     headings = ("class", "load", "variant", "goodput requests/s", "goodput tokens/s")
-    return table((*headings, "within the limits", "USD/M tokens"), rows, names=3)
+    kept = (*headings, "within the limits", "USD/M tokens")
+    return table(kept, rows, names=3, title="Requests within the latency limits")
 
 
 def _comparison_row(c: Comparison) -> tuple[str, ...]:
@@ -164,7 +171,7 @@ def _comparison_row(c: Comparison) -> tuple[str, ...]:
         for speedup in map(c.speedups.get, definitions.with_speedup())
     )
     return (
-        *(c.traffic.name, c.traffic.load.label, c.name, c.judgement),
+        *(c.traffic.name, c.traffic.load.cell, c.name, c.judgement),
         *(_change_cell(c.cost_ratio), *speedups, str(c.prompts), str(c.pairs)),
     )
 
@@ -176,7 +183,12 @@ def _change_cell(ratio: Estimate | None) -> str:
 def _ttft_cells(c: Comparison) -> tuple[str, ...]:
     return (
         _change_cell(c.ttft_ratio),
-        words.yes_or_no(c.ttft_unchanged, no="not shown"),
+        _same_cell(c.ttft_unchanged, c.ttft_ratio),
         _change_cell(c.ttft_p95_ratio),
-        words.yes_or_no(c.ttft_p95_unchanged, no="not shown"),
+        _same_cell(c.ttft_p95_unchanged, c.ttft_p95_ratio),
     )
+
+
+def _same_cell(is_unchanged: bool | None, ratio: Estimate | None) -> str:  # noqa: FBT001
+    """Return whether a TTFT is the same: `yes`, `no`, or that this run does not show it."""
+    return words.yes_or_no(is_unchanged, no="no" if differs(ratio) else "open")

@@ -9,7 +9,15 @@ from draftworth.metrics.definitions import Metric
 from draftworth.records.judgement import Judgement
 from draftworth.records.results import RunResult
 from draftworth.records.search_result import CostInterval
-from draftworth.report.percent import changes, direction, outwards, signed_percent, spoken_changes
+from draftworth.report.percent import (
+    HALF_OR_TWICE,
+    changes,
+    direction,
+    outwards,
+    says_nothing,
+    signed_percent,
+    spoken_changes,
+)
 
 
 class Code(str):
@@ -140,18 +148,23 @@ def change_interval(ratio: statistics.Estimate | CostInterval | None) -> str:
     """Return the ends of a ratio's interval as `-41.0% to -35.1%`; `-` without an interval."""
     if ratio is None or ratio.low is None or ratio.high is None:
         return MISSING
+    if says_nothing(ratio.low, ratio.high):
+        return HALF_OR_TWICE
     return changes((ratio.low, ratio.high))
 
 
 def cost_phrase(ratio: float, low: float | None, high: float | None) -> str:
     """Return a cost ratio as `costs 47% more per token (40 to 55)`.
 
-    The interval is rounded outwards, so it never promises more than what was measured.
+    The interval is rounded outwards, so it never promises more than what was measured. An interval
+    in which half the cost and twice the cost lie gets no figures, which nobody could use.
     """
     value = round(abs(ratio - 1) * 100)
     phrase = f"costs {value}% {direction(ratio)} per token" if value else "costs the same per token"
     if low is None or high is None:
         return f"{phrase} (no interval)"
+    if says_nothing(low, high):
+        return f"may cost {HALF_OR_TWICE} per token: nothing is known yet"
     if value and direction(low) == direction(high):
         near, far = outwards((low, high))
         return f"{phrase} ({near} to {far})"

@@ -64,7 +64,7 @@ def _load_rows(run: Run) -> Iterator[tuple[str, ...]]:
         if not all(request.failed for request in block.requests):
             answered.setdefault(block.variant, []).append(block)
     for variant, blocks in answered.items():
-        loads = ", ".join(dict.fromkeys(block.load.label for block in blocks))
+        loads = ", ".join(dict.fromkeys(block.load.words for block in blocks))
         begun, ended = blocks[0].started_at_unix_s, blocks[0].ended_at_unix_s
         yield _row(run, "load", variant, loads, ended, ended - begun)
 

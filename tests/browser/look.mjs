@@ -10,10 +10,16 @@ const look = async (width, height, colorScheme) => {
   await page.emulateMedia({ colorScheme });
   return page.evaluate(() => {
     const top = (selector) => document.querySelector(selector)?.getBoundingClientRect().top ?? null;
+    const within = (element) => {
+      const { top, bottom } = element.getBoundingClientRect();
+      return element.checkVisibility() && top >= 0 && bottom <= innerHeight;
+    };
     return {
       overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
       heading: top("h1"), cards: top(".cards"), plot: top("figure"), about: top("#about"),
       height: innerHeight,
+      first: [...document.querySelectorAll("h1, .setting, .card")].filter(within)
+        .map((element) => element.innerText).join("\n"),
     };
   });
 };

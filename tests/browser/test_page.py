@@ -85,6 +85,23 @@ def test_the_first_screen_has_decision_cards_and_plot(width: str) -> None:
     )
 
 
+@pytest.mark.parametrize("width", ["wide", "narrow"])
+def test_the_first_screen_says_what_was_measured(width: str) -> None:
+    first = seen("more expensive")[width]["first"]
+    for words in ("Qwen/Qwen3-32B", "k7 against baseline", "2026-11-20", "4 requests at a time"):
+        assert words in first
+    assert "ms per token\n10.3 → 5.03" in first
+    assert "tokens per second\n314 → 411" in first
+    assert "costs 12% less per token" in first
+
+
+@pytest.mark.parametrize("width", ["wide", "narrow"])
+def test_a_failed_run_has_no_speeds(width: str) -> None:
+    first = seen("failed run")[width]["first"]
+    assert "No decision" in first
+    assert "tokens per second" not in first
+
+
 def test_the_main_table_fits_the_page() -> None:
     assert (
         0 < seen("more expensive")["table"] <= 1138

@@ -86,7 +86,9 @@ def test_a_patched_engines_loss_is_named(tmp_path: Path, ran: Ran) -> None:
         ran("compare", *options, "--model", "rehearsal", *prompts, *requests, *out)
 
     (run,) = (tmp_path / "runs").iterdir()
-    assert "right at c1: this server yields " in ran("estimate", path, "--answers", run)
+    assert "right at one request at a time: this server yields " in ran(
+        "estimate", path, "--answers", run
+    )
     losses = {loss.variant: loss for loss in engine_losses_of(read_run(run))}
     assert losses["right"].verdict is EngineVerdict.NONE_LOST
     assert losses["right"].taken_as_allowed == losses["right"].requests == 16
@@ -96,4 +98,4 @@ def test_a_patched_engines_loss_is_named(tmp_path: Path, ran: Ran) -> None:
     assert faulty_loss.verdict is not EngineVerdict.NONE_LOST
     assert faulty_loss.ratio.value < 0.98
     assert faulty_loss.taken_as_allowed < faulty_loss.requests
-    assert "faulty at c1: this server yields " in ran("report", run, "--verbose")
+    assert "faulty at one request at a time: this server yields " in ran("report", run, "--verbose")

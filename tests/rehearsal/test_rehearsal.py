@@ -87,7 +87,7 @@ def test_a_run_passes_files_queue_publisher_and_metrics(
     assert "publisher: 4 result files and the verdict into CloudWatch" in output.err
     assert "CloudWatch: TTFT of structured/c1/baseline" in output.err
     # The stand-ins' costs are not tested here.
-    assert output.out.startswith(("Decision: ", "No decision at c1: "))
+    assert output.out.startswith(("Decision: ", "No decision: "))
     (folder,) = (tmp_path / "runs").iterdir()
     run = read_run(folder)
     assert len(run.blocks) == 4
@@ -140,7 +140,7 @@ def test_an_interrupt_while_reading_keeps_the_verdict(
     assert code == 1
     assert "its outputs are not read: interrupted" in output.err
     assert output.err.endswith("draftworth: interrupted\n")
-    assert output.out.startswith("No decision at c1: ")
+    assert output.out.startswith("No decision: ")
     assert f"Files: {tmp_path / 'runs'}" in output.out
 
 

@@ -95,10 +95,10 @@ def test_a_control_with_failures_gives_no_floor(failed: int, of_all: str) -> Non
     assert {f.noise_floor_low for f in findings(facts)} == {None}
     lines = [line for line in attention_of(facts) if "The control gives no noise floor" in line]
     assert [line.split(": ")[0].rpartition(" for ")[2] for line in lines] == [
-        "structured at c4",
-        "open_ended at c4",
+        "structured at 4 requests at a time",
+        "open_ended at 4 requests at a time",
     ]
-    assert f"{of_all} requests of control in structured at c4 failed" in lines[0]
+    assert f"{of_all} requests of control in structured at 4 requests at a time failed" in lines[0]
     header = dict(document_of(facts).facts)["requests"]
     assert header.endswith(f"; control: 96, {failed * 6} failed, 0 excluded")
 
@@ -106,8 +106,8 @@ def test_a_control_with_failures_gives_no_floor(failed: int, of_all: str) -> Non
 def test_a_control_of_one_round_gives_no_interval() -> None:
     facts = make_facts(with_control(make_run(), rounds=1))
     assert (
-        "The control gives no noise floor for structured at c4: its pairs in structured at c4 give "
-        "no interval."
+        "The control gives no noise floor for structured at 4 requests at a time: its pairs in "
+        "structured at 4 requests at a time give no interval."
     ) in attention_of(facts)
 
 

@@ -57,7 +57,10 @@ def blocks_of(
     [
         ({}, ""),
         ({"baseline": 2, "k7": 2}, ""),
-        ({"k7": 78}, "78 of 100 requests of k7 in structured at c4 failed (at most 2.0%)"),
+        (
+            {"k7": 78},
+            "78 of 100 requests of k7 in structured at 4 requests at a time failed (at most 2.0%)",
+        ),
         ({"baseline": 3}, "3 of 100 requests of baseline"),
     ],
 )
@@ -105,7 +108,7 @@ def spaced(variant: str, round_number: int, *, late_requests: int = 0) -> BlockR
     ("limit_s", "kept", "sentence"),
     [
         (0.35, True, ""),
-        (0.25, False, "TTFT p95 of k7 in structured at c4 is 29"),
+        (0.25, False, "TTFT p95 of k7 in structured at 4 requests at a time is 29"),
         (0.295, None, "measure more requests"),
     ],
 )

@@ -54,9 +54,10 @@ def test_a_declared_metric_reaches_tables_plots_and_csv() -> None:
     (quantiles,) = sections["Quantiles of latencies"].tables
     assert "wait" in {row[3] for row in quantiles.rows}
     assert "wait speedup" in sections["Verdict"].tables[0].headings
-    assert "structured at c4: median wait 125.0 ms for baseline, 125.0 ms for k7" in {
-        plot.title for plot in document.plots
-    }
+    assert (
+        "structured at 4 requests at a time: median wait 125.0 ms for baseline, 125.0 ms for k7"
+        in {plot.title for plot in document.plots}
+    )
     rows = {line.split(",")[3] for line in figures_csv(facts).splitlines()}
     assert {"run_queue_wait_s_p50", "run_queue_wait_s_p99", "wait_speedup"} <= rows
 

@@ -64,8 +64,9 @@ def test_outputs_that_part_quickly_are_not_the_targets() -> None:
     check = judged({VARIANT: 0.5})
 
     assert check.is_the_targets is False
-    assert f"{VARIANT}: its answers are not the target's: at c4 16 of 16 differ" in answers_words(
-        check
+    assert (
+        f"{VARIANT}: its answers are not the target's: at 4 requests at a time 16 of 16 differ"
+        in answers_words(check)
     )
     assert "a second server without speculation" in answers_words(check)
 

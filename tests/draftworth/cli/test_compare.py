@@ -108,7 +108,7 @@ def test_two_addresses_are_enough_for_a_verdict(compared: Compared) -> None:
     assert (finding.traffic, finding.variant, finding.baseline) == ("mails", "fast", "baseline")
     assert finding.cost_ratio is not None
     assert finding.cost_ratio < 1
-    assert "mails at c1, fast: " in recorded.headline
+    assert "mails at one request at a time, fast: " in recorded.headline
     assert any("all servers count as equally expensive" in note for note in recorded.notes)
     assert "No prices were given" in output
     # Each round has a block of both servers, in an order that changes between rounds.
@@ -259,9 +259,7 @@ def test_what_can_have_no_interval_is_told_first(compared: Compared) -> None:
     (compared.folder / "mails" / "inbox.jsonl").write_text(json.dumps(PROMPTS[0]) + "\n")
     output = compared("--baseline", "{}", "--variant", "fast={}")
     assert "an interval takes 6 prompts in two rounds, given 1 prompt in 3 rounds" in output
-    assert (
-        "No decision at c1: too few prompts or rounds: it takes 6 prompts in two rounds." in output
-    )
+    assert "No decision: too few prompts or rounds: it takes 6 prompts in two rounds." in output
 
 
 @pytest.mark.parametrize(("plain", "drafted"), [("m", "n"), ("n", "m-2026-11-01")])
@@ -275,7 +273,10 @@ def test_servers_that_answer_as_different_models_are_undecided(
 
     (comparison,) = compared.facts.comparisons
     assert comparison.judgement == "inconclusive"
-    assert f"No decision at c1: in mails at c1, baseline answers as {plain}, fast answ" in output
+    assert (
+        f"No decision: in mails at one request at a time, baseline answers as {plain}, fast answ"
+        in output
+    )
     models = {block.variant: block.answering_models for block in compared.facts.run.blocks}
     assert models == {"baseline": (plain,), "fast": (drafted,)}
 
@@ -331,7 +332,7 @@ def test_several_loads_are_measured_in_one_run(compared: Compared) -> None:
     servers = ("--baseline", "{}", "--variant", "fast={}")
     output = compared(*servers, "--concurrency", "4,1", "--concurrency", "4", "--verbose")
     assert [c.traffic.load.label for c in compared.facts.comparisons] == ["c1", "c4"]
-    assert "mails at c4, fast: " in output
+    assert "mails at 4 requests at a time, fast: " in output
 
 
 def test_one_wrong_load_of_several_is_named(compared: Compared) -> None:

@@ -244,7 +244,7 @@ def test_card_and_price_show_what_a_day_saves(
         " billed minutes x 1 node",
         "1,000,000 tokens per day x",
         "x 0.04 s per step /",
-        "status: a forecast by outputs that were read; step costs are measured on servers with a",
+        "forecast: by outputs that were read; step costs are measured on servers with a",
     ):
         assert words in output
     assert "the assumptions of <code>plan</code>: " in page.read_text()
@@ -389,7 +389,7 @@ def test_measured_acceptance_needs_no_output_and_no_model(tmp_path: Path, ran: R
     assert [w["drafts_checked"] for w in estimated["windows"]] == [2, 3, 4]
     assert estimated["windows"][0]["tokens_per_step"]["coding"]["value"] == 1.5
     output = ran("estimate", experiment, *options)
-    assert "status: a forecast by acceptance that was given; step costs are published" in output
+    assert "forecast: by acceptance that was given; step costs are published" in output
     assert "Acceptance of Qwen/Qwen3-32B by a test. A step: published for fused_draft" in output
     output = ran("estimate", eagle, *options, code=2)
     assert "--card: given nothing, allowed: the step-cost card of a run with eagle3" in output

@@ -92,7 +92,7 @@ def test_without_a_cheaper_variant_the_baseline_is_exported(
     annotations = exported(pays=False).annotations
     assert annotations["draftworth/winner"] == "baseline (no speculation)"
     assert annotations["draftworth/others"].startswith(
-        "qwen3-1.7b-k7, open_ended at c4: more expensive"
+        "qwen3-1.7b-k7, open_ended at 4 requests at a time: more expensive"
     )
     assert "draftworth/cost-ratio" not in annotations
 

@@ -111,7 +111,7 @@ MISTAKES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("prompts", ("ACTION: given nothing, allowed: ", "next: draftworth prompts --help")),
     (
         "prompts import",
-        ("SOURCE, --out, --class: given nothing, allowed: a file of JSON Lines, JSON or CSV", "next"),
+        ("SOURCE, --out, --class: given nothing, allowed: a file of JSON Lines, JSON or", "next"),
     ),
     ("prompts import no --format sharegpt --out o --class c", ("SOURCE: given 'no'", "next: ")),
     ("estimate", ("EXPERIMENT: given nothing, allowed: an experiment file; next: ",)),

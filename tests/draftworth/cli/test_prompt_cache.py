@@ -58,7 +58,7 @@ def test_a_caches_saving_is_no_saving(ran: Ran, tmp_path: Path, urls: tuple[str,
     (comparison,) = facts.comparisons
     assert comparison.judgement == "inconclusive"
     assert comparison.reason == PromptsCached(variant="fast", share=share)
-    assert "No decision at c1: prompts were not new to fast." in output
+    assert "No decision: prompts were not new to fast." in output
     assert f"Prompt tokens from a cache: fast {share:.1%}" in output
     assert facts.decision.next_step is NextStep.MEASURE_COLD
     assert "Cure:  start the servers with no prefix cache" in output

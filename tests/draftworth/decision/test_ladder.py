@@ -8,7 +8,7 @@ from draftworth.decision.ladder import Contexts, Ladder, contexts_of
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
 from draftworth.report.contents import document_of
-from draftworth.report.plots import overview_plots
+from draftworth.report.overview_plots import overview_plots
 from draftworth.report.sentences import (
     headline,
     ladder_words,
@@ -51,17 +51,21 @@ def judged(*judgements: Judgement) -> Ladder:
     [
         (
             (GOOD, GOOD, Judgement.MORE_EXPENSIVE),
-            ["cheaper up to concurrency 2", "more expensive at 4"],
+            ["cheaper up to 2 requests at a time", "more expensive at 4"],
         ),
         (
             (GOOD, Judgement.INCONCLUSIVE, Judgement.MORE_EXPENSIVE),
-            ["cheaper up to concurrency 1", "inconclusive at 2", "more expensive at 4"],
+            ["cheaper up to one request at a time", "inconclusive at 2", "more expensive at 4"],
         ),
-        ((GOOD, GOOD), ["cheaper at every measured concurrency, up to 2"]),
+        ((GOOD, GOOD), ["cheaper at every load, up to 2 requests at a time"]),
         # A variant that is cheaper at 4 but not at 2 is not called cheaper up to 4.
         (
             (GOOD, Judgement.OUTSIDE_LIMITS, GOOD),
-            ["cheaper up to concurrency 1", "outside the limits at 2", "cheaper per token at 4"],
+            [
+                "cheaper up to one request at a time",
+                "outside the limits at 2",
+                "cheaper per token at 4",
+            ],
         ),
     ],
 )
@@ -78,7 +82,7 @@ def test_not_cheaper_at_lowest_load_means_no_reach() -> None:
 
     assert ladder.cheaper_up_to(runs.VARIANT) is None
     assert reach_words(ladder, runs.VARIANT) == (
-        "not shown to be cheaper at the lowest concurrency; no difference at 1 (20 to 30% less); "
+        "not shown to be cheaper at the lightest load; no difference at 1 (20 to 30% less); "
         "cheaper per token at 2 (20 to 30% less)"
     )
 
@@ -165,7 +169,7 @@ def contexts(table: dict[int, tuple[Judgement, ...]]) -> Contexts:
                 4000: (Judgement.INCONCLUSIVE, Judgement.MORE_EXPENSIVE),
                 8000: (GOOD, GOOD),
             },
-            "cheaper up to 1 request at a time and 2,000 tokens of context",
+            "cheaper up to one request at a time and 2,000 tokens of context",
         ),
         (
             {2000: (Judgement.INCONCLUSIVE, GOOD), 8000: (GOOD, GOOD)},

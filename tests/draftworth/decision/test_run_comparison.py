@@ -79,8 +79,8 @@ def test_without_an_interval_nothing_has_changed() -> None:
 def test_a_variant_of_one_run_is_not_compared() -> None:
     run = runs.make_run(variants=("baseline", "k7", "k3"))
     assert {c.label for c in changes(runs.make_facts(run), runs.make_facts())} == {
-        "structured at c4, k7",
-        "open_ended at c4, k7",
+        "structured at 4 requests at a time, k7",
+        "open_ended at 4 requests at a time, k7",
     }
 
 
@@ -94,11 +94,11 @@ def test_a_variant_of_one_run_is_not_compared() -> None:
         ({"variants": ("baseline", "k3")}, "no speculative variant in both"),
         (
             {"blocks": runs.two_rounds(runs.make_plain_block(1, "structured"))},
-            "only in the first open_ended/count at c4, only in the second nothing",
+            "only in the first open_ended/count at 4 requests at a time, only in the second n",
         ),
         (
             {"blocks": tuple(replace(b, case="other") for b in runs.make_run().blocks)},
-            r"only in the second .*/other at c4",
+            r"only in the second .*/other at 4 requests at a time",
         ),
     ],
 )

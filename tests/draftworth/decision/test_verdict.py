@@ -294,7 +294,10 @@ def test_too_many_excluded_samples_refuse_a_verdict() -> None:
     comparison = compared(blocks)
 
     assert comparison.judgement == "inconclusive"
-    assert "25% of the samples of k7 in structured at c4 are excluded" in reason_words(comparison)
+    assert (
+        "25% of the samples of k7 in structured at 4 requests at a time are excluded"
+        in reason_words(comparison)
+    )
 
 
 def waiting(rounds: int, requests: int, ttft_s: Callable[[str, int], float]) -> list[BlockResult]:

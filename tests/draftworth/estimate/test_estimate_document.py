@@ -61,7 +61,7 @@ def written(document: Document, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("low", "high", "tone", "value", "finding"),
     [
-        (0.4, 0.5, "good", "50 to 60% less", "window 3 saves 50% to 60%"),
+        (0.4, 0.5, "good", "50 to 60% less", "with window 3 a token costs 50 to 60% less"),
         (1.405, 1.495, "bad", "40 to 50% more", "no window pays"),
         (0.5, 1.5, "open", "50% less to 50% more", "whether window 3 pays is to be measured"),
     ],
@@ -77,7 +77,30 @@ def test_the_answer_at_a_glance(
 
     assert document.cards[0].tone == tone
     assert document.cards[0].value == value
-    assert document.plots[0].title == f"a at c1: {finding}"
+    assert document.plots[0].title == f"a at one request at a time: {finding}"
+
+
+def test_pays_is_green_once_its_step_was_measured() -> None:
+    """Published step costs leave an if, which is not green; a card's own are measured."""
+    (published,) = document_of("x", [estimate("a", None)]).cards
+    (measured,) = document_of("x", [estimate("a", "c1")]).cards
+    condition = "pays unless a step costs over 3.0 without a draft"
+    assert (published.judgement, published.tone) == (condition, "open")
+    assert (measured.judgement, measured.tone) == ("pays", "good")
+
+
+def test_the_page_says_its_title_once(tmp_path: Path) -> None:
+    page = written(document_of("x", [estimate("a", "c1")]), tmp_path)
+    assert page.partition("<body>")[2].count("x: would speculation pay?") == 1
+
+
+def test_a_cost_is_the_same_figure_everywhere() -> None:
+    document = document_of("x", [estimate("a", "c1")])
+    section, figure = document.sections[0], "60 to 64% less"
+    assert document.cards[0].value == figure
+    assert figure in section.paragraphs[0]
+    assert figure in section.plots[0].title
+    assert section.tables[0].rows[0][1] == figure
 
 
 def test_the_page_embeds_every_plot_and_escapes_names(tmp_path: Path) -> None:

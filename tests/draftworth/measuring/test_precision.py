@@ -77,7 +77,9 @@ def test_what_is_missing_at_the_end_is_told() -> None:
     lines: list[str] = []
     precision(spec(width=0.01), DIFFERING, lines).report_missing(GROUP)
     (line,) = lines
-    assert line.startswith("planted at c1: the cost ratio of variant has an interval ")
+    assert line.startswith(
+        "planted at one request at a time: the cost ratio of variant has an interval "
+    )
     assert "more prompts would make the interval 1% wide" in line
 
 

@@ -65,7 +65,7 @@ def test_widest_intervals_get_the_budgets_rounds() -> None:
     rounds = rounds_of(spec(loads=(C1, C2, C4), sampling=sampling(max_requests=40)), widths, lines)
 
     assert Counter(r.load.label for r in rounds) == {"c1": 2, "c2": 2, "c4": 6}
-    assert lines == ["structured at c1", "structured at c4"]
+    assert lines == ["structured at one request at a time", "structured at 4 requests at a time"]
 
 
 def test_a_class_with_narrow_interval_gets_no_more() -> None:

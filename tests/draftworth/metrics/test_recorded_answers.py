@@ -21,7 +21,7 @@ from draftworth.metrics import steps
 from draftworth.metrics.definitions import TOKENS_PER_STEP
 from draftworth.records.prompt_files import Prompt
 from draftworth.records.results import BlockResult, RequestRecord, SpeculationCounters
-from draftworth.report.brief import answer_of
+from draftworth.report.answer_of_run import answer_of
 from tests.draftworth.metrics.record_answer import AFTER, FOLDER
 from tests.draftworth.report import runs
 from tests.support.blocks import make_block

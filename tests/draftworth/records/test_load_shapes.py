@@ -8,7 +8,13 @@ from typing import Any, get_args
 import pytest
 
 from draftworth.cli import measure, resuming
-from draftworth.records.load_shapes import ConcurrencyLoad, Load, PoissonLoad
+from draftworth.records.load_shapes import (
+    ConcurrencyLoad,
+    Load,
+    PoissonLoad,
+    cell_of_label,
+    words_of_label,
+)
 
 
 def concurrency(in_flight: int) -> Load:
@@ -111,15 +117,9 @@ def test_loads_are_ordered_by_length_then_demand() -> None:
         assert sorted([longer, large, small], key=lambda load: load.order) == [small, large, longer]
 
 
-@pytest.mark.parametrize(
-    ("load", "label", "words"),
-    [
-        (concurrency(4), "c4", "4 requests in flight"),
-        (poisson(2.5), "p2.5", "2.5 requests per second"),
-    ],
-)
-def test_a_load_has_a_label_and_words(load: Load, label: str, words: str) -> None:
-    assert (load.label, load.words) == (label, words)
+@pytest.mark.parametrize(("load", "label"), [(concurrency(4), "c4"), (poisson(2.5), "p2.5")])
+def test_a_load_has_a_label(load: Load, label: str) -> None:
+    assert load.label == label
 
 
 @pytest.mark.parametrize("shape", get_args(Load))
@@ -132,3 +132,28 @@ def test_measure_reads_the_option_of_every_load(shape: type[Load]) -> None:
     parsed = parser.parse_args([*required, *load.option.split()])
     options = resuming.completed(parsed, None, resuming.DEFAULTS, needed=())
     assert measure.loads_of(options) == (load,)
+
+
+@pytest.mark.parametrize(
+    ("load", "words", "cell"),
+    [
+        (concurrency(1), "one request at a time", "1 at a time"),
+        (concurrency(8), "8 requests at a time", "8 at a time"),
+        (
+            ConcurrencyLoad(concurrency=2, input_tokens=2000),
+            "2 requests at a time with prompts of 2,000 tokens",
+            "2 at a time, 2,000 tokens in",
+        ),
+        (poisson(1), "one request per second", "1 per second"),
+        (poisson(2.5), "2.5 requests per second", "2.5 per second"),
+        (poisson(1e-5), "1e-05 requests per second", "1e-05 per second"),
+    ],
+)
+def test_people_read_a_load_in_words(load: Load, words: str, cell: str) -> None:
+    assert (load.words, load.cell) == (words, cell)
+    assert (words_of_label(load.label), cell_of_label(load.label)) == (words, cell)
+
+
+@pytest.mark.parametrize("text", ["", "c0", "c1.5", "p0", "x4", "c4-i0", "c4 or more"])
+def test_a_text_that_no_load_has_stays(text: str) -> None:
+    assert (words_of_label(text), cell_of_label(text)) == (text, text)

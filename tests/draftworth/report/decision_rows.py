@@ -278,7 +278,7 @@ TABLE = {
     ),
     "cost: open": Row(
         run=states.few_prompts,
-        first_line="No decision at c4: too few prompts or rounds",
+        first_line="No decision: too few prompts or rounds",
         missing=(Missing.VERDICT,),
     ),
     "cost: cheaper, a limit broken": Row(
@@ -288,7 +288,7 @@ TABLE = {
     ),
     "cost: too few requests for a limit": Row(
         run=lambda: states.with_factor(0.6, limits=Limits(ttft_p95_s=9.0)),
-        first_line="No decision at c4: TTFT p95 of k7 in structured at c4",
+        first_line="No decision: TTFT p95 of k7 in structured at 4 requests at a time",
         missing=(Missing.VERDICT,),
     ),
     "cost: several variants": Row(
@@ -308,54 +308,54 @@ TABLE = {
     ),
     "cost: cheaper, as a second server is": Row(
         run=lambda: controlled(0.5),
-        first_line="No decision at c4: a token costs at least",
+        first_line="No decision: a token costs at least",
         missing=(Missing.VERDICT,),
     ),
     "cost: not believed": Row(
         run=lambda: states.with_requests(number_output_tokens=200),
-        first_line="No decision at c4: the servers count tokens differently.",
+        first_line="No decision: the servers count tokens differently.",
         missing=(Missing.EQUAL_WORK,),
         cure=NextStep.MAKE_WORK_EQUAL,
     ),
     "cost: faster than speculation can be": Row(
         run=lambda: states.STATES["answers from a cache"],
-        first_line="No decision at c4: no speculation can gain so much.",
+        first_line="No decision: no speculation can gain so much.",
         missing=(Missing.EQUAL_WORK,),
         cure=NextStep.MAKE_WORK_EQUAL,
     ),
     "cost: cheaper, and another model answers": Row(
         run=with_another_model,
-        first_line="No decision at c4: in structured at c4, baseline answers as target",
+        first_line="No decision: in structured at 4 requests at a time, baseline answers as target",
         missing=(Missing.EQUAL_WORK,),
         cure=NextStep.MAKE_WORK_EQUAL,
     ),
     "cost: cheaper, and the client was busy": Row(
         run=lambda: states.with_requests(excluded="waited for a core"),
-        first_line="No decision at c4: 100% of the samples of k7 in structured at c4 are excluded",
+        first_line="No decision: 100% of the samples of k7 in structured at 4 requests at a",
         missing=(Missing.FREE_CLIENT,),
         cure=NextStep.FREE_THE_CLIENT,
     ),
     "cost: cheaper, from a prefix cache": Row(
         run=lambda: states.from_prefix_cache("cold"),
-        first_line="No decision at c4: prompts were not new to k7.",
+        first_line="No decision: prompts were not new to k7.",
         missing=(Missing.COLD_PROMPTS,),
         cure=NextStep.MEASURE_COLD,
     ),
     "cost: cheaper, from a cache of vLLM": Row(
         run=lambda: of_own_vllm("cold"),
-        first_line="No decision at c4: prompts were not new to baseline.",
+        first_line="No decision: prompts were not new to baseline.",
         missing=(Missing.COLD_PROMPTS,),
         cure=NextStep.MEASURE_SALTED,
     ),
     "cost: cheaper, from a cache in spite of salts": Row(
         run=lambda: of_own_vllm("salted"),
-        first_line="No decision at c4: prompts were not new to baseline.",
+        first_line="No decision: prompts were not new to baseline.",
         missing=(Missing.COLD_PROMPTS,),
         cure=NextStep.MEASURE_COLD,
     ),
     "cost: a limit is open, and prompts came from a cache": Row(
         run=lambda: limited(states.from_prefix_cache("cold"), ttft_p95_s=9.0),
-        first_line="No decision at c4: prompts were not new to k7.",
+        first_line="No decision: prompts were not new to k7.",
         missing=(Missing.COLD_PROMPTS,),
         cure=NextStep.MEASURE_COLD,
     ),
@@ -371,13 +371,13 @@ TABLE = {
     ),
     "cost: cheaper, with other outputs": Row(
         run=lambda: with_foreign_outputs(states.with_factor(0.6)),
-        first_line="No decision at c4: k7: its answers are not the target's",
+        first_line="No decision: k7: its answers are not the target's",
         missing=(Missing.EQUAL_WORK,),
         cure=NextStep.MAKE_WORK_EQUAL,
     ),
     "cost: cheaper, and more requests fail": Row(
         run=lambda: with_failures(states.many_prompts(), allowed_share=0.1),
-        first_line="No decision at c4: ",
+        first_line="No decision: ",
         missing=(Missing.ANSWERS,),
         cure=NextStep.LET_REQUESTS_SUCCEED,
     ),
@@ -415,19 +415,20 @@ TABLE = {
     ),
     "rate: the variant takes more, and fails more": Row(
         run=lambda: with_failures(higher_rate(), allowed_share=0.1),
-        first_line="No decision at p2: requests in structured at p2 failed unequally: 0 of 256 of",
+        first_line="No decision at 2 requests per second: requests in structured at 2 requests per "
+        "second failed unequally: 0 of 256 of",
         missing=(Missing.ANSWERS,),
         cure=NextStep.LET_REQUESTS_SUCCEED,
     ),
     "rate: the variant takes more, with other outputs": Row(
         run=lambda: with_foreign_outputs(higher_rate()),
-        first_line="No decision at p2: k7: its answers are not the target's",
+        first_line="No decision at 2 requests per second: k7: its answers are not the target's",
         missing=(Missing.EQUAL_WORK,),
         cure=NextStep.MAKE_WORK_EQUAL,
     ),
     "rate: the variant takes more, from a prefix cache": Row(
         run=lambda: from_cache(higher_rate(), VARIANT),
-        first_line="No decision at p4: prompts were not new to k7.",
+        first_line="No decision at 4 requests per second: prompts were not new to k7.",
         missing=(Missing.COLD_PROMPTS,),
         cure=NextStep.MEASURE_COLD,
     ),
@@ -438,7 +439,7 @@ TABLE = {
     ),
     "rate: the baseline takes more, from a prefix cache": Row(
         run=lambda: from_cache(baseline_takes_more(), BASELINE),
-        first_line="No decision at p4: prompts were not new to baseline.",
+        first_line="No decision at 4 requests per second: prompts were not new to baseline.",
         missing=(Missing.COLD_PROMPTS,),
         cure=NextStep.MEASURE_COLD,
     ),
@@ -464,7 +465,7 @@ TABLE = {
     ),
     "rate: without limits": Row(
         run=lambda: at_rates({BASELINE: {2.0: FAST}, VARIANT: {2.0: FAST}}, limit_s=None),
-        first_line="No decision at p2: arrivals at a rate have no cost per token.",
+        first_line="No decision: arrivals at a rate have no cost per token.",
         missing=(Missing.LIMITS,),
     ),
     "status: failed": Row(
@@ -489,7 +490,7 @@ TABLE = {
     ),
     "search: the best candidate has other outputs": Row(
         run=lambda: with_foreign_outputs(searches.make_search_run(), "a-k6"),
-        first_line="No decision at c4: a-k6: its answers are not the target's",
+        first_line="No decision: a-k6: its answers are not the target's",
         missing=(Missing.EQUAL_WORK,),
         cure=NextStep.MAKE_WORK_EQUAL,
     ),

@@ -10,17 +10,16 @@ from draftworth.decision.winner import NoWinnerError
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.findings import Finding
 from draftworth.records.run_folder import Run
-from draftworth.report.brief import (
-    MOST_LINES,
+from draftworth.report.answer import (
     Answer,
     ByClassCosts,
     EqualPrice,
     EqualShare,
     ServerFigures,
     StepTokens,
-    answer_lines,
-    answer_of,
 )
+from draftworth.report.answer_of_run import answer_of
+from draftworth.report.brief import MOST_LINES, answer_lines
 from draftworth.report.sentences import winner_to_export
 from tests.conftest import ROOT
 from tests.draftworth.report import runs

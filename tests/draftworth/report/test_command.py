@@ -21,7 +21,7 @@ from draftworth.records.codec import load_record
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.results import AS_SHIPPED
 from draftworth.records.run_folder import Run, read_run
-from draftworth.report.brief import Answer
+from draftworth.report.answer import Answer
 from draftworth.report.run_differences import not_compared_words, unlike_words
 from tests.conftest import ROOT
 from tests.draftworth.report.pages import SNAPSHOTS
@@ -239,7 +239,9 @@ def test_a_load_of_one_run_is_not_compared() -> None:
     comparison = elsewhere(ladder, make_facts(endpoint_run("gpu", make_run())))
     assert {row.traffic.load.label for row in comparison.rows} == {"c4"}
     assert comparison.unlike == (LoadsOfOneRun(loads=frozenset({ConcurrencyLoad(concurrency=1)})),)
-    assert [*map(unlike_words, comparison.unlike)] == ["c1: of one run alone, and not compared"]
+    assert [*map(unlike_words, comparison.unlike)] == [
+        "one request at a time: of one run alone, and not compared"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -247,11 +249,14 @@ def test_a_load_of_one_run_is_not_compared() -> None:
     [
         (
             {"number_output_tokens": 80},
-            "structured at c4: outputs have 100 tokens here and 80 there, in the mean",
+            (
+                "structured at 4 requests at a time: outputs have 100 tokens here and 80 there, "
+                "in the mean"
+            ),
         ),
         (
             {"number_input_tokens": None},
-            "structured at c4: tokens of prompts are not counted by both servers",
+            "structured at 4 requests at a time: tokens of prompts are not counted by both servers",
         ),
     ],
 )

@@ -28,7 +28,8 @@ from draftworth.decision.winner import NoWinnerError, Winner
 from draftworth.records.findings import Verdict
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import PoissonLoad
-from draftworth.report.brief import COLUMNS, MOST_LINES, answer_lines, answer_of
+from draftworth.report.answer_of_run import answer_of
+from draftworth.report.brief import COLUMNS, MOST_LINES, answer_lines
 from draftworth.report.contents import document_of, handover_document
 from draftworth.report.document import Document
 from draftworth.report.sentences import (
@@ -105,7 +106,7 @@ def test_the_decision_is_that_of_the_row(row: Row, facts: RunFacts) -> None:
 
 
 def test_the_ten_lines_name_what_removes_a_doubt(row: Row, facts: RunFacts) -> None:
-    lines = answer_lines(answer_of(facts), next_command="draftworth report RUN", files="RUN")
+    lines = answer_lines(answer_of(facts), next_commands=["draftworth report RUN"], files="RUN")
     cures = [line for line in lines if line.startswith("Cure:  ")]
     assert len(cures) == (row.cure is not None)
     assert all(len(line) <= COLUMNS for line in cures)

@@ -11,7 +11,8 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.records.allowed_steps import ALLOWED_STEPS_FILE, AllowedSteps
 from draftworth.records.codec import dump_record
 from draftworth.records.load_shapes import ConcurrencyLoad
-from draftworth.report.brief import COLUMNS, answer_of
+from draftworth.report.answer_of_run import answer_of
+from draftworth.report.brief import COLUMNS
 from draftworth.report.engine_loss_sentences import loss_sections, loss_sentence
 from tests.draftworth.conftest import Ran
 from tests.draftworth.report.lossy_runs import write_allowed_steps
@@ -40,9 +41,9 @@ def ratio(value: float, low: float | None, high: float | None) -> dict[str, Any]
 
 def test_a_loss_is_a_sentence() -> None:
     assert loss_sentence(make_loss()) == (
-        "k7 at c4: this server yields 3.10 tokens per step where these texts and this draft "
-        "(models/draft) allow 3.90: 0.80 are lost in the engine (difference -20.5%, 98% interval "
-        "-22.0% to -19.0%; 3 of 64 requests took exactly the allowed steps)."
+        "k7 at 4 requests at a time: this server yields 3.10 tokens per step where these texts and "
+        "this draft (models/draft) allow 3.90: 0.80 are lost in the engine (difference -20.5%, "
+        "98% interval -22.0% to -19.0%; 3 of 64 requests took exactly the allowed steps)."
     )
 
 
@@ -90,7 +91,7 @@ def test_places_and_positions_follow_the_loss() -> None:
 def test_the_report_names_an_engines_loss(tmp_path: Path, ran: Ran) -> None:
     folder = write_allowed_steps(tmp_path / "run", steps=10)
     lines = ran("report", folder).splitlines()
-    (line,) = [line for line in lines if line.startswith("k7 at c4: ")]
+    (line,) = [line for line in lines if line.startswith("k7: ")]
     assert "tokens per step that texts allow, " in line
     assert line.endswith("% lost")
     assert len(line) <= COLUMNS

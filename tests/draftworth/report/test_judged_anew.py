@@ -26,7 +26,7 @@ from draftworth.planning import specify_run
 from draftworth.records.codec import load_record
 from draftworth.records.results import BLOCKS_FOLDER, Limits
 from draftworth.records.run_folder import Run
-from draftworth.report.brief import Answer
+from draftworth.report.answer import Answer
 from tests.draftworth.report.pages import SNAPSHOTS
 from tests.draftworth.report.runs import BASELINE, VARIANT, make_run, with_control, write_run
 from tests.draftworth.report.searches import make_search_run

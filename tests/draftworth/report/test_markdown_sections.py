@@ -19,10 +19,10 @@ from tests.support.snapshot import assert_snapshot
 START = ServerStart(startup_s=900.0, compilation_s=600.0, graphs=2, load_s=20.0, load_bytes=2.0**34)
 # The head and the sections, in their order; each is a file of snapshots.
 PARTS = (
-    *("head", "verdict", "what-worked", "repetitions", "other-mixes-and-other-prices"),
-    *("against-another-run", "figures", "quantiles-of-latencies", "structured-at-c4"),
-    *("open-ended-at-c4", "cross-checks", "greedy-outputs", "where-greedy-outputs-differ"),
-    *("time-and-cost-of-the-run", "handover"),
+    *("head", "verdict", "prompt-by-prompt", "what-worked", "repetitions"),
+    *("other-mixes-and-other-prices", "against-another-run", "figures", "quantiles-of-latencies"),
+    *("structured-at-4-requests-at-a-time", "open-ended-at-4-requests-at-a-time", "cross-checks"),
+    *("greedy-outputs", "where-greedy-outputs-differ", "time-and-cost-of-the-run", "handover"),
 )
 
 

@@ -38,8 +38,8 @@ def section_of(facts: RunFacts) -> Section:
 def test_the_break_evens_are_said_with_their_intervals(state: str) -> None:
     section = section_of(facts_of_state(state))
     titles = [
-        f"k7 at c4 costs less per token {OF_SHARES[state]}",
-        f"k7 in traffic mix at c4 costs less per token up to {OF_PRICES[state]}",
+        f"k7 at 4 requests at a time costs less per token {OF_SHARES[state]}",
+        f"k7 in traffic mix at 4 requests at a time costs less per token up to {OF_PRICES[state]}",
     ]
     assert [plot.title for plot in section.plots] == titles
     assert [*section.paragraphs[:-1]] == [f"{title}." for title in titles]
@@ -50,13 +50,17 @@ def test_unproven_savings_at_a_share_are_marked() -> None:
     # little for the interval to show.
     sentence = section_of(runs.make_facts(with_factor(1.27465 / 1.738465 * 0.995))).paragraphs[0]
     assert sentence == (
-        "k7 at c4 costs less per token whatever the share of structured (not shown for each)."
+        "k7 at 4 requests at a time costs less per token whatever the share of structured "
+        "(not shown for each)."
     )
 
 
 def test_a_variant_may_cost_more_at_every_share() -> None:
     sentence = section_of(runs.make_facts(with_factor(2.0))).paragraphs[0]
-    assert sentence == "k7 at c4 costs more per token whatever the share of structured."
+    assert (
+        sentence
+        == "k7 at 4 requests at a time costs more per token whatever the share of structured."
+    )
 
 
 def test_a_class_that_loses_has_a_greatest_share() -> None:

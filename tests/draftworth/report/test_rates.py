@@ -8,7 +8,7 @@ from draftworth.decision.winner import NoWinnerError
 from draftworth.records.judgement import Judgement
 from draftworth.records.load_shapes import LEAST_WARMUP_AT_A_RATE, PoissonLoad
 from draftworth.records.results import BlockResult, Limits
-from draftworth.report.brief import answer_of
+from draftworth.report.answer_of_run import answer_of
 from draftworth.report.contents import document_of
 from draftworth.report.sentences import winner_to_export
 from tests.draftworth.report.runs import BASELINE, make_facts, make_run, slower
@@ -78,7 +78,9 @@ def test_the_highest_rate_per_variant_is_the_answer() -> None:
     assert kept["k7", 8000] is None
     assert kept["k7", None] == PoissonLoad(requests_per_second=2.0)
     paragraphs = document_of(facts).sections[0].paragraphs
-    assert "Highest measured rate within the limits, baseline: 1 requests per second." in paragraphs
+    assert (
+        "Highest measured rate within the limits, baseline: one request per second." in paragraphs
+    )
     assert "Highest measured rate within the limits, k7: 2 requests per second." in paragraphs
     assert facts.mixes[0].cost_ratio is None
     without = document_of(make_facts(make_run(blocks=measured[:8]))).sections[0].paragraphs
@@ -108,9 +110,14 @@ def test_a_short_warm_up_leaves_rates_open() -> None:
     facts = make_facts(make_run(blocks=short, limits=Limits(ttft_p95_s=0.5)))
     answer = answer_of(facts)
     assert answer.serve is None
-    assert "k7: none of them; open at p1, which takes 32 or more" in answer.headline
+    assert (
+        "k7: none of them; open at one request per second, which takes 32 or more"
+        in answer.headline
+    )
     assert "workload.warmup_requests" in answer.next_step
-    assert any("baseline in structured at p1" in missing for missing in answer.missing)
+    assert any(
+        "baseline in structured at one request per second" in missing for missing in answer.missing
+    )
 
 
 def test_the_baselines_short_warm_up_is_named_once() -> None:
@@ -126,5 +133,10 @@ def test_the_baselines_short_warm_up_is_named_once() -> None:
         limits=Limits(ttft_p95_s=0.5),
     )
     missing = answer_of(make_facts(run)).missing
-    assert sum("baseline in structured at p1" in sentence for sentence in missing) == 1
-    assert sum("k3 in structured at p1" in sentence for sentence in missing) == 1
+    assert (
+        sum("baseline in structured at one request per second" in sentence for sentence in missing)
+        == 1
+    )
+    assert (
+        sum("k3 in structured at one request per second" in sentence for sentence in missing) == 1
+    )

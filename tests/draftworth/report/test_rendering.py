@@ -97,7 +97,7 @@ def test_names_are_text_in_markdown_and_never_markup() -> None:
 @pytest.mark.parametrize(
     ("text", "escaped"),
     [
-        ("open_ended at c4", "open_ended at c4"),
+        ("open_ended at 4 requests at a time", "open_ended at 4 requests at a time"),
         ("_a_ *b*", "\\_a\\_ \\*b\\*"),
         ("a | b\nc", "a \\| b c"),
         ("<b> & [x](y)", "&lt;b&gt; &amp; \\[x\\](y)"),

@@ -11,7 +11,7 @@ from draftworth.analysis.statistics import Estimate
 from draftworth.decision.facts import RunFacts
 from draftworth.decision.run_comparison import changes
 from draftworth.records.run_folder import Run
-from draftworth.report.brief import answer_of
+from draftworth.report.answer_of_run import answer_of
 from draftworth.report.contents import document_of
 from draftworth.report.reason_sentences import looks_sentences
 from draftworth.report.sentences import missing_requests, verdict_of

@@ -69,12 +69,12 @@ def test_the_headline_is_the_answer_and_best_verdict() -> None:
     facts = make_facts(searches.make_search_run())
 
     assert headline(facts) == (
-        f"{search_answer(DEFAULT_RESULT)} Speculation pays: traffic mix at c4, a-k6: a token costs "
-        "at least 40% less in this run. A run of this size may have missed what happens in fewer "
-        "than 1 of 10 requests or 3 of 4 blocks or 3 of 16 prompts. So few rounds do not show "
-        "whether a server warms up."
+        f"{search_answer(DEFAULT_RESULT)} Speculation pays: traffic mix at 4 requests at a time, "
+        "a-k6: a token costs at least 40% less in this run. A run of this size may have missed "
+        "what happens in fewer than 1 of 10 requests or 3 of 4 blocks or 3 of 16 prompts. So few "
+        "rounds do not show whether a server warms up."
     )
     assert verdict_of(facts).headline == headline(facts)
     assert headline(replace(facts, run=replace(facts.run, search=None))).startswith(
-        "Speculation pays: traffic mix at c4, a-k"
+        "Speculation pays: traffic mix at 4 requests at a time, a-k"
     )

@@ -52,20 +52,27 @@ def with_mixes(facts: RunFacts, *mixes: Comparison) -> RunFacts:
 def test_the_answer_is_that_of_the_traffic_mix() -> None:
     facts = make_facts(make_run(class_weights={"structured": 0.95, "open_ended": 0.05}))
     assert headline(facts) == (
-        "Speculation pays: traffic mix at c4, k7: a token costs at least 36% less in this run."
-        " A run of this size may have missed what happens in fewer than 1 of 6 requests or "
-        "3 of 4 blocks or 3 of 16 prompts. So few rounds do not show whether a server warms up."
+        "Speculation pays: traffic mix at 4 requests at a time, k7: a token costs at least 36% "
+        "less in this run. A run of this size may have missed what happens in fewer than 1 of 6 "
+        "requests or 3 of 4 blocks or 3 of 16 prompts. So few rounds do not show whether a server "
+        "warms up."
     )
 
 
 @pytest.mark.parametrize(
     ("judgements", "answer"),
     [
-        ((Judgement.MORE_EXPENSIVE, Judgement.CHEAPER), "Speculation pays: traffic mix at c4, k1"),
-        ((Judgement.NO_DIFFERENCE, Judgement.INCONCLUSIVE), "No answer yet: traffic mix at c4, k1"),
+        (
+            (Judgement.MORE_EXPENSIVE, Judgement.CHEAPER),
+            "Speculation pays: traffic mix at 4 requests at a time, k1",
+        ),
+        (
+            (Judgement.NO_DIFFERENCE, Judgement.INCONCLUSIVE),
+            "No answer yet: traffic mix at 4 requests at a time, k1",
+        ),
         (
             (Judgement.OUTSIDE_LIMITS, Judgement.MORE_EXPENSIVE),
-            "Speculation does not pay: traffic mix at c4, k1",
+            "Speculation does not pay: traffic mix at 4 requests at a time, k1",
         ),
     ],
 )
@@ -81,7 +88,9 @@ def test_the_baseline_as_shipped_is_no_answer() -> None:
     facts = judged(Judgement.MORE_EXPENSIVE, Judgement.CHEAPER)
     plain, shipped = facts.mixes
     facts = with_mixes(facts, plain, replace(shipped, variant=AS_SHIPPED))
-    assert headline(facts).startswith("Speculation does not pay: traffic mix at c4, k0")
+    assert headline(facts).startswith(
+        "Speculation does not pay: traffic mix at 4 requests at a time, k0"
+    )
 
 
 def test_at_rates_the_answer_is_the_highest_rate() -> None:
@@ -118,15 +127,17 @@ def test_the_mixs_verdict_leads_with_weights_and_cost() -> None:
     facts = make_facts(make_run(price=PRICE, class_weights={"structured": 0.8, "open_ended": 0.2}))
     of_mix, *_ = findings(facts)
     assert of_mix.sentence == (
-        "traffic mix (80% structured, 20% open_ended) at c4, k7: more expensive; a token costs at "
-        "least 10% more in this run. A million output tokens cost 1.97 USD instead of 1.77."
-        " A run of this size may have missed what happens in fewer than 1 of 8 requests or "
-        "3 of 4 blocks or 3 of 16 prompts. So few rounds do not show whether a server warms up."
+        "traffic mix (80% structured, 20% open_ended) at 4 requests at a time, k7: more "
+        "expensive; a token costs at least 10% more in this run. A million output tokens cost "
+        "1.97 USD instead of 1.77. A run of this size may have missed what happens in fewer than "
+        "1 of 8 requests or 3 of 4 blocks or 3 of 16 prompts. So few rounds do not show whether a "
+        "server warms up."
     )
     document = document_of(facts)
-    assert document.cards[0].label == "traffic mix at c4, k7"
+    assert document.cards[0].label == "structured with k7, the rest without speculation"
+    assert document.cards[1].label == "traffic mix, k7"
     first = document.sections[0].tables[0].rows[0]
-    assert first[:4] == ("traffic mix", "c4", "k7", Judgement.MORE_EXPENSIVE)
+    assert first[:4] == ("traffic mix", "4 at a time", "k7", Judgement.MORE_EXPENSIVE)
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ def test_passed_gates_are_listed_once_with_their_versions() -> None:
     assert tested == ("self-test", "vllm-baseline", versions, "-", "30.0")
     assert answered == ("baseline answers", "baseline", "8 tokens", "10.0", "0.5")
     assert [row[:3] for row in loads] == [
-        ("load", "baseline", "c4"),
-        ("load", "k7", "c4"),
+        ("load", "baseline", "4 requests at a time"),
+        ("load", "k7", "4 requests at a time"),
     ]
     assert TITLE in [*map(str.strip, document_lines(document_of(runs.make_facts(run))))]
 

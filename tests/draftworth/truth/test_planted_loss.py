@@ -98,9 +98,9 @@ def test_a_planted_loss_is_named(tmp_path: Path, urls: dict[str, str], ran: Ran)
         ran("compare", *servers, *requests, "--rounds", "2", "--out", runs)
         (run,) = runs.iterdir()
         sentence = ran("estimate", experiment, "--answers", run)
-        assert "k5 at c1: this server yields " in sentence
+        assert "k5 at one request at a time: this server yields " in sentence
         last = "reach draft position 5, 0.0% accept the drafted token there where 100.0% could"
         assert (last in sentence) is (name == "lossy")
         assert (run / ALLOWED_STEPS_FILE).is_file()
-        (line,) = [at for at in ran("report", run).splitlines() if at.startswith("k5 at c1: ")]
+        (line,) = [at for at in ran("report", run).splitlines() if at.startswith("k5: ")]
         assert line.endswith(f" of the 6.00 tokens per step that texts allow, {expected}")
