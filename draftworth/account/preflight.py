@@ -19,6 +19,7 @@ from draftworth.account.checks import (
     cluster_checks,
     deploy_prerequisites,
     function_checks,
+    hub_checks,
     money_checks,
     registry_checks,
 )
@@ -51,6 +52,7 @@ CHECKS: Sequence[Check] = (
     Check(name="bootstrap", run=deploy_prerequisites.bootstrap),
     Check(name="stacks", run=deploy_prerequisites.existing_stacks),
     Check(name="stopped", run=deploy_prerequisites.not_stopped),
+    Check(name="models", run=hub_checks.models, asks_aws=False),
     Check(name="gated models", run=deploy_prerequisites.gated_models, asks_aws=False),
     Check(name="Hugging Face token", run=deploy_prerequisites.hub_token),
     Check(name="compiled graphs", run=deploy_prerequisites.compiled_graphs),

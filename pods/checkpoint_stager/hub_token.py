@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from draftworth.errors import DraftworthError, UserInputError
-from draftworth.records.codec import RecordError, load_object
+from draftworth.records.hub_secret import token_in
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
@@ -28,24 +28,13 @@ def read_token(client: SecretsManagerClient, secret: str) -> str:
         text = client.get_secret_value(SecretId=secret).get("SecretString", "")
     except (ClientError, BotoCoreError) as error:
         raise _refusal(secret, error) from error
-    token = _token_in(text.strip())
-    # The token goes into an HTTP header, so it must be printable ASCII without spaces.
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
+    token = token_in(text)
+    if not token:
         raise UserInputError(
             f"aws.hub_token_secret: {secret} holds no token; allowed: the token alone, or a JSON "
             f"object with it as the only value; {_NEXT}"
         )
     return token
-
-
-def _token_in(text: str) -> str:
-    if not text.startswith("{"):
-        return text
-    try:
-        values = list(load_object(text).values())
-    except RecordError:
-        return ""
-    return values[0].strip() if len(values) == 1 and isinstance(values[0], str) else ""
 
 
 def _refusal(secret: str, error: Exception) -> DraftworthError:

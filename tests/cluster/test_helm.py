@@ -1,6 +1,5 @@
 """CDK's handler installs the Neuron driver's chart with the Helm of the pinned layer."""
 
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.deploying import Handler, handler
 from tests.pods.compiled_graphs.pods import eventually
 from tests.stacks.synthesis import only, synthesis
+from tests.support.helm import unpack_helm
 
 pytestmark = [pytest.mark.synth]
 
@@ -32,12 +32,8 @@ def release(**changes: str) -> dict[str, Any]:
 @pytest.fixture
 def handle(plane: ControlPlane, api: Api, tmp_path: Path) -> Iterator[Handler]:
     """Yield a function that sends events to the handler, which has the pinned layer's Helm."""
-    archives = (zipfile.ZipFile(p) for p in synthesis().folder.glob("asset.*.zip"))
-    (layer,) = (archive for archive in archives if "helm/helm" in archive.namelist())
     with handler(plane, synthesis().folder, tmp_path) as send:
-        helm = tmp_path / "bin" / "helm"
-        helm.write_bytes(layer.read("helm/helm"))
-        helm.chmod(0o755)
+        unpack_helm(synthesis().folder, tmp_path / "bin")
         yield send
         api.delete(NAMESPACE)
         eventually(lambda: api.find(NAMESPACE) is None)

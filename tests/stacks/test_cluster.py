@@ -84,7 +84,7 @@ def test_helm_records_the_driver_in_an_existing_namespace(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_measured_programs_are_not_instrumented(name: str) -> None:
-    """The names are those of the chart 6.2.0, whose defaults instrument every Python pod."""
+    """What the chart makes of these values, `test_instrumentation.py` renders."""
     add_on = add_ons(cluster(name))["amazon-cloudwatch-observability"]["Properties"]
     values = json.loads(add_on["ConfigurationValues"])
     assert values["applicationSignals"]["enabled"] is False

@@ -5,9 +5,10 @@ import re
 from pathlib import Path
 
 from draftworth.account import artifacts, clients, scope
-from draftworth.account.checks import check
+from draftworth.account.checks import check, hub_checks
 from draftworth.experiment.naming import EXPERIMENT_TAG, RESULTS_OUTPUT
 from draftworth.records.deployment import STOP_KEY
+from draftworth.records.hub_secret import token_in
 
 # jsii, through which Python uses aws-cdk-lib, supports Node.js 22 and 24, and warns on Node.js 20.
 # The CDK CLI runs on Node.js 18 and later (`engines` in its package.json).
@@ -176,7 +177,7 @@ def _judged(words: str, state: str) -> check.CheckResult:
 
 
 def hub_token(situation: check.Situation) -> check.CheckResult:
-    """Check that the secret with the Hugging Face token exists and is not empty."""
+    """Check that the secret with the Hugging Face token exists, and that it opens each model."""
     name = situation.experiment.spec.aws.hub_token_secret
     if name is None:
         return check.skipped("aws.hub_token_secret is not given")
@@ -212,13 +213,14 @@ def _readable(situation: check.Situation, name: str) -> check.CheckResult:
             f"unknown: {error.reason}",
             "nothing, if you know that it does: the stager's own role reads it",
         )
-    if not str(answer.get("SecretString", "")).strip():
+    token = token_in(str(answer.get("SecretString", "")))
+    if not token:
         return check.failed(
-            f"the secret {name!r} holds no text",
+            f"the secret {name!r} holds no token",
             f"aws secretsmanager put-secret-value --region {situation.region} --secret-id {name} "
             "--secret-string file://TOKEN_FILE",
         )
-    return check.passed(f"the secret {name!r} exists and can be read")
+    return hub_checks.model_access(situation, token)
 
 
 def gated_models(situation: check.Situation) -> check.CheckResult:

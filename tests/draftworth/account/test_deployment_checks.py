@@ -9,6 +9,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from draftworth.account import model_hub
 from draftworth.account.checks import deploy_prerequisites
 from draftworth.experiment.variants import HubModel
 from tests.draftworth.account.stubs import ROOT, experiment, situation
@@ -50,10 +51,15 @@ def test_another_qualifier_has_another_parameter(account: None, tmp_path: Path) 
     )
 
 
-def test_a_secret_is_read_but_never_printed(
-    account: None,
-) -> None:
+def test_a_secret_is_read_but_never_printed(account: None, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = situation(experiment(hub_token_secret="hub"))
+    tokens: list[str] = []
+
+    def access_status(_: str, token: str) -> int:
+        tokens.append(token)
+        return 200
+
+    monkeypatch.setattr(model_hub, "access_status", access_status)
     secrets = boto3.client("secretsmanager", region_name=REGION)
 
     def fails_with(command: str) -> bool:
@@ -67,6 +73,9 @@ def test_a_secret_is_read_but_never_printed(
     result = deploy_prerequisites.hub_token(checked)
     assert result.status == "pass"
     assert "hf_very_secret" not in str(result)
+    secrets.put_secret_value(SecretId="hub", SecretString='{"token": "hf_very_secret"}')
+    deploy_prerequisites.hub_token(checked)
+    assert {*tokens} == {"hf_very_secret"}
     secrets.delete_secret(SecretId="hub")
     assert fails_with("restore-secret")
 

@@ -89,6 +89,17 @@ def test_the_first_deploy_pins_everything() -> None:
     assert [*published.spec.unpinned_models] != []
 
 
+@pytest.mark.parametrize(
+    ("name", "unpinned"),
+    [
+        ("qwen3-32b-newest", ()),
+        ("llama-3.3-70b-eagle3", ("RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3@main",)),
+    ],
+)
+def test_targets_of_the_newest_stack_are_commits(name: str, unpinned: tuple[str, ...]) -> None:
+    assert resolved(name).spec.unpinned_models == unpinned
+
+
 @pytest.mark.parametrize("name", ON_AWS)
 def test_shipped_experiments_pin_the_first_ones_add_ons(name: str) -> None:
     pins = resolved("smoke").spec.aws.pins.add_ons
