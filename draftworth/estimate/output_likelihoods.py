@@ -1,6 +1,6 @@
 """Checks whether a run's outputs come from the target, by their likelihood under a model.
 
-docs/estimate.md describes the three checks. If a token is sampled from the target's distribution p,
+docs/appendix/forecasts.md has the three checks. If a token is sampled from the target's distribution p,
 log p(token) + the entropy of p has the mean 0, whatever the tokens before it are, and its variance
 follows from p. So sums over many tokens are nearly normally distributed (Brown 1971 proves it for
 such dependent terms). The variance of the sum is the sum of the outputs' variances, because a
