@@ -396,8 +396,8 @@ COST_RATIO = Metric(
     field="cost_ratio",
     title="Cost ratio",
     unit=RATIO,
-    formula="what an output token costs with the variant / with the baseline; once, when the run is "
-    "complete",
+    formula="what an output token costs with the variant / with the baseline; once, when the run "
+    "is complete",
     better="lower",
     absent=_NO_RATIO,
     name="CostRatio",
