@@ -16,6 +16,8 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 # A page that a program names in a message or a comment.
 PRINTED = re.compile(r"\bdocs/[\w/-]+\.md\b")
+# How the navigation of the site lists a page.
+LISTED = re.compile(r": ([\w/-]+\.md)$", re.MULTILINE)
 PROGRAMS = [
     path
     for folder in FOLDERS.split("|")
@@ -31,6 +33,13 @@ def missing(text: str) -> list[str]:
 
 def missing_pages(text: str) -> list[str]:
     return [page for page in PRINTED.findall(text) if not (ROOT / page).is_file()]
+
+
+def unlisted(navigation: str) -> list[str]:
+    """Return the pages below docs/ that the navigation lacks: `make docs` stops at such a page."""
+    docs = ROOT / "docs"
+    pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
+    return sorted(pages - set(LISTED.findall(navigation)))
 
 
 def anchors(text: str) -> set[str]:
@@ -81,3 +90,12 @@ def test_programs_name_pages_that_exist() -> None:
 
 def test_a_page_that_is_not_there_is_reported() -> None:
     assert missing_pages("next: docs/glossary.md or docs/none.md") == ["docs/none.md"]
+
+
+def test_the_site_lists_every_page() -> None:
+    assert unlisted((ROOT / "mkdocs.yml").read_text(encoding="utf-8")) == []
+
+
+def test_a_page_that_is_not_listed_is_reported() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert unlisted(navigation.replace("glossary.md", "words.md")) == ["glossary.md"]

@@ -1,4 +1,4 @@
-"""Every test that `docs/security.md` names exists."""
+"""Every test that `docs/appendix/threats.md` names exists."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "appendix" / "threats.md"
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 TABLE = "## What holds, and where that is tested"
 

@@ -1,12 +1,12 @@
 """Checks whether a run's outputs come from the target, by their likelihood under a model.
 
-docs/estimate.md describes the three checks. If a token is sampled from the target's distribution p,
-log p(token) + the entropy of p has the mean 0, whatever the tokens before it are, and its variance
-follows from p. So sums over many tokens are nearly normally distributed (Brown 1971 proves it for
-such dependent terms). The variance of the sum is the sum of the outputs' variances, because a
-correct sampler draws all outputs independently, also those to the same prompt. It is not estimated
-from the differences between prompts, because with few prompts even noise could then pass the check
-(tests/draftworth/estimate/test_output_likelihoods.py).
+docs/appendix/forecasts.md has the three checks. If a token is sampled from the target's
+distribution p, log p(token) + the entropy of p has the mean 0, whatever the tokens before it are,
+and its variance follows from p. So sums over many tokens are nearly normally distributed (Brown
+1971 proves it for such dependent terms). The variance of the sum is the sum of the outputs'
+variances, because a correct sampler draws all outputs independently, also those to the same prompt.
+It is not estimated from the differences between prompts, because with few prompts even noise could
+then pass the check (tests/draftworth/estimate/test_output_likelihoods.py).
 
 The check with a draft model is made for each prompt class by itself. Under a draft model, wrong
 outputs (noise) are less likely than texts like those that the draft was trained on, but more likely

@@ -1,7 +1,7 @@
 """Reads and writes acceptance profiles, as draftworth's JSON and in the formats of other tools.
 
 A format is called a form here. `profile_forms.toml` has templates of the forms that other tools
-read; docs/estimate.md says where each form is defined.
+read; docs/profiles.md says where each form is defined.
 """
 
 import csv

@@ -1,9 +1,9 @@
 """Measures one streamed completion, for the measuring Job and for draftworth's commands.
 
-Definitions (`docs/metrics.md` gives the reasons): TTFT is the time from sending the request to the
-first chunk with an output token; E2E is the time from sending it to the last such chunk. ITL is
-(time of the last chunk - time of the first) / (output tokens - tokens of the first chunk), never a
-gap between two chunks.
+Definitions (`docs/appendix/metrics.md`): TTFT is the time from sending the request to the first
+chunk with an output token; E2E is the time from sending it to the last such chunk. ITL is (time of
+the last chunk - time of the first) / (output tokens - tokens of the first chunk), never a gap
+between two chunks.
 """
 
 from __future__ import annotations

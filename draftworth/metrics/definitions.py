@@ -52,7 +52,7 @@ class Metric:
 
     field: the figure's name in CSV files and, if each request has a value, in `RequestRecord`.
     title: the full name. label: the short name; empty: the report's table of figures has no column.
-    formula, absent: how it is computed and when it is missing, for the table in `docs/metrics.md`.
+    formula, absent: how it is computed and when it is missing, for `docs/appendix/metrics.md`.
     better: whether a lower or a higher value is better; None: neither is.
     name: the name in CloudWatch; empty if the figure is not stored there.
     digits: the number of decimal places, where people read the figure.
@@ -396,8 +396,8 @@ COST_RATIO = Metric(
     field="cost_ratio",
     title="Cost ratio",
     unit=RATIO,
-    formula="what an output token costs with the variant / with the baseline (the decision, "
-    "below); once, when the run is complete",
+    formula="what an output token costs with the variant / with the baseline; once, when the run "
+    "is complete",
     better="lower",
     absent=_NO_RATIO,
     name="CostRatio",

@@ -23,7 +23,7 @@ from draftworth.records.search_result import Candidate
 from draftworth.speculation import expected_tokens_per_step
 
 # Standard error of log(tokens per step) as predicted from the text alone, found by comparing such
-# predictions with servers (docs/estimate.md).
+# predictions with servers (docs/appendix/forecasts.md).
 FROM_TEXT = 0.005
 # Standard error of log(tokens per step), predicted for a window that is longer or shorter than the
 # nearest measured window by a factor of e = 2.718. The second number of a pair is for windows that

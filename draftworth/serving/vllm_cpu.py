@@ -19,8 +19,8 @@ def command(
             **vllm.common_flags(experiment),
             vllm.REQUESTS_NOT_LOGGED: None,
             # Many processors have no bfloat16 and copy it to float32 first: prompts, and checking
-            # several tokens at once, then take several times as long (docs/testing.md). Also, the
-            # coarser rounding of bfloat16 would make greedy outputs of the variants differ.
+            # several tokens at once, then take several times as long. Also, the coarser rounding of
+            # bfloat16 would make greedy outputs of variants differ (docs/appendix/cpu-engine.md).
             "--dtype": "float32",
             "--enforce-eager": None,
             "--max-num-batched-tokens": str(experiment.serving.max_model_len),

@@ -140,7 +140,7 @@ def _cfn_tags(tags: Mapping[str, str]) -> list[CfnTag]:
 # minutes. 500 MiB/s need no more than gp3's default IOPS.
 CPU_NODE_DISK: Mapping[str, int] = {"volume_size": 100, "throughput": 500}
 # The agents of the add-ons that ask the metadata service are in the node's network, and the S3
-# driver is given the region (docs/security.md). No other pod needs the node's metadata.
+# driver is given the region (docs/appendix/threats.md). No other pod needs the node's metadata.
 CPU_NODE_METADATA_HOPS = 1
 
 
