@@ -225,7 +225,9 @@ def _own_servers(result: RunResult) -> str:
     for name in result.variants:
         most = result.max_tokens_per_step.get(name) or 1
         window = f",window={most - 1}" if most > 1 else ""
-        sides[name] = f"URL{window}{',usd_per_hour=X' if result.price else ''}"
+        both = result.lookup_lengths.get(name)
+        ngram = f",ngram={both[0]}-{both[1]}" if both else ""
+        sides[name] = f"URL{window}{ngram}{',usd_per_hour=X' if result.price else ''}"
     if len(sides) < 2:
         return _MEASURE
     baseline = sides.pop(result.baseline)
