@@ -74,9 +74,12 @@ def test_compare_itself_names_a_planted_loss(
         *("--prompts", prompts.parent.parent, "--output-tokens", "7", "--out", tmp_path / "runs"),
     )
     (run,) = (tmp_path / "runs").iterdir()
-    line = "lossy at c1: 3.00 of the 6.00 tokens per step that texts allow, 50.0% lost"
+    line = "lossy: 3.00 of the 6.00 tokens per step that texts allow, 50.0% lost"
     assert line in output.splitlines()
-    assert "exact at c1: this server yields 6.00 tokens per step where these texts" in output
+    assert (
+        "exact at one request at a time: this server yields 6.00 tokens per step where these texts"
+        in output
+    )
     assert "what its engine loses" not in output
     assert line in ran("report", run).splitlines()
     losses = {v["variant"]: v["verdict"] for v in engine_losses(ran("report", run, "--json"))}
