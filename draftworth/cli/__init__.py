@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, str] = {
     "prompts": "make prompt sets of logs (OpenAI, Anthropic, OpenTelemetry, CSV, others) and "
     "public sets: prompts import",
     "report": "show the verdict of a run, as text, HTML, plots or CSV; or list the runs in S3",
+    "gate": "say whether an upgrade made tokens dearer than a margin: exit code 0 or 99, JUnit",
     "stop": "end the accelerator nodes now, and watch them go; --resume lets them start again",
     "logs": "show what the pods said, from Container Insights; needs no kubectl",
     "artifacts": "list compiled graphs, and variants that have none yet; --run removes old graphs",
@@ -54,7 +55,7 @@ COMMANDS: Mapping[str, str] = {
 # The help's headings, and the commands below each.
 GROUPS: Mapping[str, Sequence[str]] = {
     "measure whether speculation pays, on your servers or this machine": (
-        *("compare", "measure", "report", "prompts", "estimate", "rehearse"),
+        *("compare", "measure", "report", "gate", "prompts", "estimate", "rehearse"),
     ),
     "deploy an experiment on AWS, and remove it": (
         *("init", "plan", "price", "preflight", "stop", "logs"),

@@ -34,6 +34,9 @@ _BUILT_IN_NOTE = (
 )
 _NO_SOURCE = "given by hand, source not named"
 
+# Called after a complete run, with its folder and a function that shows a line.
+AfterRun = Callable[[Path, Callable[[str], None]], None]
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the endpoint, its name and price, and the options of the requests."""
@@ -174,40 +177,20 @@ def measure_and_print(
     url_options: Mapping[str, str],
     begun: BegunRun | None,
     *,
-    then: Callable[[Path, Callable[[str], None]], None] = lambda _, __: None,
+    then: AfterRun = lambda _, __: None,
 ) -> int:
     """Measure the servers in `spec`, and print what the run found; return the exit code.
 
     url_options: by variant, the option that gave its base URL, for error messages.
     begun: the run to resume; None: a new run.
-    then: called after a complete run, with its folder and a function that shows a line.
     DraftworthError: the run failed, or the disk is full.
     """
-    arguments.check_api_key()
     folder = resuming.run_folder(options, spec, begun)
-    sink = result_files.FolderSink(folder.parent)
-    sink.check()
-    spec = served.with_served_model(spec, url_options)
-    if begun is None:
-        unended_runs.keep_specification(sink, folder.name, spec)
-        if options.prompts is None:
-            print(_BUILT_IN_NOTE, file=sys.stderr)
+    if begun is None and options.prompts is None:
+        print(_BUILT_IN_NOTE, file=sys.stderr)
     try:
-        with (
-            unended_runs.only_process(folder),
-            print_run.answer_if_cut_off(options, folder),
-            shown_progress() as progress,
-        ):
-            result = measure_here(
-                spec,
-                folder.name,
-                sink,
-                progress.line,
-                history=read_history(sink, folder.name),
-                advanced=progress.advanced,
-            )
-            if result.status == "complete":
-                then(folder, progress.line)
+        with print_run.answer_if_cut_off(options, folder):
+            result = measured(spec, folder, url_options, begun, then=then)
     except result_files.StorageFullError as error:
         again = unended_runs.resume_command(spec, folder)
         raise DraftworthError(f"{error}, then {again}") from error
@@ -215,6 +198,38 @@ def measure_and_print(
     if result.status == "failed":
         raise DraftworthError(f"the run failed: {result.reason}")
     return 0
+
+
+def measured(
+    spec: RunSpec,
+    folder: Path,
+    url_options: Mapping[str, str],
+    begun: BegunRun | None = None,
+    *,
+    then: AfterRun = lambda _, __: None,
+) -> results.RunResult:
+    """Measure the servers in `spec` into the run's folder, with progress on standard error.
+
+    The arguments are those of `measure_and_print`. StorageFullError: the disk is full.
+    """
+    arguments.check_api_key()
+    sink = result_files.FolderSink(folder.parent)
+    sink.check()
+    spec = served.with_served_model(spec, url_options)
+    if begun is None:
+        unended_runs.keep_specification(sink, folder.name, spec)
+    with unended_runs.only_process(folder), shown_progress() as progress:
+        result = measure_here(
+            spec,
+            folder.name,
+            sink,
+            progress.line,
+            history=read_history(sink, folder.name),
+            advanced=progress.advanced,
+        )
+        if result.status == "complete":
+            then(folder, progress.line)
+    return result
 
 
 def _cases(paths: Sequence[Path], most_tokens: int) -> tuple[Case, ...]:

@@ -145,6 +145,11 @@ def completed(
     return argparse.Namespace(**{**vars(options), **values, **typed})
 
 
+def check_recorded(begun: BegunRun) -> None:
+    """Raise UserInputError if the run began with a value that the command line would refuse."""
+    _recorded_options(begun)
+
+
 def _recorded_options(begun: BegunRun) -> dict[str, Any]:
     """Return the options with which the run began, as its folder has recorded them.
 

@@ -215,7 +215,7 @@ DISAGREEMENTS: dict[str, dict[str, Any]] = {
     "what it tells with each answer 19.6% (tolerance 5%): other requests were served": {
         "requests": counted_requests(steps=16, drafted=112, accepted=22)
     },
-    "counts tokens at the end alone": every(usage_source="last_chunk"),
+    "counts tokens only at the end of an answer": every(usage_source="last_chunk"),
     "k7: 75.0% of the prompt tokens came from a cache of the server, because a prompt": every(
         number_input_tokens=64, cached_input_tokens=48
     ),

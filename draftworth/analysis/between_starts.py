@@ -1,0 +1,127 @@
+"""Compares the cost of a token on two sides whose servers were started several times each.
+
+Two starts of the same server, with the same software, differ by some per cent: memory is laid out
+otherwise, another node is slower, a neighbour is louder. So the difference between one start before
+a change and one start after it shows nothing about the change. Each start is one measurement, and
+its error is that of starts, however many requests it answered.
+
+A change of the software seldom changes how much starts differ. So the starts of both sides together
+show their variance (the pooled variance of Student's two-sample t-test): then one side may have a
+single start, if the other has enough.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from draftworth.analysis.clustering import VariancePart
+from draftworth.analysis.pairing import Traffic, repetition_of, samples_of
+from draftworth.analysis.ratios import LogRatio, cost_amounts, log_of_traffic
+from draftworth.analysis.spread import Spread, half_width_of, spread
+from draftworth.records.results import BlockResult
+
+# With fewer degrees of freedom, Student's t makes the interval uselessly wide.
+MIN_DEGREES_OF_FREEDOM = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One side of a comparison: a server before or after a change.
+
+    name: unlike the other side's. blocks: those of all its starts; each start is a repetition of a
+        run. variant: the server's name in the blocks.
+    usd_per_second: the server's price in US dollars; 1 if the sides are compared in server seconds.
+    """
+
+    name: str
+    blocks: Sequence[BlockResult]
+    variant: str
+    usd_per_second: float = 1.0
+
+    def log_cost(self, traffic: Traffic, *, start: str | None = None) -> LogRatio | None:
+        """Return the logarithm of the seconds that a request takes per token; None: not known.
+
+        start: the start whose blocks alone are used; None: those of all.
+        """
+        blocks = [b for b in self.blocks if start in (None, repetition_of(b))]
+        samples = {g.prompt_class: samples_of(blocks, g, self.variant) for g in traffic.groups}
+        return log_of_traffic(samples, traffic.weights, cost_amounts)
+
+    def log_cost_of_each_start(self, traffic: Traffic) -> tuple[float, ...]:
+        """Return `log_cost` of each start that measured every case of the traffic."""
+        log_costs = (self.log_cost(traffic, start=name) for name in self._whole_starts(traffic))
+        return tuple(log_cost.value for log_cost in log_costs if log_cost)
+
+    def _whole_starts(self, traffic: Traffic) -> tuple[str, ...]:
+        cases: dict[str, set[tuple[str, str]]] = {}
+        for group in traffic.groups:
+            for block in group.blocks(self.blocks, self.variant):
+                cases.setdefault(repetition_of(block), set()).add((block.prompt_class, block.case))
+        every_case = set().union(*cases.values())
+        return tuple(name for name, measured in cases.items() if measured == every_case)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostChange:
+    """How the cost of a token differs between two sides.
+
+    log_ratio: the natural logarithm of (the second side's cost / the first side's).
+    seconds_per_token: what a request takes per token on (the first side, the second side).
+    starts: the number of whole starts of each side.
+    within: the parts of its error if these starts were all; None: too few prompts or rounds.
+    of_starts: the part of its variance that only more starts reduce, with that of their blocks and
+        requests, as each start has its own; None: too few starts to show it.
+    """
+
+    log_ratio: float
+    seconds_per_token: tuple[float, float]
+    starts: tuple[int, int]
+    within: Spread | None
+    of_starts: VariancePart | None
+
+    @property
+    def between(self) -> tuple[VariancePart, ...]:
+        """The parts of the error for further starts: of prompts and of starts; may be empty."""
+        if self.within is None or self.of_starts is None:
+            return ()
+        return self.within.of_prompts, self.of_starts
+
+    def half_width(self, confidence: float) -> float | None:
+        """Return half the width of the interval of `log_ratio`; None: there is no interval."""
+        if self.within is None or self.of_starts is None:
+            return None
+        parts = self.within.within, self.between
+        return max(half_width_of(each, confidence) for each in parts)
+
+
+def cost_change(first: Side, second: Side, traffic: Traffic) -> CostChange | None:
+    """Compare the cost of a token on two sides in a traffic; None: a side's cost is not known.
+
+    Both sides must have sent the same prompts, so that the differences between prompts cancel.
+    """
+    before, after = first.log_cost(traffic), second.log_cost(traffic)
+    if before is None or after is None:
+        return None
+    change = after.over(before, runs=(second.name, first.name))
+    log_costs = [side.log_cost_of_each_start(traffic) for side in (first, second)]
+    return CostChange(
+        log_ratio=change.value + math.log(second.usd_per_second / first.usd_per_second),
+        seconds_per_token=(math.exp(before.value), math.exp(after.value)),
+        starts=(len(log_costs[0]), len(log_costs[1])),
+        within=spread(change.parts),
+        of_starts=_pooled(log_costs),
+    )
+
+
+def _pooled(sides: Sequence[Sequence[float]]) -> VariancePart | None:
+    """Return the variance of the difference of two sides' means, from one variance for both.
+
+    None: the sides have too few values for it.
+    """
+    degrees = sum(len(values) - 1 for values in sides)
+    if not all(sides) or degrees < MIN_DEGREES_OF_FREEDOM:
+        return None
+    squares = math.fsum(
+        (value - math.fsum(values) / len(values)) ** 2 for values in sides for value in values
+    )
+    return VariancePart(squares / degrees * math.fsum(1 / len(v) for v in sides), float(degrees))
