@@ -320,6 +320,8 @@ def test_servers_of_one_host_are_noted(compared: Compared) -> None:
     output = compared("--baseline", "{}", "--variant", "fast={}")
     assert "note: baseline and fast are on one host" in output
     assert "what lasts longer than 1 request; next: with --warmup-requests 8 the" in output
+    warmed_up = compared("--baseline", "{}", "--variant", "fast={}", "--warmup-requests", "8")
+    assert "what lasts longer than 8 requests\n" in warmed_up
 
 
 def test_servers_of_two_hosts_are_not(compared: Compared) -> None:
