@@ -335,6 +335,7 @@ def test_several_loads_are_measured_in_one_run(compared: Compared) -> None:
     output = compared(*servers, "--concurrency", "4,1", "--concurrency", "4", "--verbose")
     assert [c.traffic.load.label for c in compared.facts.comparisons] == ["c1", "c4"]
     assert "mails at 4 requests at a time, fast: " in output
+    assert "--prompts PROMPTS --concurrency 1 --concurrency 4 --requests-per-case 8" in output
 
 
 def test_one_wrong_load_of_several_is_named(compared: Compared) -> None:
