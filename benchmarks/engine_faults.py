@@ -22,9 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from draftworth.analysis.engine_loss import EngineLoss, EngineVerdict, engine_losses_of
-from draftworth.estimate.replayed_run import request_steps
+from draftworth.estimate.replayed_run import steps_of_requests
 from draftworth.measuring.chunks import Acceptance
-from draftworth.metrics.steps import step_counting
 from draftworth.records.allowed_steps import AllowedSteps, VariantSteps
 from draftworth.records.load_shapes import ConcurrencyLoad
 from draftworth.records.readings import Reading
@@ -103,14 +102,8 @@ class PlantedRun:
     def run(self) -> Run:
         numbers = range(1, ROUNDS + 1)
         blocks = tuple(_block(n, self._records(n)) for n in numbers)
-        count = step_counting(blocks)
-        steps = (
-            request_steps(record, self._transcripts[name], self._readings[name], CHECKED, count)
-            for block in blocks
-            for record in block.requests
-            for name in [record.request_id]
-        )
-        allowed = VariantSteps(variant=NAME, draft=NAME, requests=tuple(filter(None, steps)))
+        steps = steps_of_requests(blocks, self._transcripts, self._readings, CHECKED)
+        allowed = VariantSteps(variant=NAME, draft=NAME, requests=steps)
         return Run(
             result=_result(),
             blocks=blocks,

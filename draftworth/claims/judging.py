@@ -16,6 +16,7 @@ from draftworth.analysis.limits import why_not_comparable
 from draftworth.analysis.pairing import TRAFFIC_MIX, Traffic
 from draftworth.analysis.statistics import ends_of_ratio
 from draftworth.decision.facts import RunFacts, VariantFacts
+from draftworth.decision.reasons import Doubt
 from draftworth.decision.verdict import not_the_targets
 from draftworth.experiment import search_settings, strict_model, variants
 from draftworth.experiment.validation_errors import json_excerpt, shape_problems
@@ -222,10 +223,26 @@ def _conditions(facts: RunFacts, variant_facts: Sequence[VariantFacts]) -> _Row:
 
 
 def _doubt(facts: RunFacts, variant_facts: Sequence[VariantFacts]) -> str:
-    """Return why no verdict on a variant's requests is possible, in words; empty if one is."""
-    run, sides = facts.run, {facts.run.result.baseline: 0, variant_facts[0].name: 0}
+    """Return why a variant's figures are not believed, in words; empty if nothing speaks against.
+
+    A doubt about the traffic mix holds for its classes too, which may have too few requests to show
+    it.
+    """
+    run, name = facts.run, variant_facts[0].name
+    sides = {run.result.baseline: 0, name: 0}
     classes = {v.summary.group.prompt_class: 1.0 for v in variant_facts}
     traffic = Traffic(weights=classes, load=variant_facts[0].summary.group.load)
-    doubt = why_not_comparable(run.blocks, traffic, run.result.limits, [*sides])
-    reason = doubt or not_the_targets(facts.answers, sides)
+    reason = (
+        why_not_comparable(run.blocks, traffic, run.result.limits, [*sides])
+        or not_the_targets(facts.answers, sides)
+        or next(_doubts_about(facts, traffic, name), None)
+    )
     return words_of(reason) if reason else ""
+
+
+def _doubts_about(facts: RunFacts, traffic: Traffic, variant: str) -> Iterator[Doubt]:
+    for comparison in facts.comparisons:
+        compared = comparison.traffic
+        is_within = compared.load == traffic.load and {*traffic.weights} <= {*compared.weights}
+        if comparison.doubt and comparison.variant == variant and is_within:
+            yield comparison.doubt

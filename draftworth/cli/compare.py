@@ -23,6 +23,9 @@ from draftworth.speculation import most_tokens_per_step
 from draftworth.untrusted import one_line
 
 BASELINE = "baseline"
+# Outlasts what a block leaves behind on a shared host if that halves every two requests
+# (docs/appendix/calibration.md, section Misleading worlds).
+_LONG_WARMUP = 8
 _SETTINGS = "[,window=K[,ngram=MIN-MAX]][,usd_per_hour=X]"
 _ADD_PRICES = "add ,usd_per_hour=X to each server"
 _EXAMPLE = "fast=http://localhost:8001,window=5,usd_per_hour=1.20"
@@ -219,6 +222,9 @@ def _note_what_one_host_means(endpoints: Sequence[Endpoint], *, warmup_requests:
 
     warmup_requests: the number of requests that each block begins with and that do not count.
     """
+    next_step = (
+        f"; next: with --warmup-requests {_LONG_WARMUP} the first eight of each block do not count"
+    )
     by_host: dict[str, list[str]] = {}
     for endpoint in endpoints:
         host, _, _ = arguments.server_at(endpoint.base_url)
@@ -228,8 +234,8 @@ def _note_what_one_host_means(endpoints: Sequence[Endpoint], *, warmup_requests:
             print(
                 f"note: {' and '.join(names)} are on one host: a block that follows another "
                 "server's may be slowed by it (heat, caches, memory), and the answer contains what "
-                f"lasts longer than {counted(warmup_requests, 'request')}; next: with "
-                "--warmup-requests 8 the first eight of each block do not count",
+                f"lasts longer than {counted(warmup_requests, 'request')}"
+                f"{next_step if warmup_requests < _LONG_WARMUP else ''}",
                 file=sys.stderr,
             )
 

@@ -43,7 +43,7 @@ from draftworth.decision.best_of_many import best_of_many, confidence_of_each
 from draftworth.decision.by_class import by_class_of
 from draftworth.decision.next_step import next_step
 from draftworth.decision.rates import RateComparison, rate_comparisons, served_by_rates
-from draftworth.decision.reasons import Reason
+from draftworth.decision.reasons import NoTokens, Reason
 from draftworth.decision.run_decision import Decision, Missing, MoreNeeded
 from draftworth.decision.verdict import INDIFFERENCE, Comparison
 from draftworth.records.judgement import Judgement
@@ -163,6 +163,8 @@ def _missing_for(reason: Reason) -> Missing:
             return Missing.COLD_PROMPTS
         case NotSteadyYet():
             return Missing.WARM_SERVERS
+        case NoTokens():
+            return Missing.COUNTED_TOKENS
         case CountsDiffer() | BeyondSpeculation() | NotTheTargets() | SeveralModels():
             return Missing.EQUAL_WORK
         case ManyFailed() | FailedUnequally():

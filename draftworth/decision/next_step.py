@@ -12,6 +12,7 @@ _STEPS = {
     Missing.VERDICT: NextStep.MEASURE_MORE,
     Missing.COLD_PROMPTS: NextStep.MEASURE_COLD,
     Missing.WARM_SERVERS: NextStep.MEASURE_WARM_SERVERS,
+    Missing.COUNTED_TOKENS: NextStep.COUNT_TOKENS,
     Missing.EQUAL_WORK: NextStep.MAKE_WORK_EQUAL,
     Missing.ANSWERS: NextStep.LET_REQUESTS_SUCCEED,
     Missing.FREE_CLIENT: NextStep.FREE_THE_CLIENT,

@@ -24,6 +24,8 @@ class Missing(Enum):
     """A server had prompts in its prefix cache, and the run is about prompts that are new to it."""
     WARM_SERVERS = auto()
     """A server still warmed up in the first rounds after its start."""
+    COUNTED_TOKENS = auto()
+    """In some class, no prompt's tokens are counted by both servers, so no token has a cost."""
     EQUAL_WORK = auto()
     """The servers do not do the same work: other counts, models or outputs, or a cache."""
     ANSWERS = auto()
@@ -56,6 +58,8 @@ class NextStep(Enum):
     """Measure vLLM servers with a salt for each request, so that their caches have none of it."""
     MEASURE_WARM_SERVERS = auto()
     """Measure servers that have run for a while, or warm them up for longer."""
+    COUNT_TOKENS = auto()
+    """Let the servers say how many tokens their answers have."""
     MAKE_WORK_EQUAL = auto()
     """Remove what the servers do differently besides speculation."""
     LET_REQUESTS_SUCCEED = auto()
@@ -88,6 +92,7 @@ _REMOVE_DOUBTS = frozenset(
         NextStep.MEASURE_COLD,
         NextStep.MEASURE_SALTED,
         NextStep.MEASURE_WARM_SERVERS,
+        NextStep.COUNT_TOKENS,
         NextStep.MAKE_WORK_EQUAL,
         NextStep.LET_REQUESTS_SUCCEED,
         NextStep.FREE_THE_CLIENT,

@@ -5,7 +5,7 @@ replays the draft on the variant's own outputs. So sampled runs are compared too
 run it does not matter whether rounding made the variant's outputs differ from the baseline's.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -22,7 +22,7 @@ from draftworth.estimate.predictions import (
 from draftworth.estimate.prompt_lookup import LookupLengths, Tokenizer, looked_up
 from draftworth.estimate.run_teacher_forcing import Reader
 from draftworth.estimate.target_outputs import TargetOutputs, all_outputs
-from draftworth.metrics.steps import StepCounting, step_counting
+from draftworth.metrics.steps import MERGED_CHUNKS_TOLERANCE, StepCounting, step_counting
 from draftworth.planning.resolved import ResolvedExperiment
 from draftworth.records.allowed_steps import (
     ALLOWED_STEPS_FILE,
@@ -34,10 +34,13 @@ from draftworth.records.allowed_steps import (
 from draftworth.records.codec import dump_record
 from draftworth.records.prompt_files import Case
 from draftworth.records.readings import Output, Reading, Replayed
-from draftworth.records.results import RequestRecord
-from draftworth.records.transcripts import Transcript
+from draftworth.records.results import BlockResult, RequestRecord
+from draftworth.records.transcripts import Transcript, Transcripts
 from draftworth.report.engine_loss_sentences import loss_sentence
 from draftworth.safe_writing import write_file
+
+# Where chunks count as steps, the server's counters show at most half as many merged chunks.
+_MOST_MERGED = 2 * MERGED_CHUNKS_TOLERANCE
 
 
 def allowed_by_ngram(
@@ -132,13 +135,37 @@ def _variant_steps(
     checked: int,
 ) -> VariantSteps:
     blocks = [b for b in (source.run.blocks if source.run else ()) if b.variant == variant]
+    by_request = {output.id: replay for output, replay in replayed}
+    steps = steps_of_requests(blocks, source.transcripts, by_request, checked)
+    return VariantSteps(variant=variant, draft=draft, requests=steps)
+
+
+def steps_of_requests(
+    blocks: Sequence[BlockResult],
+    transcripts: Transcripts,
+    replayed: Mapping[str, Replayed],
+    checked: int,
+) -> tuple[RequestSteps, ...]:
+    """Return the steps that texts and draft allow a variant's requests.
+
+    blocks: the variant's. replayed: the outputs by request id. checked: the most drafted tokens
+    that a step checks.
+    If the allowed steps are so many that far more chunks would have to be merged than are where
+    chunks count as steps, they are another draft's: then no chunk is taken for several steps.
+    """
     records = {record.request_id: record for block in blocks for record in block.requests}
-    count = step_counting(blocks)
-    steps = (
-        request_steps(records[o.id], source.transcripts[o.id], replay, checked, count)
-        for o, replay in replayed
-    )
-    return VariantSteps(variant=variant, draft=draft, requests=tuple(filter(None, steps)))
+
+    def counted(count: StepCounting | None) -> tuple[RequestSteps, ...]:
+        steps = (
+            request_steps(records[name], transcripts[name], replay, checked, count)
+            for name, replay in replayed.items()
+        )
+        return tuple(filter(None, steps))
+
+    steps = counted(step_counting(blocks))
+    chunks = sum(records[s.request_id].chunks - 1 for s in steps if s.taken_at_least)
+    are_merged = sum(s.taken_at_least for s in steps) <= chunks * (1 + _MOST_MERGED)
+    return steps if are_merged else counted(None)
 
 
 def request_steps(

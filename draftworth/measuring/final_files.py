@@ -82,6 +82,7 @@ def run_result(
         baseline=spec.baseline,
         blocks=tuple(dict.fromkeys(block.stem for block in blocks)),
         max_tokens_per_step=most,
+        lookup_lengths={e.variant: both for e in spec.variants if (both := e.lookup_lengths)},
         target_interval_width=spec.sampling.target_interval_width,
         looks=stopping_rule(spec).looks(spec),
         temperature=spec.shape.temperature,

@@ -475,6 +475,8 @@ class RunResult(Checked):
     reason: why the run failed; empty if it is complete. blocks: stems of the blocks that count.
     started_at_unix_s: the start of the first pod, if several pods measured the run.
     max_tokens_per_step: the most tokens that a step can yield, by variant, where it is known.
+    lookup_lengths: by variant, how many of the last tokens n-gram drafting looks up (the fewest and
+        the most), where `compare` was given them.
     target_interval_width: width of an interval, relative to its ratio, at which measuring ends.
     looks: the most times that the run may look at an interval to end as soon as it decides, so all
         intervals of its comparisons are wider; 1: what they decide does not end the run.
@@ -506,6 +508,7 @@ class RunResult(Checked):
     baseline: str = ""
     blocks: tuple[str, ...] = ()
     max_tokens_per_step: Mapping[str, int] = field(default_factory=dict)
+    lookup_lengths: Mapping[str, tuple[Positive, Positive]] = field(default_factory=dict)
     target_interval_width: Annotated[float, Between(_ROUNDING, _MOST, or_zero=True)] = 0.0
     looks: Annotated[int, Between(1, MOST_LOOKS)] = 1
     temperature: Temperature = 0.0

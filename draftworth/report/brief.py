@@ -1,6 +1,6 @@
 """The answer of a run in a few lines for a terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from draftworth.errors import counted
 from draftworth.records.findings import Finding
@@ -13,6 +13,8 @@ from draftworth.report.drawing import short
 from draftworth.report.percent import outwards, says_nothing
 
 MOST_LINES, COLUMNS = 10, 80
+# A function that yields lines of the answer.
+_Part = Callable[[Answer], Iterator[str]]
 
 
 def answer_lines(answer: Answer, *, next_commands: Sequence[str], files: str) -> list[str]:
@@ -25,32 +27,38 @@ def answer_lines(answer: Answer, *, next_commands: Sequence[str], files: str) ->
     if answer.judged_with:
         first.append(judged_with.line(answer.judged_with, columns=COLUMNS))
     rows = list(_finding_rows(answer) if answer.findings else _figure_rows(answer))
-    for last in _endings(answer, next_commands, files):
+    for dropped in range(len(_LEAST_FIRST) + 1):
+        last = _ending(answer, next_commands, files, without=_LEAST_FIRST[:dropped])
         room = MOST_LINES - len(first) - len(last)
-        if len(rows) <= room:
-            return [*first, *rows, *last]
+        # All costs may take the place of the tokens of a step, and one line of them that of more.
+        if len(rows) <= room or (dropped and room > 0):
+            break
+    return [*first, *_fitting(rows, room), *last]
+
+
+def _fitting(rows: Sequence[str], room: int) -> list[str]:
+    if len(rows) <= room:
+        return [*rows]
     rest = counted(len(rows) - room + 1, "more figure")
-    return [*first, *rows[: room - 1], f"  and {rest}: --verbose", *last]
+    return [*rows[: room - 1], f"  and {rest}: --verbose"]
 
 
-def _endings(answer: Answer, next_commands: Sequence[str], files: str) -> Iterator[list[str]]:
-    """Yield the lines after the costs: in full, and without what costs may take the place of.
+def _ending(
+    answer: Answer, next_commands: Sequence[str], files: str, *, without: Collection[_Part]
+) -> list[str]:
+    """Return the lines after the costs, but for those of some parts."""
+    parts: tuple[_Part, ...] = (_splits, _notes, _requests, _cached, _tokens, _engine, _warnings)
+    return [
+        *(line for part in parts if part not in without for line in part(answer)),
+        *([f"Cure:  {answer.cure}"] if answer.cure else ()),
+        *(f"Next:  {command}" for command in next_commands),
+        f"Files: {files}",
+    ]
 
-    What a token costs matters more than the tokens of a step, which are why it does.
-    """
-    for tokens in (list(_tokens(answer)), []):
-        yield [
-            *_splits(answer),
-            *(note.split(";")[0].split(", in this order")[0] for note in answer.notes[:1]),
-            *_requests(answer),
-            *_cached(answer),
-            *tokens,
-            *_engine(answer),
-            *_warnings(answer),
-            *([f"Cure:  {answer.cure}"] if answer.cure else ()),
-            *(f"Next:  {command}" for command in next_commands),
-            f"Files: {files}",
-        ]
+
+def _notes(answer: Answer) -> Iterator[str]:
+    for note in answer.notes[:1]:
+        yield note.split(";")[0].split(", in this order")[0]
 
 
 def _measured(answer: Answer) -> Iterator[str]:
@@ -190,3 +198,8 @@ def _warnings(answer: Answer) -> Iterator[str]:
         line = f"Warning: {first.partition('. ')[0].rstrip('.')}{more}"
         short = f"{counted(len(answer.attention), 'warning')} before you trust this: --verbose"
         yield line if len(line) <= COLUMNS else short
+
+
+# What gives way to the costs, the least important first: a step's tokens are why a token costs what
+# it does, and a cache that matters stands in the decision.
+_LEAST_FIRST: tuple[_Part, ...] = (_tokens, _cached, _notes, _splits, _engine)

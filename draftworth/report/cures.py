@@ -20,6 +20,7 @@ def cure(facts: RunFacts) -> str:
 _CURES = {
     NextStep.MEASURE_COLD: "start the servers with no prefix cache (--verbose: how)",
     NextStep.MEASURE_WARM_SERVERS: "send more requests of warm-up (workload.warmup_requests)",
+    NextStep.COUNT_TOKENS: "let each server's answers say how many tokens they have (usage)",
     NextStep.MAKE_WORK_EQUAL: (
         "serve one model on both sides, counted alike, without a response cache"
     ),

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from draftworth.analysis.summary import Lengths
@@ -208,7 +208,8 @@ def _commands(facts: RunFacts) -> Iterator[tuple[str, str]]:
         once_more += ", with a higher rerun in FILE"
         again = "make deploy EXPERIMENT=FILE"
     elif facts.run.blocks and facts.run.result.of_own_servers:
-        again = _probe(facts, facts.run.blocks[0].load, _own_servers(facts.run.result))
+        loads = [*dict.fromkeys(block.load for block in facts.run.blocks)]
+        again = _probe(facts, loads, _own_servers(facts.run.result))
     else:
         again = 'make rehearse ARGS="--experiment FILE"'
     yield once_more, again
@@ -217,7 +218,7 @@ def _commands(facts: RunFacts) -> Iterator[tuple[str, str]]:
     if decided := facts.decision.comparison:
         load = decided.traffic.load
         alike = "the same" if load.input_tokens is None else "nearly the same: prompts as they are"
-        yield f"ask a live server {alike}", _probe(facts, load)
+        yield f"ask a live server {alike}", _probe(facts, [load])
 
 
 def _own_servers(result: RunResult) -> str:
@@ -225,7 +226,9 @@ def _own_servers(result: RunResult) -> str:
     for name in result.variants:
         most = result.max_tokens_per_step.get(name) or 1
         window = f",window={most - 1}" if most > 1 else ""
-        sides[name] = f"URL{window}{',usd_per_hour=X' if result.price else ''}"
+        both = result.lookup_lengths.get(name)
+        ngram = f",ngram={both[0]}-{both[1]}" if both else ""
+        sides[name] = f"URL{window}{ngram}{',usd_per_hour=X' if result.price else ''}"
     if len(sides) < 2:
         return _MEASURE
     baseline = sides.pop(result.baseline)
@@ -236,10 +239,11 @@ def _own_servers(result: RunResult) -> str:
 _MEASURE = "measure --base-url URL"
 
 
-def _probe(facts: RunFacts, load: Load, command: str = _MEASURE) -> str:
+def _probe(facts: RunFacts, loads: Sequence[Load], command: str = _MEASURE) -> str:
     blocks = facts.run.blocks
-    measured = [len(b.requests) for b in blocks if b.load == load]
-    requests = max([*measured, load.in_flight or 1])
+    measured = [len(b.requests) for b in blocks if b.load in loads]
+    requests = max([*measured, *(load.in_flight or 1 for load in loads)])
+    options = " ".join(load.option for load in sorted(loads, key=lambda load: load.order))
     done = [r for b in blocks for r in b.requests if not r.failed]
     most = max((n for r in done if (n := r.number_output_tokens) is not None), default=None)
     tokens = "" if most is None else f" --output-tokens {most}"
@@ -252,6 +256,6 @@ def _probe(facts: RunFacts, load: Load, command: str = _MEASURE) -> str:
     wanted = facts.run.result.prompt_cache
     cache = "" if wanted == "cold" else f" --cache {wanted}"
     return (
-        f"draftworth {command} --model NAME --prompts PROMPTS {load.option} "
+        f"draftworth {command} --model NAME --prompts PROMPTS {options} "
         f"--requests-per-case {requests}{tokens}{fixed}{temperature}{cache}{rounds} --out runs"
     )

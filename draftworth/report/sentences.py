@@ -163,6 +163,10 @@ _STEPS = {
         "let the servers run and measure them again; in an experiment, with more requests of "
         "warm-up (workload.warmup_requests)"
     ),
+    NextStep.COUNT_TOKENS: (
+        "let both servers, and what stands before them, send the number of tokens in each answer "
+        "(`usage`, asked for by stream_options.include_usage), and measure again"
+    ),
     NextStep.MAKE_WORK_EQUAL: (
         "let both sides serve the same model and count the same tokens, without a cache of "
         "responses, and measure again"
@@ -203,6 +207,7 @@ _MISSING = {
     Missing.VERDICT: "a verdict",
     Missing.COLD_PROMPTS: "prompts that are new to both servers, or a cache that is wanted",
     Missing.WARM_SERVERS: "servers that have warmed up",
+    Missing.COUNTED_TOKENS: "prompts of each class whose tokens both servers count",
     Missing.EQUAL_WORK: "servers that do the same work",
     Missing.ANSWERS: "requests that succeed alike on all servers",
     Missing.FREE_CLIENT: "a client that does not wait for a core",

@@ -12,7 +12,7 @@ from draftworth.records.run_folder import Run
 from tests.conftest import ROOT
 from tests.draftworth.claims.planted import AS_PUBLISHED, WITH_SMALL, make_planted_run
 from tests.draftworth.report.searches import make_search_run
-from tests.support.blocks import make_failed_record
+from tests.support.blocks import each_request, make_failed_record
 from tests.support.serving_facts import make_serving_facts
 
 PUBLISHED = read_claims(ROOT / "experiments/claims/published.yaml")
@@ -101,6 +101,34 @@ def test_only_easy_requests_left_reproduce_nothing() -> None:
     answer, sentence = answered(replace(run, blocks=(*plain, *some)), claims_of())[0]
     assert answer == "inconclusive"
     assert "those that are left may be the easy ones" in sentence
+
+
+def test_prompts_from_a_cache_reproduce_nothing() -> None:
+    """Only where the run is about new prompts: what a cache saves on purpose may be claimed."""
+    run = make_planted_run()
+    blocks = tuple(
+        each_request(b, lambda r: replace(r, cached_input_tokens=48)) if b.variant == "k7" else b
+        for b in run.blocks
+    )
+    warm = replace(run.result, prompt_cache="warm")
+    answer, sentence = answered(replace(run, blocks=blocks), claims_of())[0]
+    assert answer == "inconclusive"
+    assert "75.0% of their tokens came from its prefix cache" in sentence
+    assert answered(replace(run, blocks=blocks, result=warm), claims_of())[0][0] == "reproduced"
+
+
+def test_doubts_about_the_mix_hold_for_classes() -> None:
+    """The sonnets alone show no cache, but their server has one."""
+    run = make_planted_run()
+    blocks = tuple(
+        each_request(b, lambda r: replace(r, cached_input_tokens=48))
+        if (b.variant, b.prompt_class) == ("k7", "phrases")
+        else b
+        for b in run.blocks
+    )
+    about = {"prompt_class": "sonnets", "value": 1}
+    assert answered(run, claims_of(**about))[0][0] == "reproduced"
+    assert answered(replace(run, blocks=blocks), claims_of(**about))[0][0] == "inconclusive"
 
 
 @pytest.mark.parametrize(

@@ -320,6 +320,8 @@ def test_servers_of_one_host_are_noted(compared: Compared) -> None:
     output = compared("--baseline", "{}", "--variant", "fast={}")
     assert "note: baseline and fast are on one host" in output
     assert "what lasts longer than 1 request; next: with --warmup-requests 8 the" in output
+    warmed_up = compared("--baseline", "{}", "--variant", "fast={}", "--warmup-requests", "8")
+    assert "what lasts longer than 8 requests\n" in warmed_up
 
 
 def test_servers_of_two_hosts_are_not(compared: Compared) -> None:
@@ -333,6 +335,7 @@ def test_several_loads_are_measured_in_one_run(compared: Compared) -> None:
     output = compared(*servers, "--concurrency", "4,1", "--concurrency", "4", "--verbose")
     assert [c.traffic.load.label for c in compared.facts.comparisons] == ["c1", "c4"]
     assert "mails at 4 requests at a time, fast: " in output
+    assert "--prompts PROMPTS --concurrency 1 --concurrency 4 --requests-per-case 8" in output
 
 
 def test_one_wrong_load_of_several_is_named(compared: Compared) -> None:

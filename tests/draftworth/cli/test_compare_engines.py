@@ -73,6 +73,8 @@ def test_eight_equal_tokens_are_compared(tmp_path: Path, ran: Ran) -> None:
     (run,) = (tmp_path / "runs").iterdir()
     recorded = json.loads((run / SPECIFICATION_FILE).read_bytes())["endpoints"]
     assert [endpoint["lookup_lengths"] for endpoint in recorded] == [None, [2, 2]]
+    repeat = "compare --baseline URL --variant fast=URL,window=4,ngram=2-2 --model"
+    assert repeat in ran("report", run, "--handover")
 
 
 @pytest.mark.usefixtures("_every_request_counts")

@@ -13,6 +13,7 @@ from draftworth.estimate.replayed_run import (
     keep_allowed_steps,
     readings_by_text,
     request_steps,
+    steps_of_requests,
 )
 from draftworth.estimate.target_outputs import TargetOutputs
 from draftworth.metrics.steps import step_counting
@@ -35,6 +36,7 @@ NGRAM = LookedUp(
 NGRAM_STEPS = (1, 1, 1, 1, 1, 1, 6, 2)
 DRAFT = make_reading("110110101100")
 DRAFT_STEPS = (3, 3, 2, 3, 1)
+OTHER = make_reading("0" * 12)
 
 
 def steps_of(
@@ -124,6 +126,29 @@ def test_an_exact_count_is_no_merged_chunk(drafted: int, *, as_allowed: bool) ->
     steps = steps_of(make_reading("01011"), 1, 3, 2, checked=2, **counts)
     assert steps is not None
     assert (steps.steps, steps.taken_as_allowed) == (3, as_allowed)
+
+
+@pytest.mark.parametrize(
+    ("replayed", "merged", "as_allowed"), [(DRAFT, 2, True), (DRAFT, 3, False), (OTHER, 0, False)]
+)
+def test_merged_chunks_do_not_explain_another_draft(
+    replayed: Replayed, merged: int, *, as_allowed: bool
+) -> None:
+    """Any chunks end with steps of one token each, which a draft that is never right allows."""
+    of_request = [(1, 3, 5, 3, 1)] * merged + [(1, *DRAFT_STEPS)] * (6 - merged)
+    requests = [
+        make_record(n, number_output_tokens=13, first_chunk_tokens=1, chunks=len(chunks))
+        for n, chunks in enumerate(of_request)
+    ]
+    block = make_block(requests=tuple(requests), speculation=None, max_tokens_per_step=3)
+    names = [request.request_id for request in requests]
+    transcripts = {
+        name: Transcript(request_id=name, chunk_tokens=chunks)
+        for name, chunks in zip(names, of_request, strict=True)
+    }
+    steps = steps_of_requests([block], transcripts, dict.fromkeys(names, replayed), 2)
+    assert all(s.taken_as_allowed for s in steps) == as_allowed
+    assert {bool(s.taken_at_least) for s in steps} == {as_allowed}
 
 
 def test_a_chunk_per_token_shows_no_step() -> None:

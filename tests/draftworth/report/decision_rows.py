@@ -311,6 +311,12 @@ TABLE = {
         first_line="No decision: a token costs at least",
         missing=(Missing.VERDICT,),
     ),
+    "cost: tokens not counted": Row(
+        run=lambda: states.with_requests(number_output_tokens=None),
+        first_line="No decision: no prompt of each class has its tokens counted on both sides.",
+        missing=(Missing.COUNTED_TOKENS,),
+        cure=NextStep.COUNT_TOKENS,
+    ),
     "cost: not believed": Row(
         run=lambda: states.with_requests(number_output_tokens=200),
         first_line="No decision: the servers count tokens differently.",

@@ -1,11 +1,12 @@
 """The answer of a run in ten lines, and as a record."""
 
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
+from draftworth.decision.judged_anew import ChosenValue
 from draftworth.decision.winner import NoWinnerError
 from draftworth.records.codec import dump_record, load_record
 from draftworth.records.findings import Finding
@@ -71,6 +72,23 @@ def test_more_figures_than_fit_are_counted() -> None:
     many = lines(answer(at_loads(*[0.6] * 7)))
     assert len(many) == MOST_LINES
     assert "  and 18 more figures: --verbose" in many
+
+
+def test_a_full_answer_has_ten_lines() -> None:
+    """A run in doubt at several loads, judged with other weights, with something in each line."""
+    made = replace(
+        answer(at_loads(*[0.6] * 3)),
+        judged_with=(ChosenValue(of="weight", name="structured", value=0.5, instead_of=0.7),),
+        notes=("up to 4 requests at a time",),
+        cached_shares={runs.VARIANT: 0.75},
+        attention=("one.", "two."),
+        cure="salt each request",
+    )
+    commands = ["draftworth compare --again runs/built", "draftworth estimate X --answers Y"]
+    full = answer_lines(made, next_commands=commands, files="runs/built")
+    assert len(full) == MOST_LINES
+    assert full[3].endswith("more figures: --verbose")
+    assert full[-4:-1] == ["Cure:  salt each request", *(f"Next:  {c}" for c in commands)]
 
 
 RECORDS = (Answer, ByClassCosts, EqualPrice, EqualShare, Finding, ServerFigures, StepTokens)

@@ -76,7 +76,10 @@ def test_compare_itself_names_a_planted_loss(
     (run,) = (tmp_path / "runs").iterdir()
     line = "lossy: 3.00 of the 6.00 tokens per step that texts allow, 50.0% lost"
     assert line in output.splitlines()
-    assert "exact at one request at a time: this server yields 6.00 tokens per step where these texts" in output
+    assert (
+        "exact at one request at a time: this server yields 6.00 tokens per step where these texts"
+        in output
+    )
     assert "what its engine loses" not in output
     assert line in ran("report", run).splitlines()
     losses = {v["variant"]: v["verdict"] for v in engine_losses(ran("report", run, "--json"))}
