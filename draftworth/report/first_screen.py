@@ -141,12 +141,19 @@ def is_decided_by(facts: RunFacts, traffic: Traffic, variant: str) -> bool:
 
 def _by_class_card(split: ByClass) -> Card:
     ratio, variant = split.ratio_to_alone, split.comparison.variant
-    alone = "the variant" if split.alone == variant else "the baseline"
-    cost = words.cost_phrase(ratio.value, ratio.low, ratio.high)
     return Card(
         label=f"{' and '.join(split.classes)} with {variant}, the rest without speculation",
         judgement=Judgement.CHEAPER,
         tone=Judgement.CHEAPER.tone,
-        value=cost,
-        note=f"than with {alone} for all",
+        value=words.cost_phrase(ratio.value, ratio.low, ratio.high),
+        note=_than_what(split),
     )
+
+
+def _than_what(split: ByClass) -> str:
+    """Return what serving by class is compared with: also the baseline, as the speeds are."""
+    if split.alone == split.comparison.baseline:
+        return "than with the baseline for all"
+    ratio = split.cost_ratio
+    cost = words.cost_phrase(ratio.value, ratio.low, ratio.high)
+    return f"than with the variant for all; {cost} than with the baseline for all"

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +17,7 @@ from draftworth.records.run_folder import Run
 from draftworth.records.transcripts import Transcript
 from draftworth.report.contents import document_of
 from draftworth.report.writing import write_page
+from tests.draftworth.report.runs import BASELINE, VARIANT, make_run
 from tests.draftworth.report.states import STATES
 
 HERE = Path(__file__).parent
@@ -48,10 +50,14 @@ def with_outputs(run: Run) -> RunFacts:
 
 @cache
 def seen(state: str) -> dict[str, Any]:
-    """Return the positions and figures that Chromium shows of the report of a run in this state."""
+    return look_at(STATES[state])
+
+
+def look_at(run: Run) -> dict[str, Any]:
+    """Return the positions and figures that Chromium shows of the report of a run."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "report.html"
-        write_page(document_of(with_outputs(STATES[state])), file)
+        write_page(document_of(with_outputs(run)), file)
         return {**in_chromium("look.mjs", file), "bytes": file.stat().st_size}
 
 
@@ -133,3 +139,14 @@ def test_the_main_table_fits_the_page() -> None:
     assert (
         0 < seen("more expensive")["table"] <= 1138
     )  # the page's width of 1180 without its margins
+
+
+def test_a_longer_name_cuts_no_column() -> None:
+    name = "tiny-draft-of-ours-k7"
+    blocks = [
+        replace(block, variant=name) if block.variant == VARIANT else block
+        for block in make_run().blocks
+    ]
+    steps = {BASELINE: 1, name: 8}
+    run = make_run(blocks=tuple(blocks), variants=(BASELINE, name), max_tokens_per_step=steps)
+    assert 0 < look_at(run)["table"] <= 1138

@@ -14,6 +14,9 @@ from tests.draftworth.report import runs
 from tests.draftworth.report.states import STATES, facts_of_state
 from tests.support.serving_facts import make_serving_facts
 
+# Of the built run without a factor, if it serves by class.
+FROM_BASELINE = "costs 21% less per token (20 to 22)"
+
 
 def cost_plot(state: str) -> Plot:
     return next(p for p in document_of(facts_of_state(state)).plots if p.name == "cost")
@@ -94,6 +97,21 @@ def test_by_class_speeds_are_of_classes_that_gain() -> None:
     assert (first.values, first.where) == (("10.3", "5.03"), "baseline → k7, structured")
     card, *_ = cards(facts)
     assert (card.label, card.tone) == ("structured with k7, the rest without speculation", "good")
+
+
+@pytest.mark.parametrize(
+    ("state", "note"),
+    [
+        ("more expensive", "than with the baseline for all"),
+        (
+            "no difference",
+            f"than with the variant for all; {FROM_BASELINE} than with the baseline for all",
+        ),
+    ],
+)
+def test_by_class_costs_are_beside_the_baseline(state: str, note: str) -> None:
+    card, *_ = cards(facts_of_state(state))
+    assert card.note == note
 
 
 def test_one_server_has_its_speed_alone() -> None:
